@@ -1,0 +1,134 @@
+//! Dependencies point one way, and cores stay pure.
+
+use std::{collections::BTreeMap, fs};
+
+use lazaret_tidy::{Workspace, files};
+
+/// For each crate, which of ours it may stand on. A crate that is not here has no place yet: give it one, here and
+/// in `docs/architecture.md`.
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("cel", &["model"]),
+    ("fleet", &["model", "cel"]),
+    ("allocator", &["model", "cel", "fleet"]),
+    ("eviction", &["model", "fleet"]),
+    ("api", &["model", "cel"]),
+    ("store", &[]),
+    ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
+    ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api"]),
+    ("tidy", &[]),
+];
+
+/// Crates that decide and never do. What they may be built from besides each other is listed with the reason.
+const CORES: &[&str] = &["model", "cel", "fleet", "allocator", "eviction"];
+const PURE_LIBRARIES: &[(&str, &str)] = &[
+    ("hashbrown", "hash maps without std's random seed"),
+    ("rustc-hash", "a fast hash that is the same in every run"),
+    ("num-bigint", "amounts beyond 128 bits"),
+    ("num-traits", "comes with num-bigint"),
+    ("regex", "linear-time regular expressions for CEL"),
+    ("libm", "floating-point functions that core lacks"),
+    ("jiff", "calendar arithmetic for CEL timestamps, without its clock"),
+    ("thiserror", "error texts"),
+    ("smallvec", "short lists without an allocation"),
+];
+
+/// What gives a core a clock, a file, a socket, a thread or a die.
+const FORBIDDEN_IN_CORES: &[&str] = &[
+    "std::time", "std::fs", "std::net", "std::thread", "std::env", "std::process", "std::io", "std::collections",
+    "Instant::now", "SystemTime", "Timestamp::now", "Zoned::now", "rand::", "getrandom", "tokio", "extern crate std",
+];
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("lazaret-").unwrap_or(if name == "lazaret" { "cli" } else { name })
+}
+
+#[test]
+fn every_crate_has_a_place_and_depends_only_downwards() {
+    let workspace = Workspace::load().unwrap();
+    let allowed: BTreeMap<_, _> = MAY_DEPEND_ON.iter().copied().collect();
+    let ours: Vec<&str> = workspace.crates.iter().map(|package| package.name.as_str()).collect();
+    let mut wrong = Vec::new();
+    for package in &workspace.crates {
+        let Some(may) = allowed.get(short(&package.name)) else {
+            wrong.push(format!("{} has no place in MAY_DEPEND_ON", package.name));
+            continue;
+        };
+        for dependency in package.dependencies.iter().filter(|name| ours.contains(&name.as_str())) {
+            if !may.contains(&short(dependency)) {
+                wrong.push(format!("{} must not depend on {dependency}", package.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_table_of_places_has_no_cycle() {
+    let position: BTreeMap<_, _> = MAY_DEPEND_ON.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
+    for (name, may) in MAY_DEPEND_ON {
+        for below in *may {
+            assert!(position[below] < position[name], "{name} stands before {below} in MAY_DEPEND_ON");
+        }
+    }
+}
+
+#[test]
+fn cores_are_built_from_pure_libraries_only() {
+    let workspace = Workspace::load().unwrap();
+    let mut wrong = Vec::new();
+    for package in workspace.crates.iter().filter(|package| CORES.contains(&short(&package.name))) {
+        for dependency in &package.dependencies {
+            let pure = CORES.contains(&short(dependency))
+                || PURE_LIBRARIES.iter().any(|(library, _)| library == dependency);
+            if !pure {
+                wrong.push(format!("{}: {dependency} is not known to be pure", package.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn cores_reach_for_no_clock_no_io_and_no_randomness() {
+    let workspace = Workspace::load().unwrap();
+    let mut wrong = Vec::new();
+    for package in workspace.crates.iter().filter(|package| CORES.contains(&short(&package.name))) {
+        let source = package.folder.join("src");
+        let root = fs::read_to_string(source.join("lib.rs")).unwrap();
+        if !root.contains("\n#![no_std]\n") {
+            wrong.push(format!("{}: src/lib.rs does not say #![no_std]", package.name));
+        }
+        for path in files(&source, ".rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            for (number, line) in without_tests(&text) {
+                let code = line.split("//").next().unwrap_or_default();
+                for word in FORBIDDEN_IN_CORES.iter().filter(|word| code.contains(**word)) {
+                    wrong.push(format!("{}:{number}: {word}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The lines of a file before its first item for tests, with their numbers. The `extern crate std` of a test build
+/// is an item for tests too.
+fn without_tests(text: &str) -> Vec<(usize, &str)> {
+    let mut lines = Vec::new();
+    let mut skip_next = false;
+    for (at, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("#[cfg(test)]") || line.trim_start().starts_with("#[cfg(any(test") {
+            skip_next = true;
+            continue;
+        }
+        if skip_next && line.trim_start().starts_with("mod tests {") {
+            break;
+        }
+        if !skip_next {
+            lines.push((at + 1, line));
+        }
+        skip_next = false;
+    }
+    lines
+}

@@ -1,0 +1,69 @@
+//! The tree itself: sizes, documents, words that do not belong.
+
+use std::fs;
+
+use lazaret_tidy::{Workspace, files};
+
+/// One idea a file. Most are far below; this is where a file has certainly got away.
+const LINES_MAX: usize = 800;
+
+#[test]
+fn source_files_stay_small() {
+    let workspace = Workspace::load().unwrap();
+    let mut long = Vec::new();
+    for package in &workspace.crates {
+        for path in files(&package.folder.join("src"), ".rs") {
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            if lines > LINES_MAX {
+                long.push(format!("{}: {lines} lines", path.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "more than {LINES_MAX} lines:\n{}", long.join("\n"));
+}
+
+#[test]
+fn every_crate_states_its_invariant_and_is_on_the_map() {
+    let workspace = Workspace::load().unwrap();
+    let map = workspace.read("docs/architecture.md");
+    for package in &workspace.crates {
+        let roots = ["src/lib.rs", "src/main.rs"].map(|root| fs::read_to_string(package.folder.join(root)).unwrap_or_default());
+        assert!(roots.iter().any(|text| text.contains("**Invariant.**")), "{} does not state its invariant", package.name);
+        let folder = package.folder.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(map.contains(&format!("`{folder}`")), "docs/architecture.md does not mention `{folder}`");
+    }
+}
+
+/// A place where we differ on purpose is marked `DEVIATION(name)` in the code, and `name` explained in the document.
+#[test]
+fn deviations_in_code_and_document_agree() {
+    let workspace = Workspace::load().unwrap();
+    let document = workspace.read("docs/deviations.md");
+    for path in files(&workspace.root.join("crates"), ".rs") {
+        if path.ends_with("tidy/tests/tree.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for name in text.split("DEVIATION(").skip(1).filter_map(|rest| rest.split(')').next()) {
+            assert!(document.contains(&format!("`{name}`")), "{}: {name} is not in docs/deviations.md", path.display());
+        }
+    }
+}
+
+#[test]
+fn documents_link_to_files_that_exist() {
+    let workspace = Workspace::load().unwrap();
+    let mut documents = files(&workspace.root.join("docs"), ".md");
+    documents.extend(["README.md", "CONTRIBUTING.md"].map(|name| workspace.root.join(name)));
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            let found = document.parent().unwrap().join(path).exists();
+            assert!(found, "{}: {target} does not exist", document.display());
+        }
+    }
+}
