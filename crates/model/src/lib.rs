@@ -1,0 +1,49 @@
+//! The words that every part of Lazaret shares: devices, taints, tolerations, rules, claims, pods, and the
+//! exact numbers, versions, names and times they are made of.
+//!
+//! **Invariant.** Plain data and total functions. This crate knows nothing of JSON, of the Kubernetes API's wire
+//! forms, of I/O, of clocks or of randomness: it is `no_std`, so the compiler forbids them. Time is a number that
+//! comes from outside. Everybody may depend on it; it depends on none of ours.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod attribute;
+mod claim;
+mod device;
+mod intern;
+mod name;
+mod node;
+mod pod;
+mod quantity;
+mod rule;
+mod slice;
+mod taint;
+mod text;
+mod time;
+mod version;
+
+pub use attribute::{AttrId, AttrNames, AttrValue, QualifiedName, VersionValue};
+pub use claim::{
+    Allocation, AllocationMode, ClaimConfig, ClaimSpec, ConfigSource, Constraint, ConstraintKind, Consumer,
+    DerivedAttribute, DeviceClass, DeviceRequest, DeviceResult, Opaque, Request, RequestKind, ResourceClaim,
+    ResultConfig,
+};
+pub use device::{CapacityValue, CounterConsumption, Device, DeviceId, PoolId, RequestPolicy, ValidRange};
+pub use intern::{Interner, Symbol};
+pub use name::{
+    NameError, NamePart, validate_c_identifier, validate_dns_label, validate_dns_subdomain,
+    validate_driver_name, validate_label_name, validate_label_value, validate_pool_name,
+    validate_qualified_name,
+};
+pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
+pub use pod::{ClaimSource, Condition, ConditionStatus, Owner, Pod, PodClaim, PodPhase};
+pub use quantity::{Format, Quantity, QuantityError};
+pub use rule::{DevicePatch, DeviceSelector, DeviceTaintRule, ResourceSlicePatch};
+pub use slice::{CounterSet, NodeScope, PoolSpec, ResourceSlice, SliceTaint};
+pub use taint::{Effect, Taint, Toleration, TolerationOperator, tolerates};
+pub use text::{ObjectKey, Text, Uid};
+pub use time::Timestamp;
+pub use version::{Version, VersionError};

@@ -1,0 +1,123 @@
+//! Pods, as far as devices are concerned.
+
+use alloc::vec::Vec;
+
+use crate::{ObjectKey, Text, Timestamp, Uid};
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Pod {
+    /// Where it is.
+    pub key: ObjectKey,
+    /// The incarnation.
+    pub uid: Uid,
+    /// The node it is bound to.
+    pub node: Option<Text>,
+    /// How far it is.
+    pub phase: PodPhase,
+    /// When deletion was asked for.
+    pub deleting_since: Option<Timestamp>,
+    /// Its claims, by entry.
+    pub claims: Vec<PodClaim>,
+    /// The claim that the scheduler made for its extended resources.
+    pub extended_claim: Option<Text>,
+    /// The group it is scheduled with.
+    pub group: Option<Text>,
+    /// Its priority.
+    pub priority: i32,
+    /// Its controller, for people to recognise it.
+    pub owner: Option<Owner>,
+    /// Conditions of its status.
+    pub conditions: Vec<Condition>,
+}
+
+/// How far a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum PodPhase {
+    /// Not yet running.
+    #[default]
+    Pending,
+    /// At least one container runs.
+    Running,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// Its node does not answer, or a phase that this version does not know.
+    Unknown,
+}
+
+impl PodPhase {
+    /// Whether it will never run again.
+    #[must_use]
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// An entry of `spec.resourceClaims`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodClaim {
+    /// The entry's name.
+    pub name: Text,
+    /// Where the claim comes from.
+    pub source: ClaimSource,
+}
+
+/// Where a pod's claim comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimSource {
+    /// A claim of this name.
+    Claim(Text),
+    /// Made from a template.
+    Template {
+        /// The template's name.
+        template: Text,
+        /// From `status.resourceClaimStatuses`: `None` not there yet, `Some(None)` no claim needed.
+        resolved: Option<Option<Text>>,
+    },
+    /// In a way this version does not know.
+    Unknown,
+}
+
+/// The object that controls another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Owner {
+    /// API group, without the version.
+    pub group: Text,
+    /// Kind.
+    pub kind: Text,
+    /// Name.
+    pub name: Text,
+    /// The incarnation.
+    pub uid: Uid,
+}
+
+/// A condition of an object's status.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Condition {
+    /// What it is about.
+    pub kind: Text,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why, for machines.
+    pub reason: Text,
+    /// Why, for people.
+    pub message: Text,
+    /// Which generation of the spec it speaks of.
+    pub observed_generation: i64,
+    /// When it changed.
+    pub last_transition: Option<Timestamp>,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum ConditionStatus {
+    /// Yes.
+    True,
+    /// No.
+    False,
+    /// Nobody knows.
+    #[default]
+    Unknown,
+}

@@ -1,0 +1,95 @@
+//! Sums, differences and multiples. They never fail: what leaves 128 bits becomes a big integer.
+
+use num_bigint::BigInt;
+
+use super::{
+    Format, Nanos, Quantity, Stored,
+    holding::{Holding, mantissa_i64},
+};
+
+impl Quantity {
+    /// The sum, in the format of `self`, or of `other` when `self` is zero.
+    #[must_use]
+    pub fn add(&self, other: &Self) -> Self {
+        if let (Nanos::Small(a), Nanos::Small(b)) = (self.nanos(), other.nanos()) {
+            let total = a.checked_add(b);
+            let holding = Holding::of_sum((self.holding(), a), (other.holding(), b), total);
+            if let Some(total) = total {
+                return Self::of_i128(total, self.leading_format(other), holding);
+            }
+        }
+        let holding = Holding::decimal(self.holding().scale.min(other.holding().scale));
+        Self::of_big(self.nanos_big() + other.nanos_big(), self.leading_format(other), holding)
+    }
+
+    /// The difference, in the format of `self`, or of `other` when `self` is zero.
+    #[must_use]
+    pub fn sub(&self, other: &Self) -> Self {
+        self.add(&other.neg())
+    }
+
+    /// The number with the other sign.
+    #[must_use]
+    pub fn neg(&self) -> Self {
+        let (format, holding) = (self.format(), self.holding());
+        match self.nanos() {
+            Nanos::Small(nanos) if nanos != i128::MIN => Self::of_i128(-nanos, format, holding),
+            Nanos::Small(_) | Nanos::Big(_) => Self::of_big(-self.nanos_big(), format, holding),
+        }
+    }
+
+    /// So many times the number.
+    #[must_use]
+    pub fn mul_i64(&self, factor: i64) -> Self {
+        let format = self.format();
+        if let Nanos::Small(nanos) = self.nanos()
+            && let Some(product) = nanos.checked_mul(i128::from(factor))
+        {
+            return Self::of_i128(product, format, self.holding_of_product(nanos, factor, product));
+        }
+        let holding = Holding::decimal(self.holding().scale);
+        Self::of_big(self.nanos_big() * factor, format, holding)
+    }
+
+    fn leading_format(&self, other: &Self) -> Format {
+        if self.is_zero() { other.format() } else { self.format() }
+    }
+
+    /// A product stays an integer when its mantissa has 64 bits, and either the whole number has as well or, at a
+    /// scale below one, there is no fraction left.
+    fn holding_of_product(&self, nanos: i128, factor: i64, product: i128) -> Holding {
+        let holding = self.holding();
+        if holding.decimal || nanos == 0 {
+            return holding;
+        }
+        if factor == 0 {
+            return Holding::integer(0);
+        }
+        let mantissa_fits = mantissa_i64(product, holding.scale).is_some();
+        let whole = product % super::NANOS == 0 && (holding.scale < 0 || mantissa_i64(product, 0).is_some());
+        Holding { decimal: !(mantissa_fits && whole), ..holding }
+    }
+}
+
+impl core::iter::Sum for Quantity {
+    fn sum<I: Iterator<Item = Self>>(items: I) -> Self {
+        items.fold(Self::zero(), |total, item| total.add(&item))
+    }
+}
+
+impl From<BigInt> for Quantity {
+    /// So many nano-units.
+    fn from(nanos: BigInt) -> Self {
+        Self::of_big(nanos, Format::DecimalSi, Holding::decimal(-9))
+    }
+}
+
+impl From<&Quantity> for BigInt {
+    /// The number in nano-units.
+    fn from(quantity: &Quantity) -> Self {
+        match &quantity.0 {
+            Stored::Big { nanos, .. } => (**nanos).clone(),
+            Stored::Small { .. } => quantity.nanos_big(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What an administrator says about devices: taint rules and patches.
+
+use alloc::vec::Vec;
+
+use crate::{AttrValue, CapacityValue, Condition, DeviceId, Taint, Text, Timestamp, Uid};
+
+/// A taint for every device that is selected.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DeviceTaintRule {
+    /// Its name: rules apply in this order.
+    pub name: Text,
+    /// The incarnation.
+    pub uid: Uid,
+    /// Grows with each change of the spec.
+    pub generation: i64,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// `None` selects nothing; an empty selector selects everything.
+    pub selector: Option<DeviceSelector>,
+    /// The taint.
+    pub taint: Taint,
+    /// What its status says.
+    pub conditions: Vec<Condition>,
+}
+
+/// Which devices. What is absent is no restriction; what is present must all hold.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DeviceSelector {
+    /// Devices of this class (by its CEL expressions).
+    pub class: Option<Text>,
+    /// Devices of this driver.
+    pub driver: Option<Text>,
+    /// Devices in pools of this name.
+    pub pool: Option<Text>,
+    /// Devices of this name.
+    pub device: Option<Text>,
+    /// Devices that all these CEL expressions match.
+    pub cel: Vec<Text>,
+}
+
+impl DeviceSelector {
+    /// Whether driver, pool and device have the names asked for. Class and CEL need the device's attributes and
+    /// are the fleet's to decide.
+    #[must_use]
+    pub fn names_match(&self, id: &DeviceId) -> bool {
+        self.driver.as_ref().is_none_or(|d| *d == id.driver)
+            && self.pool.as_ref().is_none_or(|p| *p == id.pool)
+            && self.device.as_ref().is_none_or(|d| *d == id.device)
+    }
+
+    /// Whether names alone decide.
+    #[must_use]
+    pub fn by_names_only(&self) -> bool {
+        self.class.is_none() && self.cel.is_empty()
+    }
+
+    /// Whether it restricts nothing: every device of the cluster.
+    #[must_use]
+    pub fn selects_everything(&self) -> bool {
+        self.by_names_only() && self.driver.is_none() && self.pool.is_none() && self.device.is_none()
+    }
+}
+
+/// Overrides for every device that is selected.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ResourceSlicePatch {
+    /// Its name.
+    pub name: Text,
+    /// The incarnation.
+    pub uid: Uid,
+    /// Which devices; `None` selects nothing, empty selects everything.
+    pub selector: Option<DeviceSelector>,
+    /// What is overridden.
+    pub patch: DevicePatch,
+}
+
+/// What a patch overrides or adds.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DevicePatch {
+    /// The higher wins where two patches say different things; then the name that sorts first.
+    pub priority: i64,
+    /// By key, in order; `None` removes the attribute.
+    pub attributes: Vec<(Text, Option<AttrValue>)>,
+    /// By key, in order; `None` removes the capacity.
+    pub capacity: Vec<(Text, Option<CapacityValue>)>,
+    /// At most 16. Same key and effect as another taint of the device: the higher priority wins.
+    pub taints: Vec<Taint>,
+}
