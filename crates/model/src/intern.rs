@@ -78,3 +78,6 @@ fn hash(text: &str) -> u64 {
     hasher.write(text.as_bytes());
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,3 +134,6 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         TolerationOperator::Unknown(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Semantic versions as DRA compares them.
 
-use alloc::{borrow::Cow, string::String, vec::Vec};
+use alloc::{borrow::Cow, format, string::String, vec::Vec};
 use core::{
     cmp::Ordering,
     fmt,
@@ -133,13 +133,17 @@ fn word(text: &str) -> Result<Text, VersionError> {
     Ok(text.into())
 }
 
+/// A part of one byte stays as it is; a longer one gets a zero back where it has no other digit in front.
 fn without_leading_zeros(part: &str) -> Cow<'_, str> {
-    let trimmed = part.trim_start_matches('0');
-    if trimmed.len() == part.len() || trimmed.starts_with(|c: char| c.is_ascii_digit()) {
-        // An empty part, or one that begins with something else, is for the strict parser to refuse.
-        return trimmed.into();
+    if part.len() < 2 {
+        return part.into();
     }
-    alloc::format!("0{trimmed}").into()
+    let trimmed = part.trim_start_matches('0');
+    if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
+        trimmed.into()
+    } else {
+        format!("0{trimmed}").into()
+    }
 }
 
 impl Ord for Version {

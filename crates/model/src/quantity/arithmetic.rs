@@ -11,6 +11,14 @@ impl Quantity {
     /// The sum, in the format of `self`, or of `other` when `self` is zero.
     #[must_use]
     pub fn add(&self, other: &Self) -> Self {
+        if !self.holding().decimal && !other.holding().decimal {
+            if self.is_zero() {
+                return other.clone();
+            }
+            if other.is_zero() {
+                return self.clone();
+            }
+        }
         if let (Nanos::Small(a), Nanos::Small(b)) = (self.nanos(), other.nanos()) {
             let total = a.checked_add(b);
             let holding = Holding::of_sum((self.holding(), a), (other.holding(), b), total);
@@ -42,10 +50,13 @@ impl Quantity {
     #[must_use]
     pub fn mul_i64(&self, factor: i64) -> Self {
         let format = self.format();
+        if factor == 0 && !self.is_zero() && !self.holding().decimal {
+            return Self::of_i128(0, format, Holding::integer(0));
+        }
         if let Nanos::Small(nanos) = self.nanos()
             && let Some(product) = nanos.checked_mul(i128::from(factor))
         {
-            return Self::of_i128(product, format, self.holding_of_product(nanos, factor, product));
+            return Self::of_i128(product, format, self.holding_of_product(nanos, product));
         }
         let holding = Holding::decimal(self.holding().scale);
         Self::of_big(self.nanos_big() * factor, format, holding)
@@ -57,13 +68,10 @@ impl Quantity {
 
     /// A product stays an integer when its mantissa has 64 bits, and either the whole number has as well or, at a
     /// scale below one, there is no fraction left.
-    fn holding_of_product(&self, nanos: i128, factor: i64, product: i128) -> Holding {
+    fn holding_of_product(&self, nanos: i128, product: i128) -> Holding {
         let holding = self.holding();
         if holding.decimal || nanos == 0 {
             return holding;
-        }
-        if factor == 0 {
-            return Holding::integer(0);
         }
         let mantissa_fits = mantissa_i64(product, holding.scale).is_some();
         let whole = product % super::NANOS == 0 && (holding.scale < 0 || mantissa_i64(product, 0).is_some());

@@ -1,5 +1,6 @@
 //! The one way to write a number: no fraction digits, as few digits as can be, the largest suffix that allows it.
 
+use alloc::{format, string::String};
 use core::fmt;
 
 use num_bigint::BigInt;
@@ -28,15 +29,15 @@ impl fmt::Display for Quantity {
     }
 }
 
-fn small(nanos: i128, format: Format) -> alloc::string::String {
+fn small(nanos: i128, format: Format) -> String {
     match format {
         Format::BinarySi if is_binary(nanos) => {
             let (digits, step) = strip_small(nanos / NANOS, 1024, BINARY_SUFFIXES.len() - 1);
-            alloc::format!("{digits}{}", BINARY_SUFFIXES[step])
+            format!("{digits}{}", BINARY_SUFFIXES[step])
         }
         Format::BinarySi | Format::DecimalSi => {
             let (digits, step) = strip_small(nanos, 1000, DECIMAL_SUFFIXES.len() - 1);
-            alloc::format!("{digits}{}", DECIMAL_SUFFIXES[step])
+            format!("{digits}{}", DECIMAL_SUFFIXES[step])
         }
         Format::DecimalExponent => {
             let (digits, step) = strip_small(nanos, 1000, usize::MAX);
@@ -45,15 +46,15 @@ fn small(nanos: i128, format: Format) -> alloc::string::String {
     }
 }
 
-fn big(nanos: &BigInt, format: Format) -> alloc::string::String {
+fn big(nanos: &BigInt, format: Format) -> String {
     match format {
         Format::BinarySi if nanos % NANOS == BigInt::ZERO => {
             let (digits, step) = strip_big(nanos / NANOS, 1024, BINARY_SUFFIXES.len() - 1);
-            alloc::format!("{digits}{}", BINARY_SUFFIXES[step])
+            format!("{digits}{}", BINARY_SUFFIXES[step])
         }
         Format::BinarySi | Format::DecimalSi => {
             let (digits, step) = strip_big(nanos.clone(), 1000, DECIMAL_SUFFIXES.len() - 1);
-            alloc::format!("{digits}{}", DECIMAL_SUFFIXES[step])
+            format!("{digits}{}", DECIMAL_SUFFIXES[step])
         }
         Format::DecimalExponent => {
             let (digits, step) = strip_big(nanos.clone(), 1000, usize::MAX);
@@ -66,11 +67,11 @@ fn is_binary(nanos: i128) -> bool {
     nanos % NANOS == 0 && (nanos / NANOS).unsigned_abs() >= 1024
 }
 
-fn with_exponent(digits: &dyn fmt::Display, steps: usize) -> alloc::string::String {
+fn with_exponent(digits: &dyn fmt::Display, steps: usize) -> String {
     match (3 * steps).checked_sub(NANO_EXPONENT) {
-        Some(0) => alloc::format!("{digits}"),
-        Some(exponent) => alloc::format!("{digits}e{exponent}"),
-        None => alloc::format!("{digits}e-{}", NANO_EXPONENT - 3 * steps),
+        Some(0) => format!("{digits}"),
+        Some(exponent) => format!("{digits}e{exponent}"),
+        None => format!("{digits}e-{}", NANO_EXPONENT - 3 * steps),
     }
 }
 

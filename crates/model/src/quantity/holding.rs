@@ -4,6 +4,9 @@
 //! succeeds for numbers held as a 64-bit integer with a decimal scale that is not negative, so that `1k` is an
 //! integer and `1000m` or `1.5Gi` is not. And `AsApproximateFloat64` rounds the mantissa before it scales it. To
 //! give the same answers, a quantity remembers how it came about, in bytes that would otherwise be padding.
+//!
+//! DEVIATION: a zero written finer than nano (`0e-12`) counts as nano here, so a float of a sum with it may differ in
+//! its last bit.
 
 use num_bigint::{BigInt, Sign};
 
@@ -27,19 +30,13 @@ impl Holding {
         Self { scale, decimal: true }
     }
 
-    /// How a sum is held, with `total` in nano-units where it is small. Two integers give an integer at the finer
+    /// How a sum of two that are not zero is held, `total` in nano-units where it is small. Two integers give an integer at the finer
     /// scale unless a step on the way leaves 64 bits.
     pub(super) fn of_sum(left: (Self, i128), right: (Self, i128), total: Option<i128>) -> Self {
         let ((a, left), (b, right)) = (left, right);
         let scale = a.scale.min(b.scale);
         if a.decimal || b.decimal {
             return Self::decimal(scale);
-        }
-        if right == 0 {
-            return a;
-        }
-        if left == 0 {
-            return b;
         }
         let fits = |nanos: i128| mantissa_i64(nanos, scale).is_some();
         let held = fits(left) && fits(right) && total.is_some_and(fits);

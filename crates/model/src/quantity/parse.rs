@@ -1,7 +1,7 @@
 //! From text to number, accepting exactly what Kubernetes accepts up to the limit on digits.
 //!
 //! Quirks kept on purpose, for an object that the API server took must load here: digits may be missing on either
-//! side of the point or altogether (`Ki` is zero, though `Pi` and `Ei` are not), and zeros may lead.
+//! side of the point or altogether (`Ki` and `m` are zero, though `Pi`, `Ei` and `e-10` are not), and zeros may lead.
 
 use num_bigint::BigInt;
 
@@ -126,6 +126,9 @@ fn decimal(text: &str, parts: &Parts<'_>, exponent: i64, format: Format) -> Resu
     let count = parts.digit_count();
     let scale = exponent.saturating_sub_unsigned(parts.fraction.len() as u64);
     let plain = count <= MANTISSA_DIGITS_MAX && scale >= NANO_SCALE;
+    if !plain && !parts.has_digits {
+        return Err(QuantityError::Number(text.into()));
+    }
     if parts.is_zero() {
         let scale = i16::try_from(scale.clamp(NANO_SCALE, DIGITS_MAX as i64)).unwrap_or_default();
         return Ok(Quantity::of_i128(0, format, Holding { scale, decimal: !plain }));
@@ -161,7 +164,13 @@ fn binary(text: &str, parts: &Parts<'_>, exponent: u32) -> Result<Quantity, Quan
         Mantissa::Small(nanos) if nanos.unsigned_abs() <= limit.unsigned_abs() => (nanos, false),
         Mantissa::Small(_) | Mantissa::Big(_) => (if parts.negative { -limit } else { limit }, true),
     };
-    let holding = Holding { scale: if plain || capped { 0 } else { -9 }, decimal: !plain };
+    let scale = match nanos {
+        // Nothing is not rounded, and stays at the scale it was written in.
+        0 => -i16::try_from(parts.fraction.len().min(9)).unwrap_or(9),
+        _ if plain || capped => 0,
+        _ => -9,
+    };
+    let holding = Holding { scale, decimal: !plain };
     let below_one = nanos != 0 && nanos.unsigned_abs() < super::NANOS.unsigned_abs();
     let format = if below_one { Format::DecimalSi } else { Format::BinarySi };
     Ok(Quantity::of_i128(nanos, format, holding))
