@@ -12,11 +12,11 @@ impl Quantity {
     #[must_use]
     pub fn add(&self, other: &Self) -> Self {
         if !self.holding().decimal && !other.holding().decimal {
+            if other.is_zero() {
+                return self.clone().with_format(self.leading_format(other));
+            }
             if self.is_zero() {
                 return other.clone();
-            }
-            if other.is_zero() {
-                return self.clone();
             }
         }
         if let (Nanos::Small(a), Nanos::Small(b)) = (self.nanos(), other.nanos()) {
