@@ -1,0 +1,156 @@
+//! JSON bodies, read with what a server must know of them: fields that stand twice, and how deep they go.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Deeper bodies are refused: no object that Kubernetes knows comes near.
+pub const DEPTH_MAX: usize = 100;
+
+/// So many repeated fields are named; more are only dropped. The last one of them counts, as in Kubernetes.
+const DUPLICATES_MAX: usize = 32;
+
+/// A body and what was odd about it.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The body.
+    pub value: Value,
+    /// Paths of fields that stand more than once.
+    pub duplicates: Vec<String>,
+}
+
+/// Why a body is not JSON.
+#[derive(Debug)]
+pub struct JsonError(serde_json::Error);
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// Reads one JSON value.
+///
+/// # Errors
+/// When it is malformed, too deep, or something follows it.
+pub fn parse_json(bytes: &[u8]) -> Result<Parsed, JsonError> {
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let seed = Node { depth: 0, path: String::new(), duplicates: &mut duplicates };
+    let value = seed.deserialize(&mut deserializer).map_err(JsonError)?;
+    deserializer.end().map_err(JsonError)?;
+    Ok(Parsed { value, duplicates })
+}
+
+struct Node<'a> {
+    depth: usize,
+    path: String,
+    duplicates: &'a mut Vec<String>,
+}
+
+impl Node<'_> {
+    fn child(&mut self, path: String) -> Node<'_> {
+        Node { depth: self.depth + 1, path, duplicates: self.duplicates }
+    }
+
+    fn check_depth<E: de::Error>(&self) -> Result<(), E> {
+        if self.depth >= DEPTH_MAX {
+            return Err(E::custom(format_args!("nested deeper than {DEPTH_MAX} levels")));
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        self.check_depth()?;
+        let mut list = Vec::new();
+        loop {
+            let path = format!("{}[{}]", self.path, list.len());
+            match items.next_element_seed(self.child(path))? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
+        self.check_depth()?;
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            if map.contains_key(&key) && self.duplicates.len() < DUPLICATES_MAX {
+                self.duplicates.push(path.clone());
+            }
+            let value = entries.next_value_seed(self.child(path))?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_fields_are_named_and_the_last_counts() {
+        let parsed = parse_json(br#"{"a":1,"b":[{"c":1,"c":2}],"a":3}"#).unwrap();
+        assert_eq!(parsed.value, serde_json::json!({"a": 3, "b": [{"c": 2}]}));
+        assert_eq!(parsed.duplicates, ["b[0].c", "a"]);
+    }
+
+    #[test]
+    fn deep_bodies_are_refused_and_whole_numbers_kept() {
+        let deep = "[".repeat(DEPTH_MAX + 1) + &"]".repeat(DEPTH_MAX + 1);
+        assert!(parse_json(deep.as_bytes()).unwrap_err().to_string().contains("deeper"));
+        let parsed = parse_json(b"9223372036854775807").unwrap();
+        assert_eq!(parsed.value.as_i64(), Some(i64::MAX));
+        assert!(parse_json(b"{} {}").is_err());
+    }
+}

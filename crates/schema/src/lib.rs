@@ -1,0 +1,19 @@
+//! The shapes of Kubernetes objects, as one table.
+//!
+//! Which fields a type has, what they hold, how their lists are keyed, how a strategic merge treats them, which numbers
+//! they have in protobuf: each fact is written once, in `tables/*.txt`, and everything that needs to know a shape reads it
+//! from here: strict decoding, protobuf bodies, patches, server-side apply, the OpenAPI document.
+//!
+//! **Invariant.** Pure functions over tables and JSON values: no I/O, no clock, no knowledge of what a field means. Nothing here
+//! panics on input, and every recursion over input has a limit.
+
+mod json;
+mod parse;
+mod protobuf;
+mod strict;
+mod table;
+
+pub use json::{DEPTH_MAX, JsonError, Parsed, parse_json};
+pub use protobuf::{Envelope, ProtobufError, decode_message, open_envelope};
+pub use strict::{Finding, check};
+pub use table::{Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId, builtin};

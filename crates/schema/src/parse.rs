@@ -1,0 +1,210 @@
+//! From the text of `tables/*.txt` to a [`Schema`].
+//!
+//! A type begins at the left margin: its name, then `atomic` if it is owned as a whole. Each indented line is a field:
+//! JSON name, protobuf number (`-` for none), type, flags. `*T` is a T that may be absent, `[]T` a list, `{}T` a map by name. A
+//! field called `inline` is a struct whose fields stand flat in JSON. Flags: `!` written even when zero, `required`, `atomic`,
+//! `set`, `map(keys)`, `merge(key)`, `replace`, `retainKeys`, `default=JSON`.
+
+use std::collections::BTreeMap;
+
+use crate::table::{Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId};
+
+/// Reads all tables. They are part of the program: a line that cannot be read is skipped here and fails a test below.
+pub(crate) fn tables(tables: &[(&str, &str)]) -> Schema {
+    let mut reader = Reader::default();
+    for (package, text) in tables {
+        reader.table(package, text);
+    }
+    reader.finish()
+}
+
+#[derive(Default)]
+struct Reader {
+    schema: Schema,
+    structs: BTreeMap<String, StructType>,
+    unread: Vec<String>,
+}
+
+impl Reader {
+    fn table(&mut self, package: &str, text: &str) {
+        let mut current = String::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+            if let Some(field) = line.strip_prefix("  ") {
+                if self.field(package, &current, field).is_none() {
+                    self.unread.push(format!("{current}: {field}"));
+                }
+                continue;
+            }
+            let mut words = line.split(' ');
+            current = format!("{package}.{}", words.next().unwrap_or_default());
+            let atomic = words.next() == Some("atomic");
+            self.schema.declare(&current);
+            let fresh = StructType { name: current.clone(), atomic, ..StructType::default() };
+            self.structs.insert(current.clone(), fresh);
+        }
+    }
+
+    fn field(&mut self, package: &str, owner: &str, line: &str) -> Option<()> {
+        let mut words = line.split(' ');
+        let (name, number, ty) = (words.next()?, words.next()?, words.next()?);
+        let number = match number {
+            "-" => None,
+            digits => Some(digits.parse::<u32>().ok()?),
+        };
+        let optional = ty.starts_with('*');
+        let id = self.type_of(package, ty.trim_start_matches('*'))?;
+        let owner = self.structs.get_mut(owner)?;
+        if name == "inline" {
+            // Structs embedded without a number of their own do not occur in protobuf.
+            owner.inline.insert(number.unwrap_or(0), id);
+            return Some(());
+        }
+        let mut field = Field {
+            ty: id,
+            optional,
+            always: false,
+            required: false,
+            list: ListKind::Atomic,
+            atomic: false,
+            merge: None,
+            replace: false,
+            retain_keys: false,
+            default: None,
+        };
+        for flag in words {
+            apply(flag, &mut field)?;
+        }
+        if let Some(number) = number {
+            owner.numbers.insert(number, name.to_owned());
+        }
+        owner.fields.insert(name.to_owned(), field);
+        Some(())
+    }
+
+    fn type_of(&mut self, package: &str, text: &str) -> Option<TypeId> {
+        if let Some(item) = text.strip_prefix("[]") {
+            let item = self.type_of(package, item.trim_start_matches('*'))?;
+            return Some(self.schema.add(Type::List(item)));
+        }
+        if let Some(value) = text.strip_prefix("{}") {
+            let value = self.type_of(package, value.trim_start_matches('*'))?;
+            return Some(self.schema.add(Type::Map(value)));
+        }
+        let ty = match text {
+            "string" => Type::Scalar(Scalar::String),
+            "int32" => Type::Scalar(Scalar::Int32),
+            "int64" => Type::Scalar(Scalar::Int64),
+            "bool" => Type::Scalar(Scalar::Bool),
+            "double" => Type::Scalar(Scalar::Double),
+            "bytes" => Type::Scalar(Scalar::Bytes),
+            "quantity" => Type::Scalar(Scalar::Quantity),
+            "time" => Type::Scalar(Scalar::Time),
+            "microtime" => Type::Scalar(Scalar::MicroTime),
+            "duration" => Type::Scalar(Scalar::Duration),
+            "intorstring" => Type::Scalar(Scalar::IntOrString),
+            "raw" => Type::Any(Holder::Raw),
+            "json" | "fieldsv1" => Type::Any(Holder::Json),
+            "wrapped" => Type::Any(Holder::StringList),
+            "opaque" => Type::Any(Holder::Opaque),
+            reference if reference.starts_with(char::is_uppercase) => {
+                return Some(self.schema.declare(&format!("{package}.{reference}")));
+            }
+            reference if reference.contains('.') => return Some(self.schema.declare(reference)),
+            _ => return None,
+        };
+        Some(self.schema.add(ty))
+    }
+
+    /// Embedded structs lend their fields to whoever embeds them; innermost first, so order does not matter.
+    fn finish(mut self) -> Schema {
+        let names: Vec<String> = self.structs.keys().cloned().collect();
+        for name in &names {
+            let flat = self.flattened(name, 0);
+            if let Some(owner) = self.structs.get_mut(name) {
+                owner.fields = flat;
+            }
+        }
+        for (name, content) in self.structs {
+            self.schema.define(&name, Type::Struct(content));
+        }
+        self.schema
+    }
+
+    fn flattened(&self, name: &str, depth: usize) -> BTreeMap<String, Field> {
+        let Some(owner) = self.structs.get(name).filter(|_| depth < 8) else { return BTreeMap::new() };
+        let mut fields = owner.fields.clone();
+        for embedded in owner.inline.values() {
+            let Some((inner, _)) = self.schema.names().find(|(_, id)| id == embedded) else { continue };
+            for (name, field) in self.flattened(inner, depth + 1) {
+                fields.entry(name).or_insert(field);
+            }
+        }
+        fields
+    }
+}
+
+fn apply(flag: &str, field: &mut Field) -> Option<()> {
+    match flag.split_once(['(', '=']) {
+        Some(("map", keys)) => {
+            field.list = ListKind::Map(keys.trim_end_matches(')').split(',').map(str::to_owned).collect());
+        }
+        Some(("merge", key)) => {
+            let key = key.trim_end_matches(')');
+            field.merge = Some((!key.is_empty()).then(|| key.to_owned()));
+        }
+        Some(("default", value)) => field.default = Some(serde_json::from_str(value).ok()?),
+        Some(_) => return None,
+        None => match flag {
+            "!" => field.always = true,
+            "required" => field.required = true,
+            "atomic" => field.atomic = true,
+            "set" => field.list = ListKind::Set,
+            "replace" => field.replace = true,
+            "retainKeys" => field.retain_keys = true,
+            _ => return None,
+        },
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin;
+
+    #[test]
+    fn every_line_of_every_table_is_understood() {
+        let mut reader = Reader::default();
+        for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tables")).unwrap() {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem().unwrap().to_string_lossy().replacen('_', "/", 1);
+            reader.table(&stem, &std::fs::read_to_string(&path).unwrap());
+        }
+        assert_eq!(reader.unread, Vec::<String>::new());
+        assert!(reader.structs.len() > 400, "only {} types", reader.structs.len());
+    }
+
+    #[test]
+    fn every_reference_leads_to_a_type_and_every_list_key_to_a_field() {
+        let schema = builtin();
+        for (name, id) in schema.names() {
+            let found = schema.get_struct(id).unwrap_or_else(|| panic!("{name} is referred to but not in a table"));
+            for (field_name, field) in &found.fields {
+                let Type::List(item) = schema.get(field.ty) else { continue };
+                let (ListKind::Map(keys), Some(item)) = (&field.list, schema.get_struct(*item)) else { continue };
+                for key in keys {
+                    assert!(item.fields.contains_key(key), "{name}.{field_name}: no field {key} in {}", item.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fields_of_embedded_structs_stand_flat() {
+        let schema = builtin();
+        let volume = schema.get_struct(schema.find("core/v1.Volume").unwrap()).unwrap();
+        assert!(volume.fields.contains_key("name") && volume.fields.contains_key("configMap"));
+        let config_map = schema.get_struct(schema.find("core/v1.ConfigMapVolumeSource").unwrap()).unwrap();
+        assert!(config_map.fields.contains_key("name") && config_map.fields.contains_key("items"));
+    }
+}

@@ -1,0 +1,159 @@
+//! Holding a body against its type: fields nobody knows, values of the wrong kind.
+
+use serde_json::Value;
+
+use crate::table::{Scalar, Schema, Type, TypeId};
+
+/// So many findings are reported; a body with more is wrong enough.
+const FINDINGS_MAX: usize = 64;
+
+/// What is wrong with a body, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A field that the type does not have. Whether that matters is the request's to say.
+    Unknown {
+        /// `spec.foo`.
+        path: String,
+    },
+    /// A value that cannot be what the field holds.
+    Kind {
+        /// `spec.foo`.
+        path: String,
+        /// What it must be.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+}
+
+/// Everything wrong with `value` as a `ty`; with `prune`, unknown fields are taken out of it. `null` stands for an absent
+/// value anywhere.
+pub fn check(schema: &Schema, ty: TypeId, value: &mut Value, prune: bool) -> Vec<Finding> {
+    let mut walk = Walk { schema, prune, findings: Vec::new() };
+    walk.value(ty, value, "");
+    walk.findings
+}
+
+struct Walk<'a> {
+    schema: &'a Schema,
+    prune: bool,
+    findings: Vec<Finding>,
+}
+
+impl Walk<'_> {
+    fn report(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+
+    fn value(&mut self, ty: TypeId, value: &mut Value, path: &str) {
+        if value.is_null() {
+            return;
+        }
+        let schema = self.schema;
+        match (schema.get(ty), value) {
+            (Type::Any(_), _) => {}
+            (Type::Scalar(scalar), value) => self.scalar(*scalar, value, path),
+            (Type::Struct(found), Value::Object(map)) => {
+                let mut unknown = Vec::new();
+                for (name, value) in map.iter_mut() {
+                    let inner = join(path, name);
+                    match found.fields.get(name) {
+                        Some(field) => self.value(field.ty, value, &inner),
+                        None if found.open || is_type_meta(path, name) => {}
+                        None => {
+                            self.report(Finding::Unknown { path: inner });
+                            unknown.push(name.clone());
+                        }
+                    }
+                }
+                if self.prune {
+                    for name in unknown {
+                        map.remove(&name);
+                    }
+                }
+            }
+            (Type::List(item), Value::Array(items)) => {
+                for (at, value) in items.iter_mut().enumerate() {
+                    self.value(*item, value, &format!("{path}[{at}]"));
+                }
+            }
+            (Type::Map(item), Value::Object(map)) => {
+                for (name, value) in map.iter_mut() {
+                    self.value(*item, value, &join(path, name));
+                }
+            }
+            (Type::Struct(_) | Type::Map(_), value) => self.mismatch(path, "an object", value),
+            (Type::List(_), value) => self.mismatch(path, "a list", value),
+        }
+    }
+
+    fn scalar(&mut self, scalar: Scalar, value: &Value, path: &str) {
+        let (fits, expected) = match scalar {
+            Scalar::String | Scalar::Bytes | Scalar::Time | Scalar::MicroTime | Scalar::Duration => (value.is_string(), "a string"),
+            Scalar::Quantity => (value.is_string() || value.is_number(), "a quantity"),
+            Scalar::IntOrString => (value.is_string() || as_i32(value).is_some(), "a whole number or a string"),
+            Scalar::Bool => (value.is_boolean(), "true or false"),
+            Scalar::Double => (value.is_number(), "a number"),
+            Scalar::Int32 => (as_i32(value).is_some(), "a whole number of 32 bits"),
+            Scalar::Int64 => (value.is_i64(), "a whole number of 64 bits"),
+        };
+        if !fits {
+            self.mismatch(path, expected, value);
+        }
+    }
+
+    fn mismatch(&mut self, path: &str, expected: &'static str, value: &Value) {
+        let found = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "a list",
+            Value::Object(_) => "an object",
+        };
+        self.report(Finding::Kind { path: path.to_owned(), expected, found });
+    }
+}
+
+/// `apiVersion` and `kind` belong to every object, at its root.
+fn is_type_meta(path: &str, name: &str) -> bool {
+    path.is_empty() && matches!(name, "apiVersion" | "kind")
+}
+
+fn as_i32(value: &Value) -> Option<i32> {
+    value.as_i64().and_then(|number| i32::try_from(number).ok())
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin;
+    use serde_json::json;
+
+    #[test]
+    fn unknown_fields_and_wrong_kinds_are_found_and_pruned() {
+        let schema = builtin();
+        let pod = schema.find("core/v1.Pod").unwrap();
+        let mut body = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": 1}},
+            "spec": {"containers": [{"name": "c", "imag": "x"}], "priority": "high", "nodeSelector": {"a": "b"}, "foo": null},
+        });
+        let findings = check(schema, pod, &mut body, true);
+        assert_eq!(
+            findings,
+            [
+                Finding::Kind { path: "metadata.labels.x".into(), expected: "a string", found: "a number" },
+                Finding::Unknown { path: "spec.containers[0].imag".into() },
+                Finding::Unknown { path: "spec.foo".into() },
+                Finding::Kind { path: "spec.priority".into(), expected: "a whole number of 32 bits", found: "a string" },
+            ]
+        );
+        assert_eq!(body["spec"]["containers"][0], json!({"name": "c"}));
+    }
+}

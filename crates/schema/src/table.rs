@@ -1,0 +1,212 @@
+//! The table in memory.
+
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use serde_json::Value;
+
+use crate::parse;
+
+/// A type by its number in a [`Schema`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeId(pub(crate) u32);
+
+/// Types that refer to each other by number.
+#[derive(Debug, Default)]
+pub struct Schema {
+    types: Vec<Type>,
+    names: BTreeMap<String, TypeId>,
+}
+
+/// What a value may be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Type {
+    /// A single value.
+    Scalar(Scalar),
+    /// Any JSON; nothing is known of what is inside.
+    Any(Holder),
+    /// Named fields.
+    Struct(StructType),
+    /// Several values of one type. How they are told apart is the field's to say.
+    List(TypeId),
+    /// Values of one type by name.
+    Map(TypeId),
+}
+
+/// The kinds of single value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// Text.
+    String,
+    /// A whole number of 32 bits.
+    Int32,
+    /// A whole number of 64 bits.
+    Int64,
+    /// True or false.
+    Bool,
+    /// A floating-point number.
+    Double,
+    /// Bytes: base64 in JSON.
+    Bytes,
+    /// A quantity: text, or a number that people write without quotes.
+    Quantity,
+    /// An instant to the second.
+    Time,
+    /// An instant to the microsecond.
+    MicroTime,
+    /// A length of time, as Go writes it.
+    Duration,
+    /// A whole number or text.
+    IntOrString,
+}
+
+/// How protobuf carries arbitrary JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A message whose field 1 holds JSON text, or an enveloped object.
+    Raw,
+    /// A message whose field 1 holds JSON text.
+    Json,
+    /// A message whose field 1 is a list of strings, a plain list in JSON.
+    StringList,
+    /// A message of which nothing is known: skipped.
+    Opaque,
+}
+
+/// A type with named fields.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StructType {
+    /// `group/version.Name`.
+    pub name: String,
+    /// Owned and merged as a whole.
+    pub atomic: bool,
+    /// Fields that are not listed are kept all the same.
+    pub open: bool,
+    /// By JSON name; those of embedded structs among them.
+    pub fields: BTreeMap<String, Field>,
+    /// Structs that are a message of their own in protobuf but flat in JSON, by number.
+    pub(crate) inline: BTreeMap<u32, TypeId>,
+    /// By protobuf number, for the fields that are not in an inline struct.
+    pub(crate) numbers: BTreeMap<u32, String>,
+}
+
+/// A field of a struct.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// What it holds.
+    pub ty: TypeId,
+    /// Distinguishes absent from zero.
+    pub optional: bool,
+    /// Written even when zero.
+    pub always: bool,
+    /// Must be given by whoever writes the object.
+    pub required: bool,
+    /// For a list: how its items are told apart.
+    pub list: ListKind,
+    /// For a map or struct: owned as a whole.
+    pub atomic: bool,
+    /// A strategic merge patch merges this list, matching items by this key (`None`: by value).
+    pub merge: Option<Option<String>>,
+    /// A strategic merge patch replaces this map.
+    pub replace: bool,
+    /// A strategic merge patch may name the only keys to keep.
+    pub retain_keys: bool,
+    /// What an absent value stands for.
+    pub default: Option<Value>,
+}
+
+/// How items of a list are told apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ListKind {
+    /// They are not: the list is one value.
+    #[default]
+    Atomic,
+    /// By value.
+    Set,
+    /// By these fields.
+    Map(Vec<String>),
+}
+
+impl Schema {
+    /// The type of this name: `group/version.Name`, as in `resource/v1.ResourceClaim`.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<TypeId> {
+        self.names.get(name).copied()
+    }
+
+    /// The type behind a number.
+    #[must_use]
+    pub fn get(&self, id: TypeId) -> &Type {
+        &self.types[id.0 as usize]
+    }
+
+    /// The struct behind a number, if it is one.
+    #[must_use]
+    pub fn get_struct(&self, id: TypeId) -> Option<&StructType> {
+        match self.get(id) {
+            Type::Struct(found) => Some(found),
+            Type::Scalar(_) | Type::Any(_) | Type::List(_) | Type::Map(_) => None,
+        }
+    }
+
+    /// All names, in order.
+    pub fn names(&self) -> impl Iterator<Item = (&str, TypeId)> {
+        self.names.iter().map(|(name, id)| (name.as_str(), *id))
+    }
+
+    /// Adds a type without a name.
+    pub fn add(&mut self, ty: Type) -> TypeId {
+        let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
+        self.types.push(ty);
+        id
+    }
+
+    /// Adds a type under a name, or gives the one of that name new content.
+    pub fn define(&mut self, name: &str, ty: Type) -> TypeId {
+        let id = self.declare(name);
+        self.types[id.0 as usize] = ty;
+        id
+    }
+
+    /// The number of a name whose content may come later.
+    pub fn declare(&mut self, name: &str) -> TypeId {
+        if let Some(known) = self.find(name) {
+            return known;
+        }
+        let id = self.add(Type::Any(Holder::Opaque));
+        self.names.insert(name.to_owned(), id);
+        id
+    }
+}
+
+/// The shapes of all built-in kinds.
+pub fn builtin() -> &'static Schema {
+    static SCHEMA: OnceLock<Schema> = OnceLock::new();
+    SCHEMA.get_or_init(|| parse::tables(TABLES))
+}
+
+macro_rules! tables {
+    ($($package:literal => $file:literal),* $(,)?) => { &[$(($package, include_str!(concat!("../tables/", $file, ".txt")))),*] };
+}
+
+const TABLES: &[(&str, &str)] = tables! {
+    "meta/v1" => "meta_v1",
+    "core/v1" => "core_v1",
+    "resource/v1" => "resource_v1",
+    "resource/v1beta1" => "resource_v1beta1",
+    "resource/v1beta2" => "resource_v1beta2",
+    "resource/v1alpha3" => "resource_v1alpha3",
+    "apps/v1" => "apps_v1",
+    "batch/v1" => "batch_v1",
+    "policy/v1" => "policy_v1",
+    "rbac/v1" => "rbac_v1",
+    "coordination/v1" => "coordination_v1",
+    "events/v1" => "events_v1",
+    "scheduling/v1" => "scheduling_v1",
+    "scheduling/v1alpha3" => "scheduling_v1alpha3",
+    "authentication/v1" => "authentication_v1",
+    "authorization/v1" => "authorization_v1",
+    "storage/v1" => "storage_v1",
+    "autoscaling/v1" => "autoscaling_v1",
+    "admissionregistration/v1" => "admissionregistration_v1",
+    "apiextensions/v1" => "apiextensions_v1",
+};
