@@ -188,12 +188,19 @@ mod tests {
     fn every_reference_leads_to_a_type_and_every_list_key_to_a_field() {
         let schema = builtin();
         for (name, id) in schema.names() {
-            let found = schema.get_struct(id).unwrap_or_else(|| panic!("{name} is referred to but not in a table"));
+            let found =
+                schema.get_struct(id).unwrap_or_else(|| panic!("{name} is referred to but not in a table"));
             for (field_name, field) in &found.fields {
                 let Type::List(item) = schema.get(field.ty) else { continue };
-                let (ListKind::Map(keys), Some(item)) = (&field.list, schema.get_struct(*item)) else { continue };
+                let (ListKind::Map(keys), Some(item)) = (&field.list, schema.get_struct(*item)) else {
+                    continue;
+                };
                 for key in keys {
-                    assert!(item.fields.contains_key(key), "{name}.{field_name}: no field {key} in {}", item.name);
+                    assert!(
+                        item.fields.contains_key(key),
+                        "{name}.{field_name}: no field {key} in {}",
+                        item.name
+                    );
                 }
             }
         }

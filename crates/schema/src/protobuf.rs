@@ -56,7 +56,9 @@ pub enum ProtobufError {
 impl fmt::Display for ProtobufError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotEnveloped => f.write_str("the body does not begin with the magic bytes of a protobuf object"),
+            Self::NotEnveloped => {
+                f.write_str("the body does not begin with the magic bytes of a protobuf object")
+            }
             Self::Truncated => f.write_str("the protobuf message ends too early"),
             Self::WireType { field } => write!(f, "field {field} is encoded in the wrong way"),
             Self::Text { field } => write!(f, "field {field} does not hold readable text"),
@@ -113,7 +115,11 @@ struct Place {
 }
 
 impl Place {
-    fn within<T>(&mut self, name: &str, inner: impl FnOnce(&mut Self) -> Result<T, ProtobufError>) -> Result<T, ProtobufError> {
+    fn within<T>(
+        &mut self,
+        name: &str,
+        inner: impl FnOnce(&mut Self) -> Result<T, ProtobufError>,
+    ) -> Result<T, ProtobufError> {
         if self.depth >= DEPTH_MAX {
             return Err(ProtobufError::TooDeep);
         }
@@ -130,7 +136,13 @@ impl Place {
     }
 }
 
-fn message(schema: &Schema, ty: &StructType, bytes: &[u8], into: &mut Map<String, Value>, place: &mut Place) -> Result<(), ProtobufError> {
+fn message(
+    schema: &Schema,
+    ty: &StructType,
+    bytes: &[u8],
+    into: &mut Map<String, Value>,
+    place: &mut Place,
+) -> Result<(), ProtobufError> {
     let mut reader = Reader::new(bytes);
     while let Some((number, wire)) = reader.next()? {
         if let Some(embedded) = ty.inline.get(&number).and_then(|id| schema.get_struct(*id)) {
@@ -141,7 +153,8 @@ fn message(schema: &Schema, ty: &StructType, bytes: &[u8], into: &mut Map<String
         let Some(field) = ty.fields.get(name) else { continue };
         place.within(name, |place| assign(schema, field, name, wire, into, place))?;
     }
-    for (name, field) in ty.numbers.values().filter_map(|name| ty.fields.get(name).map(|field| (name, field))) {
+    for (name, field) in ty.numbers.values().filter_map(|name| ty.fields.get(name).map(|field| (name, field)))
+    {
         if field.always && !into.contains_key(name) {
             into.insert(name.clone(), zero(schema, field));
         }
@@ -149,7 +162,14 @@ fn message(schema: &Schema, ty: &StructType, bytes: &[u8], into: &mut Map<String
     Ok(())
 }
 
-fn assign(schema: &Schema, field: &Field, name: &str, wire: Wire<'_>, into: &mut Map<String, Value>, place: &mut Place) -> Result<(), ProtobufError> {
+fn assign(
+    schema: &Schema,
+    field: &Field,
+    name: &str,
+    wire: Wire<'_>,
+    into: &mut Map<String, Value>,
+    place: &mut Place,
+) -> Result<(), ProtobufError> {
     match schema.get(field.ty) {
         Type::List(item) => {
             let list = into.entry(name).or_insert_with(|| json!([]));
@@ -169,7 +189,8 @@ fn assign(schema: &Schema, field: &Field, name: &str, wire: Wire<'_>, into: &mut
                     _ => {}
                 }
             }
-            let content = content.map_or_else(|| place.within(&key, |place| value(schema, *item, Wire::EMPTY, place)), Ok)?;
+            let content = content
+                .map_or_else(|| place.within(&key, |place| value(schema, *item, Wire::EMPTY, place)), Ok)?;
             if let Value::Object(map) = into.entry(name).or_insert_with(|| json!({})) {
                 map.insert(key, content);
             }
@@ -226,12 +247,17 @@ fn any(holder: Holder, wire: Wire<'_>, path: &str) -> Result<Value, ProtobufErro
     match holder {
         Holder::Opaque => Ok(Value::Null),
         Holder::StringList => {
-            let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(Value::from).map_err(|_| ProtobufError::Text { field: path.to_owned() });
+            let text = |bytes: &[u8]| {
+                std::str::from_utf8(bytes)
+                    .map(Value::from)
+                    .map_err(|_| ProtobufError::Text { field: path.to_owned() })
+            };
             strings.into_iter().map(text).collect()
         }
         Holder::Raw | Holder::Json if raw.is_empty() => Ok(Value::Null),
         Holder::Raw | Holder::Json => {
-            let parsed = crate::parse_json(raw).map_err(|_| ProtobufError::Text { field: path.to_owned() })?;
+            let parsed =
+                crate::parse_json(raw).map_err(|_| ProtobufError::Text { field: path.to_owned() })?;
             Ok(parsed.value)
         }
     }
@@ -274,7 +300,8 @@ fn instant(wire: Wire<'_>, path: &str, micros: bool) -> Result<Value, ProtobufEr
         return Ok(Value::Null);
     }
     let nanos = if micros { i32::try_from(nanos).unwrap_or(0) } else { 0 };
-    let at = jiff::Timestamp::new(seconds, nanos).map_err(|_| ProtobufError::Text { field: path.to_owned() })?;
+    let at =
+        jiff::Timestamp::new(seconds, nanos).map_err(|_| ProtobufError::Text { field: path.to_owned() })?;
     Ok(if micros { format!("{at:.6}") } else { at.to_string() }.into())
 }
 
@@ -300,7 +327,11 @@ fn go_duration(nanos: i64) -> String {
         let digits = unit.to_string().len() - 1;
         let rest = format!("{:0digits$}", value % unit);
         let rest = rest.trim_end_matches('0');
-        if rest.is_empty() { format!("{}{name}", value / unit) } else { format!("{}.{rest}{name}", value / unit) }
+        if rest.is_empty() {
+            format!("{}{name}", value / unit)
+        } else {
+            format!("{}.{rest}{name}", value / unit)
+        }
     };
     let text = match total {
         0 => "0s".to_owned(),
@@ -350,7 +381,9 @@ fn zero(schema: &Schema, field: &Field) -> Value {
         Type::Scalar(Scalar::Quantity) => "0".into(),
         Type::Scalar(Scalar::Duration) => "0s".into(),
         Type::Struct(_) => json!({}),
-        Type::Scalar(Scalar::Time | Scalar::MicroTime) | Type::Any(_) | Type::List(_) | Type::Map(_) => Value::Null,
+        Type::Scalar(Scalar::Time | Scalar::MicroTime) | Type::Any(_) | Type::List(_) | Type::Map(_) => {
+            Value::Null
+        }
     }
 }
 

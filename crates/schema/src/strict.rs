@@ -91,9 +91,13 @@ impl Walk<'_> {
 
     fn scalar(&mut self, scalar: Scalar, value: &Value, path: &str) {
         let (fits, expected) = match scalar {
-            Scalar::String | Scalar::Bytes | Scalar::Time | Scalar::MicroTime | Scalar::Duration => (value.is_string(), "a string"),
+            Scalar::String | Scalar::Bytes | Scalar::Time | Scalar::MicroTime | Scalar::Duration => {
+                (value.is_string(), "a string")
+            }
             Scalar::Quantity => (value.is_string() || value.is_number(), "a quantity"),
-            Scalar::IntOrString => (value.is_string() || as_i32(value).is_some(), "a whole number or a string"),
+            Scalar::IntOrString => {
+                (value.is_string() || as_i32(value).is_some(), "a whole number or a string")
+            }
             Scalar::Bool => (value.is_boolean(), "true or false"),
             Scalar::Double => (value.is_number(), "a number"),
             Scalar::Int32 => (as_i32(value).is_some(), "a whole number of 32 bits"),
@@ -151,7 +155,11 @@ mod tests {
                 Finding::Kind { path: "metadata.labels.x".into(), expected: "a string", found: "a number" },
                 Finding::Unknown { path: "spec.containers[0].imag".into() },
                 Finding::Unknown { path: "spec.foo".into() },
-                Finding::Kind { path: "spec.priority".into(), expected: "a whole number of 32 bits", found: "a string" },
+                Finding::Kind {
+                    path: "spec.priority".into(),
+                    expected: "a whole number of 32 bits",
+                    found: "a string"
+                },
             ]
         );
         assert_eq!(body["spec"]["containers"][0], json!({"name": "c"}));

@@ -27,8 +27,13 @@ fn every_crate_states_its_invariant_and_is_on_the_map() {
     let workspace = Workspace::load().unwrap();
     let map = workspace.read("docs/architecture.md");
     for package in &workspace.crates {
-        let roots = ["src/lib.rs", "src/main.rs"].map(|root| fs::read_to_string(package.folder.join(root)).unwrap_or_default());
-        assert!(roots.iter().any(|text| text.contains("**Invariant.**")), "{} does not state its invariant", package.name);
+        let roots = ["src/lib.rs", "src/main.rs"]
+            .map(|root| fs::read_to_string(package.folder.join(root)).unwrap_or_default());
+        assert!(
+            roots.iter().any(|text| text.contains("**Invariant.**")),
+            "{} does not state its invariant",
+            package.name
+        );
         let folder = package.folder.file_name().unwrap().to_string_lossy().into_owned();
         assert!(map.contains(&format!("`{folder}`")), "docs/architecture.md does not mention `{folder}`");
     }
@@ -45,7 +50,11 @@ fn deviations_in_code_and_document_agree() {
         }
         let text = fs::read_to_string(&path).unwrap();
         for name in text.split("DEVIATION(").skip(1).filter_map(|rest| rest.split(')').next()) {
-            assert!(document.contains(&format!("`{name}`")), "{}: {name} is not in docs/deviations.md", path.display());
+            assert!(
+                document.contains(&format!("`{name}`")),
+                "{}: {name} is not in docs/deviations.md",
+                path.display()
+            );
         }
     }
 }

@@ -38,13 +38,18 @@ fn a_namespace_as_kubectl_sends_it() {
 #[test]
 fn values_that_are_messages_become_what_json_has_for_them() {
     let tolerations = field(5, &varint(5, 30)[..]);
-    let result = [field(1, b"r"), field(2, b"d"), field(3, b"p"), field(4, b"x"), tolerations[..0].to_vec()].concat();
+    let result =
+        [field(1, b"r"), field(2, b"d"), field(3, b"p"), field(4, b"x"), tolerations[..0].to_vec()].concat();
     let capacity = [field(1, b"memory"), field(2, &field(1, b"40Gi"))].concat();
     let with_capacity = [result, field(10, &capacity)].concat();
     let value = decode("resource/v1.DeviceRequestAllocationResult", &with_capacity).unwrap();
-    assert_eq!(value, json!({"request": "r", "driver": "d", "pool": "p", "device": "x", "consumedCapacity": {"memory": "40Gi"}}));
+    assert_eq!(
+        value,
+        json!({"request": "r", "driver": "d", "pool": "p", "device": "x", "consumedCapacity": {"memory": "40Gi"}})
+    );
 
-    let condition = [field(1, b"Ready"), field(2, b"True"), field(4, &varint(1, 60)), field(5, b"R")].concat();
+    let condition =
+        [field(1, b"Ready"), field(2, b"True"), field(4, &varint(1, 60)), field(5, b"R")].concat();
     let value = decode("meta/v1.Condition", &condition).unwrap();
     assert_eq!(value["lastTransitionTime"], "1970-01-01T00:01:00Z");
     assert_eq!(value["message"], "", "written even when empty");
@@ -55,7 +60,10 @@ fn inline_structs_stand_flat_and_raw_json_is_json() {
     let opaque = [field(1, b"gpu.example.com"), field(2, &field(1, br#"{"a":1}"#))].concat();
     let bytes = [field(1, b"r"), field(2, &field(1, &opaque))].concat();
     let value = decode("resource/v1.DeviceClaimConfiguration", &bytes).unwrap();
-    assert_eq!(value, json!({"requests": ["r"], "opaque": {"driver": "gpu.example.com", "parameters": {"a": 1}}}));
+    assert_eq!(
+        value,
+        json!({"requests": ["r"], "opaque": {"driver": "gpu.example.com", "parameters": {"a": 1}}})
+    );
 }
 
 #[test]
@@ -68,17 +76,32 @@ fn pointers_keep_zero_and_plain_fields_drop_it() {
 
 #[test]
 fn numbers_nobody_knows_are_skipped_and_broken_bytes_refused() {
-    assert_eq!(decode("resource/v1.DeviceToleration", &[field(15, b"new"), field(1, b"k")].concat()).unwrap(), json!({"key": "k"}));
-    assert_eq!(decode("resource/v1.DeviceToleration", &varint(1, 3)), Err(ProtobufError::WireType { field: "key".into() }));
-    assert_eq!(decode("resource/v1.DeviceToleration", &field(1, &[0xff])), Err(ProtobufError::Text { field: "key".into() }));
+    assert_eq!(
+        decode("resource/v1.DeviceToleration", &[field(15, b"new"), field(1, b"k")].concat()).unwrap(),
+        json!({"key": "k"})
+    );
+    assert_eq!(
+        decode("resource/v1.DeviceToleration", &varint(1, 3)),
+        Err(ProtobufError::WireType { field: "key".into() })
+    );
+    assert_eq!(
+        decode("resource/v1.DeviceToleration", &field(1, &[0xff])),
+        Err(ProtobufError::Text { field: "key".into() })
+    );
     assert_eq!(decode("resource/v1.DeviceToleration", &[0x0a, 9, 1]), Err(ProtobufError::Truncated));
 }
 
 #[test]
 fn durations_read_as_go_writes_them() {
     for (nanos, text) in [
-        (0, "0s"), (1, "1ns"), (1_500, "1.5µs"), (300_000_000, "300ms"), (1_000_000_000, "1s"), (90_000_000_000, "1m30s"),
-        (3_600_000_000_000, "1h0m0s"), (-2_500_000_000, "-2.5s"),
+        (0, "0s"),
+        (1, "1ns"),
+        (1_500, "1.5µs"),
+        (300_000_000, "300ms"),
+        (1_000_000_000, "1s"),
+        (90_000_000_000, "1m30s"),
+        (3_600_000_000_000, "1h0m0s"),
+        (-2_500_000_000, "-2.5s"),
     ] {
         assert_eq!(go_duration(nanos), text);
     }

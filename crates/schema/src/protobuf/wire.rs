@@ -73,7 +73,9 @@ impl<'a> Wire<'a> {
     pub(super) fn bytes(self, path: &str) -> Result<&'a [u8], ProtobufError> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Varint(_) | Self::Fixed64(_) | Self::Fixed32(_) => Err(ProtobufError::WireType { field: path.to_owned() }),
+            Self::Varint(_) | Self::Fixed64(_) | Self::Fixed32(_) => {
+                Err(ProtobufError::WireType { field: path.to_owned() })
+            }
         }
     }
 
@@ -97,7 +99,9 @@ impl<'a> Wire<'a> {
         match self {
             Self::Fixed64(bits) => Ok(f64::from_bits(bits)),
             Self::Bytes([]) => Ok(0.0),
-            Self::Varint(_) | Self::Fixed32(_) | Self::Bytes(_) => Err(ProtobufError::WireType { field: path.to_owned() }),
+            Self::Varint(_) | Self::Fixed32(_) | Self::Bytes(_) => {
+                Err(ProtobufError::WireType { field: path.to_owned() })
+            }
         }
     }
 

@@ -1,0 +1,257 @@
+//! Server-side apply: merging what a manager wants into what is there, and keeping the record of who owns which field.
+
+mod compare;
+mod merge;
+mod prune;
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use lazaret_schema::{Schema, TypeId};
+
+use crate::{FieldSet, ManagedFields, Manager, Operation, PatchError, PathElement};
+
+/// Who applies or writes, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct ApplyRequest<'a> {
+    /// The field manager.
+    pub manager: &'a str,
+    /// The version of the endpoint.
+    pub api_version: &'a str,
+    /// The subresource of the endpoint, or empty.
+    pub subresource: &'a str,
+    /// Take fields from others.
+    pub force: bool,
+    /// What is written as the time of the change.
+    pub time: &'a str,
+    /// Paths that this endpoint never changes, as top-level fields: `status` on the object, `spec` on its status.
+    pub ignored: &'a [&'a str],
+}
+
+/// An object with its record of owners brought up to date.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ownership {
+    /// The object, `metadata.managedFields` included.
+    pub object: Value,
+    /// Whether anything but times differs from before.
+    pub changed: bool,
+}
+
+/// Fields that another manager owns and that would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Who owns them.
+    pub manager: Manager,
+    /// When that manager wrote last.
+    pub time: String,
+    /// The fields, as people read them.
+    pub fields: Vec<String>,
+}
+
+/// Why an apply was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyError {
+    /// Somebody else owns fields that would change.
+    Conflicts(Vec<Conflict>),
+    /// The applied object is wrong.
+    Patch(PatchError),
+}
+
+impl From<PatchError> for ApplyError {
+    fn from(error: PatchError) -> Self {
+        Self::Patch(error)
+    }
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Patch(error) => error.fmt(f),
+            Self::Conflicts(conflicts) => {
+                let count: usize = conflicts.iter().map(|conflict| conflict.fields.len()).sum();
+                if let ([conflict], 1) = (conflicts.as_slice(), count) {
+                    return write!(
+                        f,
+                        "Apply failed with 1 conflict: {}: {}",
+                        conflict.with(),
+                        conflict.fields[0]
+                    );
+                }
+                write!(f, "Apply failed with {count} conflicts:")?;
+                for conflict in conflicts {
+                    write!(f, " {}:", conflict.with())?;
+                    for field in &conflict.fields {
+                        write!(f, "\n- {field}")?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ApplyError {}
+
+impl Conflict {
+    /// `conflict with "kubectl"`, with the version and time of plain writers.
+    #[must_use]
+    pub fn with(&self) -> String {
+        let Manager { operation, name, api_version, subresource } = &self.manager;
+        let below =
+            if subresource.is_empty() { String::new() } else { format!(" with subresource {subresource:?}") };
+        match operation {
+            Operation::Apply => format!("conflict with {name:?}{below}"),
+            Operation::Update if self.time.is_empty() => {
+                format!("conflict with {name:?}{below} using {api_version}")
+            }
+            Operation::Update => {
+                format!("conflict with {name:?}{below} using {api_version} at {}", self.time)
+            }
+        }
+    }
+}
+
+/// Merges `config` into `live` on behalf of a manager.
+///
+/// # Errors
+/// When fields of others would change without `force`, or `config` repeats an item of a keyed list.
+pub fn apply(
+    schema: &Schema,
+    ty: TypeId,
+    live: Option<&Value>,
+    config: &Value,
+    request: &ApplyRequest<'_>,
+) -> Result<Ownership, ApplyError> {
+    let mut before = live.cloned().unwrap_or_else(|| json!({}));
+    let mut owners = ManagedFields::take(&mut before);
+    let owners_before = owners.clone();
+    let mut config = config.clone();
+    drop(ManagedFields::take(&mut config));
+    for name in request.ignored {
+        if let Value::Object(map) = &mut config {
+            map.remove(*name);
+        }
+    }
+    merge::check_unique(schema, ty, None, &config, "")?;
+
+    let manager = request.as_manager(Operation::Apply);
+    let last = owners.of(&manager);
+    let wanted = FieldSet::of(schema, ty, &config);
+    let others = {
+        let mut others = owners.clone();
+        others.entries.remove(&manager);
+        others.everything()
+    };
+    let mut after = merge::merged(schema, ty, None, &before, &config);
+    prune::prune(schema, ty, &mut after, &last, &wanted.union(&others));
+
+    let difference = compare::compare(schema, ty, &before, &after);
+    let conflicts = conflicts(&owners, &manager, &difference.changed);
+    if !conflicts.is_empty() && !request.force {
+        return Err(ApplyError::Conflicts(conflicts));
+    }
+    owners.disown(&difference.changed, Some(&manager));
+    owners.disown(&difference.removed, None);
+    owners.set(manager, recorded(&wanted), request.time);
+    let changed = before != after || !owners.same_owners(&owners_before);
+    owners.put(&mut after);
+    Ok(Ownership { object: after, changed })
+}
+
+/// Records a write that was no apply: what it changed now belongs to whoever wrote it.
+#[must_use]
+pub fn track_update(
+    schema: &Schema,
+    ty: TypeId,
+    live: Option<&Value>,
+    written: &Value,
+    request: &ApplyRequest<'_>,
+) -> Ownership {
+    let mut before = live.cloned().unwrap_or_else(|| json!({}));
+    let owners_before = ManagedFields::take(&mut before);
+    let mut after = written.clone();
+    // A writer that sends the record back unread neither adds to it nor takes from it; one that empties it resets it.
+    let sent = after.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
+    drop(ManagedFields::take(&mut after));
+    let resets = sent.is_some_and(|entries| entries.is_empty() || entries == [json!({})]);
+    let mut owners = if resets { ManagedFields::default() } else { owners_before.clone() };
+
+    let difference = compare::compare(schema, ty, &before, &after);
+    if !resets {
+        let manager = request.as_manager(Operation::Update);
+        let ignored = request.ignored_set();
+        let touched = recorded(&difference.changed).without_below(&ignored);
+        let fields = owners.of(&manager).difference(&difference.removed).union(&touched);
+        owners.disown(&difference.changed, Some(&manager));
+        owners.disown(&difference.removed, None);
+        owners.set(manager, fields, request.time);
+        owners.fold();
+    }
+    let changed = before != after || !owners.same_owners(&owners_before);
+    owners.put(&mut after);
+    Ownership { object: after, changed }
+}
+
+impl ApplyRequest<'_> {
+    fn as_manager(&self, operation: Operation) -> Manager {
+        Manager {
+            operation,
+            name: self.manager.into(),
+            api_version: self.api_version.into(),
+            subresource: self.subresource.into(),
+        }
+    }
+
+    fn ignored_set(&self) -> FieldSet {
+        let mut set = FieldSet::default();
+        for name in self.ignored {
+            set.insert(&[PathElement::Field((*name).to_owned())]);
+        }
+        set
+    }
+}
+
+fn conflicts(owners: &ManagedFields, applier: &Manager, changed: &FieldSet) -> Vec<Conflict> {
+    owners
+        .entries
+        .iter()
+        .filter(|(manager, _)| *manager != applier)
+        .filter_map(|(manager, entry)| {
+            let contested = entry.fields.intersection(changed);
+            (!contested.is_empty()).then(|| Conflict {
+                manager: manager.clone(),
+                time: entry.time.clone(),
+                fields: contested.display(),
+            })
+        })
+        .collect()
+}
+
+/// Fields that identify an object or belong to the server are nobody's.
+fn recorded(set: &FieldSet) -> FieldSet {
+    let mut kept = set.clone();
+    kept.children.remove(&PathElement::Field("apiVersion".into()));
+    kept.children.remove(&PathElement::Field("kind".into()));
+    let metadata = PathElement::Field("metadata".into());
+    if let Some(inner) = kept.children.get_mut(&metadata) {
+        inner.member = false;
+        for name in [
+            "name",
+            "namespace",
+            "uid",
+            "creationTimestamp",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+            "selfLink",
+        ] {
+            inner.children.remove(&PathElement::Field(name.into()));
+        }
+    }
+    kept.children.retain(|_, child| !child.is_empty());
+    kept
+}
+
+#[cfg(test)]
+mod tests;

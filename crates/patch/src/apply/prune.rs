@@ -1,0 +1,65 @@
+//! Taking out what a manager applied before and no longer wants.
+
+use serde_json::Value;
+
+use lazaret_schema::{Field, Schema, TypeId};
+
+use crate::{
+    FieldSet, PathElement,
+    fields::{Granular, child_type, granular, item_element},
+};
+
+/// Removes from `object` every path in `last` at or below which nothing is `owned`.
+pub(super) fn prune(schema: &Schema, ty: TypeId, object: &mut Value, last: &FieldSet, owned: &FieldSet) {
+    // Metadata holds what identifies the object and is owned by nobody: only ever pruned inside.
+    let metadata = PathElement::Field("metadata".into());
+    let mut owned = owned.clone();
+    if last.children.contains_key(&metadata) {
+        owned.children.entry(metadata).or_default().member = true;
+    }
+    below(schema, ty, None, object, last, &owned);
+}
+
+fn below(
+    schema: &Schema,
+    ty: TypeId,
+    field: Option<&Field>,
+    value: &mut Value,
+    last: &FieldSet,
+    owned: &FieldSet,
+) {
+    let nothing = FieldSet::default();
+    match (granular(schema, ty, field), value) {
+        (Granular::Fields, Value::Object(map)) => {
+            map.retain(|name, value| {
+                let element = PathElement::Field(name.clone());
+                let Some(was) = last.children.get(&element).filter(|was| !was.is_empty()) else {
+                    return true;
+                };
+                let now = owned.children.get(&element).unwrap_or(&nothing);
+                if now.is_empty() {
+                    return false;
+                }
+                if let Some((ty, field)) = child_type(schema, ty, name) {
+                    below(schema, ty, field, value, was, now);
+                }
+                true
+            });
+        }
+        (Granular::Items(item, kind), Value::Array(items)) => {
+            items.retain_mut(|value| {
+                let element = item_element(schema, item, kind, value);
+                let Some(was) = last.children.get(&element).filter(|was| !was.is_empty()) else {
+                    return true;
+                };
+                let now = owned.children.get(&element).unwrap_or(&nothing);
+                if now.is_empty() {
+                    return false;
+                }
+                below(schema, item, None, value, was, now);
+                true
+            });
+        }
+        (Granular::Leaf | Granular::Fields | Granular::Items(..), _) => {}
+    }
+}

@@ -1,0 +1,211 @@
+use super::*;
+use lazaret_schema::builtin;
+
+fn request(manager: &str) -> ApplyRequest<'_> {
+    ApplyRequest {
+        manager,
+        api_version: "v1",
+        subresource: "",
+        force: false,
+        time: "2026-01-01T00:00:00Z",
+        ignored: &[],
+    }
+}
+
+struct World {
+    ty: TypeId,
+    object: Option<Value>,
+}
+
+impl World {
+    fn new(ty: &str) -> Self {
+        Self { ty: builtin().find(ty).unwrap(), object: None }
+    }
+
+    fn apply(&mut self, manager: &str, config: Value) -> Result<bool, ApplyError> {
+        self.apply_with(&request(manager), config)
+    }
+
+    fn apply_with(&mut self, request: &ApplyRequest<'_>, config: Value) -> Result<bool, ApplyError> {
+        let Ownership { object, changed } =
+            apply(builtin(), self.ty, self.object.as_ref(), &config, request)?;
+        self.object = Some(object);
+        Ok(changed)
+    }
+
+    fn write(&mut self, manager: &str, object: Value) {
+        let written = track_update(builtin(), self.ty, self.object.as_ref(), &object, &request(manager));
+        self.object = Some(written.object);
+    }
+
+    fn body(&self) -> Value {
+        let mut body = self.object.clone().unwrap();
+        drop(ManagedFields::take(&mut body));
+        if body["metadata"] == json!({}) {
+            body.as_object_mut().unwrap().remove("metadata");
+        }
+        body
+    }
+
+    fn owned(&self, manager: &str) -> Vec<String> {
+        let owners = ManagedFields::take(&mut self.object.clone().unwrap());
+        owners
+            .entries
+            .iter()
+            .filter(|(known, _)| known.name == manager)
+            .flat_map(|(_, entry)| entry.fields.display())
+            .collect()
+    }
+}
+
+#[test]
+fn the_record_has_kubernetes_form() {
+    let mut world = World::new("core/v1.ConfigMap");
+    world.apply("a", json!({"metadata": {"name": "x", "labels": {"l": "1"}}, "data": {"k": "v"}})).unwrap();
+    assert_eq!(
+        world.object.unwrap()["metadata"]["managedFields"],
+        json!([{
+            "manager": "a", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {"f:k": {}}, "f:metadata": {"f:labels": {"f:l": {}}}},
+        }])
+    );
+}
+
+#[test]
+fn applying_again_changes_nothing_and_leaving_a_field_out_removes_it() {
+    let mut world = World::new("core/v1.ConfigMap");
+    let config = json!({"metadata": {"name": "x"}, "data": {"a": "1", "b": "2"}});
+    assert!(world.apply("m", config.clone()).unwrap());
+    assert!(!world.apply("m", config).unwrap());
+    assert!(world.apply("m", json!({"metadata": {"name": "x"}, "data": {"a": "1"}})).unwrap());
+    assert_eq!(world.body(), json!({"metadata": {"name": "x"}, "data": {"a": "1"}}));
+}
+
+#[test]
+fn another_managers_field_conflicts_until_forced_and_equal_values_are_shared() {
+    let mut world = World::new("core/v1.ConfigMap");
+    world.apply("a", json!({"data": {"k": "1", "s": "same"}})).unwrap();
+    world.apply("b", json!({"data": {"s": "same"}})).unwrap();
+    let error = world.apply("b", json!({"data": {"k": "2", "s": "same"}})).unwrap_err();
+    assert_eq!(error.to_string(), r#"Apply failed with 1 conflict: conflict with "a": .data.k"#);
+    let forced = ApplyRequest { force: true, ..request("b") };
+    world.apply_with(&forced, json!({"data": {"k": "2", "s": "same"}})).unwrap();
+    assert_eq!(world.body(), json!({"data": {"k": "2", "s": "same"}}));
+    assert_eq!(world.owned("a"), [".data.s"]);
+    world.apply("a", json!({})).unwrap();
+    assert_eq!(world.body()["data"]["s"], "same", "still owned by b");
+}
+
+#[test]
+fn plain_writes_own_what_they_change_and_conflicts_name_their_time() {
+    let mut world = World::new("core/v1.ConfigMap");
+    world.apply("a", json!({"data": {"k": "1", "x": "1"}})).unwrap();
+    let mut body = world.body();
+    body["data"]["k"] = "2".into();
+    world.write("kubectl-edit", body);
+    assert_eq!(world.owned("kubectl-edit"), [".data.k"]);
+    assert_eq!(world.owned("a"), [".data.x"]);
+    let error = world.apply("a", json!({"data": {"k": "1", "x": "1"}})).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"Apply failed with 1 conflict: conflict with "kubectl-edit" using v1 at 2026-01-01T00:00:00Z: .data.k"#
+    );
+    world.write("kubectl-edit", json!({"data": {"x": "1"}}));
+    assert_eq!(world.owned("kubectl-edit"), Vec::<String>::new(), "what is gone is owned by nobody");
+}
+
+#[test]
+fn drivers_share_the_device_list_of_a_claim() {
+    let mut world = World::new("resource/v1.ResourceClaim");
+    let device = |name: &str| json!({"driver": "d", "pool": "p", "device": name, "conditions": [{"type": "Ready", "status": "True"}]});
+    world.write("one", json!({"status": {"devices": [device("one")]}}));
+    let status = |device: Value| json!({"status": {"devices": [device]}});
+    world.apply("two", status(device("two"))).unwrap();
+    world.apply("three", status(device("three"))).unwrap();
+    let names = |world: &World| -> Vec<String> {
+        world.body()["status"]["devices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|d| d["device"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&world), ["one", "two", "three"]);
+    world.apply("two", json!({"status": {}})).unwrap();
+    assert_eq!(names(&world), ["one", "three"]);
+}
+
+#[test]
+fn an_item_keeps_the_fields_of_others_when_its_applier_leaves() {
+    let mut world = World::new("core/v1.Pod");
+    world
+        .apply("a", json!({"status": {"conditions": [{"type": "X", "status": "True", "message": "m"}]}}))
+        .unwrap();
+    world.apply("b", json!({"status": {"conditions": [{"type": "X", "reason": "R"}]}})).unwrap();
+    world.apply("a", json!({})).unwrap();
+    assert_eq!(world.body(), json!({"status": {"conditions": [{"type": "X", "reason": "R"}]}}));
+}
+
+#[test]
+fn lists_that_are_one_value_are_owned_whole() {
+    let mut world = World::new("resource/v1.ResourceClaim");
+    world.apply("a", json!({"spec": {"devices": {"requests": [{"name": "r"}]}}})).unwrap();
+    assert_eq!(world.owned("a"), [".spec.devices.requests"]);
+    assert!(world.apply("b", json!({"spec": {"devices": {"requests": [{"name": "q"}]}}})).is_err());
+}
+
+#[test]
+fn an_item_may_not_stand_twice_in_what_is_applied() {
+    let mut world = World::new("core/v1.Pod");
+    let error =
+        world.apply("a", json!({"spec": {"containers": [{"name": "c"}, {"name": "c"}]}})).unwrap_err();
+    assert!(error.to_string().contains(r#".spec.containers[name="c"]: stands twice"#), "{error}");
+}
+
+#[test]
+fn keys_with_defaults_identify_items_that_leave_them_out() {
+    let mut world = World::new("core/v1.Pod");
+    let ports = |ports: Value| json!({"spec": {"containers": [{"name": "c", "ports": ports}]}});
+    world
+        .apply("a", ports(json!([{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}])))
+        .unwrap();
+    world.apply("a", ports(json!([{"containerPort": 80, "protocol": "TCP", "name": "web"}]))).unwrap();
+    let expected = json!([{"containerPort": 80, "protocol": "TCP", "name": "web"}]);
+    assert_eq!(world.body()["spec"]["containers"][0]["ports"], expected);
+}
+
+#[test]
+fn the_order_of_the_applied_list_wins_and_others_items_keep_their_neighbours() {
+    let mut world = World::new("core/v1.Pod");
+    let conditions = |names: &[&str]| json!({"status": {"conditions": names.iter().map(|n| json!({"type": n, "status": "True"})).collect::<Vec<_>>()}});
+    world.write("w", conditions(&["A", "X", "B", "Y"]));
+    world.apply("a", conditions(&["B", "C", "A"])).unwrap();
+    let names: Vec<String> = world.body()["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["B", "C", "A", "X", "Y"]);
+}
+
+#[test]
+fn many_plain_writers_are_folded() {
+    let mut world = World::new("core/v1.ConfigMap");
+    for number in 0..15 {
+        let mut body = if number == 0 { json!({"data": {}}) } else { world.body() };
+        body["data"][format!("k{number:02}")] = "v".into();
+        world.write(&format!("w{number:02}"), body);
+    }
+    let entries = world.object.as_ref().unwrap()["metadata"]["managedFields"].as_array().unwrap().len();
+    assert_eq!(entries, 10);
+    assert!(!world.owned("ancient-changes").is_empty());
+}
+
+#[test]
+fn a_writer_may_reset_the_record() {
+    let mut world = World::new("core/v1.ConfigMap");
+    world.apply("a", json!({"data": {"k": "1"}})).unwrap();
+    world.write("b", json!({"metadata": {"managedFields": [{}]}, "data": {"k": "1"}}));
+    assert_eq!(world.object.unwrap(), json!({"metadata": {}, "data": {"k": "1"}}));
+}

@@ -1,0 +1,316 @@
+//! Sets of fields: who owns what, as paths into an object.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use serde_json::{Map, Value};
+
+use lazaret_schema::{Field, ListKind, Schema, Type, TypeId};
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PathElement {
+    /// A field of a struct or map.
+    Field(String),
+    /// An item of a keyed list, by its key fields in name order.
+    Key(Vec<(String, Value)>),
+    /// An item of a set.
+    Value(Value),
+}
+
+impl Eq for PathElement {}
+
+impl PartialOrd for PathElement {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// By the text that stands for it: total, and the same in every run.
+impl Ord for PathElement {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Field(a), Self::Field(b)) => a.cmp(b),
+            _ => self.encode().cmp(&other.encode()),
+        }
+    }
+}
+
+impl PathElement {
+    /// As in `fieldsV1`: `f:name`, `k:{"type":"Ready"}`, `v:"x"`.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Key(keys) => format!("k:{}", Value::Object(keys.iter().cloned().collect())),
+            Self::Value(value) => format!("v:{value}"),
+        }
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let (kind, rest) = text.split_once(':')?;
+        match kind {
+            "f" => Some(Self::Field(rest.to_owned())),
+            "k" => {
+                Some(Self::Key(serde_json::from_str::<Map<String, Value>>(rest).ok()?.into_iter().collect()))
+            }
+            "v" => Some(Self::Value(serde_json::from_str(rest).ok()?)),
+            _ => None,
+        }
+    }
+
+    /// As people read it in a conflict: `.spec`, `[type="Ready"]`.
+    #[must_use]
+    pub fn display(&self) -> String {
+        match self {
+            Self::Field(name) => format!(".{name}"),
+            Self::Key(keys) => format!(
+                "[{}]",
+                keys.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+            ),
+            Self::Value(value) => format!("[={value}]"),
+        }
+    }
+}
+
+/// A set of paths, as a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet {
+    /// The path to here is in the set.
+    pub(crate) member: bool,
+    pub(crate) children: BTreeMap<PathElement, FieldSet>,
+}
+
+impl FieldSet {
+    /// No path at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.member && self.children.values().all(Self::is_empty)
+    }
+
+    /// The paths of `value`, an object of type `ty`: its leaves, and the items of keyed lists and maps themselves.
+    #[must_use]
+    pub fn of(schema: &Schema, ty: TypeId, value: &Value) -> Self {
+        let mut set = Self::default();
+        collect(schema, ty, None, value, &mut set);
+        set
+    }
+
+    /// What a `fieldsV1` says; parts that cannot be read are passed over.
+    #[must_use]
+    pub fn decode(fields: &Value) -> Self {
+        let mut set = Self::default();
+        for (key, inner) in fields.as_object().into_iter().flatten() {
+            if key == "." {
+                set.member = true;
+            } else if let Some(element) = PathElement::decode(key) {
+                let mut child = Self::decode(inner);
+                if inner.as_object().is_none_or(Map::is_empty) {
+                    child.member = true;
+                }
+                set.children.insert(element, child);
+            }
+        }
+        set
+    }
+
+    /// The same as `fieldsV1`.
+    #[must_use]
+    pub fn encode(&self) -> Value {
+        let mut map = Map::new();
+        for (element, child) in self.children.iter().filter(|(_, child)| !child.is_empty()) {
+            let mut inner = child.encode();
+            if child.member
+                && let Value::Object(inner) = &mut inner
+                && !inner.is_empty()
+            {
+                inner.insert(".".into(), Value::Object(Map::new()));
+            }
+            map.insert(element.encode(), inner);
+        }
+        Value::Object(map)
+    }
+
+    /// Paths in either.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut result = self.clone();
+        result.extend(other);
+        result
+    }
+
+    /// Adds the paths of `other`.
+    pub fn extend(&mut self, other: &Self) {
+        self.member |= other.member;
+        for (element, child) in &other.children {
+            self.children.entry(element.clone()).or_default().extend(child);
+        }
+    }
+
+    /// Paths in this set alone.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        self.combine(other, |mine, theirs| mine && !theirs, true)
+    }
+
+    /// Paths in both.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.combine(other, |mine, theirs| mine && theirs, false)
+    }
+
+    /// Without every path that begins with one of `prefixes`.
+    #[must_use]
+    pub fn without_below(&self, prefixes: &Self) -> Self {
+        if prefixes.member {
+            return Self::default();
+        }
+        let mut result = Self { member: self.member, children: BTreeMap::new() };
+        for (element, child) in &self.children {
+            let kept = prefixes
+                .children
+                .get(element)
+                .map_or_else(|| child.clone(), |prefix| child.without_below(prefix));
+            if !kept.is_empty() {
+                result.children.insert(element.clone(), kept);
+            }
+        }
+        result
+    }
+
+    /// Adds one path.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        match path {
+            [] => self.member = true,
+            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+        }
+    }
+
+    /// Every path, as people read it.
+    #[must_use]
+    pub fn display(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.display_into(&mut String::new(), &mut paths);
+        paths
+    }
+
+    fn display_into(&self, prefix: &mut String, paths: &mut Vec<String>) {
+        if self.member {
+            paths.push(prefix.clone());
+        }
+        for (element, child) in &self.children {
+            let length = prefix.len();
+            prefix.push_str(&element.display());
+            child.display_into(prefix, paths);
+            prefix.truncate(length);
+        }
+    }
+
+    fn combine(&self, other: &Self, member: fn(bool, bool) -> bool, keep_unmatched: bool) -> Self {
+        let mut result = Self { member: member(self.member, other.member), children: BTreeMap::new() };
+        for (element, child) in &self.children {
+            let combined = match other.children.get(element) {
+                Some(theirs) => child.combine(theirs, member, keep_unmatched),
+                None if keep_unmatched => child.clone(),
+                None => continue,
+            };
+            if !combined.is_empty() {
+                result.children.insert(element.clone(), combined);
+            }
+        }
+        result
+    }
+}
+
+fn collect(schema: &Schema, ty: TypeId, field: Option<&Field>, value: &Value, set: &mut FieldSet) {
+    match (granular(schema, ty, field), value) {
+        (Granular::Fields, Value::Object(map)) => {
+            for (name, value) in map {
+                collect_field(schema, ty, name, value, set);
+            }
+        }
+        (Granular::Items(item, kind), Value::Array(items)) => {
+            for value in items {
+                collect_item(schema, item, item_element(schema, item, kind, value), value, set);
+            }
+        }
+        (Granular::Fields | Granular::Items(..), Value::Null) => {}
+        (Granular::Leaf | Granular::Fields | Granular::Items(..), _) => set.member = true,
+    }
+}
+
+/// The paths of a field of a struct or map. What stands in a map is owned itself, too, and so is what is empty.
+pub(crate) fn collect_field(schema: &Schema, owner: TypeId, name: &str, value: &Value, set: &mut FieldSet) {
+    let child = set.children.entry(PathElement::Field(name.to_owned())).or_default();
+    match child_type(schema, owner, name) {
+        Some((ty, field)) => collect(schema, ty, field, value, child),
+        None => child.member = true,
+    }
+    let is_named = schema.get_struct(owner).is_some_and(|found| found.fields.contains_key(name));
+    let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+    child.member |= is_empty || !is_named;
+}
+
+/// The paths of an item of a list, and the item itself.
+pub(crate) fn collect_item(
+    schema: &Schema,
+    item: TypeId,
+    element: PathElement,
+    value: &Value,
+    set: &mut FieldSet,
+) {
+    let child = set.children.entry(element).or_default();
+    collect(schema, item, None, value, child);
+    child.member = true;
+}
+
+/// How a value is divided for ownership.
+#[derive(Clone, Copy)]
+pub(crate) enum Granular<'a> {
+    /// It is not.
+    Leaf,
+    /// By field or map key.
+    Fields,
+    /// By item.
+    Items(TypeId, &'a ListKind),
+}
+
+pub(crate) fn granular<'a>(schema: &'a Schema, ty: TypeId, field: Option<&'a Field>) -> Granular<'a> {
+    let atomic = field.is_some_and(|field| field.atomic);
+    match schema.get(ty) {
+        Type::Struct(found) if !found.atomic && !atomic => Granular::Fields,
+        Type::Map(_) if !atomic => Granular::Fields,
+        Type::List(item) => match field.map(|field| &field.list) {
+            Some(kind @ (ListKind::Set | ListKind::Map(_))) => Granular::Items(*item, kind),
+            Some(ListKind::Atomic) | None => Granular::Leaf,
+        },
+        Type::Scalar(_) | Type::Any(_) | Type::Struct(_) | Type::Map(_) => Granular::Leaf,
+    }
+}
+
+/// The type of what is called `name` in a struct or map.
+pub(crate) fn child_type<'a>(
+    schema: &'a Schema,
+    ty: TypeId,
+    name: &str,
+) -> Option<(TypeId, Option<&'a Field>)> {
+    match schema.get(ty) {
+        Type::Struct(found) => found.fields.get(name).map(|field| (field.ty, Some(field))),
+        Type::Map(value) => Some((*value, None)),
+        Type::Scalar(_) | Type::Any(_) | Type::List(_) => None,
+    }
+}
+
+/// What identifies an item of a list. A key that the item omits and that has no default is no part of its identity.
+pub(crate) fn item_element(schema: &Schema, item: TypeId, kind: &ListKind, value: &Value) -> PathElement {
+    let ListKind::Map(keys) = kind else { return PathElement::Value(value.clone()) };
+    let fields = schema.get_struct(item).map(|found| &found.fields);
+    let mut identity: Vec<(String, Value)> = keys
+        .iter()
+        .filter_map(|key| {
+            let default = || fields?.get(key)?.default.clone();
+            Some((key.clone(), value.get(key).cloned().or_else(default)?))
+        })
+        .collect();
+    identity.sort_by(|(a, _), (b, _)| a.cmp(b));
+    PathElement::Key(identity)
+}

@@ -1,0 +1,288 @@
+//! Strategic merge patch: a merge patch that knows which lists are keyed.
+
+use serde_json::{Map, Value};
+
+use lazaret_schema::{Field, Schema, Type, TypeId};
+
+use crate::PatchError;
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const ORDER: &str = "$setElementOrder";
+const DELETE: &str = "$deleteFromPrimitiveList";
+
+/// Deeper patches are refused.
+const DEPTH_MAX: usize = lazaret_schema::DEPTH_MAX;
+
+type Object = Map<String, Value>;
+
+/// Applies a strategic merge patch to an object of type `ty`.
+///
+/// # Errors
+/// When a directive is unknown or misplaced, an item lacks its merge key, or the patch is too deep.
+pub fn strategic_merge(
+    schema: &Schema,
+    ty: TypeId,
+    object: &Value,
+    patch: &Value,
+) -> Result<Value, PatchError> {
+    let Value::Object(patch) = patch else {
+        return Err(malformed("a strategic merge patch must be an object"));
+    };
+    let none = Object::new();
+    Merge { schema }.object(Some(ty), object.as_object().unwrap_or(&none), patch, 0).map(Value::Object)
+}
+
+struct Merge<'a> {
+    schema: &'a Schema,
+}
+
+/// A list in a patch with the directives that stand beside it.
+struct ListPatch<'a> {
+    name: &'a str,
+    items: &'a [Value],
+    order: Option<&'a Value>,
+    deleted: Option<&'a Value>,
+}
+
+impl Merge<'_> {
+    fn object(
+        &self,
+        ty: Option<TypeId>,
+        object: &Object,
+        patch: &Object,
+        depth: usize,
+    ) -> Result<Object, PatchError> {
+        if depth > DEPTH_MAX {
+            return Err(malformed(format!("the patch is nested deeper than {DEPTH_MAX} levels")));
+        }
+        match directive(patch)? {
+            Directive::Merge => {}
+            Directive::Replace => return Ok(without_directives(patch)),
+            Directive::Delete => return Ok(Object::new()),
+        }
+        let mut result = object.clone();
+        retain_keys(patch, &mut result)?;
+        for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
+            let field = self.field(ty, name);
+            match value {
+                Value::Null => {
+                    result.remove(name);
+                }
+                Value::Object(inner) => {
+                    let merged = self.inner_object(field, result.get(name), inner, depth)?;
+                    result.insert(name.clone(), Value::Object(merged));
+                }
+                Value::Array(items) => {
+                    let [order, deleted] =
+                        [ORDER, DELETE].map(|prefix| patch.get(&format!("{prefix}/{name}")));
+                    let list = ListPatch { name, items, order, deleted };
+                    let merged = self.list(field, result.get(name), &list, depth)?;
+                    result.insert(name.clone(), Value::Array(merged));
+                }
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                    result.insert(name.clone(), value.clone());
+                }
+            }
+        }
+        self.lone_directives(ty, patch, &mut result, depth)?;
+        Ok(result)
+    }
+
+    fn inner_object(
+        &self,
+        field: Option<&Field>,
+        current: Option<&Value>,
+        patch: &Object,
+        depth: usize,
+    ) -> Result<Object, PatchError> {
+        if field.is_some_and(|field| field.replace) {
+            return Ok(without_directives(patch));
+        }
+        let none = Object::new();
+        let current = current.and_then(Value::as_object).unwrap_or(&none);
+        self.object(field.map(|field| field.ty), current, patch, depth + 1)
+    }
+
+    /// `$setElementOrder/x` and `$deleteFromPrimitiveList/x` also count where the patch has no `x`.
+    fn lone_directives(
+        &self,
+        ty: Option<TypeId>,
+        patch: &Object,
+        result: &mut Object,
+        depth: usize,
+    ) -> Result<(), PatchError> {
+        for (key, value) in patch.iter().filter(|(key, _)| key.starts_with('$')) {
+            let (prefix, name) = key.split_once('/').unwrap_or((key, ""));
+            let list = match prefix {
+                DIRECTIVE | RETAIN_KEYS if name.is_empty() => continue,
+                ORDER => ListPatch { name, items: &[], order: Some(value), deleted: None },
+                DELETE => ListPatch { name, items: &[], order: None, deleted: Some(value) },
+                _ => return Err(malformed(format!("unknown directive {key}"))),
+            };
+            let current = result.get(name).filter(|current| current.is_array() && !patch.contains_key(name));
+            if current.is_some() {
+                let merged = self.list(
+                    self.field(ty, name).filter(|field| field.merge.is_some()),
+                    current,
+                    &list,
+                    depth,
+                )?;
+                result.insert(name.to_owned(), Value::Array(merged));
+            }
+        }
+        Ok(())
+    }
+
+    fn list(
+        &self,
+        field: Option<&Field>,
+        current: Option<&Value>,
+        patch: &ListPatch<'_>,
+        depth: usize,
+    ) -> Result<Vec<Value>, PatchError> {
+        let current = current.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let Some((field, merge)) = field.and_then(|field| Some((field, field.merge.as_ref()?))) else {
+            // Not a list that merges: replaced, unless only directives spoke of it.
+            let spoken_of = patch.order.is_none() && patch.deleted.is_none() || !patch.items.is_empty();
+            return Ok(if spoken_of { patch.items.iter().map(cleaned).collect() } else { current.to_vec() });
+        };
+        match merge {
+            Some(key) => self.keyed_list(key, self.item_type(field.ty), current, patch, depth),
+            None => {
+                let deleted = patch.deleted.map(|list| array(list, DELETE)).transpose()?.unwrap_or(&[]);
+                let mut items: Vec<Value> =
+                    current.iter().filter(|item| !deleted.contains(item)).cloned().collect();
+                let added =
+                    patch.items.iter().filter(|item| !current.contains(item) || deleted.contains(item));
+                items.extend(added.cloned());
+                in_order(items, patch, None)
+            }
+        }
+    }
+
+    fn keyed_list(
+        &self,
+        key: &str,
+        item_type: Option<TypeId>,
+        current: &[Value],
+        patch: &ListPatch<'_>,
+        depth: usize,
+    ) -> Result<Vec<Value>, PatchError> {
+        let none = Object::new();
+        let replaces_all = patch
+            .items
+            .iter()
+            .any(|item| item.get(DIRECTIVE) == Some(&"replace".into()) && item.get(key).is_none());
+        let mut items = if replaces_all { Vec::new() } else { current.to_vec() };
+        for item in patch.items {
+            let item = item
+                .as_object()
+                .ok_or_else(|| malformed(format!("{}: items must be objects with a {key}", patch.name)))?;
+            let directive = directive(item)?;
+            let Some(wanted) = item.get(key) else {
+                if directive == Directive::Replace {
+                    continue;
+                }
+                return Err(malformed(format!("{}: an item lacks its merge key {key}", patch.name)));
+            };
+            let at = items.iter().position(|known| known.get(key) == Some(wanted));
+            match (directive, at) {
+                (Directive::Delete, _) => items.retain(|known| known.get(key) != Some(wanted)),
+                (Directive::Replace, Some(at)) => items[at] = Value::Object(without_directives(item)),
+                (Directive::Merge, Some(at)) => {
+                    let known = items[at].as_object().unwrap_or(&none);
+                    items[at] = Value::Object(self.object(item_type, known, item, depth + 1)?);
+                }
+                (Directive::Merge | Directive::Replace, None) => {
+                    items.push(Value::Object(self.object(item_type, &none, item, depth + 1)?));
+                }
+            }
+        }
+        in_order(items, patch, Some(key))
+    }
+
+    fn field(&self, ty: Option<TypeId>, name: &str) -> Option<&Field> {
+        self.schema.get_struct(ty?)?.fields.get(name)
+    }
+
+    fn item_type(&self, list: TypeId) -> Option<TypeId> {
+        match self.schema.get(list) {
+            Type::List(item) => Some(*item),
+            Type::Scalar(_) | Type::Any(_) | Type::Struct(_) | Type::Map(_) => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Directive {
+    Merge,
+    Replace,
+    Delete,
+}
+
+fn directive(patch: &Object) -> Result<Directive, PatchError> {
+    match patch.get(DIRECTIVE) {
+        None => Ok(Directive::Merge),
+        Some(Value::String(name)) => match name.as_str() {
+            "merge" => Ok(Directive::Merge),
+            "replace" => Ok(Directive::Replace),
+            "delete" => Ok(Directive::Delete),
+            other => Err(malformed(format!("unknown {DIRECTIVE}: {other}: use merge, replace or delete"))),
+        },
+        Some(_) => Err(malformed(format!("{DIRECTIVE} must be a string"))),
+    }
+}
+
+fn retain_keys(patch: &Object, result: &mut Object) -> Result<(), PatchError> {
+    let Some(keep) = patch.get(RETAIN_KEYS) else { return Ok(()) };
+    let keep: Vec<&str> = array(keep, RETAIN_KEYS)?.iter().filter_map(Value::as_str).collect();
+    if let Some(stray) = patch.keys().find(|key| !key.starts_with('$') && !keep.contains(&key.as_str())) {
+        return Err(malformed(format!("{stray} is in the patch but not in its {RETAIN_KEYS}")));
+    }
+    result.retain(|key, _| keep.contains(&key.as_str()));
+    Ok(())
+}
+
+/// Brings items into the order the patch asks for. Items that it does not name keep their place after the item they followed.
+fn in_order(items: Vec<Value>, patch: &ListPatch<'_>, key: Option<&str>) -> Result<Vec<Value>, PatchError> {
+    let Some(order) = patch.order else { return Ok(items) };
+    let identity = |item: &Value| key.map_or_else(|| Some(item.clone()), |key| item.get(key).cloned());
+    let rank: Vec<Value> = array(order, ORDER)?.iter().filter_map(identity).collect();
+    let position = |item: &Value| identity(item).and_then(|id| rank.iter().position(|wanted| *wanted == id));
+    let mut follower_of: Vec<(Option<usize>, Value)> = Vec::with_capacity(items.len());
+    let mut last = None;
+    for item in items {
+        last = position(&item).or(last);
+        follower_of.push((last, item));
+    }
+    follower_of.sort_by_key(|(after, item)| (after.map_or(0, |at| at + 1), position(item).is_none()));
+    Ok(follower_of.into_iter().map(|(_, item)| item).collect())
+}
+
+/// A value without anything that only speaks to the patch.
+fn cleaned(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(without_directives(map)),
+        Value::Array(items) => Value::Array(items.iter().map(cleaned).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+fn without_directives(map: &Object) -> Object {
+    map.iter()
+        .filter(|(key, value)| !key.starts_with('$') && !value.is_null())
+        .map(|(key, value)| (key.clone(), cleaned(value)))
+        .collect()
+}
+
+fn array<'a>(value: &'a Value, what: &str) -> Result<&'a [Value], PatchError> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| malformed(format!("{what} must be a list")))
+}
+
+fn malformed(text: impl Into<String>) -> PatchError {
+    PatchError::Malformed(text.into())
+}
+
+#[cfg(test)]
+mod tests;
