@@ -1,0 +1,46 @@
+//! An embedded, revisioned key-value store: what a Kubernetes-compatible API server keeps its objects in.
+//!
+//! It knows keys, bytes, revisions, compare-and-swap, reads of the past, watches without gap or repeat, compaction,
+//! and how to keep all of that on a disk that may fail at any instant. All items live in memory; the disk is
+//! written in groups by one thread and read only when a store is opened.
+//!
+//! **Invariant.** A revision never repeats and never goes back. What is acknowledged is durable; what is visible
+//! (to a reader, a watcher, or in a conflict) is durable too; a transaction is there whole or not at all. Damage
+//! is reported with file and offset, never read around. Every queue, batch and history has a stated limit.
+//!
+//! It must never know what the bytes mean, who asks, what time it is, or that HTTP exists. It depends on none of
+//! ours; `server` and `sim` depend on it.
+
+mod block_on;
+mod commit;
+mod disk;
+mod draft;
+mod engine;
+mod error;
+#[cfg(any(test, feature = "fault"))]
+pub mod fault;
+mod history;
+mod index;
+mod item;
+mod lock;
+mod log;
+mod options;
+mod range;
+mod shared;
+mod store;
+mod txn;
+mod watch;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use disk::{Disk, DiskFile, RealDisk};
+pub use error::{CompactError, OpenError, ReadError, StorageError, TxnError, TxnInvalid, WatchError};
+pub use item::{Event, EventKind, Item, Key};
+pub use options::Options;
+pub use range::{Range, RangeOptions};
+pub use shared::Stats;
+pub use store::Store;
+pub use txn::{Action, Committed, Expect, Op, Value};
+pub use watch::Watch;

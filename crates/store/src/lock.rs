@@ -1,0 +1,42 @@
+//! One process at a time: an advisory lock on a file of the store's directory.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::Path;
+
+use crate::error::{OpenError, StorageError};
+
+const FILE: &str = "lock";
+
+/// Held as long as the store is open. The kernel lets go of it when the process ends, however it ends, so the file
+/// may stay behind.
+#[derive(Debug)]
+pub(crate) struct DirLock {
+    _file: File,
+}
+
+impl DirLock {
+    /// Takes the lock of a directory, creating the directory if need be.
+    pub(crate) fn take(dir: &Path) -> Result<DirLock, OpenError> {
+        let failed = |doing, source| StorageError { doing, file: dir.display().to_string(), source };
+        fs::create_dir_all(dir).map_err(|error| failed("create directory", error))?;
+        let path = dir.join(FILE);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|error| failed("open lock file in", error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+                return Err(OpenError::Locked { dir: dir.to_path_buf(), pid });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("lock", error).into()),
+        }
+        // The number is a courtesy to whoever finds the lock taken; the lock holds without it.
+        let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+        Ok(DirLock { _file: file })
+    }
+}

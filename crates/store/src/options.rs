@@ -1,0 +1,49 @@
+//! The limits of a store, each with its number and its reason.
+
+/// How much a store keeps, queues and writes at once. The defaults suit one API server of up to some hundred
+/// thousand objects.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Past events kept for watches and reads of the past. 100,000 is five minutes at 330 writes a second.
+    pub history_events_max: usize,
+    /// Bytes those events may keep alive, counted as if they shared nothing with the current items.
+    pub history_bytes_max: usize,
+    /// Transactions waiting for the writer. A full group is 512; twice that keeps the writer busy during a sync.
+    pub queue_txns_max: usize,
+    /// Bytes of transactions waiting for the writer, so that the queue is bounded in memory too.
+    pub queue_bytes_max: usize,
+    /// Operations in one group commit (a transaction is never split, so one transaction may exceed it alone).
+    pub group_ops_max: usize,
+    /// Bytes in one group commit, likewise. One MiB costs about as much to write as a sync costs to wait for.
+    pub group_bytes_max: usize,
+    /// Operations in one transaction.
+    pub txn_ops_max: usize,
+    /// Bytes of keys and values in one transaction.
+    pub txn_bytes_max: usize,
+    /// Bytes of one key.
+    pub key_bytes_max: usize,
+    /// Bytes after which the log continues in a new segment file.
+    pub segment_bytes_max: u64,
+    /// Bytes of log after which a snapshot is taken, unless the items weigh more: then that much. So the log to
+    /// replay is never much more than the data, and snapshots write no more than the log does.
+    pub snapshot_log_bytes_min: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        const MIB: usize = 1 << 20;
+        Options {
+            history_events_max: 100_000,
+            history_bytes_max: 128 * MIB,
+            queue_txns_max: 1_024,
+            queue_bytes_max: 64 * MIB,
+            group_ops_max: 512,
+            group_bytes_max: MIB,
+            txn_ops_max: 512,
+            txn_bytes_max: 16 * MIB,
+            key_bytes_max: 4_096,
+            segment_bytes_max: 64 << 20,
+            snapshot_log_bytes_min: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What is published: the newest durable state, its history and its watchers.
+//!
+//! One thread publishes; any number read. Readers take a reference to the state under a lock that is only ever
+//! held for a pointer's copy. Lock order: hub, then state, then a group of watchers. No lock is held across I/O.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use tokio::sync::watch as latest;
+
+use crate::draft::Draft;
+use crate::error::{ReadError, StorageError, WatchError};
+use crate::history::History;
+use crate::index::Index;
+use crate::item::{Event, Item, Key};
+use crate::options::Options;
+use crate::range::{Range, RangeOptions, Span, undo};
+use crate::watch::{Group, Groups, Watch};
+
+/// Numbers about a store, for metrics and for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The newest visible revision.
+    pub revision: u64,
+    /// The oldest revision that reads and watches may name.
+    pub oldest: u64,
+    /// Items held.
+    pub items: usize,
+    /// Their keys and values, with a little overhead each, in bytes.
+    pub items_bytes: u64,
+    /// Events held in the history.
+    pub history_events: usize,
+    /// Bytes those events may keep alive.
+    pub history_bytes: usize,
+    /// Watches open.
+    pub watches: usize,
+    /// Distinct prefixes they watch.
+    pub watched_prefixes: usize,
+    /// Watches that ended because their reader was too slow, ever.
+    pub watches_dropped: u64,
+    /// Transactions waiting for the writer.
+    pub queued: usize,
+    /// Group commits made durable since the store was opened.
+    pub groups: u64,
+    /// Transactions acknowledged since the store was opened, conflicts not counted.
+    pub txns: u64,
+    /// Bytes appended to the log since the last snapshot.
+    pub log_bytes: u64,
+    /// Snapshots completed since the store was opened.
+    pub snapshots: u64,
+    /// Snapshots that failed since the store was opened: the log keeps growing while this does.
+    pub snapshots_failed: u64,
+    /// Why the store accepts no writes any more, if so.
+    pub read_only: Option<String>,
+}
+
+/// Counters that the writer and the engine keep.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) groups: AtomicU64,
+    pub(crate) txns: AtomicU64,
+    pub(crate) log_bytes: AtomicU64,
+    pub(crate) snapshots: AtomicU64,
+    pub(crate) snapshots_failed: AtomicU64,
+    pub(crate) watches_dropped: AtomicU64,
+}
+
+/// One published version.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    pub(crate) index: Index,
+    pub(crate) revision: u64,
+}
+
+/// History and watchers, which must change together.
+#[derive(Debug)]
+struct Hub {
+    history: History,
+    groups: Groups,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: RwLock<State>,
+    hub: Mutex<Hub>,
+    /// The newest revision watchers may hand out. Stored after the state, so that whoever sees an event also
+    /// reads a state that includes it.
+    published: AtomicU64,
+    /// The history's oldest revision, readable without the hub.
+    oldest: AtomicU64,
+    progress: latest::Sender<u64>,
+    failure: OnceLock<Arc<StorageError>>,
+    closed: AtomicBool,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Shared {
+    /// Publishes a first state, with the history that led to it.
+    pub(crate) fn new(state: State, history: History, counters: Arc<Counters>) -> Shared {
+        Shared {
+            published: AtomicU64::new(state.revision),
+            oldest: AtomicU64::new(history.oldest()),
+            progress: latest::Sender::new(state.revision),
+            state: RwLock::new(state),
+            hub: Mutex::new(Hub { history, groups: Groups::default() }),
+            failure: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            counters,
+        }
+    }
+
+    pub(crate) fn empty_history(options: &Options, oldest: u64) -> History {
+        History::new(oldest, options.history_events_max, options.history_bytes_max)
+    }
+
+    // === reading ===
+
+    pub(crate) fn state(&self) -> State {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Arc<Item>> {
+        self.state().index.get(key).cloned()
+    }
+
+    pub(crate) fn get_at(&self, key: &[u8], at: u64) -> Result<Option<Arc<Item>>, ReadError> {
+        let hub = lock(&self.hub);
+        let state = self.state();
+        hub.history.check_readable(at, state.revision)?;
+        match hub.history.after(at).find(|event| *event.key == *key) {
+            Some(event) => Ok(event.old.clone()),
+            None => Ok(state.index.get(key).cloned()),
+        }
+    }
+
+    pub(crate) fn count(&self, prefix: &[u8]) -> usize {
+        Span::new(&self.state().index, prefix, None).count()
+    }
+
+    pub(crate) fn range(&self, prefix: &[u8], options: &RangeOptions) -> Result<Range, ReadError> {
+        let limit = options.limit.unwrap_or(usize::MAX);
+        let after = options.after.as_ref();
+        let mut state = self.state();
+        if let Some(at) = options.at.filter(|at| *at != state.revision) {
+            let changes = {
+                let hub = lock(&self.hub);
+                state = self.state();
+                hub.history.check_readable(at, state.revision)?;
+                undo(hub.history.after(at).rev(), prefix, after)
+            };
+            let (items, remaining) = Span::new(&state.index, prefix, after).page_before(&changes, limit);
+            return Ok(Range { items, revision: at, remaining });
+        }
+        let (items, remaining) = Span::new(&state.index, prefix, after).page(limit);
+        Ok(Range { items, revision: state.revision, remaining })
+    }
+
+    pub(crate) fn subscribe_progress(&self) -> latest::Receiver<u64> {
+        self.progress.subscribe()
+    }
+
+    // === watching ===
+
+    pub(crate) fn watch(self: &Arc<Self>, prefix: Key, from: u64) -> Result<Watch, WatchError> {
+        if self.is_closed() {
+            return Err(WatchError::Closed);
+        }
+        let mut hub = lock(&self.hub);
+        let Hub { history, groups } = &mut *hub;
+        if from < history.oldest() {
+            return Err(WatchError::Compacted { asked: from, oldest: history.oldest() });
+        }
+        let group = groups.join(&prefix, from, history);
+        Ok(Watch::new(Arc::clone(self), group, from))
+    }
+
+    pub(crate) fn leave(&self, group: &Group) {
+        lock(&self.hub).groups.leave(group);
+    }
+
+    // === publishing (one thread only) ===
+
+    /// Makes a durable draft visible, all of it at once. Returns the watchers to wake once the writers are
+    /// answered.
+    pub(crate) fn publish(&self, draft: Draft, compact: Option<u64>) -> Vec<Arc<Group>> {
+        let Draft { index, revision, events } = draft;
+        let mut hub = lock(&self.hub);
+        let Hub { history, groups } = &mut *hub;
+        let mut touched = Vec::new();
+        for event in &events {
+            history.push(Arc::clone(event));
+            groups.push(event, &mut touched);
+        }
+        let mut forgotten: Vec<Arc<Event>> = Vec::new();
+        while let Some(event) = history.pop_excess().or_else(|| history.pop_until(compact.unwrap_or(0))) {
+            groups.forget(&event);
+            forgotten.push(event);
+        }
+        history.raise_oldest(compact.unwrap_or(0));
+        self.oldest.store(history.oldest(), Ordering::Release);
+        let before = {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *state, State { index, revision })
+        };
+        self.published.store(revision, Ordering::Release);
+        drop(hub);
+        self.progress.send_if_modified(|seen| std::mem::replace(seen, revision) != revision);
+        // What nobody reads any more is freed here, outside the locks.
+        drop((before, forgotten));
+        touched
+    }
+
+    /// Refuses writes from now on.
+    pub(crate) fn fail(&self, cause: Arc<StorageError>) {
+        // The first failure is the one that matters; a second cannot happen, nothing is written after it.
+        let _ = self.failure.set(cause);
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Arc<StorageError>> {
+        self.failure.get()
+    }
+
+    /// Ends all watches once they have delivered what is published.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let groups = lock(&self.hub).groups.all();
+        groups.iter().for_each(|group| group.wake());
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn stats(&self, queued: usize) -> Stats {
+        let hub = lock(&self.hub);
+        let state = self.state();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Stats {
+            revision: state.revision,
+            oldest: hub.history.oldest(),
+            items: state.index.len(),
+            items_bytes: state.index.bytes(),
+            history_events: hub.history.len(),
+            history_bytes: hub.history.bytes(),
+            watches: hub.groups.watches(),
+            watched_prefixes: hub.groups.len(),
+            watches_dropped: count(&self.counters.watches_dropped),
+            queued,
+            groups: count(&self.counters.groups),
+            txns: count(&self.counters.txns),
+            log_bytes: count(&self.counters.log_bytes),
+            snapshots: count(&self.counters.snapshots),
+            snapshots_failed: count(&self.counters.snapshots_failed),
+            read_only: self.failure().map(ToString::to_string),
+        }
+    }
+}
+
+/// A panic of another thread leaves our plain data whole: every change under these locks is a few moves.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,9 @@
+//! Tests of the whole: against a naive model, against a lying disk, against many threads.
+
+mod concurrency;
+mod crash;
+mod damage;
+mod disk_full;
+mod model;
+mod opening;
+mod rig;
