@@ -1,0 +1,66 @@
+//! Pods and nodes.
+
+use lazaret_model::{ClaimSource, Node, Pod, PodClaim, PodPhase, Text};
+
+use super::{Result, each, meta, non_empty, required, texts};
+use crate::{field::Path, wire};
+
+pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
+    let mut metadata = wire.metadata.0;
+    let (spec, status) = (wire.spec.0, wire.status.0);
+    let path = Path::ROOT.field("spec");
+    let statuses = status.resource_claim_statuses.0;
+    Ok(Pod {
+        key: meta::key(&mut metadata)?,
+        uid: metadata.uid.0.into(),
+        node: non_empty(spec.node_name.0),
+        phase: phase(&status.phase.0),
+        deleting_since: metadata.deletion_timestamp.map(|time| time.0),
+        claims: each(spec.resource_claims.0, &path.field("resourceClaims"), |wire, path| {
+            pod_claim(wire, &statuses, path)
+        })?,
+        extended_claim: non_empty(status.extended_resource_claim_status.0.resource_claim_name.0),
+        group: spec.scheduling_group.0.pod_group_name.and_then(non_empty),
+        priority: spec.priority.0,
+        owner: meta::controller(metadata.owner_references.0),
+        conditions: status.conditions.0.into_iter().map(meta::condition).collect(),
+    })
+}
+
+fn phase(name: &str) -> PodPhase {
+    match name {
+        "" | "Pending" => PodPhase::Pending,
+        "Running" => PodPhase::Running,
+        "Succeeded" => PodPhase::Succeeded,
+        "Failed" => PodPhase::Failed,
+        _ => PodPhase::Unknown,
+    }
+}
+
+fn pod_claim(wire: wire::PodClaim, statuses: &[wire::PodClaimStatus], path: &Path<'_>) -> Result<PodClaim> {
+    let name = required(wire.name.0, &path.field("name"))?;
+    let source = match (wire.resource_claim_name, wire.resource_claim_template_name) {
+        (Some(_), Some(_)) => {
+            let fields = "resourceClaimName or resourceClaimTemplateName";
+            return Err(path.error(format!("has either {fields}, not both")));
+        }
+        (Some(claim), None) => ClaimSource::Claim(claim.into()),
+        (None, Some(template)) => {
+            let status = statuses.iter().find(|status| status.name.0 == *name);
+            let claim = |status: &wire::PodClaimStatus| status.resource_claim_name.as_deref().map(Text::from);
+            ClaimSource::Template { template: template.into(), resolved: status.map(claim) }
+        }
+        (None, None) => ClaimSource::Unknown,
+    };
+    Ok(PodClaim { name, source })
+}
+
+pub(crate) fn node(wire: wire::Node) -> Result<Node> {
+    let mut metadata = wire.metadata.0;
+    let labels = std::mem::take(&mut metadata.labels.0);
+    Ok(Node {
+        name: meta::name(&mut metadata)?,
+        labels: labels.into_iter().map(|(key, value)| (key.into(), value.0.into())).collect(),
+        declared_features: texts(wire.status.0.declared_features.0),
+    })
+}

@@ -1,0 +1,120 @@
+//! Taints, rules that set them, and patches.
+
+use lazaret_model::{
+    AttrValue, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, ResourceSlicePatch, Taint, Text,
+};
+
+use super::{Result, Version, claim, each, each_value, meta, required, slice, some};
+use crate::{field::Path, wire};
+
+/// What a rule of v1alpha3 means when it names no pace.
+const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
+const DESCRIPTION_BYTES_MAX: usize = 1024;
+const DATA_BYTES_MAX: usize = 10 * 1024;
+
+pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<DeviceTaintRule> {
+    let mut metadata = wire.metadata.0;
+    let spec = wire.spec.0;
+    let path = Path::ROOT.field("spec");
+    let selector = spec.device_selector.map(|wire| selector(wire, version, &path.field("deviceSelector")));
+    let mut taint = taint(spec.taint.0, version, &path.field("taint"))?;
+    if version == Version::V1Alpha3 {
+        taint.evictions_per_second.get_or_insert(EVICTIONS_PER_SECOND_DEFAULT);
+    }
+    Ok(DeviceTaintRule {
+        name: meta::name(&mut metadata)?,
+        uid: metadata.uid.0.into(),
+        generation: metadata.generation.0,
+        created: metadata.creation_timestamp.map(|time| time.0),
+        selector: selector.transpose()?,
+        taint,
+        conditions: wire.status.0.conditions.0.into_iter().map(meta::condition).collect(),
+    })
+}
+
+pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<ResourceSlicePatch> {
+    let mut metadata = wire.metadata.0;
+    let patch = wire.spec.0.devices.0;
+    let spec = Path::ROOT.field("spec");
+    let path = spec.field("devices");
+    let selector = match (patch.filter, patch.device_selector) {
+        (Some(_), Some(_)) => return Err(path.error("has either filter or deviceSelector, not both")),
+        (Some(wire), None) => Some(selector(wire, version, &path.field("filter"))?),
+        (None, Some(wire)) => Some(selector(wire, version, &path.field("deviceSelector"))?),
+        (None, None) => None,
+    };
+    let taints = each(patch.taints.0, &path.field("taints"), |wire, path| taint(wire, version, path))?;
+    Ok(ResourceSlicePatch {
+        name: meta::name(&mut metadata)?,
+        uid: metadata.uid.0.into(),
+        selector,
+        patch: DevicePatch {
+            priority: patch.priority.0,
+            attributes: each_value(patch.attributes.0, &path.field("attributes"), nullable_attribute)?,
+            capacity: each_value(patch.capacity.0, &path.field("capacity"), |wire, path| {
+                slice::capacity(wire, path).map(Some)
+            })?,
+            taints,
+        },
+    })
+}
+
+pub(super) fn taint(wire: wire::Taint, version: Version, path: &Path<'_>) -> Result<Taint> {
+    let effect = required(wire.effect.0, &path.field("effect"))?;
+    if let Some(pace) = wire.evictions_per_second {
+        let path = path.field("evictionsPerSecond");
+        version.superset_only(&path)?;
+        if pace < 1 {
+            return Err(path.error(format!("must be greater than zero, not {pace}")));
+        }
+    }
+    if let Some(description) = &wire.description {
+        bounded(description.len(), DESCRIPTION_BYTES_MAX, version, &path.field("description"))?;
+    }
+    if let Some(data) = &wire.data {
+        bounded(data.0.get().len(), DATA_BYTES_MAX, version, &path.field("data"))?;
+    }
+    Ok(Taint {
+        key: required(wire.key.0, &path.field("key"))?,
+        value: wire.value.0.into(),
+        effect: Effect::from_name(&effect),
+        time_added: wire.time_added.map(|time| time.0),
+        evictions_per_second: wire.evictions_per_second,
+        description: wire.description.map(Text::from),
+    })
+}
+
+fn bounded(bytes: usize, bytes_max: usize, version: Version, path: &Path<'_>) -> Result<()> {
+    version.superset_only(path)?;
+    if bytes > bytes_max { Err(path.error(format!("is longer than {bytes_max} bytes"))) } else { Ok(()) }
+}
+
+fn selector(wire: wire::DeviceSelector, version: Version, path: &Path<'_>) -> Result<DeviceSelector> {
+    if wire.device_class_name.is_some() {
+        version.superset_only(&path.field("deviceClassName"))?;
+    }
+    if !wire.selectors.0.is_empty() {
+        version.superset_only(&path.field("selectors"))?;
+    }
+    let name =
+        |text: Option<String>, field: &str| text.map(|text| required(text, &path.field(field))).transpose();
+    Ok(DeviceSelector {
+        class: name(wire.device_class_name, "deviceClassName")?,
+        driver: name(wire.driver, "driver")?,
+        pool: name(wire.pool, "pool")?,
+        device: name(wire.device, "device")?,
+        cel: each(wire.selectors.0, &path.field("selectors"), |wire, path| {
+            some(claim::selector(wire, path)?, &path.field("cel"))
+        })?,
+    })
+}
+
+/// In a patch, `null: {}` stands for no value: the attribute is removed.
+fn nullable_attribute(wire: wire::Attribute, path: &Path<'_>) -> Result<Option<AttrValue>> {
+    let removes = wire.null.is_some();
+    let value = slice::attribute(wire, path)?;
+    if !removes {
+        return Ok(Some(value));
+    }
+    if value == AttrValue::Unsupported { Ok(None) } else { Err(path.error("has more than one value")) }
+}

@@ -1,0 +1,26 @@
+//! The forms that objects have on the wire, and how they become [`lazaret_model`].
+//!
+//! Knows `resource.k8s.io` in the versions v1, v1beta2, v1beta1 and v1alpha3, the parts of pods and nodes that matter
+//! to devices, JSON and YAML. Fills in the API's defaults. Objects that an API server would refuse for their form
+//! are refused here, with the path of the field; what an API server of a newer version may have stored (an effect,
+//! an operator, an allocation mode) is handed on, because the cores have an answer to it.
+//!
+//! **Invariant.** Every error names its field, and every file, document and object it came from. Nothing is guessed
+//! and nothing of what is read is trusted: sizes, depth and aliases are bounded. No I/O but reading the files that
+//! it is given; no clock, so an absent `timeAdded` stays absent. Never decides anything about devices or pods.
+
+mod allocation;
+mod convert;
+mod decode;
+mod document;
+mod field;
+mod load;
+mod time;
+mod wire;
+
+pub use allocation::allocation_to_json;
+pub use convert::ClaimTemplate;
+pub use decode::{Object, decode_json};
+pub use field::FieldError;
+pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
+pub use time::{format_time, parse_time};

@@ -1,0 +1,71 @@
+//! The parts of Pod and Node that matter to devices.
+
+use serde::Deserialize;
+
+use super::{Condition, Nullable, ObjectMeta};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub(crate) metadata: Nullable<ObjectMeta>,
+    pub(crate) spec: Nullable<PodSpec>,
+    pub(crate) status: Nullable<PodStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodSpec {
+    pub(crate) node_name: Nullable<String>,
+    pub(crate) priority: Nullable<i32>,
+    pub(crate) resource_claims: Nullable<Vec<PodClaim>>,
+    pub(crate) scheduling_group: Nullable<SchedulingGroup>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct SchedulingGroup {
+    pub(crate) pod_group_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodClaim {
+    pub(crate) name: Nullable<String>,
+    pub(crate) resource_claim_name: Option<String>,
+    pub(crate) resource_claim_template_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodStatus {
+    pub(crate) phase: Nullable<String>,
+    pub(crate) resource_claim_statuses: Nullable<Vec<PodClaimStatus>>,
+    pub(crate) extended_resource_claim_status: Nullable<ExtendedClaimStatus>,
+    pub(crate) conditions: Nullable<Vec<Condition>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodClaimStatus {
+    pub(crate) name: Nullable<String>,
+    pub(crate) resource_claim_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ExtendedClaimStatus {
+    pub(crate) resource_claim_name: Nullable<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Node {
+    pub(crate) metadata: Nullable<ObjectMeta>,
+    pub(crate) status: Nullable<NodeStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct NodeStatus {
+    pub(crate) declared_features: Nullable<Vec<String>>,
+}

@@ -1,0 +1,27 @@
+//! The objects as they are written, field by field.
+//!
+//! Every field may be absent or null, as in the API; what is required is checked on the way to the model, where the
+//! path is known. Fields that nobody here needs are left out and ignored.
+
+mod claim;
+mod core;
+mod meta;
+mod rule;
+mod scalar;
+mod slice;
+
+pub(crate) use self::{
+    claim::{
+        Allocation, AllocationConfig, AllocationDevices, ClaimSpec, Constraint, Consumer, DerivedAttribute,
+        DeviceClass, DeviceResult, Opaque, Request, ResourceClaim, ResourceClaimTemplate, Selector,
+        Toleration,
+    },
+    core::{Node, Pod, PodClaim, PodClaimStatus},
+    meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
+    rule::{DeviceSelector, DeviceTaintRule, ResourceSlicePatch, Taint},
+    scalar::{Amount, Instant, Nullable, Raw},
+    slice::{
+        Attribute, Capacity, Counter, CounterConsumption, CounterSet, Device, RequestPolicy, ResourceSlice,
+        SliceTaint,
+    },
+};

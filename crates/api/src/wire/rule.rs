@@ -1,0 +1,77 @@
+//! DeviceTaintRule, ResourceSlicePatch, and taints.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Attribute, Capacity, Condition, Instant, Nullable, ObjectMeta, Raw, Selector};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct DeviceTaintRule {
+    pub(crate) metadata: Nullable<ObjectMeta>,
+    pub(crate) spec: Nullable<RuleSpec>,
+    pub(crate) status: Nullable<RuleStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct RuleSpec {
+    pub(crate) device_selector: Option<DeviceSelector>,
+    pub(crate) taint: Nullable<Taint>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RuleStatus {
+    pub(crate) conditions: Nullable<Vec<Condition>>,
+}
+
+/// Which devices. Class and selectors are in v1alpha3 alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct DeviceSelector {
+    pub(crate) device_class_name: Option<String>,
+    pub(crate) driver: Option<String>,
+    pub(crate) pool: Option<String>,
+    pub(crate) device: Option<String>,
+    pub(crate) selectors: Nullable<Vec<Selector>>,
+}
+
+/// A taint. Pace, description and data are in v1alpha3 alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Taint {
+    pub(crate) key: Nullable<String>,
+    pub(crate) value: Nullable<String>,
+    pub(crate) effect: Nullable<String>,
+    pub(crate) time_added: Option<Instant>,
+    pub(crate) evictions_per_second: Option<i64>,
+    pub(crate) description: Option<String>,
+    pub(crate) data: Option<Raw>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ResourceSlicePatch {
+    pub(crate) metadata: Nullable<ObjectMeta>,
+    pub(crate) spec: Nullable<PatchSpec>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PatchSpec {
+    pub(crate) devices: Nullable<DevicePatch>,
+}
+
+/// What is overridden, and where: the selector is called `filter` in the first draft of the kind.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct DevicePatch {
+    pub(crate) filter: Option<DeviceSelector>,
+    pub(crate) device_selector: Option<DeviceSelector>,
+    pub(crate) priority: Nullable<i64>,
+    pub(crate) attributes: Nullable<BTreeMap<String, Attribute>>,
+    pub(crate) capacity: Nullable<BTreeMap<String, Capacity>>,
+    pub(crate) taints: Nullable<Vec<Taint>>,
+}
