@@ -1,0 +1,135 @@
+//! What became of the effects, and what is counted.
+
+use alloc::{format, vec::Vec};
+
+use lazaret_fleet::PodIx;
+use lazaret_model::{Timestamp, Uid};
+
+use crate::{
+    Eviction,
+    effect::{EVENT_REASON, EffectId, EffectKind, Outcome, PodEvent},
+    flights::{EvictFlight, Flight},
+    pods::Phase,
+    reason::{Reason, Source, spell_out},
+};
+
+impl Eviction {
+    pub(crate) fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome) {
+        match self.flights.land(id) {
+            Some(Flight::Evict(flight)) => self.acknowledge_eviction(now, &flight, outcome),
+            Some(Flight::Status { rule, uid, .. }) => self.acknowledge_status(now, rule, &uid, outcome),
+            Some(Flight::Stale { pod, uid }) => {
+                if matches!(outcome, Outcome::Done | Outcome::Gone) {
+                    self.see_leaving(now, pod, &uid);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn acknowledge_eviction(&mut self, now: Timestamp, flight: &EvictFlight, outcome: Outcome) {
+        let present = self.pods.get(flight.pod).is_some_and(|slot| slot.pod.uid == flight.uid);
+        match outcome {
+            Outcome::Done => {
+                self.release(now, flight);
+                self.count(&flight.uid, &flight.reasons, flight.decided);
+                self.announce_eviction(flight);
+                self.see_leaving(now, flight.pod, &flight.uid);
+            }
+            Outcome::Gone => {
+                self.give_back(now, flight);
+                self.see_leaving(now, flight.pod, &flight.uid);
+            }
+            Outcome::Conflict | Outcome::RetryLater => {
+                self.give_back(now, flight);
+                let spared = self.fail(now, flight, present);
+                if spared && let Some(slot) = self.pods.get(flight.pod) {
+                    let pod = slot.pod.clone();
+                    self.say(&pod, "Cancelling deletion".into());
+                }
+            }
+            Outcome::Unknown => {
+                self.release(now, flight);
+                if present && let Some(slot) = self.pods.get_mut(flight.pod) {
+                    slot.uncertain = Some((flight.reasons.clone(), flight.decided));
+                } else {
+                    // The pod is gone and the last attempt on it may well have been why.
+                    self.count(&flight.uid, &flight.reasons, flight.decided);
+                }
+                self.fail(now, flight, present);
+            }
+        }
+        if present {
+            self.settle(flight.pod);
+            self.drop_if_blank(flight.pod);
+        }
+    }
+
+    fn release(&mut self, now: Timestamp, flight: &EvictFlight) {
+        if let Some(pace) = flight.pace {
+            self.paces.release(pace, false, now);
+        }
+    }
+
+    /// The pod waits for the next attempt. Returns whether it is spared: alive, and nothing makes it leave any more.
+    fn fail(&mut self, now: Timestamp, flight: &EvictFlight, present: bool) -> bool {
+        if !present {
+            return false;
+        }
+        let Some(slot) = self.pods.get_mut(flight.pod) else { return false };
+        slot.phase = Phase::Waiting;
+        let alive = slot.pod.deleting_since.is_none() && !slot.pod.phase.is_finished();
+        if slot.reasons.is_empty() {
+            return alive;
+        }
+        slot.failures = slot.failures.saturating_add(1);
+        slot.not_before = Some(now.plus_millis(self.options.retry_ms(slot.failures)));
+        self.schedule(flight.pod, now);
+        false
+    }
+
+    /// The pod is leaving, though it may not look so yet: it will be left alone. An attempt before, of which nobody
+    /// knows the outcome, may have been why; that is settled when the pod is next seen.
+    fn see_leaving(&mut self, now: Timestamp, at: PodIx, uid: &Uid) {
+        if self.pods.get(at).is_none_or(|slot| slot.pod.uid != *uid) {
+            return;
+        }
+        self.unplan(now, at);
+        if let Some(slot) = self.pods.get_mut(at) {
+            slot.phase = Phase::Leaving;
+            slot.failures = 0;
+            slot.not_before = None;
+        }
+    }
+
+    /// Counts an eviction for each rule that was due when it was decided; once, however often it is heard of.
+    pub(crate) fn count(&mut self, uid: &Uid, reasons: &[Reason], decided: Timestamp) {
+        if !self.counted.insert(uid.clone()) {
+            return;
+        }
+        let mut rules: Vec<(&str, &Uid)> = due(reasons, decided)
+            .filter_map(|reason| match &reason.cause.source {
+                Source::Rule { name, uid } => Some((name.as_str(), uid)),
+                Source::Device { .. } | Source::TaintSlice { .. } | Source::Patch { .. } => None,
+            })
+            .collect();
+        rules.sort_unstable();
+        rules.dedup();
+        rules.iter().for_each(|(name, uid)| self.rules.count_eviction(name, uid, decided));
+    }
+
+    fn announce_eviction(&mut self, flight: &EvictFlight) {
+        let due: Vec<Reason> = due(&flight.reasons, flight.decided).cloned().collect();
+        let event = PodEvent {
+            pod: flight.key.clone(),
+            uid: flight.uid.clone(),
+            reason: EVENT_REASON,
+            message: format!("Marking for deletion: {}", spell_out(&due)).into(),
+        };
+        self.flights.announce(EffectKind::Event(event), self.options.events_queued_max);
+    }
+}
+
+fn due(reasons: &[Reason], decided: Timestamp) -> impl Iterator<Item = &Reason> {
+    reasons.iter().take_while(move |reason| reason.is_due(decided))
+}

@@ -1,0 +1,167 @@
+//! Who goes now. A pod goes as soon as any of its due reasons permits it: the highest of several rates wins.
+
+use alloc::vec::Vec;
+
+use lazaret_fleet::PodIx;
+use lazaret_model::Timestamp;
+
+use crate::{
+    Eviction,
+    effect::{EffectKind, Evict, Wake, WakeReason},
+    flights::{EvictFlight, Flight},
+    pods::Phase,
+};
+
+impl Eviction {
+    /// Lets a pod wait for its deadline or, once due, for permits.
+    pub(crate) fn schedule(&mut self, at: PodIx, now: Timestamp) {
+        let leading = self.leader_since.is_some();
+        let Some(slot) = self.pods.get_mut(at) else { return };
+        if slot.phase != Phase::Waiting || slot.reasons.is_empty() {
+            return;
+        }
+        let reasons = slot.reasons.clone();
+        if leading {
+            let first = slot.active;
+            let ripe = reasons[first..].iter().take_while(|reason| slot.ripe_at(reason) <= now).count();
+            slot.active += ripe;
+            for reason in &reasons[first..first + ripe] {
+                match self.causes.get(reason.cause_ix).and_then(|state| state.pace) {
+                    Some((pace, _)) => self.paces.enter(pace, reason.deadline, at.0, now),
+                    None => {
+                        self.pods.unpaced.insert((reason.deadline, at.0));
+                    }
+                }
+            }
+        }
+        let next = self.pods.get(at).and_then(|slot| Some(slot.ripe_at(reasons.get(slot.active)?)));
+        self.pods.set_timer(at, next);
+    }
+
+    /// Takes a pod out of all waiting.
+    pub(crate) fn unschedule(&mut self, at: PodIx, now: Timestamp) {
+        self.pods.set_timer(at, None);
+        let Some(slot) = self.pods.get_mut(at) else { return };
+        let reasons = slot.reasons.clone();
+        for reason in &reasons[..core::mem::take(&mut slot.active)] {
+            match self.causes.get(reason.cause_ix).and_then(|state| state.pace) {
+                Some((pace, _)) => self.paces.leave(pace, reason.deadline, at.0, now),
+                None => {
+                    self.pods.unpaced.remove(&(reason.deadline, at.0));
+                }
+            }
+        }
+    }
+
+    /// Pods whose deadline has come wait for a permit from now on.
+    pub(crate) fn wake_pods(&mut self, now: Timestamp) {
+        while let Some((when, at)) = self.pods.next_timer() {
+            if when > now {
+                return;
+            }
+            self.pods.set_timer(at, None);
+            self.schedule(at, now);
+        }
+    }
+
+    /// Lets go whoever may go.
+    pub(crate) fn dispatch(&mut self, now: Timestamp) {
+        while self.flights.evictions < self.options.evictions_in_flight_max {
+            if self.ceiling.as_ref().is_some_and(|ceiling| !ceiling.permits(now)) {
+                return;
+            }
+            if let Some(&(_, pod)) = self.pods.unpaced.first() {
+                self.let_go(now, PodIx(pod), None);
+            } else if let Some((pace, pod)) = self.paces.next_permitted(now) {
+                self.let_go(now, PodIx(pod), Some(pace));
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// When the next permit comes for somebody who waits for one. Nobody waits for it while as many evictions as
+    /// allowed are under way: then an acknowledgement comes first.
+    pub(crate) fn permit_wake(&self) -> Option<Wake> {
+        if self.flights.evictions >= self.options.evictions_in_flight_max {
+            return None;
+        }
+        let pace = self.paces.next_wake();
+        let unpaced = self.pods.unpaced.first().map(|_| self.latest);
+        let first = [pace, unpaced].into_iter().flatten().min()?;
+        let ceiling = self.ceiling.as_ref().map_or(first, |ceiling| ceiling.next_permit(self.latest));
+        if ceiling == Timestamp::NEVER {
+            None
+        } else if ceiling > first {
+            Some(Wake { at: ceiling, why: WakeReason::Ceiling })
+        } else {
+            Some(Wake { at: first, why: WakeReason::Pace })
+        }
+    }
+
+    /// Every due taint is charged, whoever granted the permit: so pods with several taints leave at the highest of the
+    /// rates and not at their sum.
+    fn let_go(&mut self, now: Timestamp, at: PodIx, granted_by: Option<u32>) {
+        let Some(slot) = self.pods.get(at) else { return };
+        let due = &slot.reasons[..slot.active];
+        let mut charged: Vec<u32> = due
+            .iter()
+            .filter_map(|reason| self.causes.get(reason.cause_ix)?.pace.map(|(pace, _)| pace))
+            .collect();
+        charged.sort_unstable();
+        charged.dedup();
+        self.unschedule(at, now);
+        charged.iter().for_each(|pace| self.paces.take(*pace, now));
+        if let Some(ceiling) = &mut self.ceiling {
+            ceiling.take(now);
+        }
+        if let Some(pace) = granted_by {
+            self.paces.hold(pace);
+        }
+        let id = self.flights.new_id();
+        let Some(slot) = self.pods.get_mut(at) else { return };
+        slot.phase = Phase::InFlight(id);
+        let pod = &slot.pod;
+        let evict = Evict {
+            pod: pod.key.clone(),
+            uid: pod.uid.clone(),
+            node: pod.node.clone().unwrap_or_default(),
+            due: slot.reasons.first().map_or(now, |reason| reason.deadline),
+            reasons: slot.reasons.clone(),
+            decided: now,
+            granted_by: granted_by.and_then(|pace| self.paces.key(pace).cloned()),
+        };
+        let flight = EvictFlight {
+            pod: at,
+            key: pod.key.clone(),
+            uid: pod.uid.clone(),
+            reasons: slot.reasons.clone(),
+            decided: now,
+            pace: granted_by,
+            taken: false,
+        };
+        self.flights.launch(id, Flight::Evict(flight), EffectKind::Evict(evict));
+    }
+
+    /// Withdraws an eviction that nobody has taken yet; it certainly does not happen.
+    pub(crate) fn retract(&mut self, now: Timestamp, at: PodIx) {
+        let Some(slot) = self.pods.get_mut(at) else { return };
+        let Phase::InFlight(id) = slot.phase else { return };
+        if self.flights.is_retractable(id) {
+            slot.phase = Phase::Waiting;
+            if let Some(Flight::Evict(flight)) = self.flights.land(id) {
+                self.give_back(now, &flight);
+            }
+        }
+    }
+
+    /// The eviction certainly did not happen: its permits can be used again.
+    pub(crate) fn give_back(&mut self, now: Timestamp, flight: &EvictFlight) {
+        if let Some(pace) = flight.pace {
+            self.paces.release(pace, true, now);
+        }
+        if let Some(ceiling) = &mut self.ceiling {
+            ceiling.refund(now);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the eviction wants done, and what it hears back.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use lazaret_model::{Condition, ObjectKey, Text, Timestamp, Uid};
+
+use crate::reason::{PaceKey, Reason, pod_condition};
+
+/// The reason of every event about a pod.
+pub const EVENT_REASON: &str = "DeviceTaintManagerEviction";
+
+/// Names an effect until it is acknowledged. Never used twice by one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectId(pub u64);
+
+/// Something to be done by whoever runs the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// To acknowledge it by.
+    pub id: EffectId,
+    /// What.
+    pub kind: EffectKind,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EffectKind {
+    /// Make a pod leave. To be acknowledged.
+    Evict(Evict),
+    /// Write a rule's condition. To be acknowledged.
+    SetRuleStatus(SetRuleStatus),
+    /// Tell people. Best effort, needs no acknowledgement.
+    Event(PodEvent),
+}
+
+/// Add [`Evict::condition`] to the pod's status, then delete it, both on the precondition that its UID is `uid` and that it is
+/// not terminating yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evict {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation of it: a precondition.
+    pub uid: Uid,
+    /// Where it runs.
+    pub node: Text,
+    /// Why. The earliest deadline first; those that are not due yet are here as well.
+    pub reasons: Arc<[Reason]>,
+    /// The earliest deadline: lateness is measured from here.
+    pub due: Timestamp,
+    /// When the decision was made.
+    pub decided: Timestamp,
+    /// Whose pace let it go now; `None`: a cause without a pace.
+    pub granted_by: Option<PaceKey>,
+}
+
+impl Evict {
+    /// The reasons that were due when the decision was made: the only ones it is counted for.
+    #[must_use]
+    pub fn due_reasons(&self) -> &[Reason] {
+        &self.reasons[..self.reasons.partition_point(|reason| reason.is_due(self.decided))]
+    }
+
+    /// `DisruptionTarget`, naming each due rule or slice, its taint and the device.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        pod_condition(self.due_reasons(), self.decided)
+    }
+}
+
+/// Put `condition` into the status of a rule, on the precondition that its UID is `uid`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetRuleStatus {
+    /// Which rule.
+    pub rule: Text,
+    /// Which incarnation of it: a precondition.
+    pub uid: Uid,
+    /// `EvictionInProgress`; conditions of other types stay as they are.
+    pub condition: Condition,
+}
+
+/// An event about a pod, of type Normal and reason [`EVENT_REASON`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodEvent {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation of it.
+    pub uid: Uid,
+    /// For machines.
+    pub reason: &'static str,
+    /// For people.
+    pub message: Text,
+}
+
+/// What became of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It was done, by this effect.
+    Done,
+    /// Nothing was done, for nothing was left to do: no such object (or another UID), or the pod was terminating
+    /// already.
+    Gone,
+    /// Refused, for the object is not as it was thought to be. Nothing was done.
+    Conflict,
+    /// It failed, certainly. Nothing was done.
+    RetryLater,
+    /// It may or may not have been done.
+    Unknown,
+}
+
+/// When the machine wants to be called again, if nothing happens before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// Not before this instant.
+    pub at: Timestamp,
+    /// What will be done then.
+    pub why: WakeReason,
+}
+
+/// What a wake-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WakeReason {
+    /// A pod's patience ends.
+    Deadline,
+    /// The pace of a taint lets the next pod go.
+    Pace,
+    /// The ceiling over all taints lets the next pod go.
+    Ceiling,
+    /// A failed eviction is tried again.
+    Retry,
+    /// A rule's status may be written again.
+    Status,
+}
+
+impl fmt::Display for WakeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deadline => "a pod's toleration ends",
+            Self::Pace => "the pace of a taint lets the next pod go",
+            Self::Ceiling => "the ceiling over all evictions lets the next pod go",
+            Self::Retry => "a failed eviction is tried again",
+            Self::Status => "the status of a rule may be written again",
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! Effects on their way: waiting to be taken, or taken and not acknowledged.
+
+use alloc::{collections::BTreeMap, sync::Arc};
+
+use lazaret_fleet::PodIx;
+use lazaret_model::{ObjectKey, Timestamp, Uid};
+
+use crate::{
+    effect::{Effect, EffectId, EffectKind},
+    reason::Reason,
+};
+
+/// An effect that will be acknowledged.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    /// An eviction.
+    Evict(EvictFlight),
+    /// The writing of a rule's status.
+    Status {
+        /// The rule's place among the rules.
+        rule: u32,
+        /// Its incarnation: the place may be another's by now.
+        uid: Uid,
+        /// Somebody has taken the effect.
+        taken: bool,
+    },
+    /// An eviction of a leadership that is over.
+    Stale {
+        /// The pod.
+        pod: PodIx,
+        /// Its incarnation.
+        uid: Uid,
+    },
+}
+
+/// What has to be known when an eviction is acknowledged.
+#[derive(Debug)]
+pub(crate) struct EvictFlight {
+    pub(crate) pod: PodIx,
+    pub(crate) key: ObjectKey,
+    pub(crate) uid: Uid,
+    pub(crate) reasons: Arc<[Reason]>,
+    pub(crate) decided: Timestamp,
+    /// The pace that granted it.
+    pub(crate) pace: Option<u32>,
+    /// Somebody has taken the effect: it may be happening.
+    pub(crate) taken: bool,
+}
+
+/// All effects on their way. Bounded by the limits on evictions, statuses and events in the options.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    next: u64,
+    flights: BTreeMap<EffectId, Flight>,
+    waiting: BTreeMap<EffectId, EffectKind>,
+    pub(crate) evictions: usize,
+    pub(crate) statuses: usize,
+    events: usize,
+}
+
+impl Flights {
+    pub(crate) fn new_id(&mut self) -> EffectId {
+        self.next += 1;
+        EffectId(self.next)
+    }
+
+    /// An effect to be acknowledged.
+    pub(crate) fn launch(&mut self, id: EffectId, flight: Flight, kind: EffectKind) {
+        match flight {
+            Flight::Evict(_) => self.evictions += 1,
+            Flight::Status { .. } => self.statuses += 1,
+            Flight::Stale { .. } => {}
+        }
+        self.flights.insert(id, flight);
+        self.waiting.insert(id, kind);
+    }
+
+    /// An event; dropped if too many wait already.
+    pub(crate) fn announce(&mut self, kind: EffectKind, events_max: usize) {
+        if self.events < events_max {
+            self.events += 1;
+            let id = self.new_id();
+            self.waiting.insert(id, kind);
+        }
+    }
+
+    /// The next effect to be done.
+    pub(crate) fn take(&mut self) -> Option<Effect> {
+        let (id, kind) = self.waiting.pop_first()?;
+        if let EffectKind::Event(_) = kind {
+            self.events = self.events.saturating_sub(1);
+        }
+        match self.flights.get_mut(&id) {
+            Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) => *taken = true,
+            Some(Flight::Stale { .. }) | None => {}
+        }
+        Some(Effect { id, kind })
+    }
+
+    /// The effect is done, has failed, or is not wanted any more.
+    pub(crate) fn land(&mut self, id: EffectId) -> Option<Flight> {
+        let flight = self.flights.remove(&id)?;
+        self.waiting.remove(&id);
+        match flight {
+            Flight::Evict(_) => self.evictions = self.evictions.saturating_sub(1),
+            Flight::Status { .. } => self.statuses = self.statuses.saturating_sub(1),
+            Flight::Stale { .. } => {}
+        }
+        Some(flight)
+    }
+
+    /// Whether nobody has taken this effect yet, so that it can be withdrawn.
+    pub(crate) fn is_retractable(&self, id: EffectId) -> bool {
+        match self.flights.get(&id) {
+            Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) => !taken,
+            Some(Flight::Stale { .. }) | None => false,
+        }
+    }
+
+    /// The leadership is over: what was not taken is not wanted; what was taken is no longer waited for, but a late
+    /// answer still says that a pod is leaving. Returns the paces that had granted something.
+    pub(crate) fn abandon(&mut self) -> alloc::vec::Vec<u32> {
+        self.waiting.clear();
+        (self.evictions, self.statuses, self.events) = (0, 0, 0);
+        let mut paces = alloc::vec::Vec::new();
+        for (id, flight) in core::mem::take(&mut self.flights) {
+            if let Flight::Evict(flight) = flight {
+                paces.extend(flight.pace);
+                if flight.taken {
+                    self.flights.insert(id, Flight::Stale { pod: flight.pod, uid: flight.uid });
+                }
+            }
+        }
+        paces
+    }
+}

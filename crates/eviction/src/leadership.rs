@@ -1,0 +1,81 @@
+//! Beginning to lead, ceasing to, and a clock that is set back.
+//!
+//! Across a change of leaders neither pace nor burst may be exceeded, and nobody tells the new leader what the old one
+//! granted. So a new leader begins with empty buckets, and only a taint set after it began has its burst (see
+//! `causes`). The price: the first pods of an old taint wait for one interval of its pace.
+
+use lazaret_model::Timestamp;
+
+use crate::{Eviction, limiter::Limiter, pods::Phase};
+
+impl Eviction {
+    pub(crate) fn start_leading(&mut self, now: Timestamp) {
+        if self.leader_since.is_some() {
+            return;
+        }
+        self.leader_since = Some(now);
+        self.paces.start_empty(self.options.burst, now);
+        self.ceiling = self
+            .options
+            .global_per_second
+            .map(|rate| Limiter::empty_since(rate, self.options.burst, now, now));
+        self.rules.start_leading();
+        self.reschedule_all(now);
+    }
+
+    pub(crate) fn stop_leading(&mut self, now: Timestamp) {
+        if self.leader_since.take().is_none() {
+            return;
+        }
+        for pace in self.flights.abandon() {
+            self.paces.release(pace, false, now);
+        }
+        self.rules.stop_leading();
+        for at in self.pods.numbers() {
+            if let Some(slot) = self.pods.get_mut(at) {
+                if let Phase::InFlight(_) = slot.phase {
+                    slot.phase = Phase::Waiting;
+                }
+                slot.failures = 0;
+                slot.not_before = None;
+                slot.uncertain = None;
+            }
+        }
+        self.reschedule_all(now);
+    }
+
+    /// Whatever was set to happen a while after "now" by the old clock would happen too late by the new one.
+    pub(crate) fn clock_went_back(&mut self, now: Timestamp) {
+        if self.leader_since.is_some_and(|since| since > now) {
+            self.leader_since = Some(now);
+        }
+        self.paces.retime_all(now);
+        if let Some(ceiling) = &mut self.ceiling {
+            ceiling.settle(now);
+        }
+        for at in self.rules.numbers() {
+            if let Some(state) = self.rules.get_mut(at)
+                && let Some(not_before) = &mut state.status.not_before
+            {
+                *not_before =
+                    (*not_before).min(now.plus_millis(self.options.retry_ms(state.status.failures)));
+            }
+            self.rules.touch(at);
+        }
+        for at in self.pods.numbers() {
+            if let Some(slot) = self.pods.get_mut(at)
+                && let Some(not_before) = &mut slot.not_before
+            {
+                *not_before = (*not_before).min(now.plus_millis(self.options.retry_ms(slot.failures)));
+            }
+        }
+        self.reschedule_all(now);
+    }
+
+    fn reschedule_all(&mut self, now: Timestamp) {
+        for at in self.pods.numbers() {
+            self.unschedule(at, now);
+            self.schedule(at, now);
+        }
+    }
+}

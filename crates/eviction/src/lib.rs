@@ -1,0 +1,50 @@
+//! Who must leave a tainted device, when, how fast, and why; what a rule would do; what its status says.
+//!
+//! [`Eviction`] is a state machine over a [`Fleet`](lazaret_fleet::Fleet): it hears that something changed, that an
+//! effect was done, that time has passed, or that it leads, and it yields effects: evict this pod, write this status,
+//! post this event. [`preview()`] answers the same questions for a rule that does not exist yet.
+//!
+//! **Invariant.** After every call, the plan of each pod is what a fresh machine would compute from the same fleet: the
+//! order of inputs leaves no trace. No pod is let go before the earliest deadline of its reasons, nor faster than the
+//! pace of some due reason permits, nor by a machine that does not lead. An eviction is counted once for each rule
+//! that was due.
+//!
+//! It must never know how a pod is deleted, what the API looks like on the wire, or what time it is: `now` comes in.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod acknowledge;
+mod causes;
+mod deadline;
+mod dispatch;
+mod effect;
+mod evaluate;
+mod flights;
+mod leadership;
+mod limiter;
+mod machine;
+mod options;
+mod paces;
+mod pods;
+mod preview;
+mod reason;
+mod remembered;
+mod report;
+mod rules;
+mod slab;
+mod status;
+
+pub use deadline::{Patience, patience};
+pub use effect::{
+    EVENT_REASON, Effect, EffectId, EffectKind, Evict, Outcome, PodEvent, SetRuleStatus, Wake, WakeReason,
+};
+pub use limiter::Limiter;
+pub use machine::{Eviction, Input, PlannedEviction, RuleTally};
+pub use options::Options;
+pub use pods::Phase;
+pub use preview::{Preview, PreviewDevice, PreviewPod, Subject, preview};
+pub use reason::{Cause, DELETION_BY_TAINT, DISRUPTION_TARGET, Mark, PaceKey, Reason, Source, marks_of};
+pub use status::{EVICTION_IN_PROGRESS, Progress, progress_of};

@@ -1,0 +1,200 @@
+//! The machine: its inputs, its state, and what can be asked of it.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use lazaret_fleet::{Changes, Fleet, PodIx};
+use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
+
+use crate::{
+    causes::Causes,
+    effect::{Effect, EffectId, Outcome, Wake, WakeReason},
+    flights::Flights,
+    limiter::Limiter,
+    options::Options,
+    paces::Paces,
+    pods::{Phase, Pods, Slot},
+    reason::Reason,
+    remembered::Remembered,
+    rules::Rules,
+};
+
+/// Evicted pods that are remembered after they are gone, against late news about them: an hour at ten a second.
+const COUNTED_MAX: usize = 36_000;
+
+/// What the machine can hear.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// The fleet is not what it was.
+    Changed(&'a Changes),
+    /// What became of an effect. Unknown or repeated ids are ignored.
+    Acknowledged {
+        /// Which effect.
+        effect: EffectId,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// Time has passed. May come early, late, or for nothing.
+    Tick,
+    /// From now on effects are wanted.
+    BecameLeader,
+    /// From now on none are.
+    LostLeadership,
+}
+
+/// The eviction of one cluster. Reads a fleet, owns none; it must always be given the same one.
+#[derive(Debug)]
+pub struct Eviction {
+    pub(crate) options: Options,
+    /// Set while it leads.
+    pub(crate) leader_since: Option<Timestamp>,
+    pub(crate) pods: Pods,
+    pub(crate) causes: Causes,
+    pub(crate) paces: Paces,
+    pub(crate) rules: Rules,
+    /// The ceiling over all taints.
+    pub(crate) ceiling: Option<Limiter>,
+    pub(crate) flights: Flights,
+    /// Pods whose eviction has been counted.
+    pub(crate) counted: Remembered,
+    /// The latest instant heard of.
+    pub(crate) latest: Timestamp,
+    /// Reasons of the pod being looked at; here to be used again.
+    pub(crate) found: Vec<Reason>,
+    /// Rules that would make it leave.
+    pub(crate) found_would: Vec<u32>,
+}
+
+/// A pod that has to leave.
+#[derive(Clone, Debug)]
+pub struct PlannedEviction {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation.
+    pub uid: Uid,
+    /// Where it runs.
+    pub node: Option<Text>,
+    /// The earliest deadline.
+    pub due: Timestamp,
+    /// Why; the earliest deadline first.
+    pub reasons: Arc<[Reason]>,
+    /// Where it stands.
+    pub phase: Phase,
+}
+
+/// The counts of one rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleTally {
+    /// Pods that it makes leave, or would if its effect was NoExecute.
+    pub pods: u64,
+    /// In so many namespaces.
+    pub namespaces: u64,
+    /// Pods that have left because of it.
+    pub evicted: u64,
+}
+
+impl Eviction {
+    /// A machine that knows nothing yet and does not lead. Its first input should be all that the fleet holds.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            leader_since: None,
+            pods: Pods::default(),
+            causes: Causes::default(),
+            paces: Paces::default(),
+            rules: Rules::default(),
+            ceiling: None,
+            flights: Flights::default(),
+            counted: Remembered::new(COUNTED_MAX),
+            latest: Timestamp::from_millis(i64::MIN),
+            found: Vec::new(),
+            found_would: Vec::new(),
+        }
+    }
+
+    /// Takes note of `input` and decides what is to be done at `now`. Total: any input in any state.
+    pub fn handle(&mut self, now: Timestamp, fleet: &Fleet, input: Input<'_>) {
+        if now < self.latest {
+            self.clock_went_back(now);
+        }
+        self.latest = now;
+        match input {
+            Input::Changed(changes) => self.follow(now, fleet, changes),
+            Input::Acknowledged { effect, outcome } => self.acknowledge(now, effect, outcome),
+            Input::Tick => {}
+            Input::BecameLeader => self.start_leading(now),
+            Input::LostLeadership => self.stop_leading(now),
+        }
+        if self.leader_since.is_some() {
+            self.wake_pods(now);
+            self.dispatch(now);
+            self.write_statuses(now, fleet);
+        }
+        self.paces.sweep(now);
+    }
+
+    /// The next effect to be done, the oldest first. None is given twice.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.flights.take()
+    }
+
+    /// When to call again if nothing happens before. `None`: there is nothing to wait for.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Wake> {
+        self.leader_since?;
+        let timer = self.pods.next_timer().map(|(at, pod)| {
+            let retry = self.pods.get(pod).is_some_and(|slot| slot.failures > 0);
+            Wake { at, why: if retry { WakeReason::Retry } else { WakeReason::Deadline } }
+        });
+        let status = self.rules.next_wake().map(|at| Wake { at, why: WakeReason::Status });
+        [timer, self.permit_wake(), status].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
+    }
+
+    /// All pods that have to leave, in the fleet's order.
+    pub fn pending(&self) -> impl Iterator<Item = PlannedEviction> {
+        self.pods.iter().filter_map(|(_, slot)| planned(slot))
+    }
+
+    /// How many pods have to leave.
+    #[must_use]
+    pub fn pending_len(&self) -> usize {
+        self.pods.planned()
+    }
+
+    /// Whether, when and why this pod has to leave.
+    #[must_use]
+    pub fn plan(&self, pod: PodIx) -> Option<PlannedEviction> {
+        planned(self.pods.get(pod)?)
+    }
+
+    /// The counts of a rule.
+    #[must_use]
+    pub fn tally(&self, rule: &str) -> Option<RuleTally> {
+        let state = self.rules.get(self.rules.by_name(rule)?)?;
+        Some(RuleTally { pods: state.pods, namespaces: state.namespaces(), evicted: state.evicted() })
+    }
+
+    /// Whether effects are wanted.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.leader_since.is_some()
+    }
+
+    /// How many things are kept: pods planned, causes, paces, rules. For gauges and for tests of forgetting.
+    #[must_use]
+    pub fn sizes(&self) -> [usize; 4] {
+        [self.pods.planned(), self.causes.len(), self.paces.len(), self.rules.len()]
+    }
+}
+
+fn planned(slot: &Slot) -> Option<PlannedEviction> {
+    let due = slot.reasons.first()?.deadline;
+    Some(PlannedEviction {
+        pod: slot.pod.key.clone(),
+        uid: slot.pod.uid.clone(),
+        node: slot.pod.node.clone(),
+        due,
+        reasons: slot.reasons.clone(),
+        phase: slot.phase,
+    })
+}

@@ -1,0 +1,68 @@
+//! What whoever runs the eviction may choose.
+
+/// Knobs of an [`Eviction`](crate::Eviction). The default follows Kubernetes 1.37: no pace of its own, a status at most
+/// every ten seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The pace of a taint that names none. `None`: such a taint is not paced, as in Kubernetes.
+    pub default_evictions_per_second: Option<u32>,
+    /// How many pods may leave at once before a pace is felt.
+    pub burst: u32,
+    /// A ceiling over all taints together, with the same burst. `None`: no ceiling.
+    pub global_per_second: Option<u32>,
+    /// Between two writes of one rule's status while it neither starts nor ends nor has a new spec.
+    pub status_interval_ms: i64,
+    /// How many evictions may be under way (emitted, not acknowledged) at a time.
+    pub evictions_in_flight_max: usize,
+    /// How many status writes may be under way at a time.
+    pub statuses_in_flight_max: usize,
+    /// The first pause after a failed effect; each further failure doubles it.
+    pub retry_ms_min: i64,
+    /// No pause after a failure is longer.
+    pub retry_ms_max: i64,
+    /// How far the clocks of two controllers and the API server may be apart. A taint younger than the leadership by
+    /// less than this is taken for one that a predecessor may have worked on.
+    pub clock_skew_ms_max: i64,
+    /// How many events may wait to be taken; beyond it the oldest are dropped, for events are best effort.
+    pub events_queued_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            default_evictions_per_second: None,
+            burst: 10,
+            global_per_second: None,
+            status_interval_ms: 10_000,
+            // An API server answers a delete in some milliseconds: 64 under way are thousands a second.
+            evictions_in_flight_max: 64,
+            statuses_in_flight_max: 16,
+            retry_ms_min: 5,
+            retry_ms_max: 1_000_000,
+            clock_skew_ms_max: 2_000,
+            events_queued_max: 4_096,
+        }
+    }
+}
+
+impl Options {
+    /// The pause after the `failures`-th failure in a row: 5 ms, 10 ms, 20 ms, … up to the longest.
+    #[must_use]
+    pub(crate) fn retry_ms(&self, failures: u32) -> i64 {
+        let doubled = self.retry_ms_min.saturating_mul(1_i64 << failures.saturating_sub(1).min(40));
+        doubled.clamp(0, self.retry_ms_max.max(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_double_up_to_the_longest() {
+        let options = Options::default();
+        let pauses: alloc::vec::Vec<i64> =
+            [1, 2, 3, 10, 18, 19, 60, u32::MAX].map(|n| options.retry_ms(n)).to_vec();
+        assert_eq!(pauses, [5, 10, 20, 2_560, 655_360, 1_000_000, 1_000_000, 1_000_000]);
+    }
+}

@@ -1,0 +1,166 @@
+//! What is kept of each pod that has to leave, has left, or would leave.
+
+use alloc::{boxed::Box, collections::BTreeSet, sync::Arc, vec::Vec};
+
+use lazaret_fleet::PodIx;
+use lazaret_model::{Pod, Timestamp};
+
+use crate::{effect::EffectId, reason::Reason};
+
+/// Where a pod's eviction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Waits for its deadline, for a permit, or for the next attempt. Also a pod that has no reason to leave.
+    Waiting,
+    /// An eviction is under way.
+    InFlight(EffectId),
+    /// Evicted, or found to be leaving anyway; it is not seen so yet.
+    Leaving,
+}
+
+/// One pod.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) pod: Arc<Pod>,
+    /// The earliest deadline first. Empty: nothing makes it leave.
+    pub(crate) reasons: Arc<[Reason]>,
+    /// Rules of effect None that would make it leave, ascending.
+    pub(crate) would: Vec<u32>,
+    pub(crate) phase: Phase,
+    /// The first so many reasons are due and wait for a permit.
+    pub(crate) active: usize,
+    /// Its entry among the timers.
+    pub(crate) timer: Option<Timestamp>,
+    /// Failures in a row.
+    pub(crate) failures: u32,
+    /// No attempt before this instant, after a failure.
+    pub(crate) not_before: Option<Timestamp>,
+    /// The reasons of an attempt whose outcome nobody knows, and when it was decided.
+    pub(crate) uncertain: Option<(Arc<[Reason]>, Timestamp)>,
+    /// The terminating pod was looked at: whose eviction it is has been settled.
+    pub(crate) settled: bool,
+}
+
+impl Slot {
+    fn new(pod: Arc<Pod>) -> Self {
+        Self {
+            pod,
+            reasons: Arc::default(),
+            would: Vec::new(),
+            phase: Phase::Waiting,
+            active: 0,
+            timer: None,
+            failures: 0,
+            not_before: None,
+            uncertain: None,
+            settled: false,
+        }
+    }
+
+    /// When this reason lets the pod go: its deadline, or the next attempt if one has failed.
+    pub(crate) fn ripe_at(&self, reason: &Reason) -> Timestamp {
+        self.not_before.map_or(reason.deadline, |not_before| reason.deadline.max(not_before))
+    }
+
+    /// Nothing to remember of it.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.reasons.is_empty()
+            && self.would.is_empty()
+            && self.phase == Phase::Waiting
+            && self.uncertain.is_none()
+            && !self.settled
+    }
+}
+
+/// All pods of interest, by the fleet's number for them.
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    slots: Vec<Option<Box<Slot>>>,
+    timers: BTreeSet<(Timestamp, u32)>,
+    /// Pods that are due for a cause without a pace, the longest overdue first.
+    pub(crate) unpaced: BTreeSet<(Timestamp, u32)>,
+    planned: usize,
+    /// Terminating pods that carry the mark of an eviction.
+    settled: BTreeSet<u32>,
+}
+
+impl Pods {
+    pub(crate) fn get(&self, at: PodIx) -> Option<&Slot> {
+        self.slots.get(at.0 as usize)?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, at: PodIx) -> Option<&mut Slot> {
+        self.slots.get_mut(at.0 as usize)?.as_deref_mut()
+    }
+
+    /// The slot of this pod, made if it has none.
+    pub(crate) fn entry(&mut self, at: PodIx, pod: &Arc<Pod>) -> &mut Slot {
+        let place = at.0 as usize;
+        if place >= self.slots.len() {
+            self.slots.resize_with(place + 1, || None);
+        }
+        self.slots[place].get_or_insert_with(|| Box::new(Slot::new(pod.clone())))
+    }
+
+    pub(crate) fn remove(&mut self, at: PodIx) -> Option<Box<Slot>> {
+        self.slots.get_mut(at.0 as usize)?.take()
+    }
+
+    pub(crate) fn numbers(&self) -> Vec<PodIx> {
+        (0..).zip(&self.slots).filter_map(|(at, slot)| slot.is_some().then_some(PodIx(at))).collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PodIx, &Slot)> {
+        (0..).zip(&self.slots).filter_map(|(at, slot)| Some((PodIx(at), slot.as_deref()?)))
+    }
+
+    /// Puts new reasons in the place of the old, which are returned.
+    pub(crate) fn replace_reasons(&mut self, at: PodIx, reasons: Arc<[Reason]>) -> Arc<[Reason]> {
+        let Some(slot) = self.slots.get_mut(at.0 as usize).and_then(Option::as_deref_mut) else {
+            return Arc::default();
+        };
+        match (slot.reasons.is_empty(), reasons.is_empty()) {
+            (true, false) => self.planned += 1,
+            (false, true) => self.planned -= 1,
+            (true, true) | (false, false) => {}
+        }
+        core::mem::replace(&mut slot.reasons, reasons)
+    }
+
+    /// How many pods have a reason to leave.
+    pub(crate) fn planned(&self) -> usize {
+        self.planned
+    }
+
+    /// Terminating pods that carry the mark of an eviction.
+    pub(crate) fn settled(&self) -> Vec<PodIx> {
+        self.settled.iter().copied().map(PodIx).collect()
+    }
+
+    pub(crate) fn mark_settled(&mut self, at: PodIx) {
+        self.settled.insert(at.0);
+    }
+
+    pub(crate) fn unsettle(&mut self, at: PodIx) {
+        self.settled.remove(&at.0);
+    }
+
+    pub(crate) fn set_timer(&mut self, at: PodIx, when: Option<Timestamp>) {
+        let Some(slot) = self.slots.get_mut(at.0 as usize).and_then(Option::as_deref_mut) else { return };
+        if slot.timer == when {
+            return;
+        }
+        if let Some(old) = slot.timer.take() {
+            self.timers.remove(&(old, at.0));
+        }
+        if let Some(when) = when {
+            slot.timer = Some(when);
+            self.timers.insert((when, at.0));
+        }
+    }
+
+    /// The pod whose timer comes first.
+    pub(crate) fn next_timer(&self) -> Option<(Timestamp, PodIx)> {
+        self.timers.first().map(|(when, at)| (*when, PodIx(*at)))
+    }
+}

@@ -1,0 +1,262 @@
+//! Why a pod must leave, and how that is told.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::fmt::{self, Write as _};
+
+use lazaret_fleet::Origin;
+use lazaret_model::{
+    Condition, ConditionStatus, DeviceId, ObjectKey, Pod, PoolId, Taint, Text, Timestamp, Uid,
+};
+
+/// The type of the condition that a pod gets before it is deleted.
+pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+/// The reason in that condition: the same word as Kubernetes' controller uses.
+pub const DELETION_BY_TAINT: &str = "DeletionByDeviceTaintManager";
+/// How many reasons a condition or an event spells out; the rest is a number.
+const REASONS_SPELLED_MAX: usize = 16;
+
+/// Which object carries a taint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// A DeviceTaintRule.
+    Rule {
+        /// Its name.
+        name: Text,
+        /// Its incarnation.
+        uid: Uid,
+    },
+    /// A device in a ResourceSlice.
+    Device {
+        /// The slice's name.
+        slice: Text,
+        /// Which of the device's taints.
+        index: u32,
+    },
+    /// A ResourceSlice of taints.
+    TaintSlice {
+        /// The slice's name.
+        slice: Text,
+        /// Which of the slice's taints.
+        index: u32,
+    },
+    /// A ResourceSlicePatch.
+    Patch {
+        /// Its name.
+        name: Text,
+        /// Which of its taints.
+        index: u32,
+    },
+}
+
+impl Source {
+    /// Whether this is where a taint comes from, without making an owned copy to compare.
+    pub(crate) fn is(&self, origin: &Origin<'_>) -> bool {
+        match (self, origin) {
+            (Self::Rule { uid, .. }, Origin::Rule { uid: other, .. }) => uid == *other,
+            (Self::Device { slice, index }, Origin::Device { slice: other, index: at })
+            | (Self::TaintSlice { slice, index }, Origin::TaintSlice { slice: other, index: at }) => {
+                index == at && slice == *other
+            }
+            (Self::Patch { name, index }, Origin::Patch { name: other, index: at }) => {
+                index == at && name == *other
+            }
+            (Self::Rule { .. } | Self::Device { .. } | Self::TaintSlice { .. } | Self::Patch { .. }, _) => {
+                false
+            }
+        }
+    }
+}
+
+impl From<&Origin<'_>> for Source {
+    fn from(origin: &Origin<'_>) -> Self {
+        match *origin {
+            Origin::Rule { name, uid, .. } => Self::Rule { name: name.clone(), uid: uid.clone() },
+            Origin::Device { slice, index } => Self::Device { slice: slice.clone(), index },
+            Origin::TaintSlice { slice, index } => Self::TaintSlice { slice: slice.clone(), index },
+            Origin::Patch { name, index } => Self::Patch { name: name.clone(), index },
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule { name, uid } => write!(f, "DeviceTaintRule {name} (uid {uid})"),
+            Self::Device { slice, index } | Self::TaintSlice { slice, index } => {
+                write!(f, "ResourceSlice {slice} taint #{index}")
+            }
+            Self::Patch { name, index } => write!(f, "ResourceSlicePatch {name} taint #{index}"),
+        }
+    }
+}
+
+/// What shares one pace. A rule and a patch are one taint on many devices. What a driver says of several devices of one
+/// pool in the same words is one taint too: otherwise a driver that taints a whole pool at "1 a second" would empty it
+/// at once, each device having a burst of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PaceKey {
+    /// A rule, by its incarnation.
+    Rule(Uid),
+    /// One taint of a patch.
+    Patch {
+        /// The patch's name.
+        name: Text,
+        /// Which of its taints.
+        index: u32,
+    },
+    /// A driver's taint of these words in this pool.
+    Pool {
+        /// The pool.
+        pool: PoolId,
+        /// The taint's key.
+        key: Text,
+        /// The taint's value.
+        value: Text,
+    },
+}
+
+impl PaceKey {
+    pub(crate) fn of(source: &Source, taint: &Taint, device: &DeviceId) -> Self {
+        match source {
+            Source::Rule { uid, .. } => Self::Rule(uid.clone()),
+            Source::Patch { name, index } => Self::Patch { name: name.clone(), index: *index },
+            Source::Device { .. } | Source::TaintSlice { .. } => {
+                Self::Pool { pool: device.pool_id(), key: taint.key.clone(), value: taint.value.clone() }
+            }
+        }
+    }
+}
+
+impl fmt::Display for PaceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(uid) => write!(f, "rule {uid}"),
+            Self::Patch { name, index } => write!(f, "patch {name} taint #{index}"),
+            Self::Pool { pool, key, value } => write!(f, "taint {key}={value} in pool {pool}"),
+        }
+    }
+}
+
+/// A taint and the object that carries it; shared by all pods that it makes leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Who says so.
+    pub source: Source,
+    /// What is said.
+    pub taint: Taint,
+}
+
+/// One taint on one device of one claim: enough to make a pod leave at its deadline.
+#[derive(Clone, Debug)]
+pub struct Reason {
+    /// The taint and who carries it.
+    pub cause: Arc<Cause>,
+    /// The device.
+    pub device: DeviceId,
+    /// The claim that holds the device.
+    pub claim: ObjectKey,
+    /// When patience with this taint ends.
+    pub deadline: Timestamp,
+    /// The cause's place among the causes; only the machine that made the reason knows what it means.
+    pub(crate) cause_ix: u32,
+}
+
+impl PartialEq for Reason {
+    fn eq(&self, other: &Self) -> bool {
+        self.deadline == other.deadline
+            && self.claim == other.claim
+            && self.device == other.device
+            && (Arc::ptr_eq(&self.cause, &other.cause) || self.cause == other.cause)
+    }
+}
+
+impl Eq for Reason {}
+
+impl Reason {
+    /// Whether patience has ended.
+    #[must_use]
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        self.deadline <= now
+    }
+
+    /// The earliest deadline first, then rules by name before slices and patches, then devices by name.
+    pub(crate) fn order(&self, other: &Self) -> core::cmp::Ordering {
+        (self.deadline, &self.cause.source, &self.device, &self.claim).cmp(&(
+            other.deadline,
+            &other.cause.source,
+            &other.device,
+            &other.claim,
+        ))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: taint {} on device {}", self.cause.source, self.cause.taint, self.device)
+    }
+}
+
+/// The reasons in one line, at most sixteen of them; no rule is left out for the sake of another of its devices.
+pub(crate) fn spell_out(reasons: &[Reason]) -> String {
+    let mut first_of_source: Vec<&Reason> = Vec::new();
+    let mut repeated: Vec<&Reason> = Vec::new();
+    for reason in reasons {
+        if first_of_source.iter().any(|seen| Arc::ptr_eq(&seen.cause, &reason.cause)) {
+            repeated.push(reason);
+        } else {
+            first_of_source.push(reason);
+        }
+    }
+    let mut text = String::new();
+    for (i, reason) in first_of_source.iter().chain(&repeated).take(REASONS_SPELLED_MAX).enumerate() {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{}{reason}", if i == 0 { "" } else { "; " });
+    }
+    if reasons.len() > REASONS_SPELLED_MAX {
+        let _ = write!(text, "; and {} more", reasons.len() - REASONS_SPELLED_MAX);
+    }
+    text
+}
+
+/// The condition a pod gets before it is deleted for these reasons.
+pub(crate) fn pod_condition(reasons: &[Reason], now: Timestamp) -> Condition {
+    let mut message = String::from("Must leave its device. ");
+    message.push_str(&spell_out(reasons));
+    message.push('.');
+    Condition {
+        kind: DISRUPTION_TARGET.into(),
+        status: ConditionStatus::True,
+        reason: DELETION_BY_TAINT.into(),
+        message: message.into(),
+        observed_generation: 0,
+        last_transition: Some(now),
+    }
+}
+
+/// The rules that a pod's condition says it was evicted for (name and UID), and when. Empty for a pod that was not
+/// marked by an eviction of this project.
+pub fn marks_of(pod: &Pod) -> impl Iterator<Item = Mark<'_>> {
+    let condition = pod.conditions.iter().find(|condition| {
+        condition.kind == DISRUPTION_TARGET
+            && condition.status == ConditionStatus::True
+            && condition.reason == DELETION_BY_TAINT
+    });
+    condition.into_iter().flat_map(|condition| {
+        condition.message.split("DeviceTaintRule ").skip(1).filter_map(move |rest| {
+            let (rule, rest) = rest.split_once(" (uid ")?;
+            let (uid, _) = rest.split_once(')')?;
+            Some(Mark { rule, uid, at: condition.last_transition.unwrap_or(Timestamp::EPOCH) })
+        })
+    })
+}
+
+/// A rule named in a pod's condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark<'a> {
+    /// The rule's name.
+    pub rule: &'a str,
+    /// The rule's incarnation.
+    pub uid: &'a str,
+    /// When the pod was marked.
+    pub at: Timestamp,
+}

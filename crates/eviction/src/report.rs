@@ -1,0 +1,120 @@
+//! Writing the status of rules: at once when an eviction starts or ends or the spec is new, otherwise now and then.
+
+use lazaret_fleet::Fleet;
+use lazaret_model::{Effect, Timestamp, Uid};
+
+use crate::{
+    Eviction,
+    effect::{EffectKind, Outcome, SetRuleStatus},
+    flights::Flight,
+    rules::RuleState,
+    status::{self, Facts},
+};
+
+impl Eviction {
+    /// Writes each status that has to change and may.
+    pub(crate) fn write_statuses(&mut self, now: Timestamp, fleet: &Fleet) {
+        for at in self.rules.take_dirty(now) {
+            if self.flights.statuses >= self.options.statuses_in_flight_max {
+                self.rules.touch(at);
+                continue;
+            }
+            if self.is_being_written(at) {
+                // Looked at again when it is acknowledged.
+                continue;
+            }
+            let Some(state) = self.rules.get(at) else { continue };
+            match self.may_write_at(state, now) {
+                Some(later) => self.rules.set_timer(at, Some(later)),
+                None => self.write_status(now, fleet, at),
+            }
+        }
+    }
+
+    /// Whether somebody is writing this status. A write that nobody has taken yet is withdrawn: it is old news.
+    pub(crate) fn is_being_written(&mut self, at: u32) -> bool {
+        let Some(state) = self.rules.get_mut(at) else { return false };
+        let Some((id, _)) = state.status.in_flight else { return false };
+        let retractable = self.flights.is_retractable(id);
+        if retractable {
+            self.flights.land(id);
+            state.status.in_flight = None;
+            state.status.looked = None;
+            state.status.wanted -= 1;
+        }
+        !retractable
+    }
+
+    /// When a status may be written, if not now.
+    fn may_write_at(&self, state: &RuleState, now: Timestamp) -> Option<Timestamp> {
+        let after_failure = state.status.not_before.filter(|at| *at > now);
+        if after_failure.is_some() || state.is_urgent() {
+            return after_failure;
+        }
+        let known = state.status.known.as_ref().and_then(|condition| condition.last_transition);
+        // An instant in the future comes from another clock.
+        let last = state.status.looked.or(known)?.min(now);
+        let next = last.plus_millis(self.options.status_interval_ms);
+        (next > now).then_some(next)
+    }
+
+    fn write_status(&mut self, now: Timestamp, fleet: &Fleet, at: u32) {
+        self.rules.set_timer(at, None);
+        let Some(state) = self.rules.get_mut(at) else { return };
+        state.status.looked = Some(now);
+        let mut condition = status::condition(&state.rule, &facts(fleet, state));
+        if state.status.known.as_ref().is_some_and(|known| status::says_the_same(known, &condition)) {
+            return;
+        }
+        condition.last_transition = Some(state.stamp(now));
+        let id = self.flights.new_id();
+        state.status.in_flight = Some((id, condition.clone()));
+        state.status.wanted += 1;
+        let (rule, uid) = (state.rule.name.clone(), state.rule.uid.clone());
+        let flight = Flight::Status { rule: at, uid: uid.clone(), taken: false };
+        self.flights.launch(id, flight, EffectKind::SetRuleStatus(SetRuleStatus { rule, uid, condition }));
+    }
+
+    pub(crate) fn acknowledge_status(&mut self, now: Timestamp, at: u32, uid: &Uid, outcome: Outcome) {
+        let Some(state) = self.rules.get_mut(at).filter(|state| state.rule.uid == *uid) else { return };
+        let Some((_, condition)) = state.status.in_flight.take() else { return };
+        match outcome {
+            Outcome::Done => {
+                state.status.known = Some(condition.clone());
+                state.status.written = Some(condition);
+                state.status.failures = 0;
+                state.status.not_before = None;
+            }
+            Outcome::Gone | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+                if outcome == Outcome::Unknown {
+                    state.status.known = None;
+                }
+                state.status.failures = state.status.failures.saturating_add(1);
+                state.status.not_before = Some(now.plus_millis(self.options.retry_ms(state.status.failures)));
+                state.status.looked = None;
+            }
+        }
+        self.rules.touch(at);
+    }
+}
+
+/// What there is to say. The counts of pods are at hand; those of devices are looked up in the fleet.
+fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
+    let rule = &state.rule;
+    let selection = fleet.rule_selection(&rule.name);
+    let mut facts = Facts {
+        pods: state.pods,
+        namespaces: state.namespaces(),
+        evicted: state.evicted(),
+        problem: selection.problem().map(|problem| alloc::format!("{problem}")),
+        ..Facts::default()
+    };
+    if matches!(rule.taint.effect, Effect::None | Effect::NoExecute) {
+        facts.published = selection.published_count();
+        for held in selection.held() {
+            facts.allocated += 1;
+            facts.from_memory += usize::from(held.from_memory);
+        }
+    }
+    facts
+}

@@ -1,0 +1,275 @@
+//! The words of a rule's status: the condition `EvictionInProgress` in Kubernetes' shapes, and how to read a count
+//! back out of it.
+
+use alloc::{format, string::String, vec::Vec};
+use core::fmt::Write as _;
+
+use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, Text, Timestamp};
+
+/// The type of the condition.
+pub const EVICTION_IN_PROGRESS: &str = "EvictionInProgress";
+/// Longer problems are cut: a condition's message may have 32,768 bytes, a person reads far fewer.
+const PROBLEM_BYTES_MAX: usize = 1_024;
+
+/// What there is to say about a rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Pods that the rule makes leave, or would.
+    pub(crate) pods: u64,
+    /// In so many namespaces.
+    pub(crate) namespaces: u64,
+    /// Pods that have left because of it.
+    pub(crate) evicted: u64,
+    /// Devices that are published and selected.
+    pub(crate) published: usize,
+    /// Allocation results that are selected.
+    pub(crate) allocated: usize,
+    /// Of those: not published any more, recognised by what is remembered of them.
+    pub(crate) from_memory: usize,
+    /// Why the rule cannot be evaluated, fully or in part.
+    pub(crate) problem: Option<String>,
+}
+
+/// The condition that says it, apart from when.
+pub(crate) fn condition(rule: &DeviceTaintRule, facts: &Facts) -> Condition {
+    let (status, reason) = verdict(rule, facts);
+    Condition {
+        kind: EVICTION_IN_PROGRESS.into(),
+        status,
+        reason,
+        message: message(&rule.taint.effect, facts).into(),
+        observed_generation: rule.generation,
+        last_transition: None,
+    }
+}
+
+/// The sentences for a rule of this effect.
+pub(crate) fn message(effect: &Effect, facts: &Facts) -> String {
+    let mut sentences: Vec<String> = Vec::new();
+    match effect {
+        Effect::NoExecute if facts.pods > 0 => {
+            let verb = if facts.pods == 1 { "needs" } else { "need" };
+            sentences.push(format!(
+                "{} {verb} to be evicted in {}.",
+                pods(facts.pods),
+                spaces(facts.namespaces)
+            ));
+        }
+        Effect::NoExecute => {}
+        Effect::None => {
+            sentences.push(format!("{} selected.", devices(facts.published, "published")));
+            sentences.push(format!("{} selected.", devices(facts.allocated, "allocated")));
+            sentences.push(format!(
+                "{} would be evicted in {} if the effect was NoExecute.",
+                pods(facts.pods),
+                spaces(facts.namespaces)
+            ));
+        }
+        Effect::NoSchedule | Effect::Unknown(_) => {
+            sentences.push("Eviction only happens for the NoExecute effect.".into());
+        }
+    }
+    if facts.from_memory > 0 {
+        let subject = devices(facts.from_memory, "allocated");
+        let verb = if facts.from_memory == 1 { "is" } else { "are" };
+        sentences.push(format!("{subject} {verb} matched from memory, being published no more."));
+    }
+    if facts.evicted > 0 {
+        sentences.push(format!("{} evicted since the rule was created.", pods(facts.evicted)));
+    }
+    if let Some(problem) = &facts.problem {
+        sentences.push(format!("Not all devices can be checked: {}", cut(problem)));
+    }
+    sentences.join(" ")
+}
+
+fn verdict(rule: &DeviceTaintRule, facts: &Facts) -> (ConditionStatus, Text) {
+    if matches!(rule.taint.effect, Effect::NoExecute) && facts.pods > 0 {
+        return (ConditionStatus::True, "PodsPendingEviction".into());
+    }
+    let reason = if facts.problem.is_some() {
+        "SelectorError"
+    } else {
+        match rule.taint.effect {
+            Effect::NoExecute if facts.evicted > 0 => "Completed",
+            Effect::NoExecute => "NotStarted",
+            Effect::None => "NoEffect",
+            Effect::NoSchedule | Effect::Unknown(_) => "OtherEffect",
+        }
+    };
+    (ConditionStatus::False, reason.into())
+}
+
+fn pods(count: u64) -> String {
+    if count == 1 { "1 pod".into() } else { format!("{count} pods") }
+}
+
+fn spaces(count: u64) -> String {
+    if count == 1 { "1 namespace".into() } else { format!("{count} different namespaces") }
+}
+
+fn devices(count: usize, kind: &str) -> String {
+    if count == 1 { format!("1 {kind} device") } else { format!("{count} {kind} devices") }
+}
+
+fn cut(problem: &str) -> String {
+    let mut end = problem.len().min(PROBLEM_BYTES_MAX);
+    while !problem.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut text = String::from(&problem[..end]);
+    if end < problem.len() {
+        let _ = write!(text, " (and {} bytes more)", problem.len() - end);
+    }
+    text
+}
+
+/// What a rule's status says already: how many pods were evicted, up to when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// So many pods.
+    pub evicted: u64,
+    /// Evictions up to this instant are in the number.
+    pub until: Option<Timestamp>,
+}
+
+/// Reads the progress out of a rule's condition, written by this project or by Kubernetes' controller.
+#[must_use]
+pub fn progress_of(rule: &DeviceTaintRule) -> Progress {
+    match existing(rule) {
+        Some(condition) => Progress {
+            evicted: evicted_in(&condition.message).unwrap_or(0),
+            until: condition.last_transition,
+        },
+        None => Progress::default(),
+    }
+}
+
+/// The condition that the rule has.
+pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<&Condition> {
+    rule.conditions.iter().find(|condition| condition.kind == EVICTION_IN_PROGRESS)
+}
+
+/// The number before "pod(s) evicted since". A text of an unknown shape has none.
+fn evicted_in(message: &str) -> Option<u64> {
+    let (before, _) = message.split_once(" evicted since ")?;
+    let mut words = before.rsplit(' ');
+    let _pods = words.next().filter(|word| matches!(*word, "pod" | "pods"))?;
+    words.next()?.parse().ok()
+}
+
+/// Whether two conditions say the same, whenever they were written.
+pub(crate) fn says_the_same(one: &Condition, other: &Condition) -> bool {
+    one.kind == other.kind
+        && one.status == other.status
+        && one.reason == other.reason
+        && one.message == other.message
+        && one.observed_generation == other.observed_generation
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_model::Taint;
+
+    use super::*;
+
+    fn rule(effect: Effect) -> DeviceTaintRule {
+        DeviceTaintRule {
+            taint: Taint { effect, ..Taint::default() },
+            generation: 3,
+            ..DeviceTaintRule::default()
+        }
+    }
+
+    #[test]
+    fn shapes() {
+        let pending = |pods, namespaces, evicted| Facts { pods, namespaces, evicted, ..Facts::default() };
+        let preview = |published, allocated, pods, namespaces, from_memory| Facts {
+            published,
+            allocated,
+            pods,
+            namespaces,
+            from_memory,
+            ..Facts::default()
+        };
+        let problem = Facts { problem: Some("class big: not found".into()), ..Facts::default() };
+        let unknown = || Effect::Unknown("NoBreathe".into());
+        for (effect, facts, expected) in [
+            (Effect::NoExecute, pending(0, 0, 0), "False NotStarted "),
+            (
+                Effect::NoExecute,
+                pending(1, 1, 0),
+                "True PodsPendingEviction 1 pod needs to be evicted in 1 namespace.",
+            ),
+            (
+                Effect::NoExecute,
+                pending(2, 2, 1),
+                "True PodsPendingEviction 2 pods need to be evicted in 2 different namespaces. 1 pod evicted since the rule was created.",
+            ),
+            (
+                Effect::NoExecute,
+                pending(0, 0, 7),
+                "False Completed 7 pods evicted since the rule was created.",
+            ),
+            (
+                Effect::None,
+                preview(3, 1, 1, 1, 0),
+                "False NoEffect 3 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute.",
+            ),
+            (
+                Effect::None,
+                preview(0, 3, 2, 2, 1),
+                "False NoEffect 0 published devices selected. 3 allocated devices selected. 2 pods would be evicted in 2 different namespaces if the effect was NoExecute. 1 allocated device is matched from memory, being published no more.",
+            ),
+            (
+                Effect::None,
+                preview(1, 0, 0, 0, 0),
+                "False NoEffect 1 published device selected. 0 allocated devices selected. 0 pods would be evicted in 0 different namespaces if the effect was NoExecute.",
+            ),
+            (
+                Effect::NoSchedule,
+                pending(0, 0, 0),
+                "False OtherEffect Eviction only happens for the NoExecute effect.",
+            ),
+            (
+                unknown(),
+                pending(0, 0, 2),
+                "False OtherEffect Eviction only happens for the NoExecute effect. 2 pods evicted since the rule was created.",
+            ),
+            (
+                Effect::NoExecute,
+                problem,
+                "False SelectorError Not all devices can be checked: class big: not found",
+            ),
+        ] {
+            let condition = condition(&rule(effect), &facts);
+            let text = format!("{:?} {} {}", condition.status, condition.reason, condition.message);
+            assert_eq!(text, expected);
+            assert_eq!(condition.observed_generation, 3);
+        }
+    }
+
+    #[test]
+    fn counts_are_read_back() {
+        for (message, expected) in [
+            ("", None),
+            ("1 pod needs to be evicted in 1 namespace.", None),
+            ("1 pod evicted since the rule was created.", Some(1)),
+            ("3 pods evicted since starting the controller.", Some(3)),
+            (
+                "2 pods need to be evicted in 1 namespace. 40 pods evicted since the rule was created.",
+                Some(40),
+            ),
+            ("many pods evicted since yesterday", None),
+        ] {
+            assert_eq!(evicted_in(message), expected, "{message}");
+        }
+        for evicted in [1, 2, 1_000_000, u64::MAX] {
+            let condition = condition(
+                &rule(Effect::NoExecute),
+                &Facts { evicted, pods: 5, namespaces: 1, ..Facts::default() },
+            );
+            assert_eq!(evicted_in(&condition.message), Some(evicted));
+        }
+    }
+}

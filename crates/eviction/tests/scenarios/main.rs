@@ -1,0 +1,12 @@
+//! The machine in small worlds.
+#![allow(missing_docs)]
+// Helpers of tests may fail a test; tables may be long.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::too_many_lines)]
+
+mod controller;
+mod counts;
+mod flow;
+mod objects;
+mod pace;
+mod reference;
+mod world;

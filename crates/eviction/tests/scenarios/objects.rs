@@ -1,0 +1,251 @@
+//! A small language for objects, so that tests read like the case they are about.
+//!
+//! ```text
+//! slice worker gen=2 instance{example.com/taint=something:NoExecute@0} spare
+//! taints worker-t pool=worker instance{a=b:NoExecute@0~5}
+//! rule evict driver=some-driver device=instance taint=k=v:NoExecute@40~10
+//! claim my-claim device=instance tolerate=key,Exists,NoExecute,30 owner=my-pod:1234 for=my-pod:1234
+//! pod my-pod uid=1234 node=worker claim=my-claim
+//! ```
+//! A word with a minus (`slice-`, `rule-`, …) takes the object away. `@40` is `timeAdded` in seconds, `~10` is
+//! `evictionsPerSecond`. Driver, pool, namespace and node have defaults.
+
+use std::sync::Arc;
+
+use lazaret_fleet::Input;
+use lazaret_model::*;
+
+pub(crate) const DRIVER: &str = "some-driver";
+pub(crate) const POOL: &str = "worker";
+
+pub(crate) fn parse(line: &str) -> Input {
+    let mut words = line.split_whitespace();
+    let verb = words.next().unwrap();
+    let name = words.next().unwrap_or_else(|| panic!("no name in {line:?}"));
+    let rest: Vec<&str> = words.collect();
+    match verb {
+        "slice" => Input::Slice(Arc::new(slice(name, &rest))),
+        "taints" => Input::Slice(Arc::new(taint_slice(name, &rest))),
+        "slice-" => Input::SliceGone(name.into()),
+        "rule" => Input::Rule(Arc::new(rule(name, &rest))),
+        "rule-" => Input::RuleGone(name.into()),
+        "claim" => Input::Claim(Arc::new(claim(name, &rest))),
+        "claim-" => Input::ClaimGone(key(name)),
+        "pod" => Input::Pod(Arc::new(pod(name, &rest))),
+        "pod-" => Input::PodGone(key(name)),
+        _ => panic!("unknown verb in {line:?}"),
+    }
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    match name.split_once('/') {
+        Some((namespace, name)) => ObjectKey::new(namespace, name),
+        None => ObjectKey::new("default", name),
+    }
+}
+
+pub(crate) fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    options(words, name).next()
+}
+
+fn options<'a>(words: &[&'a str], name: &str) -> impl Iterator<Item = &'a str> {
+    let prefix = format!("{name}=");
+    words.iter().filter_map(move |word| word.strip_prefix(prefix.as_str())).collect::<Vec<_>>().into_iter()
+}
+
+fn is_option(word: &str) -> bool {
+    word.split_once('{').map_or(word, |(before, _)| before).contains('=')
+}
+
+/// `key=value:Effect@seconds~rate`
+pub(crate) fn taint(text: &str) -> Taint {
+    let (text, rate) = text.split_once('~').map_or((text, None), |(text, rate)| (text, rate.parse().ok()));
+    let (text, at) =
+        text.split_once('@').map_or((text, None), |(text, at)| (text, Some(at.parse().unwrap())));
+    let (name, effect) = text.split_once(':').unwrap();
+    let (key, value) = name.split_once('=').unwrap_or((name, ""));
+    Taint {
+        key: key.into(),
+        value: value.into(),
+        effect: Effect::from_name(effect),
+        time_added: at.map(Timestamp::from_secs),
+        evictions_per_second: rate,
+        description: None,
+    }
+}
+
+fn devices_with_taints(words: &[&str]) -> Vec<(Text, Vec<Taint>)> {
+    let named = words.iter().filter(|word| !is_option(word));
+    named
+        .map(|word| match word.split_once('{') {
+            Some((name, taints)) => {
+                let taints = taints.trim_end_matches('}').split(',').map(taint).collect();
+                (name.into(), taints)
+            }
+            None => ((*word).into(), vec![]),
+        })
+        .collect()
+}
+
+fn empty_slice(name: &str, words: &[&str]) -> ResourceSlice {
+    ResourceSlice {
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        driver: option(words, "driver").unwrap_or(DRIVER).into(),
+        pool: PoolSpec {
+            name: option(words, "pool").unwrap_or(name).into(),
+            generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
+            slice_count: option(words, "of").map_or(1, |text| text.parse().unwrap()),
+        },
+        nodes: NodeScope::Node("worker".into()),
+        ..ResourceSlice::default()
+    }
+}
+
+fn slice(name: &str, words: &[&str]) -> ResourceSlice {
+    let devices = devices_with_taints(words).into_iter();
+    let devices = devices.map(|(name, taints)| Device { name, taints, ..Device::default() }).collect();
+    ResourceSlice { devices, ..empty_slice(name, words) }
+}
+
+fn taint_slice(name: &str, words: &[&str]) -> ResourceSlice {
+    let taints = devices_with_taints(words)
+        .into_iter()
+        .flat_map(|(device, taints)| {
+            taints.into_iter().map(move |taint| SliceTaint { device: device.clone(), taint })
+        })
+        .collect();
+    ResourceSlice { taints, ..empty_slice(name, words) }
+}
+
+fn rule(name: &str, words: &[&str]) -> DeviceTaintRule {
+    let text = |name| option(words, name).map(Text::from);
+    let selector = DeviceSelector {
+        driver: text("driver"),
+        pool: text("pool"),
+        device: text("device"),
+        ..Default::default()
+    };
+    DeviceTaintRule {
+        name: name.into(),
+        uid: text("uid").unwrap_or_else(|| format!("uid-{name}").into()),
+        generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
+        selector: (!words.contains(&"nothing")).then_some(selector),
+        taint: taint(option(words, "taint").unwrap()),
+        ..DeviceTaintRule::default()
+    }
+}
+
+/// `key,Operator,Effect,seconds`, or `key=value,…` with operator Equal; `-` is absent.
+fn toleration(text: &str) -> Toleration {
+    let parts: Vec<&str> = text.split(',').collect();
+    let (key, value) = parts[0].split_once('=').unwrap_or((parts[0], ""));
+    Toleration {
+        key: if key == "-" { "".into() } else { key.into() },
+        operator: if parts[1] == "Exists" { TolerationOperator::Exists } else { TolerationOperator::Equal },
+        value: value.into(),
+        effect: (parts[2] != "-").then(|| Effect::from_name(parts[2])),
+        seconds: (parts[3] != "-").then(|| parts[3].parse().unwrap()),
+    }
+}
+
+fn claim(name: &str, words: &[&str]) -> ResourceClaim {
+    let tolerations: Vec<Toleration> = options(words, "tolerate").map(toleration).collect();
+    let results: Vec<DeviceResult> = options(words, "device")
+        .enumerate()
+        .map(|(i, device)| {
+            let parts: Vec<&str> = device.split('/').collect();
+            let device = match parts[..] {
+                [device] => DeviceId::new(DRIVER, POOL, device),
+                [pool, device] => DeviceId::new(DRIVER, pool, device),
+                [driver, pool, device] => DeviceId::new(driver, pool, device),
+                _ => panic!("bad device {device}"),
+            };
+            DeviceResult {
+                request: format!("req-{i}").into(),
+                device,
+                admin_access: false,
+                tolerations: tolerations.clone(),
+                binding_conditions: vec![],
+                binding_failure_conditions: vec![],
+                share_id: None,
+                consumed_capacity: vec![],
+                skip_node_operations: vec![],
+            }
+        })
+        .collect();
+    ResourceClaim {
+        key: key(name),
+        uid: option(words, "uid").map_or_else(|| format!("uid-{name}").into(), Text::from),
+        owner: option(words, "owner").map(owner),
+        extended_resource: words.contains(&"extended"),
+        allocation: (!results.is_empty()).then(|| Arc::new(Allocation { results, ..Allocation::default() })),
+        reserved_for: options(words, "for").map(consumer).collect(),
+        ..ResourceClaim::default()
+    }
+}
+
+fn owner(text: &str) -> Owner {
+    let (name, uid) = text.split_once(':').unwrap();
+    match name.strip_prefix("group/") {
+        Some(group) => Owner {
+            group: "scheduling.k8s.io".into(),
+            kind: "PodGroup".into(),
+            name: group.into(),
+            uid: uid.into(),
+        },
+        None => Owner { group: "".into(), kind: "Pod".into(), name: name.into(), uid: uid.into() },
+    }
+}
+
+fn consumer(text: &str) -> Consumer {
+    let (name, uid) = text.split_once(':').unwrap();
+    match name.strip_prefix("group/") {
+        Some(group) => Consumer {
+            api_group: "scheduling.k8s.io".into(),
+            resource: "podgroups".into(),
+            name: group.into(),
+            uid: uid.into(),
+        },
+        None => {
+            Consumer { api_group: "".into(), resource: "pods".into(), name: name.into(), uid: uid.into() }
+        }
+    }
+}
+
+fn pod(name: &str, words: &[&str]) -> Pod {
+    let mut claims: Vec<PodClaim> = options(words, "claim")
+        .map(|claim| PodClaim { name: claim.into(), source: ClaimSource::Claim(claim.into()) })
+        .collect();
+    claims.extend(options(words, "template").map(|resolved| {
+        let resolved = match resolved {
+            "?" => None,
+            "-" => Some(None),
+            claim => Some(Some(claim.into())),
+        };
+        PodClaim {
+            name: "from-template".into(),
+            source: ClaimSource::Template { template: "t".into(), resolved },
+        }
+    }));
+    let key = key(name);
+    Pod {
+        uid: option(words, "uid").map_or_else(|| format!("uid-{}", key.name).into(), Text::from),
+        key,
+        node: match option(words, "node").unwrap_or("worker") {
+            "-" => None,
+            node => Some(node.into()),
+        },
+        phase: match option(words, "phase").unwrap_or("Running") {
+            "Succeeded" => PodPhase::Succeeded,
+            "Failed" => PodPhase::Failed,
+            "Pending" => PodPhase::Pending,
+            _ => PodPhase::Running,
+        },
+        deleting_since: words.contains(&"terminating").then_some(Timestamp::EPOCH),
+        claims,
+        extended_claim: option(words, "extended").map(Text::from),
+        group: option(words, "group").map(Text::from),
+        ..Pod::default()
+    }
+}

@@ -1,0 +1,238 @@
+//! A world of one fleet, one machine, a clock, and somebody who does what the machine wants.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use lazaret_eviction::{
+    EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction, Input, Options, Outcome, PaceKey,
+    SetRuleStatus,
+};
+use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
+use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, Timestamp};
+
+use crate::objects;
+
+pub(crate) struct World {
+    pub(crate) now: i64,
+    pub(crate) fleet: Fleet,
+    pub(crate) machine: Eviction,
+    /// What was done, one line each.
+    pub(crate) log: Vec<String>,
+    /// Outcomes to give instead of `Done`, by pod or rule name, in turn. A pod is touched only by `Done`, and by
+    /// `Unknown` if `unknown_happens`.
+    pub(crate) outcomes: BTreeMap<String, Vec<Outcome>>,
+    pub(crate) unknown_happens: bool,
+    /// When each pod was evicted, in milliseconds.
+    pub(crate) evicted_at: Vec<(i64, String)>,
+    /// Whose pace let each of them go.
+    pub(crate) granted: Vec<(i64, Option<PaceKey>)>,
+    /// All objects that the fleet was told of and that are still there.
+    pub(crate) objects: BTreeMap<(Kind, ObjectKey), FleetInput>,
+}
+
+impl World {
+    pub(crate) fn new(options: Options) -> Self {
+        let mut world = Self::follower(options);
+        world.hear(Input::BecameLeader);
+        world
+    }
+
+    pub(crate) fn follower(options: Options) -> Self {
+        Self {
+            now: 0,
+            fleet: Fleet::new(),
+            machine: Eviction::new(options),
+            log: vec![],
+            outcomes: BTreeMap::new(),
+            unknown_happens: false,
+            evicted_at: vec![],
+            granted: vec![],
+            objects: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn at(&self) -> Timestamp {
+        Timestamp::from_millis(self.now)
+    }
+
+    pub(crate) fn hear(&mut self, input: Input<'_>) {
+        self.machine.handle(Timestamp::from_millis(self.now), &self.fleet, input);
+    }
+
+    /// Applies lines of objects, `;` between those that are one event after the other; the machine hears of each.
+    pub(crate) fn apply(&mut self, lines: &str) {
+        for line in lines.split(['\n', ';']).map(str::trim).filter(|line| !line.is_empty()) {
+            self.feed(objects::parse(line));
+        }
+    }
+
+    pub(crate) fn feed(&mut self, input: FleetInput) {
+        let name = (input.kind(), input.key());
+        if is_gone(&input) {
+            self.objects.remove(&name);
+        } else {
+            self.objects.insert(name, input.clone());
+        }
+        self.fleet.apply(input);
+        let changes = self.fleet.take_changes();
+        self.hear(Input::Changed(&changes));
+    }
+
+    /// Takes all effects that there are, does them, and so on until there are none.
+    pub(crate) fn work(&mut self) {
+        loop {
+            let batch: Vec<Effect> = std::iter::from_fn(|| self.machine.poll_effect()).collect();
+            if batch.is_empty() {
+                return;
+            }
+            batch.into_iter().for_each(|effect| self.perform(effect));
+        }
+    }
+
+    pub(crate) fn perform(&mut self, effect: Effect) {
+        match effect.kind {
+            EffectKind::Evict(evict) => self.evict(effect.id, &evict),
+            EffectKind::SetRuleStatus(status) => self.set_status(effect.id, status),
+            EffectKind::Event(event) => {
+                let word = event.message.split([' ', ':']).next().unwrap();
+                self.log.push(format!("{} event {} {word}", self.clock(), event.pod.name));
+                assert_eq!(event.reason, EVENT_REASON);
+            }
+        }
+    }
+
+    fn clock(&self) -> String {
+        if self.now % 1000 == 0 { format!("{}s", self.now / 1000) } else { format!("{}ms", self.now) }
+    }
+
+    fn outcome(&mut self, name: &str) -> Outcome {
+        match self.outcomes.get_mut(name) {
+            Some(list) if !list.is_empty() => list.remove(0),
+            _ => Outcome::Done,
+        }
+    }
+
+    fn evict(&mut self, effect: EffectId, evict: &Evict) {
+        let outcome = self.outcome(&evict.pod.name);
+        let late = self.now - evict.due.as_millis();
+        let late = if late == 0 { String::new() } else { format!(" {late}ms late") };
+        let result = if outcome == Outcome::Done { String::new() } else { format!(" {outcome:?}") };
+        self.log.push(format!("{} evict {}{late}{result}", self.clock(), evict.pod.name));
+        let touched = outcome == Outcome::Done || (outcome == Outcome::Unknown && self.unknown_happens);
+        if touched {
+            let at = self.fleet.pod_ix(&evict.pod).expect("evicted pod exists");
+            let mut pod = Pod::clone(self.fleet.pod(at).expect("evicted pod exists"));
+            assert_eq!(pod.uid, evict.uid);
+            assert!(pod.deleting_since.is_none(), "evicted twice: {}", pod.key);
+            pod.deleting_since = Some(self.at());
+            pod.conditions = vec![evict.condition()];
+            self.evicted_at.push((self.now, evict.pod.name.to_string()));
+            self.granted.push((self.now, evict.granted_by.clone()));
+            self.hear(Input::Acknowledged { effect, outcome });
+            self.feed(FleetInput::Pod(Arc::new(pod)));
+        } else {
+            self.hear(Input::Acknowledged { effect, outcome });
+        }
+    }
+
+    fn set_status(&mut self, effect: EffectId, status: SetRuleStatus) {
+        let outcome = self.outcome(&status.rule);
+        let SetRuleStatus { rule: name, uid, condition } = status;
+        self.log.push(format!(
+            "{} status {name} {:?} {}: {}",
+            self.clock(),
+            condition.status,
+            condition.reason,
+            condition.message
+        ));
+        if outcome == Outcome::Done {
+            let rule = self.fleet.rule(&name).expect("rule exists").rule;
+            assert_eq!(rule.uid, uid);
+            assert_eq!(condition.observed_generation, rule.generation);
+            let mut rule = DeviceTaintRule::clone(rule);
+            rule.conditions = vec![condition];
+            self.hear(Input::Acknowledged { effect, outcome });
+            self.feed(FleetInput::Rule(Arc::new(rule)));
+        } else {
+            self.hear(Input::Acknowledged { effect, outcome });
+        }
+    }
+
+    /// Works, sleeps until the next wake-up, and so on, up to an instant.
+    pub(crate) fn run_until(&mut self, end_ms: i64) {
+        for _ in 0..1_000_000 {
+            self.work();
+            match self.machine.next_wake() {
+                Some(wake) if wake.at.as_millis() <= end_ms => {
+                    assert!(wake.at > self.at(), "wakes up for nothing at {:?}: {}", wake.at, wake.why);
+                    self.now = wake.at.as_millis();
+                    self.hear(Input::Tick);
+                }
+                Some(_) | None => {
+                    self.now = self.now.max(end_ms);
+                    return;
+                }
+            }
+        }
+        panic!("does not come to rest");
+    }
+
+    /// What the order of events must not change.
+    pub(crate) fn end_state(&self) -> Vec<String> {
+        let mut state = self.plans();
+        for view in self.fleet.rules() {
+            let tally = self.machine.tally(&view.rule.name).unwrap();
+            let condition = &view.rule.conditions[0];
+            state.push(format!(
+                "rule {} {tally:?} {:?} {} {}",
+                view.rule.name, condition.status, condition.reason, condition.message
+            ));
+        }
+        let mut evicted: Vec<String> =
+            self.evicted_at.iter().map(|(_, pod)| format!("evicted {pod}")).collect();
+        evicted.sort();
+        state.extend(evicted);
+        state
+    }
+
+    /// What a fresh fleet and a fresh machine make of the same objects.
+    pub(crate) fn recomputed(&self) -> Vec<String> {
+        let mut fresh = Self::follower(Options::default());
+        self.objects.values().for_each(|input| fresh.fleet.apply(input.clone()));
+        let changes = fresh.fleet.take_changes();
+        fresh.now = self.now;
+        fresh.hear(Input::Changed(&changes));
+        fresh.plans()
+    }
+
+    /// The plan of each pod and whom each rule hits.
+    pub(crate) fn plans(&self) -> Vec<String> {
+        let mut plans: Vec<String> = self
+            .machine
+            .pending()
+            .map(|plan| {
+                let reasons: Vec<String> =
+                    plan.reasons.iter().map(|r| format!("{r} at {:?}", r.deadline)).collect();
+                format!("pending {} due {:?}: {}", plan.pod, plan.due, reasons.join("; "))
+            })
+            .collect();
+        plans.sort();
+        for view in self.fleet.rules() {
+            let tally = self.machine.tally(&view.rule.name).unwrap();
+            plans.push(format!("rule {} hits {} in {}", view.rule.name, tally.pods, tally.namespaces));
+        }
+        plans
+    }
+}
+
+fn is_gone(input: &FleetInput) -> bool {
+    matches!(
+        input,
+        FleetInput::SliceGone(_)
+            | FleetInput::RuleGone(_)
+            | FleetInput::PatchGone(_)
+            | FleetInput::ClassGone(_)
+            | FleetInput::ClaimGone(_)
+            | FleetInput::PodGone(_)
+            | FleetInput::NodeGone(_)
+    )
+}
