@@ -119,7 +119,7 @@ pub fn validate_c_identifier(text: &str) -> Result<(), NameError> {
 
 /// The key of an attribute or capacity: an identifier, maybe after a driver's name and a slash.
 ///
-/// DEVIATION: Kubernetes lets every name with two or more slashes pass, and means to stop that.
+/// DEVIATION(qualified-name-slashes): Kubernetes lets every name with two or more slashes pass, and means to stop that.
 ///
 /// # Errors
 /// When it is none.

@@ -31,8 +31,10 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// Refuses a field that only the superset has. Kubernetes would drop it silently, and a rule without its
-    /// restriction reaches devices that nobody meant.
+    /// Refuses a field that only the superset has.
+    ///
+    /// DEVIATION(superset-fields): Kubernetes would drop it, and a rule without its restriction reaches devices that
+    /// nobody meant.
     fn superset_only(self, path: &Path<'_>) -> Result<()> {
         match self {
             Self::V1Alpha3 => Ok(()),

@@ -16,7 +16,7 @@ const NANO_EXPONENT: usize = 9;
 /// The canonical form. A number in binary format that is not whole, or closer to zero than 1024, is written in
 /// decimal instead of being rounded.
 ///
-/// DEVIATION: past the largest suffix, digits are left in front of it (`1000E`), where Kubernetes writes the digits
+/// DEVIATION(quantity-text): past the largest suffix, digits are left in front of it (`1000E`), where Kubernetes writes the digits
 /// without any suffix and so another number. And the text that was parsed is never echoed: `+1` becomes `1`.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@
 //! integer and `1000m` or `1.5Gi` is not. And `AsApproximateFloat64` rounds the mantissa before it scales it. To
 //! give the same answers, a quantity remembers how it came about, in bytes that would otherwise be padding.
 //!
-//! DEVIATION: a zero written finer than nano (`0e-12`) counts as nano here, so a float of a sum with it may differ in
+//! DEVIATION(quantity-zero-scale): a zero written finer than nano (`0e-12`) counts as nano here, so a float of a sum with it may differ in
 //! its last bit.
 
 use num_bigint::{BigInt, Sign};

@@ -7,7 +7,9 @@ use num_bigint::BigInt;
 
 use super::{Format, Quantity, QuantityError, divide_away_from_zero, holding::Holding};
 
-/// Digits that are kept, and the largest exponent. DEVIATION: Kubernetes takes exponents of 32 bits, and values
+/// Digits that are kept, and the largest exponent.
+///
+/// DEVIATION(quantity-digits): Kubernetes takes exponents of 32 bits, and values
 /// that would fill the memory with them.
 const DIGITS_MAX: usize = 1024;
 /// What a mantissa of 64 bits is sure to hold.
