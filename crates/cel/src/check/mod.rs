@@ -1,0 +1,11 @@
+//! Static types of every part of an expression, and which function each call means.
+
+mod checker;
+pub(crate) mod decls;
+mod environment;
+pub(crate) mod types;
+mod validate;
+
+pub(crate) use checker::{CallRef, Checked, Ref, check};
+pub(crate) use environment::Purpose;
+pub use environment::{Env, Mode};

@@ -1,0 +1,357 @@
+//! The evaluator: steps in, a value out, every step paid for.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
+
+use lazaret_model::AttrId;
+
+use super::{
+    compare,
+    context::Context,
+    cost::{LIST_PRICE, MAP_PRICE},
+    functions::{self, Outcome},
+    lists, texts,
+    value::{Map, Str, Value},
+};
+use crate::{
+    check::decls::{Cost, Func, FunctionCost},
+    error::EvalError,
+    plan::{Call, How, Op, OpId, Plan, Price, SlotRead},
+    program::COST_MAX,
+};
+
+/// One evaluation.
+pub(crate) struct Machine<'v> {
+    pub(super) plan: &'v Plan,
+    ids: &'v [AttrId],
+    pub(super) context: Context<'v>,
+    cost: u64,
+    pub(super) locals: Vec<Local<'v>>,
+}
+
+/// A variable of a macro.
+#[derive(Clone, Debug)]
+pub(super) enum Local<'v> {
+    /// To be computed when it is asked for.
+    Pending(OpId),
+    Known(Value<'v>),
+    Failed(EvalError),
+}
+
+/// Arguments of a call: those that could be evaluated, and why the first of the others could not.
+struct Evaluated<'v> {
+    values: [Value<'v>; ARGS_MAX],
+    count: usize,
+    error: Option<EvalError>,
+}
+
+const ARGS_MAX: usize = 4;
+
+impl<'v> Machine<'v> {
+    pub(crate) fn new(plan: &'v Plan, ids: &'v [AttrId], context: Context<'v>) -> Self {
+        Self { plan, ids, context, cost: 0, locals: vec![Local::Pending(plan.root); plan.locals] }
+    }
+
+    /// The value of the whole expression.
+    pub(crate) fn run(&mut self) -> Outcome<'v> {
+        self.eval(self.plan.root)
+    }
+
+    /// What has been spent so far.
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    #[inline]
+    pub(super) fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > COST_MAX { Err(EvalError::budget()) } else { Ok(()) }
+    }
+
+    pub(super) fn give_back(&mut self, cost: u64) {
+        self.cost = self.cost.saturating_sub(cost);
+    }
+
+    pub(super) fn eval(&mut self, id: OpId) -> Outcome<'v> {
+        let plan: &'v Plan = self.plan;
+        match &plan.ops[id.0 as usize] {
+            Op::Const(value) => Ok(value.borrowed()),
+            Op::Priced(value, cost) => {
+                self.spend(*cost)?;
+                Ok(value.borrowed())
+            }
+            Op::Driver => {
+                self.spend(2)?;
+                Ok(Value::Text(Str::Ref(self.context.device.driver())))
+            }
+            Op::AllowMultiple => {
+                self.spend(2)?;
+                Ok(Value::Bool(self.context.device.allow_multiple_allocations()))
+            }
+            Op::Slot(read) => self.slot(read),
+            Op::DomainIn(side, domain) => {
+                self.spend(3)?;
+                Ok(Value::Bool(self.context.has_domain(*side, domain)))
+            }
+            Op::Attr(attr) => self.attr(attr),
+            Op::Has(attr) => self.has(attr),
+            Op::And(terms) => self.logic(terms, false),
+            Op::Or(terms) => self.logic(terms, true),
+            Op::Equals(left, right) => self.equals(*left, *right),
+            Op::Call(call) => self.call(call),
+            Op::Pattern(call, regex) => self.pattern(call, regex),
+            Op::Member(arg, set) => {
+                let value = self.eval(*arg)?;
+                Ok(Value::Bool(set.iter().any(|element| compare::is_equal(self.context, element, &value))))
+            }
+            Op::List(elements) => self.list(elements),
+            Op::Map(entries) => self.map(entries),
+            Op::Fold(fold) => self.fold(fold),
+            Op::Bind { local, init, body } => {
+                self.locals[*local as usize] = Local::Pending(*init);
+                self.eval(*body)
+            }
+            Op::OrValue(value, default) => self.or_value(*value, *default),
+            Op::OrElse(value, other) => match self.eval(*value)? {
+                Value::Optional(None) => self.eval(*other),
+                value @ Value::Optional(Some(_)) => Ok(value),
+                _ => Err(EvalError::no_such_overload()),
+            },
+        }
+    }
+
+    /// The value of a variable, computed now if nobody has asked before.
+    pub(super) fn local(&mut self, local: u32) -> Outcome<'v> {
+        let at = local as usize;
+        let init = match &self.locals[at] {
+            Local::Known(value) => return Ok(value.clone()),
+            Local::Failed(error) => return Err(error.clone()),
+            Local::Pending(init) => *init,
+        };
+        let made = self.eval(init);
+        self.locals[at] = match &made {
+            Ok(value) => Local::Known(value.clone()),
+            Err(error) => Local::Failed(error.clone()),
+        };
+        made
+    }
+
+    fn slot(&mut self, read: &SlotRead) -> Outcome<'v> {
+        if let Some(local) = read.via
+            && let Local::Pending(_) = self.locals[local as usize]
+        {
+            self.local(local)?;
+        }
+        self.spend(read.cost)?;
+        let slot = &self.plan.slots[read.slot as usize];
+        let found = self.context.value(slot.side, self.ids[read.slot as usize]);
+        match read.how {
+            How::Value => found.ok_or_else(|| EvalError::no_such_key(&slot.name.id)),
+            How::Has | How::In => Ok(Value::Bool(found.is_some())),
+            How::Optional => {
+                self.give_back(u64::from(found.is_none()));
+                Ok(Value::Optional(found.map(Arc::new)))
+            }
+        }
+    }
+
+    /// `value.orValue(default)`, without making an optional of a slot first.
+    fn or_value(&mut self, value: OpId, default: OpId) -> Outcome<'v> {
+        let plan: &'v Plan = self.plan;
+        if let Op::Slot(read @ SlotRead { how: How::Optional, via: None, .. }) = &plan.ops[value.0 as usize] {
+            let slot = &plan.slots[read.slot as usize];
+            return match self.context.value(slot.side, self.ids[read.slot as usize]) {
+                Some(found) => {
+                    self.spend(read.cost)?;
+                    Ok(found)
+                }
+                None => {
+                    self.spend(read.cost - 1)?;
+                    self.eval(default)
+                }
+            };
+        }
+        match self.eval(value)? {
+            Value::Optional(Some(value)) => Ok((*value).clone()),
+            Value::Optional(None) => self.eval(default),
+            _ => Err(EvalError::no_such_overload()),
+        }
+    }
+
+    /// `&&` and `||`: a term that decides makes up for others that failed.
+    fn logic(&mut self, terms: &[OpId], decides: bool) -> Outcome<'v> {
+        let mut failed = None;
+        for term in terms {
+            match self.eval(*term) {
+                Ok(Value::Bool(value)) if value == decides => return Ok(Value::Bool(decides)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => {
+                    failed.get_or_insert_with(EvalError::no_such_overload);
+                }
+                Err(error) if error.is_cost_exceeded() => return Err(error),
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(Ok(Value::Bool(!decides)), Err)
+    }
+
+    fn equals(&mut self, left: OpId, right: OpId) -> Outcome<'v> {
+        let (left, right) = (self.eval_unless_broke(left)?, self.eval_unless_broke(right)?);
+        let (left, right) = match (left, right) {
+            (Ok(left), Ok(right)) => (left, right),
+            (Err(error), right) => {
+                let values = [Value::Null, right.unwrap_or(Value::Null)];
+                self.spend(Self::price(self.context, Price::Overload(Cost::Compare), &values, None))?;
+                return Err(error);
+            }
+            (Ok(left), Err(error)) => {
+                let price = Price::Function(FunctionCost::Equals);
+                self.spend(Self::price(self.context, price, &[left, Value::Null], None))?;
+                return Err(error);
+            }
+        };
+        // The two most frequent comparisons, priced without a detour.
+        match (&left, &right) {
+            (Value::Text(a), Value::Text(b)) if a.len() <= 10 && b.len() <= 10 => {
+                self.spend(u64::from(!a.is_empty() && !b.is_empty()))?;
+                return Ok(Value::Bool(**a == **b));
+            }
+            (Value::Int(a), Value::Int(b)) => {
+                self.spend(1)?;
+                return Ok(Value::Bool(a == b));
+            }
+            _ => {}
+        }
+        let values = [left, right];
+        self.spend(Self::price(self.context, Price::Function(FunctionCost::Equals), &values, None))?;
+        compare::equal(self.context, &values[0], &values[1]).map(Value::Bool)
+    }
+
+    /// A value or why there is none; running out of budget stops everything.
+    fn eval_unless_broke(&mut self, id: OpId) -> Result<Outcome<'v>, EvalError> {
+        match self.eval(id) {
+            Err(error) if error.is_cost_exceeded() => Err(error),
+            outcome => Ok(outcome),
+        }
+    }
+
+    fn call(&mut self, call: &Call) -> Outcome<'v> {
+        let Some(args) = self.args(call)? else { return Err(EvalError::no_such_overload()) };
+        self.apply(call, args, |machine, args| functions::call(machine.context, call.func, args))
+    }
+
+    fn pattern(&mut self, call: &'v Call, regex: &regex::Regex) -> Outcome<'v> {
+        let Some(args) = self.args(call)? else { return Err(EvalError::no_such_overload()) };
+        self.apply(call, args, |_, args| match args.first() {
+            Some(Value::Text(text)) => texts::pattern_call(call.func, regex, text, args),
+            _ => functions::unfit(args),
+        })
+    }
+
+    /// The arguments of a call. Absent if a call that stops early did so: then nothing is paid for the call.
+    fn args(&mut self, call: &Call) -> Result<Option<Evaluated<'v>>, EvalError> {
+        let mut evaluated = Evaluated {
+            values: [Value::Null, Value::Null, Value::Null, Value::Null],
+            count: call.args.len(),
+            error: None,
+        };
+        for (at, arg) in call.args.iter().enumerate().take(ARGS_MAX) {
+            match self.eval_unless_broke(*arg)? {
+                Ok(value) => evaluated.values[at] = value,
+                Err(error) if call.stops_early && at + 1 < call.args.len() => return Err(error),
+                Err(error) => {
+                    evaluated.error.get_or_insert(error);
+                }
+            }
+        }
+        Ok(Some(evaluated))
+    }
+
+    fn apply(
+        &mut self,
+        call: &Call,
+        args: Evaluated<'v>,
+        function: impl FnOnce(&Self, &[Value<'v>]) -> Outcome<'v>,
+    ) -> Outcome<'v> {
+        let values = &args.values[..args.count.min(ARGS_MAX)];
+        if let Some(error) = args.error {
+            self.spend(Self::price(self.context, call.price, values, None))?;
+            return if call.func == Func::NotStrictlyFalse { Ok(Value::Bool(true)) } else { Err(error) };
+        }
+        if Self::is_paid_after(call.price) {
+            let made = function(self, values);
+            self.spend(Self::price(self.context, call.price, values, made.as_ref().ok()))?;
+            return made;
+        }
+        self.spend(Self::price(self.context, call.price, values, None))?;
+        function(self, values)
+    }
+
+    fn list(&mut self, elements: &[(OpId, bool)]) -> Outcome<'v> {
+        let mut values = Vec::with_capacity(elements.len());
+        let mut failed = None;
+        for (element, optional) in elements {
+            match self.eval_unless_broke(*element)? {
+                Ok(Value::Optional(value)) if *optional => values.extend(value.map(|value| (*value).clone())),
+                Ok(value) if *optional => {
+                    failed = Some(not_optional(&value));
+                    break;
+                }
+                Ok(value) => values.push(value),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        self.spend(LIST_PRICE)?;
+        failed.map_or(Ok(Value::list(values)), Err)
+    }
+
+    fn map(&mut self, entries: &[(OpId, OpId, bool)]) -> Outcome<'v> {
+        let mut made = BTreeMap::new();
+        let failed = self.fill(entries, &mut made)?;
+        self.spend(MAP_PRICE)?;
+        failed.map_or(Ok(Value::Map(Map::Made(Arc::new(made)))), Err)
+    }
+
+    /// Evaluates entries until one fails; says why.
+    fn fill(
+        &mut self,
+        entries: &[(OpId, OpId, bool)],
+        made: &mut BTreeMap<super::value::Key<'v>, Value<'v>>,
+    ) -> Result<Option<EvalError>, EvalError> {
+        for (key, value, optional) in entries {
+            let key = match self.eval_unless_broke(*key)? {
+                Ok(key) => key,
+                Err(error) => return Ok(Some(error)),
+            };
+            let value = match self.eval_unless_broke(*value)? {
+                Ok(value) => value,
+                Err(error) => return Ok(Some(error)),
+            };
+            let Some(key) = key.to_key() else { return Ok(Some(lists::unsupported_key(&key))) };
+            match value {
+                Value::Optional(Some(value)) if *optional => {
+                    made.insert(key, (*value).clone());
+                }
+                Value::Optional(None) if *optional => {
+                    made.remove(&key);
+                }
+                value if *optional => return Ok(Some(not_optional(&value))),
+                value => {
+                    made.insert(key, value);
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn not_optional(value: &Value<'_>) -> EvalError {
+    EvalError::new(alloc::format!(
+        "cannot initialize an optional element from non-optional value {}",
+        value.shown()
+    ))
+}

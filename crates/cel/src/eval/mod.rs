@@ -1,0 +1,27 @@
+//! Running a plan on a device.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "functions are for some types of values and refuse all others, also those that are yet to come"
+)]
+
+mod arithmetic;
+mod attribute;
+pub(crate) mod compare;
+mod context;
+mod convert;
+mod cost;
+mod fold;
+mod functions;
+mod kubernetes;
+mod lists;
+mod machine;
+mod resolve;
+mod texts;
+pub(crate) mod time;
+pub(crate) mod value;
+
+pub(crate) use attribute::attribute;
+pub(crate) use context::{Context, NoDevice, id_of};
+pub(crate) use cost::LIST_PRICE;
+pub(crate) use functions::call;
+pub(crate) use machine::Machine;

@@ -1,0 +1,33 @@
+//! The CEL of Dynamic Resource Allocation: expressions that select devices and compute attributes of them.
+//!
+//! An expression is parsed, type-checked, priced, and turned into a plan whose attribute names are numbers of a
+//! table ([`Program::bind`]). Running a plan neither parses nor looks up names, and for common expressions it does
+//! not allocate. What is accepted, what it means and what it costs is what Kubernetes says; see `DEVIATION:` for
+//! the exceptions.
+//!
+//! **Invariant.** Total and bounded: any text compiles or is refused with its place and a reason, any program ends
+//! within [`COST_MAX`] units on any device. The crate knows values, not clusters: no claims, no pools, no JSON, no
+//! clock, no I/O (`no_std`). It depends on `model` only; `fleet` and everything above may depend on it.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod check;
+mod device;
+mod error;
+mod estimate;
+mod eval;
+mod ext;
+mod plan;
+mod program;
+mod syntax;
+
+pub use check::{Env, Mode};
+pub use device::{Device, SimpleDevice, is_supported};
+pub use error::{CompileError, EvalError, Issue};
+pub use estimate::CostRange;
+pub use program::{
+    Bound, COST_MAX, EXPRESSION_LENGTH_MAX, Outcome, Program, Reads, compile, compile_derived,
+};

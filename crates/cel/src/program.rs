@@ -1,0 +1,198 @@
+//! Compiled expressions, and what they answer for a device.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::fmt;
+
+use lazaret_model::{AttrId, AttrNames, AttrValue, QualifiedName, Text};
+
+use crate::{
+    check::{Env, Mode, Purpose, check},
+    device::Device,
+    error::{CompileError, EvalError, Issue},
+    estimate::{CostRange, estimate},
+    eval::{Context, Machine, attribute, id_of, value::Value},
+    plan::{Plan, plan},
+    syntax::parse,
+};
+
+/// The longest expression, in bytes.
+pub const EXPRESSION_LENGTH_MAX: usize = 10_240;
+/// The most that an expression may cost: by its estimate when it is new, and by what it really does whenever it
+/// runs.
+pub const COST_MAX: u64 = 1_000_000;
+
+/// Compiles an expression that says whether a device is wanted.
+///
+/// # Errors
+/// When it is too long, not CEL, ill-typed, of another type than bool, or too expensive.
+pub fn compile(expr: &str, env: &Env) -> Result<Program, CompileError> {
+    build(expr, *env, Purpose::Selector)
+}
+
+/// Compiles an expression that computes an attribute of a device.
+///
+/// # Errors
+/// As [`compile`]; the result must be a bool, int, string or version, or a list of them.
+pub fn compile_derived(expr: &str, env: &Env) -> Result<Program, CompileError> {
+    build(expr, *env, Purpose::Derived)
+}
+
+/// A compiled expression.
+#[derive(Clone)]
+pub struct Program(Arc<Inner>);
+
+struct Inner {
+    expression: Text,
+    cost: CostRange,
+    plan: Plan,
+}
+
+/// What of a device an expression looks at. Devices that agree on it get the same answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Its driver.
+    pub driver: bool,
+    /// These attributes, in order.
+    pub attributes: Vec<QualifiedName>,
+    /// These capacities, in order.
+    pub capacity: Vec<QualifiedName>,
+    /// Possibly every attribute: it goes through them or computes a name.
+    pub whole_attributes: bool,
+    /// Possibly every capacity.
+    pub whole_capacity: bool,
+    /// Whether it can be shared.
+    pub allow_multiple: bool,
+}
+
+/// A program with its names looked up in a table. Cheap to clone.
+#[derive(Clone)]
+pub struct Bound {
+    program: Program,
+    ids: Arc<[AttrId]>,
+}
+
+/// What a selector says of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is wanted.
+    Match,
+    /// It is not.
+    NoMatch,
+    /// Nothing can be said. Allocation stops.
+    Error(EvalError),
+}
+
+fn build(expr: &str, env: Env, purpose: Purpose) -> Result<Program, CompileError> {
+    let whole = |message: String| CompileError::of(Issue::new(message, 0..expr.len(), expr));
+    if expr.len() > EXPRESSION_LENGTH_MAX {
+        return Err(whole(alloc::format!(
+            "expression is {} bytes long; it may have at most {EXPRESSION_LENGTH_MAX}",
+            expr.len()
+        )));
+    }
+    let ast = parse(expr).map_err(CompileError::of)?;
+    let checked = check(&ast, env, expr)?;
+    if let Some(why) = purpose.refuses(checked.of(ast.root), env) {
+        return Err(whole(why));
+    }
+    let cost = estimate(&ast, &checked, env);
+    if env.mode() == Mode::New && cost.max > COST_MAX {
+        return Err(whole(alloc::format!(
+            "too complex: it may cost {} of at most {COST_MAX}; compare less, or bound what it goes through",
+            cost.max
+        )));
+    }
+    let plan = plan(&ast, &checked, expr)?;
+    Ok(Program(Arc::new(Inner { expression: expr.into(), cost, plan })))
+}
+
+impl Program {
+    /// The source.
+    #[must_use]
+    pub fn expression(&self) -> &str {
+        &self.0.expression
+    }
+
+    /// What it can cost, as Kubernetes estimates it.
+    #[must_use]
+    pub fn estimated_cost(&self) -> CostRange {
+        self.0.cost
+    }
+
+    /// What of a device it looks at.
+    #[must_use]
+    pub fn reads(&self) -> &Reads {
+        &self.0.plan.reads
+    }
+
+    /// Looks up its names. A name that is not in the table is on no device.
+    #[must_use]
+    pub fn bind(&self, names: &AttrNames) -> Bound {
+        let ids =
+            self.0.plan.slots.iter().map(|slot| id_of(names, &slot.name.domain, &slot.name.id)).collect();
+        Bound { program: self.clone(), ids }
+    }
+}
+
+impl Bound {
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Whether a device is wanted.
+    pub fn matches<D: Device + ?Sized>(&self, device: &D) -> Outcome {
+        self.matches_with_cost(device).0
+    }
+
+    /// Whether a device is wanted, and what it cost to find out.
+    pub fn matches_with_cost<D: Device + ?Sized>(&self, device: &D) -> (Outcome, u64) {
+        let (result, cost) = self.run(&device, |value| {
+            if let Value::Bool(value) = value {
+                return Ok(value);
+            }
+            let found = value.type_name();
+            Err(EvalError::new(alloc::format!("CEL result of type {found} could not be converted to bool")))
+        });
+        let outcome = match result {
+            Ok(true) => Outcome::Match,
+            Ok(false) => Outcome::NoMatch,
+            Err(error) => Outcome::Error(error),
+        };
+        (outcome, cost)
+    }
+
+    /// The attribute that it computes for a device.
+    ///
+    /// # Errors
+    /// When the evaluation fails, or makes something that is no attribute.
+    pub fn derive<D: Device + ?Sized>(&self, device: &D) -> Result<AttrValue, EvalError> {
+        self.run(&device, |value| attribute(&value)).0
+    }
+
+    fn run<T>(
+        &self,
+        device: &dyn Device,
+        finish: impl FnOnce(Value<'_>) -> Result<T, EvalError>,
+    ) -> (Result<T, EvalError>, u64) {
+        if device.has_unsupported_value() {
+            return (Err(EvalError::new("the device has an attribute with an unsupported value")), 0);
+        }
+        let mut machine = Machine::new(&self.program.0.plan, &self.ids, Context { device });
+        let result = machine.run().and_then(finish);
+        (result, machine.cost())
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Program").field(&self.0.expression).finish()
+    }
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Bound").field(&self.program.0.expression).finish()
+    }
+}
