@@ -58,9 +58,11 @@ impl Committer {
         let mut compact = None;
         let answers: Vec<Answer> =
             requests.into_iter().map(|request| self.try_out(request, &mut draft, &mut compact)).collect();
+        // The draft's reference to the index goes now, so that publishing can change the index in place.
+        let (_, changes) = draft.finish();
 
-        if !draft.events.is_empty() || compact.is_some() {
-            let group = GroupCommit { base, events: &draft.events, compact };
+        if !changes.events.is_empty() || compact.is_some() {
+            let group = GroupCommit { base, events: &changes.events, compact };
             if let Err(error) = self.engine.append(&group) {
                 let cause = Arc::new(error);
                 self.shared.fail(Arc::clone(&cause));
@@ -69,7 +71,7 @@ impl Committer {
             }
             self.shared.counters.groups.fetch_add(1, Ordering::Relaxed);
         }
-        let touched = self.shared.publish(draft, compact);
+        let touched = self.shared.publish(&changes, compact);
         let acknowledged = answers.iter().filter(|answer| matches!(answer, Answer::Txn(_, Ok(_)))).count();
         self.shared.counters.txns.fetch_add(acknowledged as u64, Ordering::Relaxed);
         answers.into_iter().for_each(Answer::send);
@@ -88,10 +90,10 @@ impl Committer {
             }
             Request::Compact { to, reply } => {
                 let oldest = self.shared.oldest().max(compact.unwrap_or(0));
-                if to > draft.revision {
+                if to > draft.revision() {
                     return Answer::Compact(
                         reply,
-                        Err(CompactError::Future { asked: to, current: draft.revision }),
+                        Err(CompactError::Future { asked: to, current: draft.revision() }),
                     );
                 }
                 if to > oldest {

@@ -1,6 +1,7 @@
-//! The next version of the store, before it is durable: a private copy of the index on which a group of
+//! The next version of the store, before it is durable: changes over the present state, on which a group of
 //! transactions is tried, one after the other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,22 +12,40 @@ use crate::item::{Event, Item, Key};
 use crate::txn::{Action, Committed, Expect, Op};
 
 /// Later transactions of a group see what earlier ones did; nobody else does until the group is published.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Draft {
-    pub(crate) index: Index,
+    base: Index,
+    changed: BTreeMap<Key, Option<Arc<Item>>>,
+    changes: Changes,
+}
+
+/// What a draft came to.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// The revision after them.
     pub(crate) revision: u64,
+    /// One for each revision, ascending.
     pub(crate) events: Vec<Arc<Event>>,
 }
 
 impl Draft {
-    pub(crate) fn new(index: Index, revision: u64) -> Draft {
-        Draft { index, revision, events: Vec::new() }
+    pub(crate) fn new(base: Index, revision: u64) -> Draft {
+        Draft { base, changed: BTreeMap::new(), changes: Changes { revision, events: Vec::new() } }
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.changes.revision
+    }
+
+    /// The state the draft was made over, unchanged, and the changes.
+    pub(crate) fn finish(self) -> (Index, Changes) {
+        (self.base, self.changes)
     }
 
     /// Applies a transaction whole or not at all.
     pub(crate) fn apply(&mut self, ops: &[Op]) -> Result<Committed, TxnError> {
         for (nth, op) in ops.iter().enumerate() {
-            let current = self.index.get(&op.key);
+            let current = self.get(&op.key);
             let holds = match op.expect {
                 Expect::Any => true,
                 Expect::Absent => current.is_none(),
@@ -40,37 +59,54 @@ impl Draft {
         let events = ops
             .iter()
             .map(|op| match &op.action {
-                Action::Put(value) => Some(self.put(&op.key, value.at(self.revision + 1))),
+                Action::Put(value) => Some(self.put(&op.key, value.at(self.revision() + 1))),
                 Action::Delete => self.delete(&op.key),
                 Action::Check => None,
             })
             .collect();
-        Ok(Committed { revision: self.revision, events })
+        Ok(Committed { revision: self.revision(), events })
     }
 
     /// Sets a value at the next revision.
     pub(crate) fn put(&mut self, key: &Key, value: Bytes) -> Arc<Event> {
-        self.revision += 1;
-        let modified = self.revision;
-        let (key, created) = match self.index.get(key) {
+        let revision = self.revision() + 1;
+        let old = self.get(key).cloned();
+        let (key, created) = match &old {
             Some(item) => (item.key.clone(), item.created),
-            None => (key.clone(), modified),
+            None => (key.clone(), revision),
         };
-        let new = Arc::new(Item { key: key.clone(), value, created, modified });
-        let old = self.index.insert(Arc::clone(&new));
-        self.record(Event { revision: modified, key, new: Some(new), old })
+        let new = Arc::new(Item { key: key.clone(), value, created, modified: revision });
+        self.record(Event { revision, key, new: Some(new), old })
     }
 
     /// Removes a key at the next revision, if it is there.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Option<Arc<Event>> {
-        let old = self.index.remove(key)?;
-        self.revision += 1;
-        Some(self.record(Event { revision: self.revision, key: old.key.clone(), new: None, old: Some(old) }))
+        let old = self.get(key).cloned()?;
+        let revision = self.revision() + 1;
+        Some(self.record(Event { revision, key: old.key.clone(), new: None, old: Some(old) }))
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&Arc<Item>> {
+        match self.changed.get(key) {
+            Some(changed) => changed.as_ref(),
+            None => self.base.get(key),
+        }
     }
 
     fn record(&mut self, event: Event) -> Arc<Event> {
         let event = Arc::new(event);
-        self.events.push(Arc::clone(&event));
+        self.changed.insert(event.key.clone(), event.new.clone());
+        self.changes.revision = event.revision;
+        self.changes.events.push(Arc::clone(&event));
         event
+    }
+}
+
+impl Changes {
+    /// Makes the changes in an index.
+    pub(crate) fn apply_to(&self, index: &mut Index) {
+        for event in &self.events {
+            index.set(&event.key, event.new.clone());
+        }
     }
 }

@@ -1,17 +1,17 @@
 //! The ordered index of all items: a sorted array of sorted leaves, copied on write.
 //!
-//! A clone costs one reference count, so a reader, a snapshot to disk and the writer's draft of the next commit
-//! each hold a version of their own and never wait for each other. The first change after a clone copies the
-//! root (one pointer per leaf: about 1,200 at 150,000 items) and the touched leaves, nothing else. Positions make
-//! counting a prefix a matter of adding leaf lengths.
+//! A clone costs one reference count, so a list, a snapshot to disk and the writer each hold a version of their own
+//! and never wait for each other. While nobody holds a clone, changes are made in place; after a clone, the first
+//! change copies the root and each first change of a leaf copies that leaf, nothing else. Positions make counting a
+//! prefix a matter of adding leaf lengths.
 
 use std::sync::Arc;
 
-use crate::item::Item;
+use crate::item::{Item, Key};
 
-/// Small enough that copying a leaf (256 reference counts) costs about a microsecond, large enough that the
-/// root of a million items stays under 8,000 pointers.
-const LEAF_ITEMS_MAX: usize = 256;
+/// Small enough that copying a leaf touches few items (each reference count is likely a cache miss), large enough
+/// that the root of 150,000 items has some 3,000 entries.
+const LEAF_ITEMS_MAX: usize = 64;
 
 /// Leaves are merged with a neighbour when both together fit in this, so that deletes cannot leave a trail of
 /// tiny leaves, and a merge is not followed by a split.
@@ -19,10 +19,19 @@ const MERGE_ITEMS_MAX: usize = LEAF_ITEMS_MAX / 2;
 
 type Leaf = Vec<Arc<Item>>;
 
+/// A leaf and the key that sends a search to it.
+#[derive(Debug, Clone)]
+struct Branch {
+    /// Greater than all keys of the leaf before; not greater than the keys of this leaf, except in the first one,
+    /// which also takes everything smaller.
+    from: Key,
+    leaf: Arc<Leaf>,
+}
+
 /// Invariant: no leaf is empty; keys ascend strictly within and across leaves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Index {
-    leaves: Arc<Vec<Arc<Leaf>>>,
+    root: Arc<Vec<Branch>>,
     len: usize,
     bytes: u64,
 }
@@ -45,23 +54,31 @@ impl Index {
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Arc<Item>> {
-        let leaf = self.leaves.get(self.leaf_of(key))?;
+        let leaf = &self.root.get(self.leaf_of(key))?.leaf;
         let slot = leaf.binary_search_by(|item| (*item.key).cmp(key)).ok()?;
         leaf.get(slot)
+    }
+
+    /// Makes a key hold an item, or nothing.
+    pub(crate) fn set(&mut self, key: &[u8], item: Option<Arc<Item>>) {
+        match item {
+            Some(item) => drop(self.insert(item)),
+            None => drop(self.remove(key)),
+        }
     }
 
     /// Puts an item in its place and returns the one that was there.
     pub(crate) fn insert(&mut self, item: Arc<Item>) -> Option<Arc<Item>> {
         self.bytes += item.weight();
         let at = self.leaf_of(&item.key);
-        let leaves = Arc::make_mut(&mut self.leaves);
-        let last_leaf = at + 1 == leaves.len();
-        let Some(leaf) = leaves.get_mut(at) else {
-            leaves.push(Arc::new(vec![item]));
+        let root = Arc::make_mut(&mut self.root);
+        let last_leaf = at + 1 == root.len();
+        let Some(branch) = root.get_mut(at) else {
+            root.push(Branch { from: item.key.clone(), leaf: Arc::new(vec![item]) });
             self.len += 1;
             return None;
         };
-        let leaf = Arc::make_mut(leaf);
+        let leaf = Arc::make_mut(&mut branch.leaf);
         match leaf.binary_search_by(|held| held.key.cmp(&item.key)) {
             Ok(slot) => {
                 let old = std::mem::replace(&mut leaf[slot], item);
@@ -75,7 +92,7 @@ impl Index {
                     // Ascending loads (a snapshot, numbered names) leave full leaves behind, not half-full ones.
                     let ascending = last_leaf && slot + 1 == leaf.len();
                     let tail = leaf.split_off(if ascending { slot } else { LEAF_ITEMS_MAX / 2 });
-                    leaves.insert(at + 1, Arc::new(tail));
+                    root.insert(at + 1, Branch { from: tail[0].key.clone(), leaf: Arc::new(tail) });
                 }
                 None
             }
@@ -85,40 +102,36 @@ impl Index {
     /// Takes an item out and returns it.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Item>> {
         let at = self.leaf_of(key);
-        let slot = self.leaves.get(at)?.binary_search_by(|item| (*item.key).cmp(key)).ok()?;
-        let leaves = Arc::make_mut(&mut self.leaves);
-        let leaf = Arc::make_mut(&mut leaves[at]);
+        let slot = self.root.get(at)?.leaf.binary_search_by(|item| (*item.key).cmp(key)).ok()?;
+        let root = Arc::make_mut(&mut self.root);
+        let leaf = Arc::make_mut(&mut root[at].leaf);
         let old = leaf.remove(slot);
         self.len -= 1;
         self.bytes -= old.weight();
         if leaf.is_empty() {
-            leaves.remove(at);
+            root.remove(at);
         } else {
-            merge_if_small(leaves, at);
-            merge_if_small(leaves, at.saturating_sub(1));
+            merge_if_small(root, at);
+            merge_if_small(root, at.saturating_sub(1));
         }
         Some(old)
     }
 
     /// The place before the first key that is not less than `key`.
     pub(crate) fn seek(&self, key: &[u8]) -> Position {
-        let leaf = self.leaf_of(key);
-        let slot = self.leaves.get(leaf).map_or(0, |items| items.partition_point(|item| *item.key < *key));
-        self.normal(leaf, slot)
+        self.seek_by(key, |item| *item.key < *key)
     }
 
     /// The place before the first key that is greater than `key`.
     pub(crate) fn seek_after(&self, key: &[u8]) -> Position {
-        let leaf = self.leaf_of(key);
-        let slot = self.leaves.get(leaf).map_or(0, |items| items.partition_point(|item| *item.key <= *key));
-        self.normal(leaf, slot)
+        self.seek_by(key, |item| *item.key <= *key)
     }
 
     /// The place after all keys that start with `prefix`.
     pub(crate) fn seek_prefix_end(&self, prefix: &[u8]) -> Position {
         match prefix_successor(prefix) {
             Some(next) => self.seek(&next),
-            None => Position { leaf: self.leaves.len(), slot: 0 },
+            None => Position { leaf: self.root.len(), slot: 0 },
         }
     }
 
@@ -127,45 +140,45 @@ impl Index {
         if from >= to {
             return 0;
         }
-        let between = self.leaves[from.leaf..to.leaf].iter().map(|leaf| leaf.len()).sum::<usize>();
+        let between = self.root[from.leaf..to.leaf].iter().map(|branch| branch.leaf.len()).sum::<usize>();
         between + to.slot - from.slot
     }
 
     /// The items between two places, ascending.
     pub(crate) fn iter(&self, from: Position, to: Position) -> impl Iterator<Item = &Arc<Item>> {
-        let last = (to.leaf + 1).min(self.leaves.len());
+        let last = (to.leaf + 1).min(self.root.len());
         let first = from.leaf.min(last);
-        self.leaves[first..last].iter().enumerate().flat_map(move |(nth, leaf)| {
+        self.root[first..last].iter().enumerate().flat_map(move |(nth, branch)| {
             let start = if nth == 0 { from.slot } else { 0 };
-            let end = if first + nth == to.leaf { to.slot } else { leaf.len() };
-            leaf[start.min(end)..end].iter()
+            let end = if first + nth == to.leaf { to.slot } else { branch.leaf.len() };
+            branch.leaf[start.min(end)..end].iter()
         })
     }
 
     /// Every item, ascending.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Item>> {
-        self.leaves.iter().flat_map(|leaf| leaf.iter())
+        self.root.iter().flat_map(|branch| branch.leaf.iter())
     }
 
     /// The leaf that holds `key` if any does.
     fn leaf_of(&self, key: &[u8]) -> usize {
-        self.leaves.partition_point(|leaf| *leaf[0].key <= *key).saturating_sub(1)
+        self.root.partition_point(|branch| *branch.from <= *key).saturating_sub(1)
     }
 
-    /// Gives each place one name: the end of a leaf is the beginning of the next.
-    fn normal(&self, leaf: usize, slot: usize) -> Position {
-        match self.leaves.get(leaf) {
-            Some(items) if slot >= items.len() => Position { leaf: leaf + 1, slot: 0 },
-            _ => Position { leaf, slot },
-        }
+    fn seek_by(&self, key: &[u8], before: impl Fn(&Arc<Item>) -> bool) -> Position {
+        let leaf = self.leaf_of(key);
+        let Some(branch) = self.root.get(leaf) else { return Position { leaf, slot: 0 } };
+        let slot = branch.leaf.partition_point(before);
+        // Each place has one name: the end of a leaf is the beginning of the next.
+        if slot == branch.leaf.len() { Position { leaf: leaf + 1, slot: 0 } } else { Position { leaf, slot } }
     }
 }
 
-fn merge_if_small(leaves: &mut Vec<Arc<Leaf>>, left: usize) {
-    let Some(right) = leaves.get(left + 1) else { return };
-    if leaves[left].len() + right.len() <= MERGE_ITEMS_MAX {
-        let right = leaves.remove(left + 1);
-        Arc::make_mut(&mut leaves[left]).extend(right.iter().cloned());
+fn merge_if_small(root: &mut Vec<Branch>, left: usize) {
+    let Some(right) = root.get(left + 1) else { return };
+    if root[left].leaf.len() + right.leaf.len() <= MERGE_ITEMS_MAX {
+        let right = root.remove(left + 1);
+        Arc::make_mut(&mut root[left].leaf).extend(right.leaf.iter().cloned());
     }
 }
 
@@ -180,7 +193,6 @@ pub(crate) fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::Key;
     use bytes::Bytes;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -190,7 +202,10 @@ mod tests {
     }
 
     fn check_shape(index: &Index) {
-        assert!(index.leaves.iter().all(|leaf| !leaf.is_empty() && leaf.len() <= LEAF_ITEMS_MAX));
+        assert!(
+            index.root.iter().all(|branch| !branch.leaf.is_empty() && branch.leaf.len() <= LEAF_ITEMS_MAX)
+        );
+        assert!(index.root.iter().skip(1).all(|branch| branch.from <= branch.leaf[0].key));
         assert!(index.all().zip(index.all().skip(1)).all(|(a, b)| a.key < b.key));
         assert_eq!(index.all().count(), index.len());
         assert_eq!(index.all().map(|item| item.weight()).sum::<u64>(), index.bytes());
@@ -210,7 +225,7 @@ mod tests {
         for n in 0..10_000_u32 {
             index.insert(item(&n.to_be_bytes(), 1));
         }
-        assert_eq!(index.leaves.len(), 10_000_usize.div_ceil(LEAF_ITEMS_MAX));
+        assert_eq!(index.root.len(), 10_000_usize.div_ceil(LEAF_ITEMS_MAX));
         check_shape(&index);
     }
 
@@ -224,7 +239,7 @@ mod tests {
             index.remove(&n.to_be_bytes());
         }
         check_shape(&index);
-        assert!(index.leaves.len() <= 4, "{} leaves for {} items", index.leaves.len(), index.len());
+        assert!(index.root.len() <= 12, "{} leaves for {} items", index.root.len(), index.len());
     }
 
     proptest! {

@@ -1,6 +1,5 @@
 //! Reads of many keys, now or at a past revision.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,48 +56,14 @@ impl<'a> Span<'a> {
         let remaining = count - items.len();
         (items, remaining)
     }
-
-    /// The same as it was before some events: their old items in place of whatever is there now.
-    pub(crate) fn page_before(&self, undo: &Undo, limit: usize) -> (Vec<Arc<Item>>, usize) {
-        let changed_now = undo.keys().filter(|key| self.index.get(key).is_some()).count();
-        let changed_then = undo.values().flatten().count();
-        let count = self.count() - changed_now + changed_then;
-
-        let mut items = Vec::with_capacity(count.min(limit));
-        let mut now = self.index.iter(self.from, self.to).peekable();
-        let mut then = undo.iter().peekable();
-        while items.len() < limit {
-            let order = match (now.peek(), then.peek()) {
-                (Some(item), Some((key, _))) => item.key.cmp(key),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => break,
-            };
-            if order.is_le() {
-                let item = now.next();
-                if order.is_lt() {
-                    items.extend(item.cloned());
-                    continue;
-                }
-            }
-            items.extend(then.next().and_then(|(_, old)| old.clone()));
-        }
-        let remaining = count - items.len();
-        (items, remaining)
-    }
 }
 
-/// What each changed key held before the changes.
-pub(crate) type Undo = BTreeMap<Key, Option<Arc<Item>>>;
-
-/// Collects what undoes `events` (given newest first) for the keys of a stretch.
-pub(crate) fn undo<'e>(
-    newest_first: impl Iterator<Item = &'e Arc<Event>>,
-    prefix: &[u8],
-    after: Option<&Key>,
-) -> Undo {
-    newest_first
-        .filter(|event| event.key.starts_with(prefix) && after.is_none_or(|after| event.key > *after))
-        .map(|event| (event.key.clone(), event.old.clone()))
-        .collect()
+/// Undoes events of a prefix, given newest first: the index as it was before them, as far as that prefix goes.
+pub(crate) fn undo(index: &mut Index, newest_first: &[Arc<Event>]) {
+    // The oldest change of a key tells what it held before all of them.
+    let before: BTreeMap<&Key, &Option<Arc<Item>>> =
+        newest_first.iter().map(|event| (&event.key, &event.old)).collect();
+    for (key, old) in before {
+        index.set(key, old.clone());
+    }
 }

@@ -1,14 +1,16 @@
 //! What is published: the newest durable state, its history and its watchers.
 //!
 //! One thread publishes; any number read. Readers take a reference to the state under a lock that is only ever
-//! held for a pointer's copy. Lock order: hub, then state, then a group of watchers. No lock is held across I/O.
+//! held for a pointer's copy. Lock order: hub, then state,
+//! then past or a group of watchers. No lock is held across I/O.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::watch as latest;
 
-use crate::draft::Draft;
+use crate::draft::Changes;
 use crate::error::{ReadError, StorageError, WatchError};
 use crate::history::History;
 use crate::index::Index;
@@ -73,6 +75,17 @@ pub(crate) struct State {
     pub(crate) revision: u64,
 }
 
+/// Past versions kept for lists that are read page by page. Each costs at most a copy of the index's pointers: what
+/// its items weigh is in the history anyway, or in the present.
+const PAST_MAX: usize = 8;
+
+/// A past version, right for the keys of a prefix.
+#[derive(Debug)]
+struct Past {
+    prefix: Key,
+    state: State,
+}
+
 /// History and watchers, which must change together.
 #[derive(Debug)]
 struct Hub {
@@ -89,6 +102,7 @@ pub(crate) struct Shared {
     published: AtomicU64,
     /// The history's oldest revision, readable without the hub.
     oldest: AtomicU64,
+    past: Mutex<VecDeque<Past>>,
     progress: latest::Sender<u64>,
     failure: OnceLock<Arc<StorageError>>,
     closed: AtomicBool,
@@ -104,6 +118,7 @@ impl Shared {
             progress: latest::Sender::new(state.revision),
             state: RwLock::new(state),
             hub: Mutex::new(Hub { history, groups: Groups::default() }),
+            past: Mutex::new(VecDeque::new()),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             counters,
@@ -129,7 +144,7 @@ impl Shared {
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<Arc<Item>> {
-        self.state().index.get(key).cloned()
+        self.state.read().unwrap_or_else(PoisonError::into_inner).index.get(key).cloned()
     }
 
     pub(crate) fn get_at(&self, key: &[u8], at: u64) -> Result<Option<Arc<Item>>, ReadError> {
@@ -148,20 +163,59 @@ impl Shared {
 
     pub(crate) fn range(&self, prefix: &[u8], options: &RangeOptions) -> Result<Range, ReadError> {
         let limit = options.limit.unwrap_or(usize::MAX);
-        let after = options.after.as_ref();
-        let mut state = self.state();
-        if let Some(at) = options.at.filter(|at| *at != state.revision) {
-            let changes = {
-                let hub = lock(&self.hub);
-                state = self.state();
-                hub.history.check_readable(at, state.revision)?;
-                undo(hub.history.after(at).rev(), prefix, after)
-            };
-            let (items, remaining) = Span::new(&state.index, prefix, after).page_before(&changes, limit);
-            return Ok(Range { items, revision: at, remaining });
+        let state = match options.at {
+            None => self.state(),
+            Some(at) => self.state_at(prefix, at)?,
+        };
+        let (items, remaining) = Span::new(&state.index, prefix, options.after.as_ref()).page(limit);
+        let revision = state.revision;
+        if options.at.is_none() && remaining > 0 {
+            // The next page will ask for this very state.
+            self.keep_past(Past { prefix: Key::from(""), state });
         }
-        let (items, remaining) = Span::new(&state.index, prefix, after).page(limit);
-        Ok(Range { items, revision: state.revision, remaining })
+        Ok(Range { items, revision, remaining })
+    }
+
+    /// The state at a revision, right for the keys of a prefix.
+    fn state_at(&self, prefix: &[u8], at: u64) -> Result<State, ReadError> {
+        let (mut state, newest_first) = {
+            let hub = lock(&self.hub);
+            let state = self.state();
+            hub.history.check_readable(at, state.revision)?;
+            if at == state.revision {
+                return Ok(state);
+            }
+            if let Some(past) = self.find_past(prefix, at) {
+                return Ok(past);
+            }
+            let concerned = hub.history.after(at).rev().filter(|event| event.key.starts_with(prefix));
+            (state, concerned.cloned().collect::<Vec<_>>())
+        };
+        undo(&mut state.index, &newest_first);
+        state.revision = at;
+        self.keep_past(Past { prefix: Key::from(prefix), state: state.clone() });
+        Ok(state)
+    }
+
+    fn find_past(&self, prefix: &[u8], at: u64) -> Option<State> {
+        let past = lock(&self.past);
+        let found = past.iter().find(|past| past.state.revision == at && prefix.starts_with(&past.prefix));
+        found.map(|past| past.state.clone())
+    }
+
+    fn keep_past(&self, kept: Past) {
+        let oldest = self.oldest();
+        let mut past = lock(&self.past);
+        let same = |past: &Past| past.state.revision == kept.state.revision && past.prefix == kept.prefix;
+        if past.iter().any(same) {
+            return;
+        }
+        // What the history has forgotten must not be kept alive here.
+        past.retain(|past| past.state.revision >= oldest);
+        if past.len() == PAST_MAX {
+            past.pop_front();
+        }
+        past.push_back(kept);
     }
 
     pub(crate) fn subscribe_progress(&self) -> latest::Receiver<u64> {
@@ -189,14 +243,13 @@ impl Shared {
 
     // === publishing (one thread only) ===
 
-    /// Makes a durable draft visible, all of it at once. Returns the watchers to wake once the writers are
+    /// Makes durable changes visible, all of them at once. Returns the watchers to wake once the writers are
     /// answered.
-    pub(crate) fn publish(&self, draft: Draft, compact: Option<u64>) -> Vec<Arc<Group>> {
-        let Draft { index, revision, events } = draft;
+    pub(crate) fn publish(&self, changes: &Changes, compact: Option<u64>) -> Vec<Arc<Group>> {
         let mut hub = lock(&self.hub);
         let Hub { history, groups } = &mut *hub;
         let mut touched = Vec::new();
-        for event in &events {
+        for event in &changes.events {
             history.push(Arc::clone(event));
             groups.push(event, &mut touched);
         }
@@ -206,16 +259,19 @@ impl Shared {
             forgotten.push(event);
         }
         history.raise_oldest(compact.unwrap_or(0));
-        self.oldest.store(history.oldest(), Ordering::Release);
-        let before = {
+        let oldest = history.oldest();
+        self.oldest.store(oldest, Ordering::Release);
+        {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *state, State { index, revision })
-        };
-        self.published.store(revision, Ordering::Release);
+            changes.apply_to(&mut state.index);
+            state.revision = changes.revision;
+        }
+        self.published.store(changes.revision, Ordering::Release);
         drop(hub);
-        self.progress.send_if_modified(|seen| std::mem::replace(seen, revision) != revision);
-        // What nobody reads any more is freed here, outside the locks.
-        drop((before, forgotten));
+        self.progress.send_if_modified(|seen| std::mem::replace(seen, changes.revision) != changes.revision);
+        // What nobody reads any more is freed outside the hub.
+        lock(&self.past).retain(|past| past.state.revision >= oldest);
+        drop(forgotten);
         touched
     }
 

@@ -17,7 +17,7 @@ use super::{
     Limits, LogEngine, SEGMENT, SNAPSHOT, Segment, SnapshotMode, TEMPORARY, segment_name, snapshot_name,
 };
 use crate::disk::{Disk, DiskFile};
-use crate::draft::Draft;
+use crate::draft::{Changes, Draft};
 use crate::error::{OpenError, StorageError};
 use crate::history::History;
 use crate::index::Index;
@@ -60,7 +60,7 @@ pub(crate) fn recover(
 
     let (first_segment, base_revision) = (base.first_segment, base.revision);
     let mut replay = Replay {
-        draft: Draft::new(base.index, base.revision),
+        state: State { index: base.index, revision: base.revision },
         history: Shared::empty_history(options, base.revision),
         next_seq: base.next_seq,
     };
@@ -95,8 +95,7 @@ pub(crate) fn recover(
         snapshot: None,
         counters,
     };
-    let state = State { index: replay.draft.index, revision: replay.draft.revision };
-    Ok(Recovered { state, history: replay.history, engine })
+    Ok(Recovered { state: replay.state, history: replay.history, engine })
 }
 
 /// Where replay begins.
@@ -177,7 +176,7 @@ fn rewrite(file: &mut dyn DiskFile, range: std::ops::Range<u64>) -> std::io::Res
 
 /// The state as far as it has been read.
 struct Replay {
-    draft: Draft,
+    state: State,
     history: History,
     next_seq: u64,
 }
@@ -193,7 +192,7 @@ impl Replay {
         let expected = Header {
             kind: FileKind::Log,
             number,
-            revision: self.draft.revision,
+            revision: self.state.revision,
             next_seq: self.next_seq,
             items: 0,
         };
@@ -249,32 +248,38 @@ impl Replay {
         if frame.seq != self.next_seq {
             return Err("a frame is out of order");
         }
-        if frame.base != self.draft.revision {
+        if frame.base != self.state.revision {
             return Err("a frame does not continue the revision before it");
         }
+        let mut draft = Draft::new(std::mem::take(&mut self.state.index), frame.base);
+        let mut compact = 0;
         let mut payload = &frame.payload[..];
         while !payload.is_empty() {
             match next_record(&mut payload).ok_or("a record does not decode")? {
                 Record::Put(key, value) => {
-                    self.draft.put(&Key::from(key), Bytes::copy_from_slice(value));
+                    draft.put(&Key::from(key), Bytes::copy_from_slice(value));
                 }
                 Record::Delete(key) => {
-                    self.draft.delete(key).ok_or("a key is deleted that does not exist")?;
+                    draft.delete(key).ok_or("a key is deleted that does not exist")?;
                 }
-                Record::Compact(revision) => self.remember(Some(revision)),
+                Record::Compact(revision) => compact = revision,
             }
         }
-        self.remember(None);
+        let (index, changes) = draft.finish();
+        self.state.index = index;
+        changes.apply_to(&mut self.state.index);
+        self.state.revision = changes.revision;
+        self.remember(changes, compact);
         self.next_seq += 1;
         Ok(())
     }
 
-    /// Moves events from the draft to the history, within its limits.
-    fn remember(&mut self, compact: Option<u64>) {
-        for event in self.draft.events.drain(..) {
+    /// Adds to the history, within its limits.
+    fn remember(&mut self, changes: Changes, compact: u64) {
+        for event in changes.events {
             self.history.push(event);
         }
-        while self.history.pop_excess().or_else(|| self.history.pop_until(compact.unwrap_or(0))).is_some() {}
-        self.history.raise_oldest(compact.unwrap_or(0));
+        while self.history.pop_excess().or_else(|| self.history.pop_until(compact)).is_some() {}
+        self.history.raise_oldest(compact);
     }
 }

@@ -70,8 +70,10 @@ impl Rig {
         for ops in txns {
             let _ = draft.apply(ops);
         }
-        let contents = draft.index.all().map(|item| (item.key.clone(), Arc::clone(item))).collect();
-        Forecast { revision: draft.revision, contents, events: draft.events }
+        let (mut index, changes) = draft.finish();
+        changes.apply_to(&mut index);
+        let contents = index.all().map(|item| (item.key.clone(), Arc::clone(item))).collect();
+        Forecast { revision: changes.revision, contents, events: changes.events }
     }
 
     pub(super) fn contents(&self) -> Contents {
