@@ -47,8 +47,9 @@ impl Workspace {
     pub fn load() -> io::Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+        // Packages for other platforms are never fetched, so cargo could not describe them offline.
         let output = Command::new(cargo)
-            .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+            .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform", &host()?])
             .current_dir(&root)
             .output()?;
         if !output.status.success() {
@@ -93,6 +94,15 @@ pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The platform that this machine builds for.
+fn host() -> io::Result<String> {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned).ok_or_else(|| io::Error::other("rustc does not say what it builds for"))
 }
 
 fn package(entry: &Value) -> Package {

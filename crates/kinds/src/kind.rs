@@ -1,0 +1,197 @@
+//! A kind as the server knows it.
+
+use serde_json::Value;
+
+use crate::{Context, Rules};
+
+/// Cluster-wide or in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One name in the whole cluster.
+    Cluster,
+    /// One name in each namespace.
+    Namespaced,
+}
+
+/// What can be done to a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verbs {
+    /// Everything.
+    All,
+    /// Created and answered, never stored: reviews.
+    Create,
+}
+
+/// A version in which a kind is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// `v1`.
+    pub version: &'static str,
+    /// The type in the table of shapes.
+    pub shape: &'static str,
+    /// Served unless told otherwise.
+    pub by_default: bool,
+}
+
+/// A part of an object with an endpoint of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    /// `status`.
+    pub name: &'static str,
+    /// Group, version and kind of what it takes, where that is not the object itself.
+    pub takes: Option<(&'static str, &'static str, &'static str)>,
+    /// What can be done there.
+    pub verbs: &'static [&'static str],
+}
+
+/// A kind and how it behaves.
+pub struct Kind {
+    /// The API group, empty for the core.
+    pub group: &'static str,
+    /// `ResourceClaim`.
+    pub kind: &'static str,
+    /// `resourceclaims`.
+    pub plural: &'static str,
+    /// `resourceclaim`.
+    pub singular: &'static str,
+    /// Short names for people.
+    pub short: &'static [&'static str],
+    /// `all` and the like.
+    pub categories: &'static [&'static str],
+    /// Where names are unique.
+    pub scope: Scope,
+    /// In order of preference; the first is the stored form.
+    pub versions: &'static [Served],
+    /// Parts with endpoints of their own.
+    pub subresources: &'static [Subresource],
+    /// What can be done.
+    pub verbs: Verbs,
+    /// `metadata.generation` counts changes of the spec.
+    pub generation: bool,
+    /// May be written without saying which version is replaced.
+    pub unconditional_update: bool,
+    /// A PUT to a name that does not exist creates it.
+    pub create_on_update: bool,
+    /// A DELETE answers with the object, not with a Status.
+    pub delete_returns_object: bool,
+    /// The rest.
+    pub rules: &'static dyn Rules,
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.group, self.kind)
+    }
+}
+
+impl Kind {
+    /// `resourceclaims.resource.k8s.io`, or `pods` in the core.
+    #[must_use]
+    pub fn qualified_plural(&self) -> String {
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// `ResourceClaim.resource.k8s.io`, or `Pod` in the core.
+    #[must_use]
+    pub fn qualified_kind(&self) -> String {
+        if self.group.is_empty() { self.kind.to_owned() } else { format!("{}.{}", self.kind, self.group) }
+    }
+
+    /// `group/version`, or `version` in the core.
+    #[must_use]
+    pub fn api_version(&self, version: &str) -> String {
+        if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
+    }
+
+    /// The version objects are stored in.
+    #[must_use]
+    pub fn hub(&self) -> &Served {
+        &self.versions[0]
+    }
+
+    /// A version by name.
+    #[must_use]
+    pub fn served(&self, version: &str) -> Option<&Served> {
+        self.versions.iter().find(|served| served.version == version)
+    }
+
+    /// A subresource by name.
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|known| known.name == name)
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The heading.
+    pub name: &'static str,
+    /// `string`, `integer`, `boolean`.
+    pub kind: &'static str,
+    /// 0 is always shown, 1 with `-o wide`.
+    pub priority: i64,
+}
+
+impl Column {
+    /// How old the object is.
+    pub const AGE: Self = Self::text("Age");
+
+    /// A column of text that is always shown.
+    #[must_use]
+    pub const fn text(name: &'static str) -> Self {
+        Self { name, kind: "string", priority: 0 }
+    }
+
+    /// A column of text for those who want more.
+    #[must_use]
+    pub const fn wide(name: &'static str) -> Self {
+        Self { name, kind: "string", priority: 1 }
+    }
+
+    /// A column of whole numbers.
+    #[must_use]
+    pub const fn number(name: &'static str) -> Self {
+        Self { name, kind: "integer", priority: 0 }
+    }
+}
+
+/// The cell of [`Column::AGE`].
+#[must_use]
+pub(crate) fn age(object: &Value, context: &Context<'_>) -> Value {
+    since(object.pointer("/metadata/creationTimestamp").and_then(Value::as_str), context).into()
+}
+
+/// How long ago, as kubectl writes it: `5m`, `3d4h`; `<unknown>` without a time.
+#[must_use]
+pub(crate) fn since(time: Option<&str>, context: &Context<'_>) -> String {
+    let Some(then) = time.and_then(|text| text.parse::<jiff::Timestamp>().ok()) else {
+        return "<unknown>".into();
+    };
+    human_duration(context.now.as_second() - then.as_second())
+}
+
+/// A length of time in at most two units, the way kubectl does.
+#[must_use]
+pub(crate) fn human_duration(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
+    let two = |big: i64, unit: &str, small: i64, below: &str| {
+        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{below}") }
+    };
+    match seconds {
+        ..-1 => "<invalid>".into(),
+        -1..0 => "0s".into(),
+        0..120 => format!("{seconds}s"),
+        120..600 => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        63_072_000..252_288_000 => two(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
+        _ => format!("{}y", seconds / YEAR),
+    }
+}

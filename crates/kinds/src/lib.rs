@@ -1,0 +1,20 @@
+//! What an API server does with each kind of object: in which versions it is served, what an absent field stands for, what the server
+//! sets itself, what it refuses, what may change, and which columns a table of it has.
+//!
+//! **Invariant.** Pure functions over JSON objects. No I/O and no clock: the time, the user and what else a rule must look at come in a
+//! [`Context`]. Objects are in the one form that is stored (the hub); other versions are converted at the edge. A rule never panics on what a
+//! client sent, and every refusal names the field.
+
+mod context;
+mod error;
+mod kind;
+mod names;
+mod registry;
+mod rules;
+
+pub use context::{Access, Context, Features, User};
+pub use error::{Errors, FieldError, FieldProblem};
+pub use kind::{Column, Kind, Scope, Served, Subresource, Verbs};
+pub use names::{check_label_name, check_label_value, check_name};
+pub use registry::{all, find, find_kind};
+pub use rules::Rules;

@@ -1,0 +1,91 @@
+//! What can differ from kind to kind.
+
+use serde_json::{Map, Value};
+
+use crate::{Column, Context, Errors};
+
+/// How a kind behaves. Every method has the behaviour of a kind that the server stores and knows nothing of.
+pub trait Rules: Sync {
+    /// Fills in what absent fields stand for.
+    fn default(&self, _object: &mut Value, _context: &Context<'_>) {}
+
+    /// Sets what the server sets on a new object, and drops what clients may not set.
+    fn prepare_create(&self, _object: &mut Value, _context: &Context<'_>) {}
+
+    /// What is wrong with a new object.
+    fn validate_create(&self, _object: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
+
+    /// Sets what the server sets on a changed object. The generation is taken care of elsewhere.
+    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        keep_status(new, old);
+    }
+
+    /// What is wrong with the change from `old` to `new`.
+    fn validate_update(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
+
+    /// Reduces a write to the status subresource to what it may change.
+    fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        keep_all_but_status(new, old);
+    }
+
+    /// What is wrong with a change of the status.
+    fn validate_status(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
+
+    /// From the stored form to that of `version`.
+    fn to_version(&self, _object: &mut Value, _version: &str) {}
+
+    /// From the form of `version` to the stored one. `old` is what is stored, for what `version` cannot say.
+    fn from_version(&self, _object: &mut Value, _version: &str, _old: Option<&Value>) {}
+
+    /// Whether `to_version` would change this object, so that stored bytes can be shipped as they are if not.
+    fn differs_in(&self, _object: &Value, _version: &str) -> bool {
+        false
+    }
+
+    /// The value of a field that lists can be selected by; `None` if there is no such field for this kind.
+    fn select(&self, _object: &Value, _field: &str) -> Option<String> {
+        None
+    }
+
+    /// The columns of a table, after the name.
+    fn columns(&self) -> &'static [Column] {
+        &[Column::AGE]
+    }
+
+    /// The cells of one row, after the name, in the order of [`Rules::columns`].
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        vec![crate::kind::age(object, context)]
+    }
+}
+
+/// The main endpoint does not change the status.
+pub(crate) fn keep_status(new: &mut Value, old: &Value) {
+    let Value::Object(new) = new else { return };
+    match old.get("status") {
+        Some(status) => new.insert("status".into(), status.clone()),
+        None => new.remove("status"),
+    };
+}
+
+/// The status endpoint changes the status, the record of owners, and nothing else.
+pub(crate) fn keep_all_but_status(new: &mut Value, old: &Value) {
+    let status = new.get_mut("status").map(Value::take);
+    let record = new.pointer("/metadata/managedFields").cloned();
+    let version = new.pointer("/metadata/resourceVersion").cloned();
+    *new = old.clone();
+    let Value::Object(map) = new else { return };
+    match status {
+        Some(status) => map.insert("status".into(), status),
+        None => map.remove("status"),
+    };
+    if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
+        put(metadata, "managedFields", record);
+        put(metadata, "resourceVersion", version);
+    }
+}
+
+fn put(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        map.insert(key.to_owned(), value);
+    }
+}

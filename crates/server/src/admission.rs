@@ -1,0 +1,77 @@
+//! What is looked at beyond the object itself before it is written.
+
+use lazaret_kinds::{Errors, Scope};
+use lazaret_store::{Expect, Op};
+use serde_json::{Value, json};
+
+use crate::{ApiError, object, server::Call};
+
+/// Namespaces that cannot be deleted.
+const ETERNAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// A namespaced object needs a namespace that is not on its way out.
+pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
+    if call.kind.scope == Scope::Cluster {
+        return Ok(());
+    }
+    let Some(namespaces) = lazaret_kinds::find("", "namespaces") else { return Ok(()) };
+    let namespace = &call.target.namespace;
+    let Some(found) = call.server.get(namespaces, "", namespace) else {
+        return Err(ApiError::not_found(namespaces, namespace));
+    };
+    if object::is_deleting(&found) {
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        return Err(ApiError::forbidden(call.kind, name, &why).with_cause(
+            "NamespaceTerminating",
+            &format!("namespace {namespace} is being terminated"),
+            "metadata.namespace",
+        ));
+    }
+    Ok(())
+}
+
+/// The namespace must still be there when the object is written.
+pub(crate) fn namespace_guard(call: &Call<'_>) -> Option<Op> {
+    if call.kind.scope == Scope::Cluster {
+        return None;
+    }
+    let namespaces = lazaret_kinds::find("", "namespaces")?;
+    Some(Op::check(object::key(namespaces, "", &call.target.namespace).as_str(), Expect::Present))
+}
+
+/// Some things stay.
+pub(crate) fn may_delete(call: &Call<'_>, name: &str, _old: &Value) -> Result<(), ApiError> {
+    if call.kind.plural == "namespaces" && call.kind.group.is_empty() && ETERNAL.contains(&name) {
+        return Err(ApiError::forbidden(call.kind, name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}
+
+/// What a new object gets from its surroundings, and what they forbid.
+pub(crate) fn create(call: &Call<'_>, object: &mut Value, errors: &mut Errors) {
+    if call.kind.plural == "namespaces" && call.kind.group.is_empty() {
+        let name = object::meta(object, "name").to_owned();
+        object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
+        object["spec"]["finalizers"] = json!(["kubernetes"]);
+        object["status"] = json!({"phase": "Active"});
+    }
+    node_restriction(call, object, None, errors);
+}
+
+/// What may not change because of who asks.
+pub(crate) fn update(call: &Call<'_>, new: &Value, old: &Value, errors: &mut Errors) {
+    node_restriction(call, new, Some(old), errors);
+}
+
+/// A node writes slices of its own devices only.
+fn node_restriction(call: &Call<'_>, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let Some(node) = call.user.name.strip_prefix("system:node:") else { return };
+    if call.kind.plural != "resourceslices" || !call.user.groups.iter().any(|group| group == "system:nodes") {
+        return;
+    }
+    let of = |object: &Value| object["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+    if of(object) != node || old.is_some_and(|old| of(old) != node) {
+        errors.forbidden("spec.nodeName", format!("node {node} may only publish slices of its own devices"));
+    }
+}

@@ -1,0 +1,192 @@
+//! What is served, for clients to find out.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use lazaret_kinds::{Kind, Scope, Served, Verbs};
+use serde_json::{Value, json};
+
+use crate::{Server, negotiate::Form, respond::Answer};
+
+const ALL_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// The version that clients take this server for.
+pub(crate) fn version() -> Value {
+    json!({
+        "major": "1", "minor": "37", "gitVersion": concat!("v1.37.0+lazaret-", env!("CARGO_PKG_VERSION")), "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "go1.27", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "emulationMajor": "1", "emulationMinor": "37", "minCompatibilityMajor": "1", "minCompatibilityMinor": "36",
+    })
+}
+
+pub(crate) fn answer(server: &Server, path: &str, form: Form) -> Option<Answer> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let value = match parts.as_slice() {
+        ["api"] if form == Form::AggregatedDiscovery => return Some(aggregated(server, true)),
+        ["apis"] if form == Form::AggregatedDiscovery => return Some(aggregated(server, false)),
+        ["api"] => json!({
+            "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [],
+        }),
+        ["apis"] => {
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(server).iter().map(|group| group_value(server, group)).collect::<Vec<_>>()})
+        }
+        ["apis", group] => {
+            let mut value = groups(server).contains(group).then(|| group_value(server, group))?;
+            value["kind"] = "APIGroup".into();
+            value["apiVersion"] = "v1".into();
+            value
+        }
+        ["api", version] => resources(server, "", version)?,
+        ["apis", group, version] => resources(server, group, version)?,
+        _ => return None,
+    };
+    Some(Answer::value(200, &value))
+}
+
+/// Groups but the core, in order of appearance.
+fn groups(server: &Server) -> Vec<&'static str> {
+    let mut groups = Vec::new();
+    for kind in lazaret_kinds::all().iter().filter(|kind| !kind.group.is_empty()) {
+        if kind.versions.iter().any(|served| server.serves(kind, served)) && !groups.contains(&kind.group) {
+            groups.push(kind.group);
+        }
+    }
+    groups
+}
+
+/// Versions of a group, the preferred one first.
+fn versions(server: &Server, group: &str) -> Vec<&'static str> {
+    let mut versions = Vec::new();
+    for kind in lazaret_kinds::all().iter().filter(|kind| kind.group == group) {
+        for served in kind.versions.iter().filter(|served| server.serves(kind, served)) {
+            if !versions.contains(&served.version) {
+                versions.push(served.version);
+            }
+        }
+    }
+    // v1 before v1beta2 before v1beta1 before v1alpha3.
+    versions.sort_by_key(|version| match version.find(['a', 'b']) {
+        None => (0, std::cmp::Reverse(*version)),
+        Some(at) if version[at..].starts_with("beta") => (1, std::cmp::Reverse(*version)),
+        Some(_) => (2, std::cmp::Reverse(*version)),
+    });
+    versions
+}
+
+fn group_value(server: &Server, group: &str) -> Value {
+    let versions: Vec<Value> = versions(server, group)
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
+        .collect();
+    json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
+}
+
+fn served<'a>(server: &Server, group: &'a str, version: &'a str) -> Vec<(&'static Kind, &'static Served)> {
+    lazaret_kinds::all()
+        .iter()
+        .filter(|kind| kind.group == group)
+        .filter_map(|kind| Some((kind, kind.served(version).filter(|served| server.serves(kind, served))?)))
+        .collect()
+}
+
+fn verbs(kind: &Kind) -> &'static [&'static str] {
+    match kind.verbs {
+        Verbs::All => ALL_VERBS,
+        Verbs::Create => &["create"],
+    }
+}
+
+fn resources(server: &Server, group: &str, version: &str) -> Option<Value> {
+    let kinds = served(server, group, version);
+    if kinds.is_empty() {
+        return None;
+    }
+    let mut list = Vec::new();
+    for (kind, served) in kinds {
+        let mut entry = json!({
+            "name": kind.plural, "singularName": kind.singular, "namespaced": kind.scope == Scope::Namespaced, "kind": kind.kind, "verbs": verbs(kind),
+        });
+        if !kind.short.is_empty() {
+            entry["shortNames"] = json!(kind.short);
+        }
+        if !kind.categories.is_empty() {
+            entry["categories"] = json!(kind.categories);
+        }
+        if kind.verbs == Verbs::All {
+            entry["storageVersionHash"] = storage_hash(kind, served).into();
+        }
+        list.push(entry);
+        for subresource in kind.subresources {
+            let mut entry = json!({
+                "name": format!("{}/{}", kind.plural, subresource.name), "singularName": "", "namespaced": kind.scope == Scope::Namespaced,
+                "kind": subresource.takes.map_or(kind.kind, |(_, _, kind)| kind), "verbs": subresource.verbs,
+            });
+            if let Some((group, version, _)) = subresource.takes {
+                entry["group"] = group.into();
+                entry["version"] = version.into();
+            }
+            list.push(entry);
+        }
+    }
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    Some(
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list}),
+    )
+}
+
+/// Tells clients when the stored form changes. Any text that is the same for the same form will do.
+fn storage_hash(kind: &Kind, _served: &Served) -> String {
+    let text = format!("{}/{}/{}", kind.group, kind.hub().version, kind.kind);
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    STANDARD.encode(hash.to_be_bytes())
+}
+
+fn aggregated(server: &Server, core: bool) -> Answer {
+    let names = if core { vec![""] } else { groups(server) };
+    let mut items = Vec::new();
+    for group in names {
+        let versions: Vec<Value> = versions(server, group)
+            .iter()
+            .map(|version| {
+                let resources: Vec<Value> = served(server, group, version)
+                    .iter()
+                    .map(|(kind, _)| aggregated_resource(kind))
+                    .collect();
+                json!({"version": version, "resources": resources, "freshness": "Current"})
+            })
+            .collect();
+        items.push(json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": versions}));
+    }
+    let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
+    Answer { content_type: AGGREGATED, ..Answer::value(200, &list) }
+}
+
+fn aggregated_resource(kind: &Kind) -> Value {
+    let mut by_name: BTreeMap<&str, Value> = BTreeMap::new();
+    for subresource in kind.subresources {
+        let (group, version, name) = subresource.takes.unwrap_or(("", "", kind.kind));
+        let response = json!({"group": group, "version": version, "kind": name});
+        by_name.insert(
+            subresource.name,
+            json!({"subresource": subresource.name, "responseKind": response, "verbs": subresource.verbs}),
+        );
+    }
+    let mut entry = json!({
+        "resource": kind.plural, "responseKind": {"group": "", "version": "", "kind": kind.kind},
+        "scope": if kind.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": kind.singular, "verbs": verbs(kind),
+    });
+    for (name, list) in [("shortNames", kind.short), ("categories", kind.categories)] {
+        if !list.is_empty() {
+            entry[name] = json!(list);
+        }
+    }
+    if !by_name.is_empty() {
+        entry["subresources"] = by_name.into_values().collect();
+    }
+    entry
+}

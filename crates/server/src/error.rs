@@ -1,0 +1,222 @@
+//! What a client is told when something cannot be done: a Status, with the code, reason and causes that clients act on.
+
+use std::fmt;
+
+use lazaret_kinds::{Errors, Kind};
+use serde_json::{Map, Value, json};
+
+/// A failure as the API states it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    /// The HTTP status.
+    pub code: u16,
+    /// For machines.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// `details`, without what is absent.
+    details: Map<String, Value>,
+    /// Seconds after which a retry makes sense.
+    pub retry_after: Option<u32>,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl ApiError {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Map::new(), retry_after: None }
+    }
+
+    fn about(mut self, kind: &Kind, name: &str) -> Self {
+        self.detail("name", name);
+        self.detail("group", kind.group);
+        self.detail("kind", kind.plural);
+        self
+    }
+
+    fn detail(&mut self, key: &str, value: &str) {
+        if !value.is_empty() {
+            self.details.insert(key.to_owned(), value.into());
+        }
+    }
+
+    fn cause(&mut self, reason: &str, message: &str, field: &str) {
+        let mut cause = Map::new();
+        for (key, value) in [("reason", reason), ("message", message), ("field", field)] {
+            if !value.is_empty() {
+                cause.insert(key.to_owned(), value.into());
+            }
+        }
+        if let Value::Array(causes) = self.details.entry("causes").or_insert_with(|| json!([])) {
+            causes.push(Value::Object(cause));
+        }
+    }
+
+    pub(crate) fn with_cause(mut self, reason: &str, message: &str, field: &str) -> Self {
+        self.cause(reason, message, field);
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self.details.insert("retryAfterSeconds".into(), seconds.into());
+        self
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+        let what = kind.qualified_plural();
+        let name_part = if name.is_empty() { String::new() } else { format!(" {name:?}") };
+        Self::new(403, "Forbidden", format!("{what}{name_part} is forbidden: {why}")).about(kind, name)
+    }
+
+    pub(crate) fn forbidden_path(path: &str, why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("forbidden: {why} path {path:?}"))
+    }
+
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} {name:?} not found", kind.qualified_plural()))
+            .about(kind, name)
+    }
+
+    pub(crate) fn no_such_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    pub(crate) fn not_acceptable(known: &str) -> Self {
+        Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {known}"))
+    }
+
+    pub(crate) fn already_exists(kind: &Kind, name: &str, deleting: bool) -> Self {
+        let prefix = if deleting { "object is being deleted: " } else { "" };
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{prefix}{} {name:?} already exists", kind.qualified_plural()),
+        )
+        .about(kind, name)
+    }
+
+    pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified_plural()),
+        )
+        .about(kind, name)
+    }
+
+    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
+        Self::conflict(
+            kind,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    pub(crate) fn apply_conflict(message: String) -> Self {
+        Self::new(409, "Conflict", message)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    pub(crate) fn unsupported_media_type(known: &str) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {known}"
+            ),
+        )
+    }
+
+    /// What validation found.
+    pub(crate) fn invalid(kind: &Kind, name: &str, errors: &Errors) -> Self {
+        let list: Vec<String> = errors.list().iter().map(ToString::to_string).collect();
+        let text = if let [only] = list.as_slice() { only.clone() } else { format!("[{}]", list.join(", ")) };
+        let mut error =
+            Self::new(422, "Invalid", format!("{} {name:?} is invalid: {text}", kind.qualified_kind()));
+        error.detail("name", name);
+        error.detail("group", kind.group);
+        error.detail("kind", kind.kind);
+        for found in errors.list() {
+            error.cause(found.reason(), &found.message(), &found.path);
+        }
+        error
+    }
+
+    pub(crate) fn invalid_field(
+        kind: &Kind,
+        name: &str,
+        field: &str,
+        problem: lazaret_kinds::FieldProblem,
+    ) -> Self {
+        let mut errors = Errors::new();
+        errors.push(field, problem);
+        Self::invalid(kind, name, &errors)
+    }
+
+    /// Query parameters that do not go together.
+    pub(crate) fn invalid_options(field: &str, why: &str) -> Self {
+        let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}");
+        let mut error = Self::new(422, "Invalid", message);
+        error.detail("group", "meta.k8s.io");
+        error.detail("kind", "ListOptions");
+        error.with_cause("FieldValueForbidden", why, field)
+    }
+
+    pub(crate) fn too_many_requests(message: impl Into<String>, seconds: u32) -> Self {
+        Self::new(429, "TooManyRequests", message).retry_after(seconds)
+    }
+
+    pub(crate) fn internal(message: impl fmt::Display) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message).retry_after(1)
+    }
+
+    /// A revision that has not come yet.
+    pub(crate) fn revision_ahead(wanted: u64, current: u64) -> Self {
+        Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"))
+            .with_cause("ResourceVersionTooLarge", "Too large resource version", "")
+            .retry_after(1)
+    }
+
+    /// As it goes over the wire.
+    #[must_use]
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if !self.details.is_empty() {
+            status["details"] = Value::Object(self.details.clone());
+        }
+        status
+    }
+}

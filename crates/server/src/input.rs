@@ -1,0 +1,160 @@
+//! From a request's body to an object in the stored form.
+
+use lazaret_kinds::{Kind, Served};
+use lazaret_schema::{Finding, builtin, check, decode_message, open_envelope, parse_json};
+use serde_json::Value;
+
+use crate::{ApiError, negotiate::Media, query::Query};
+
+/// Larger bodies are refused.
+pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
+
+/// What to do with fields that nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+impl FieldValidation {
+    pub(crate) fn of(query: &Query) -> Result<Self, ApiError> {
+        match query.get("fieldValidation") {
+            Some("Ignore") => Ok(Self::Ignore),
+            None | Some("Warn") => Ok(Self::Warn),
+            Some("Strict") => Ok(Self::Strict),
+            Some(other) => Err(ApiError::invalid_options(
+                "fieldValidation",
+                &format!("Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""),
+            )),
+        }
+    }
+}
+
+/// An object as a client sent it, in the form of its version, without its type.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads a body that is an object of `kind` in the version of the endpoint.
+pub(crate) fn read_object(
+    kind: &Kind,
+    served: &Served,
+    media: Media,
+    bytes: &[u8],
+    validation: FieldValidation,
+) -> Result<Incoming, ApiError> {
+    let expected = (kind.api_version(served.version), kind.kind);
+    let (value, duplicates) = read_value(media, bytes, served.shape)?;
+    checked(kind, served, value, duplicates, validation, Some((&expected.0, expected.1)))
+}
+
+/// Holds a value against its shape, and against the type it must say it has.
+pub(crate) fn checked(
+    kind: &Kind,
+    served: &Served,
+    mut value: Value,
+    duplicates: Vec<String>,
+    validation: FieldValidation,
+    expected: Option<(&str, &str)>,
+) -> Result<Incoming, ApiError> {
+    let Value::Object(map) = &mut value else {
+        return Err(ApiError::bad_request("the body of the request must be an object"));
+    };
+    let api_version =
+        map.remove("apiVersion").and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+    let said_kind =
+        map.remove("kind").and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+    if let Some((version, name)) = expected {
+        if !api_version.is_empty() && api_version != version {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({version})"
+            )));
+        }
+        if !said_kind.is_empty() && said_kind != name {
+            return Err(ApiError::bad_request(format!(
+                "the kind in the data ({said_kind}) does not match the expected kind ({name})"
+            )));
+        }
+    }
+    let mut problems: Vec<String> =
+        duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    if let Some(shape) = builtin().find(served.shape) {
+        for finding in check(builtin(), shape, &mut value, true) {
+            match finding {
+                Finding::Unknown { path } => problems.push(format!("unknown field {path:?}")),
+                Finding::Kind { path, expected, found } => {
+                    return Err(ApiError::bad_request(format!(
+                        "{} in version {:?} cannot be handled as a {}: {path}: must be {expected}, not {found}",
+                        kind.kind, served.version, kind.kind
+                    )));
+                }
+            }
+        }
+    }
+    drop_nulls(&mut value);
+    let warnings = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => problems,
+        FieldValidation::Strict if problems.is_empty() => Vec::new(),
+        FieldValidation::Strict => {
+            return Err(ApiError::bad_request(format!(
+                "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+                kind.kind,
+                served.version,
+                kind.kind,
+                problems.join(", ")
+            )));
+        }
+    };
+    Ok(Incoming { object: value, warnings })
+}
+
+/// Reads a body as a JSON value, whatever it is encoded in; the shape is for protobuf alone.
+pub(crate) fn read_value(media: Media, bytes: &[u8], shape: &str) -> Result<(Value, Vec<String>), ApiError> {
+    match media {
+        Media::Protobuf => {
+            let envelope = open_envelope(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?;
+            let shape = match (envelope.kind, builtin().find(shape)) {
+                ("DeleteOptions", _) => builtin().find("meta/v1.DeleteOptions"),
+                (_, found) => found,
+            };
+            let shape = shape.ok_or_else(|| ApiError::unsupported_media_type("application/json"))?;
+            let mut value = decode_message(builtin(), shape, envelope.raw)
+                .map_err(|error| ApiError::bad_request(error.to_string()))?;
+            value["apiVersion"] = envelope.api_version.into();
+            value["kind"] = envelope.kind.into();
+            Ok((value, Vec::new()))
+        }
+        Media::Yaml | Media::ApplyPatch => {
+            // JSON is YAML, but far cheaper to read as what it is.
+            if let Ok(parsed) = parse_json(bytes) {
+                return Ok((parsed.value, parsed.duplicates));
+            }
+            let text =
+                std::str::from_utf8(bytes).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
+            let value = serde_saphyr::from_str(text)
+                .map_err(|error| ApiError::bad_request(format!("error parsing YAML: {error}")))?;
+            Ok((value, Vec::new()))
+        }
+        Media::Json | Media::JsonPatch | Media::MergePatch | Media::StrategicMergePatch => {
+            let parsed = parse_json(bytes)
+                .map_err(|error| ApiError::bad_request(format!("error decoding the body: {error}")))?;
+            Ok((parsed.value, parsed.duplicates))
+        }
+    }
+}
+
+/// `null` and absent are the same to the API.
+pub(crate) fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,29 @@
+//! The Kubernetes API, served from the embedded store: discovery, verbs, patches, watches, tables, over HTTP and in process.
+//!
+//! **Invariant.** Knows how objects are asked for, changed and watched; never what becomes of them: no controller lives here. What was
+//! acknowledged is in the store; every read is at a revision; every write has a precondition. A body that is too large, too deep or malformed is
+//! refused with a reason before it costs anything more. The only clock is [`clock`].
+
+mod admission;
+mod body;
+mod clock;
+mod continuation;
+mod discovery;
+mod error;
+mod input;
+mod negotiate;
+mod object;
+mod openapi;
+mod query;
+mod random;
+mod request;
+mod respond;
+mod selector;
+mod server;
+mod table;
+mod verbs;
+
+pub use body::Body;
+pub use error::ApiError;
+pub use lazaret_kinds::{Access, Features, User};
+pub use server::{Authorizer, Server, ServerOptions};

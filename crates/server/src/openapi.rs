@@ -1,0 +1,219 @@
+//! The OpenAPI document of each group version, made from the table of shapes.
+
+use std::collections::BTreeSet;
+
+use lazaret_kinds::{Kind, Scope, Served, Verbs};
+use lazaret_schema::{Field, ListKind, Scalar, Schema, Type, TypeId, builtin};
+use serde_json::{Map, Value, json};
+
+use crate::{ApiError, Server, respond::Answer};
+
+pub(crate) fn answer(server: &Server, path: &str) -> Result<Answer, ApiError> {
+    let document = path.trim_start_matches("openapi/v3").trim_start_matches('/');
+    let group_versions = group_versions(server);
+    if document.is_empty() {
+        let paths: Map<String, Value> = group_versions
+            .iter()
+            .map(|(path, _)| (path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={}", env!("CARGO_PKG_VERSION"))})))
+            .collect();
+        return Ok(Answer::value(200, &json!({"paths": paths})));
+    }
+    let (path, kinds) =
+        group_versions.into_iter().find(|(path, _)| path == document).ok_or_else(ApiError::no_such_path)?;
+    Ok(Answer::value(200, &of_version(&path, &kinds)))
+}
+
+type Kinds = Vec<(&'static Kind, &'static Served)>;
+
+fn group_versions(server: &Server) -> Vec<(String, Kinds)> {
+    let mut found: Vec<(String, Kinds)> = Vec::new();
+    for kind in lazaret_kinds::all() {
+        for served in kind.versions.iter().filter(|served| server.serves(kind, served)) {
+            let path = if kind.group.is_empty() {
+                format!("api/{}", served.version)
+            } else {
+                format!("apis/{}/{}", kind.group, served.version)
+            };
+            match found.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, kinds)) => kinds.push((kind, served)),
+                None => found.push((path, vec![(kind, served)])),
+            }
+        }
+    }
+    found
+}
+
+fn of_version(path: &str, kinds: &Kinds) -> Value {
+    let schema = builtin();
+    let mut paths = Map::new();
+    let mut schemas = Schemas { schema, done: BTreeSet::new(), out: Map::new() };
+    for (kind, served) in kinds {
+        let gvk = json!({"group": kind.group, "version": served.version, "kind": kind.kind});
+        if let Some(shape) = schema.find(served.shape) {
+            schemas.top_level(shape, served.shape, &gvk);
+        }
+        let collection = match kind.scope {
+            Scope::Cluster => format!("/{path}/{}", kind.plural),
+            Scope::Namespaced => format!("/{path}/namespaces/{{namespace}}/{}", kind.plural),
+        };
+        let reference = json!({"$ref": format!("#/components/schemas/{}", schema_name(served.shape))});
+        paths.insert(collection.clone(), json!({"post": operation(&gvk, "post", &reference)}));
+        if kind.verbs == Verbs::All {
+            let one = format!("{collection}/{{name}}");
+            let mut operations = Map::new();
+            for verb in ["get", "put", "patch", "delete"] {
+                operations.insert(verb.into(), operation(&gvk, verb, &reference));
+            }
+            paths.insert(one, Value::Object(operations));
+        }
+    }
+    json!({
+        "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.37.0"}, "paths": paths,
+        "components": {"schemas": schemas.out},
+    })
+}
+
+fn operation(gvk: &Value, verb: &str, reference: &Value) -> Value {
+    let parameter =
+        |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+    let parameters: Vec<Value> = match verb {
+        "post" | "put" => {
+            ["dryRun", "fieldManager", "fieldValidation"].iter().map(|name| parameter(name)).collect()
+        }
+        "patch" => ["dryRun", "fieldManager", "fieldValidation", "force"]
+            .iter()
+            .map(|name| parameter(name))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let media: &[&str] = match verb {
+        "patch" => &[
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
+        ],
+        "post" | "put" => &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"],
+        _ => &[],
+    };
+    let content: Map<String, Value> =
+        media.iter().map(|media| ((*media).to_owned(), json!({"schema": reference}))).collect();
+    let mut operation = json!({
+        "parameters": parameters, "x-kubernetes-group-version-kind": gvk, "x-kubernetes-action": verb,
+        "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}},
+    });
+    if !content.is_empty() {
+        operation["requestBody"] = json!({"content": content});
+    }
+    operation
+}
+
+struct Schemas<'a> {
+    schema: &'a Schema,
+    done: BTreeSet<TypeId>,
+    out: Map<String, Value>,
+}
+
+impl Schemas<'_> {
+    fn top_level(&mut self, shape: TypeId, name: &str, gvk: &Value) {
+        self.define(shape, name);
+        if let Some(Value::Object(entry)) = self.out.get_mut(&schema_name(name)) {
+            entry.insert("x-kubernetes-group-version-kind".into(), json!([gvk]));
+            if let Some(Value::Object(properties)) = entry.get_mut("properties") {
+                properties.insert("apiVersion".into(), json!({"type": "string"}));
+                properties.insert("kind".into(), json!({"type": "string"}));
+            }
+        }
+    }
+
+    fn define(&mut self, id: TypeId, name: &str) {
+        if !self.done.insert(id) {
+            return;
+        }
+        let Some(found) = self.schema.get_struct(id) else { return };
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        for (field_name, field) in &found.fields {
+            let mut value = self.value(field.ty);
+            decorate(&mut value, field, self.schema);
+            properties.insert(field_name.clone(), value);
+            if field.required || field.always && !field.optional {
+                required.push(field_name.clone());
+            }
+        }
+        let mut entry = json!({"type": "object", "properties": properties});
+        if !required.is_empty() {
+            entry["required"] = required.into();
+        }
+        if found.atomic {
+            entry["x-kubernetes-map-type"] = "atomic".into();
+        }
+        self.out.insert(schema_name(name), entry);
+    }
+
+    fn value(&mut self, id: TypeId) -> Value {
+        match self.schema.get(id) {
+            Type::Struct(found) => {
+                let name = found.name.clone();
+                self.define(id, &name);
+                json!({"allOf": [{"$ref": format!("#/components/schemas/{}", schema_name(&name))}]})
+            }
+            Type::List(item) => json!({"type": "array", "items": self.value(*item)}),
+            Type::Map(value) => json!({"type": "object", "additionalProperties": self.value(*value)}),
+            Type::Any(_) => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+            Type::Scalar(scalar) => match scalar {
+                Scalar::String | Scalar::Duration | Scalar::Quantity => json!({"type": "string"}),
+                Scalar::Bytes => json!({"type": "string", "format": "byte"}),
+                Scalar::Time | Scalar::MicroTime => json!({"type": "string", "format": "date-time"}),
+                Scalar::IntOrString => json!({"type": "string", "format": "int-or-string"}),
+                Scalar::Int32 => json!({"type": "integer", "format": "int32"}),
+                Scalar::Int64 => json!({"type": "integer", "format": "int64"}),
+                Scalar::Double => json!({"type": "number", "format": "double"}),
+                Scalar::Bool => json!({"type": "boolean"}),
+            },
+        }
+    }
+}
+
+fn decorate(value: &mut Value, field: &Field, schema: &Schema) {
+    if matches!(schema.get(field.ty), Type::List(_)) {
+        match &field.list {
+            ListKind::Atomic => value["x-kubernetes-list-type"] = "atomic".into(),
+            ListKind::Set => value["x-kubernetes-list-type"] = "set".into(),
+            ListKind::Map(keys) => {
+                value["x-kubernetes-list-type"] = "map".into();
+                value["x-kubernetes-list-map-keys"] = json!(keys);
+            }
+        }
+    } else if field.atomic {
+        value["x-kubernetes-map-type"] = "atomic".into();
+    }
+    if let Some(default) = &field.default {
+        value["default"] = default.clone();
+    }
+    let mut strategies = Vec::new();
+    if let Some(key) = &field.merge {
+        strategies.push("merge");
+        if let Some(key) = key {
+            value["x-kubernetes-patch-merge-key"] = key.as_str().into();
+        }
+    }
+    if field.replace {
+        strategies.push("replace");
+    }
+    if field.retain_keys {
+        strategies.push("retainKeys");
+    }
+    if !strategies.is_empty() {
+        value["x-kubernetes-patch-strategy"] = strategies.join(",").into();
+    }
+}
+
+/// `resource/v1.ResourceClaim` as `io.k8s.api.resource.v1.ResourceClaim`.
+fn schema_name(shape: &str) -> String {
+    let (package, name) = shape.split_once('.').unwrap_or(("", shape));
+    if package == "meta/v1" {
+        return format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}");
+    }
+    format!("io.k8s.api.{}.{name}", package.replace('/', "."))
+}

@@ -1,0 +1,85 @@
+//! The query of a URL.
+
+use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
+
+use crate::ApiError;
+
+/// The parameters of a request; the first of several with one name counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query {
+    parameters: BTreeMap<String, String>,
+}
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut parameters = BTreeMap::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            parameters.entry(decode(key)).or_insert_with(|| decode(value));
+        }
+        Self { parameters }
+    }
+
+    /// A parameter, unless absent or empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.parameters.contains_key(name)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, ApiError> {
+        match self.get(name) {
+            None | Some("0" | "false" | "f" | "F" | "FALSE" | "False") => Ok(false),
+            Some("1" | "true" | "t" | "T" | "TRUE" | "True") => Ok(true),
+            Some(other) => Err(ApiError::bad_request(format!(
+                "query parameter {name}: {other:?} is neither true nor false"
+            ))),
+        }
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        self.get(name)
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    ApiError::bad_request(format!("query parameter {name}: {text:?} is not a whole number"))
+                })
+            })
+            .transpose()
+    }
+
+    /// `dryRun`: absent, or `All`.
+    pub(crate) fn dry_run(&self) -> Result<bool, ApiError> {
+        match self.get("dryRun") {
+            None => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => Err(ApiError::invalid_options(
+                "dryRun",
+                &format!("Unsupported value: {other:?}: supported values: \"All\""),
+            )),
+        }
+    }
+}
+
+fn decode(text: &str) -> String {
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded_and_the_first_counts() {
+        let query = Query::parse("labelSelector=a%3Db%2Cc+in+%28d%29&watch=true&watch=false&limit=5&empty=");
+        assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
+        assert!(query.flag("watch").unwrap());
+        assert_eq!(query.number("limit").unwrap(), Some(5));
+        assert_eq!(query.get("empty"), None);
+        assert!(query.has("empty"));
+        assert!(Query::parse("limit=x").number("limit").is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! The server: one entry for every request, wherever it comes from.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User};
+use lazaret_store::Store;
+use serde_json::Value;
+
+use crate::{
+    ApiError, Body, clock, discovery, input, negotiate,
+    negotiate::Form,
+    object, openapi,
+    query::Query,
+    request::{Path, Target, Verb},
+    respond::{Answer, failure},
+    verbs,
+};
+
+/// Who may do what.
+pub trait Authorizer: Send + Sync {
+    /// Whether `user` may do this to objects.
+    ///
+    /// # Errors
+    /// Why not.
+    fn access(&self, server: &Server, user: &User, access: Access<'_>) -> Result<(), String>;
+
+    /// Whether `user` may do `verb` to a path that is no object.
+    ///
+    /// # Errors
+    /// Why not.
+    fn path(&self, server: &Server, user: &User, verb: &str, path: &str) -> Result<(), String>;
+}
+
+/// How a server is set up.
+pub struct ServerOptions {
+    /// Which features are on.
+    pub features: Features,
+    /// Group versions to serve besides those served by default: `resource.k8s.io/v1alpha3`, or `api/all`.
+    pub runtime_config: Vec<(String, bool)>,
+    /// Who may do what.
+    pub authorizer: Box<dyn Authorizer>,
+}
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions").field("features", &self.features).finish_non_exhaustive()
+    }
+}
+
+/// The API. Cheap to clone.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    options: ServerOptions,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("revision", &self.inner.store.revision()).finish_non_exhaustive()
+    }
+}
+
+/// One request for objects, understood.
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) user: &'a User,
+    pub(crate) kind: &'static Kind,
+    pub(crate) served: &'static Served,
+    pub(crate) target: Target,
+    pub(crate) query: Query,
+    pub(crate) form: Form,
+    /// `fieldManager`, or what the client calls itself.
+    pub(crate) manager: String,
+    pub(crate) content_type: Option<String>,
+}
+
+impl Server {
+    /// A server over a store.
+    #[must_use]
+    pub fn new(store: Store, options: ServerOptions) -> Self {
+        Self { inner: Arc::new(Inner { store, options }) }
+    }
+
+    /// The store behind it.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Which features are on.
+    #[must_use]
+    pub fn features(&self) -> &Features {
+        &self.inner.options.features
+    }
+
+    /// Answers one request on behalf of `user`.
+    pub async fn handle(&self, user: &User, request: Request<Bytes>) -> Response<Body> {
+        match self.answer(user, request).await {
+            Ok(answer) => answer.into_response(),
+            Err(error) => failure(&error),
+        }
+    }
+
+    async fn answer(&self, user: &User, request: Request<Bytes>) -> Result<Answer, ApiError> {
+        let (parts, body) = request.into_parts();
+        if body.len() > input::BODY_BYTES_MAX {
+            return Err(ApiError::too_large(format!(
+                "the body must not be larger than {} bytes",
+                input::BODY_BYTES_MAX
+            )));
+        }
+        let text = |name: header::HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let form = negotiate::accept(text(header::ACCEPT))?;
+        let target = match Path::parse(parts.uri.path()) {
+            Path::Objects(target) => target,
+            Path::Other(path) => return self.other(user, &parts.method, &path, form),
+        };
+        let (kind, served) = self.find(&target).ok_or_else(ApiError::no_such_path)?;
+        let verb = Verb::of(&parts.method, &target, &query)?;
+        let agent = text(header::USER_AGENT).and_then(|agent| agent.split('/').next()).unwrap_or("unknown");
+        let manager = query.get("fieldManager").unwrap_or(agent).to_owned();
+        let content_type = text(header::CONTENT_TYPE).map(str::to_owned);
+        let call = Call { server: self, user, kind, served, target, query, form, manager, content_type };
+        call.authorize(verb)?;
+        verbs::dispatch(&call, verb, body).await
+    }
+
+    fn other(&self, user: &User, method: &Method, path: &str, form: Form) -> Result<Answer, ApiError> {
+        let verb = method.as_str().to_ascii_lowercase();
+        self.inner.options.authorizer.path(self, user, &verb, &format!("/{path}")).map_err(|_| {
+            ApiError::forbidden_path(&format!("/{path}"), &format!("User {:?} cannot {verb}", user.name))
+        })?;
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Err(ApiError::method_not_allowed());
+        }
+        match path {
+            "healthz" | "livez" | "readyz" => Ok(Answer::text(200, "ok")),
+            "version" => Ok(Answer::value(200, &discovery::version())),
+            _ if path == "openapi/v3" || path.starts_with("openapi/v3/") => openapi::answer(self, path),
+            _ => discovery::answer(self, path, form).ok_or_else(ApiError::no_such_path),
+        }
+    }
+
+    fn find(&self, target: &Target) -> Option<(&'static Kind, &'static Served)> {
+        let kind = lazaret_kinds::find(&target.group, &target.plural)?;
+        let served = kind.served(&target.version).filter(|served| self.serves(kind, served))?;
+        Some((kind, served))
+    }
+
+    /// Whether a version of a kind is served here.
+    pub(crate) fn serves(&self, kind: &Kind, served: &Served) -> bool {
+        let group_version = kind.api_version(served.version);
+        let mut on = served.by_default;
+        for (name, value) in &self.inner.options.runtime_config {
+            if *name == group_version || name == "api/all" {
+                on = *value;
+            }
+        }
+        on
+    }
+
+    /// A stored object.
+    pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
+        self.store().get(object::key(kind, namespace, name)).map(|item| object::decode(&item.value))
+    }
+
+    pub(crate) fn may(&self, user: &User, access: Access<'_>) -> Result<(), String> {
+        self.inner.options.authorizer.access(self, user, access)
+    }
+
+    pub(crate) fn may_path(&self, user: &User, verb: &str, path: &str) -> Result<(), String> {
+        self.inner.options.authorizer.path(self, user, verb, path)
+    }
+
+    pub(crate) fn review_token(&self, _spec: &Value) -> Value {
+        serde_json::json!({"authenticated": false, "error": "this server gives out no tokens"})
+    }
+
+    pub(crate) fn issue_token(&self, _account: &Value, _spec: &Value) -> Result<Value, String> {
+        Err("this server gives out no tokens".into())
+    }
+}
+
+impl Call<'_> {
+    pub(crate) fn store(&self) -> &Store {
+        self.server.store()
+    }
+
+    pub(crate) fn key(&self, name: &str) -> String {
+        object::key(self.kind, &self.target.namespace, name)
+    }
+
+    pub(crate) fn access<'a>(&'a self, verb: &'a str, name: &'a str) -> Access<'a> {
+        Access {
+            verb,
+            group: self.kind.group,
+            resource: self.kind.plural,
+            subresource: &self.target.subresource,
+            namespace: &self.target.namespace,
+            name,
+        }
+    }
+
+    fn authorize(&self, verb: Verb) -> Result<(), ApiError> {
+        let selected = self.query.get("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="));
+        let name = if self.target.name.is_empty() { selected.unwrap_or_default() } else { &self.target.name };
+        self.server.may(self.user, self.access(verb.name(), name)).map_err(|why| {
+            let resource = match self.target.subresource.as_str() {
+                "" => self.kind.plural.to_owned(),
+                subresource => format!("{}/{subresource}", self.kind.plural),
+            };
+            let place = match (self.kind.scope, self.target.namespace.as_str()) {
+                (Scope::Namespaced, namespace) if !namespace.is_empty() => {
+                    format!("in the namespace {namespace:?}")
+                }
+                _ => "at the cluster scope".to_owned(),
+            };
+            let text = format!(
+                "User {:?} cannot {} resource {resource:?} in API group {:?} {place}",
+                self.user.name,
+                verb.name(),
+                self.kind.group
+            );
+            let text = if why.is_empty() { text } else { format!("{text}: {why}") };
+            ApiError::forbidden(self.kind, name, &text)
+        })
+    }
+
+    /// Runs `inner` with what rules may look at.
+    pub(crate) fn with_context<T>(&self, inner: impl FnOnce(&Context<'_>) -> T) -> T {
+        let namespace = lazaret_kinds::find("", "namespaces")
+            .filter(|_| self.kind.scope == Scope::Namespaced)
+            .and_then(|namespaces| self.server.get(namespaces, "", &self.target.namespace));
+        let lookup = |resource: &str, namespace: &str, name: &str| {
+            let kind = lazaret_kinds::all().iter().find(|kind| kind.plural == resource)?;
+            self.server.get(kind, namespace, name)
+        };
+        let may = |access: Access<'_>| self.server.may(self.user, access).is_ok();
+        inner(&Context {
+            now: clock::now(),
+            features: self.server.features(),
+            user: self.user,
+            version: self.served.version,
+            namespace: namespace.as_ref(),
+            lookup: &lookup,
+            may: &may,
+        })
+    }
+}

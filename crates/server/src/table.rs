@@ -1,0 +1,92 @@
+//! Objects as rows, the way `kubectl get` prints them, and objects without all but their metadata.
+
+use std::sync::Arc;
+
+use lazaret_kinds::{Context, Features, Kind, User};
+use lazaret_store::Item;
+use serde_json::{Value, json};
+
+use crate::{clock, object, server::Call};
+
+/// What rows are made with outside a call.
+pub(crate) struct Clock {
+    features: Features,
+    include: Include,
+}
+
+/// What of the object a row carries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Clock {
+    pub(crate) fn new(call: &Call<'_>) -> Self {
+        let include = match call.query.get("includeObject") {
+            Some("None") => Include::None,
+            Some("Object") => Include::Object,
+            _ => Include::Metadata,
+        };
+        Self { features: call.server.features().clone(), include }
+    }
+
+    /// A table of one row.
+    pub(crate) fn table_row(&self, kind: &Kind, object: &Value, columns: Value) -> Value {
+        let metadata = json!({"resourceVersion": object::meta(object, "resourceVersion")});
+        json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": [self.row(kind, object)]})
+    }
+
+    fn row(&self, kind: &Kind, object: &Value) -> Value {
+        let user = User::default();
+        let context = Context {
+            now: clock::now(),
+            features: &self.features,
+            user: &user,
+            version: kind.hub().version,
+            namespace: None,
+            lookup: &|_, _, _| None,
+            may: &|_| false,
+        };
+        let mut cells = vec![Value::from(object::meta(object, "name"))];
+        cells.extend(kind.rules.cells(object, &context));
+        match self.include {
+            Include::None => json!({"cells": cells}),
+            Include::Metadata => json!({"cells": cells, "object": metadata_of(object)}),
+            Include::Object => {
+                let mut whole = object.clone();
+                whole["kind"] = kind.kind.into();
+                whole["apiVersion"] = kind.api_version(kind.hub().version).into();
+                json!({"cells": cells, "object": whole})
+            }
+        }
+    }
+}
+
+pub(crate) fn of_one(call: &Call<'_>, item: &Item) -> Value {
+    Clock::new(call).table_row(call.kind, &object::decode(&item.value), column_definitions(call.kind))
+}
+
+pub(crate) fn of_many(call: &Call<'_>, items: &[Arc<Item>]) -> Value {
+    let clock = Clock::new(call);
+    let rows: Vec<Value> =
+        items.iter().map(|item| clock.row(call.kind, &object::decode(&item.value))).collect();
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": column_definitions(call.kind), "rows": rows})
+}
+
+/// The columns of a kind, its name first.
+pub(crate) fn column_definitions(kind: &Kind) -> Value {
+    let mut columns = vec![
+        json!({"name": "Name", "type": "string", "format": "name", "description": "Name of the object.", "priority": 0}),
+    ];
+    for column in kind.rules.columns() {
+        columns.push(json!({"name": column.name, "type": column.kind, "format": "", "description": column.name, "priority": column.priority}));
+    }
+    Value::Array(columns)
+}
+
+/// The object without all but its metadata.
+pub(crate) fn metadata_of(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}

@@ -1,0 +1,181 @@
+//! New objects.
+
+use std::sync::Arc;
+
+use lazaret_kinds::{Errors, FieldProblem, Scope};
+use lazaret_store::{Item, Op, TxnError};
+use serde_json::Value;
+
+use super::finish::{storage, tracked, validate_metadata};
+use crate::{
+    ApiError, admission,
+    input::{FieldValidation, read_object},
+    negotiate::{self, Form},
+    object, random,
+    respond::Answer,
+    server::Call,
+    table,
+};
+
+/// A generated name that is taken is drawn again so often.
+const NAME_ATTEMPTS: usize = 8;
+/// The given part of a generated name is cut to this.
+const PREFIX_MAX: usize = 58;
+
+/// What only the server sets on a new object.
+const WIPED: &[&str] = &[
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "generation",
+];
+
+pub(super) async fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let media = negotiate::body(call.content_type.as_deref())?;
+    let incoming = read_object(call.kind, call.served, media, body, FieldValidation::of(&call.query)?)?;
+    let mut object = incoming.object;
+    call.kind.rules.from_version(&mut object, call.served.version, None);
+    if !object::meta(&object, "resourceVersion").is_empty() {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    let (item, warnings) = insert(call, object, false).await?;
+    let answer = match call.form {
+        Form::Json | Form::AggregatedDiscovery => {
+            Answer::json(201, object::present(call.kind, call.served, &item))
+        }
+        Form::Table => Answer::value(201, &table::of_one(call, &item)),
+        Form::Metadata => Answer::value(201, &table::metadata_of(&object::decode(&item.value))),
+    };
+    Ok(answer.warn(incoming.warnings).warn(warnings))
+}
+
+/// Brings a new object into the store. `owners_known`: its record of owners is already right.
+pub(super) async fn insert(
+    call: &Call<'_>,
+    mut object: Value,
+    owners_known: bool,
+) -> Result<(Arc<Item>, Vec<String>), ApiError> {
+    place(call, &mut object)?;
+    let generated = object::meta(&object, "name").is_empty();
+    let prefix = object::meta(&object, "generateName").to_owned();
+    if generated && prefix.is_empty() {
+        return Err(ApiError::invalid_field(
+            call.kind,
+            "",
+            "metadata.name",
+            FieldProblem::Required("name or generateName is required".into()),
+        ));
+    }
+    for _ in 0..NAME_ATTEMPTS {
+        if generated {
+            let kept: String = prefix.chars().take(PREFIX_MAX).collect();
+            object::meta_mut(&mut object)
+                .insert("name".into(), format!("{kept}{}", random::name_suffix()).into());
+        }
+        let name = object::meta(&object, "name").to_owned();
+        let (ready, warnings) = prepared(call, object.clone(), &name, owners_known)?;
+        if call.query.dry_run()? {
+            return match call.store().get(call.key(&name)) {
+                Some(taken) => Err(exists(call, &name, &taken)),
+                None => Ok((dry(call, &name, &ready), warnings)),
+            };
+        }
+        let op = Op::create(call.key(&name).as_str(), object::encode(&ready));
+        let mut ops = vec![op];
+        ops.extend(admission::namespace_guard(call));
+        match call.store().txn(ops).await {
+            Ok(committed) => {
+                let created = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
+                return created
+                    .map(|item| (item, warnings))
+                    .ok_or_else(|| ApiError::internal("the new object is gone"));
+            }
+            Err(TxnError::Conflict { .. }) if generated => {}
+            Err(TxnError::Conflict { .. }) => {
+                return Err(match call.store().get(call.key(&name)) {
+                    Some(taken) => exists(call, &name, &taken),
+                    None => {
+                        ApiError::conflict(call.kind, &name, "something it depends on changed; try again")
+                    }
+                });
+            }
+            Err(error) => return Err(storage(&error)),
+        }
+    }
+    let name = object::meta(&object, "name").to_owned();
+    Err(ApiError::already_exists(call.kind, &name, false).retry_after(1))
+}
+
+/// The namespace of the URL is the object's.
+fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+    let said = object::meta(object, "namespace").to_owned();
+    match call.kind.scope {
+        Scope::Namespaced if call.target.namespace.is_empty() => {
+            Err(ApiError::bad_request("an empty namespace may not be set during creation"))
+        }
+        Scope::Namespaced if !said.is_empty() && said != call.target.namespace => Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
+        Scope::Namespaced => {
+            object::meta_mut(object).insert("namespace".into(), call.target.namespace.clone().into());
+            Ok(())
+        }
+        Scope::Cluster => {
+            object::meta_mut(object).remove("namespace");
+            Ok(())
+        }
+    }
+}
+
+fn prepared(
+    call: &Call<'_>,
+    mut object: Value,
+    name: &str,
+    owners_known: bool,
+) -> Result<(Value, Vec<String>), ApiError> {
+    let metadata = object::meta_mut(&mut object);
+    for field in WIPED {
+        metadata.remove(*field);
+    }
+    admission::may_create(call, name)?;
+    let (errors, mut object) = call.with_context(|context| {
+        let mut errors = Errors::new();
+        let metadata = object::meta_mut(&mut object);
+        metadata.insert("uid".into(), random::uid().into());
+        metadata.insert("creationTimestamp".into(), context.timestamp().into());
+        if call.kind.generation {
+            metadata.insert("generation".into(), 1.into());
+        }
+        call.kind.rules.default(&mut object, context);
+        call.kind.rules.prepare_create(&mut object, context);
+        admission::create(call, &mut object, &mut errors);
+        if let Err(why) = lazaret_kinds::check_name(call.kind, name) {
+            errors.invalid("metadata.name", name, why);
+        }
+        validate_metadata(&object, None, &mut errors);
+        call.kind.rules.validate_create(&object, context, &mut errors);
+        (errors, object)
+    });
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(call.kind, name, &errors));
+    }
+    if !owners_known {
+        object = tracked(call, None, &object);
+    }
+    Ok((object, errors.warnings().to_vec()))
+}
+
+fn exists(call: &Call<'_>, name: &str, taken: &Item) -> ApiError {
+    ApiError::already_exists(call.kind, name, object::is_deleting(&object::decode(&taken.value)))
+}
+
+fn dry(call: &Call<'_>, name: &str, object: &Value) -> Arc<Item> {
+    Arc::new(Item {
+        key: call.key(name).as_str().into(),
+        value: object.to_string().into(),
+        created: 0,
+        modified: 0,
+    })
+}

@@ -1,0 +1,268 @@
+//! Objects on their way out: at once, after a grace period, or when their finalizers are done.
+
+use lazaret_kinds::{FieldProblem, Scope};
+use lazaret_store::{Op, TxnError};
+use serde_json::{Value, json};
+
+use super::{finish::storage, list};
+use crate::{ApiError, clock, input::read_value, negotiate, object, respond::Answer, server::Call};
+
+/// A delete that loses the race so often gives up.
+const RETRIES_MAX: usize = 32;
+const DEFAULT_POD_GRACE: i64 = 30;
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// How to delete.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DeleteOptions {
+    grace: Option<i64>,
+    policy: Option<Policy>,
+    uid: Option<String>,
+    revision: Option<u64>,
+    dry_run: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+impl DeleteOptions {
+    pub(super) fn read(call: &Call<'_>, body: &[u8]) -> Result<Self, ApiError> {
+        let mut options = if body.is_empty() {
+            json!({})
+        } else {
+            read_value(negotiate::body(call.content_type.as_deref())?, body, "meta/v1.DeleteOptions")?.0
+        };
+        for name in ["gracePeriodSeconds", "propagationPolicy", "orphanDependents"] {
+            if options.get(name).is_none_or(Value::is_null)
+                && let Some(text) = call.query.get(name)
+            {
+                options[name] = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+            }
+        }
+        Self::from_value(call, &options)
+    }
+
+    pub(super) fn from_value(call: &Call<'_>, options: &Value) -> Result<Self, ApiError> {
+        let invalid = |field: &str, value: &Value, why: &str| {
+            ApiError::invalid_field(
+                call.kind,
+                &call.target.name,
+                field,
+                FieldProblem::Invalid(value.clone(), why.into()),
+            )
+        };
+        let orphan = options["orphanDependents"].as_bool();
+        let policy = match options["propagationPolicy"].as_str() {
+            None | Some("") => orphan.map(|orphan| if orphan { Policy::Orphan } else { Policy::Background }),
+            Some(_) if orphan.is_some() => {
+                return Err(invalid(
+                    "propagationPolicy",
+                    &options["propagationPolicy"],
+                    "orphanDependents and deletionPropagation cannot be both set",
+                ));
+            }
+            Some("Background") => Some(Policy::Background),
+            Some("Foreground") => Some(Policy::Foreground),
+            Some("Orphan") => Some(Policy::Orphan),
+            Some(_) => {
+                return Err(invalid(
+                    "propagationPolicy",
+                    &options["propagationPolicy"],
+                    "use Background, Foreground or Orphan",
+                ));
+            }
+        };
+        let dry_run =
+            options["dryRun"].as_array().is_some_and(|list| list.iter().any(|entry| entry == "All"));
+        let preconditions = &options["preconditions"];
+        Ok(Self {
+            grace: options["gracePeriodSeconds"].as_i64(),
+            policy,
+            uid: preconditions["uid"].as_str().map(str::to_owned),
+            revision: preconditions["resourceVersion"].as_str().and_then(|text| text.parse().ok()),
+            dry_run: dry_run || call.query.dry_run()?,
+        })
+    }
+}
+
+pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let options = DeleteOptions::read(call, body)?;
+    let (object, _) = remove(call, &call.target.name, &options).await?;
+    Ok(if call.kind.delete_returns_object {
+        let object = object::versioned(call.kind, call.served, object);
+        Answer::json(200, object::typed(call.kind, call.served.version, object.to_string().as_bytes()))
+    } else {
+        let details = json!({"name": call.target.name, "group": call.kind.group, "kind": call.kind.plural, "uid": object::meta(&object, "uid")});
+        Answer::value(
+            200,
+            &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}),
+        )
+    })
+}
+
+pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let options = DeleteOptions::read(call, body)?;
+    let page = list::read(call).await?;
+    let mut deleted = Vec::new();
+    for item in &page.items {
+        let stored = object::decode(&item.value);
+        let (namespace, name) =
+            (object::meta(&stored, "namespace").to_owned(), object::meta(&stored, "name").to_owned());
+        let one = Call {
+            server: call.server,
+            user: call.user,
+            kind: call.kind,
+            served: call.served,
+            target: crate::request::Target { namespace, name: name.clone(), ..call.target.clone() },
+            query: call.query.clone(),
+            form: call.form,
+            manager: call.manager.clone(),
+            content_type: None,
+        };
+        match remove(&one, &name, &options).await {
+            Ok((object, _)) => deleted.push(object::versioned(call.kind, call.served, object)),
+            Err(error) if error.code == 404 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let list = json!({
+        "kind": format!("{}List", call.kind.kind), "apiVersion": call.kind.api_version(call.served.version),
+        "metadata": {"resourceVersion": call.store().revision().to_string()}, "items": deleted,
+    });
+    Ok(Answer::value(200, &list))
+}
+
+/// Deletes one object, or marks it for deletion. Returns it as it was last, and whether it is gone.
+pub(super) async fn remove(
+    call: &Call<'_>,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<(Value, bool), ApiError> {
+    for _ in 0..RETRIES_MAX {
+        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(call.kind, name))?;
+        let old = object::decode(&item.value);
+        check_preconditions(call, name, &old, item.modified, options)?;
+        crate::admission::may_delete(call, name, &old)?;
+        let (marked, gone) = outcome(call, &old, options);
+        if options.dry_run || (!gone && marked == old) {
+            return Ok((marked, gone));
+        }
+        let key = call.key(name);
+        let op = if gone {
+            Op::delete(key.as_str(), item.modified)
+        } else {
+            Op::update(key.as_str(), item.modified, object::encode(&marked))
+        };
+        match call.store().txn(vec![op]).await {
+            Ok(committed) => {
+                let mut last = marked;
+                object::meta_mut(&mut last)
+                    .insert("resourceVersion".into(), committed.revision.to_string().into());
+                return Ok((last, gone));
+            }
+            Err(TxnError::Conflict { .. }) => {}
+            Err(error) => return Err(storage(&error)),
+        }
+    }
+    Err(ApiError::conflict(call.kind, name, "too many writers at once; try again"))
+}
+
+fn check_preconditions(
+    call: &Call<'_>,
+    name: &str,
+    old: &Value,
+    modified: u64,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
+    let uid = object::meta(old, "uid");
+    if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
+        let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+        return Err(ApiError::conflict(call.kind, name, &why));
+    }
+    if let Some(wanted) = options.revision.filter(|wanted| *wanted != modified) {
+        let why = format!(
+            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {modified}"
+        );
+        return Err(ApiError::conflict(call.kind, name, &why));
+    }
+    Ok(())
+}
+
+/// The object as it will be, and whether it will be gone.
+fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, bool) {
+    let mut new = old.clone();
+    let mut finalizers = object::finalizers(old);
+    let default = if call.kind.kind == "Job" { Policy::Orphan } else { Policy::Background };
+    let kept = finalizers.iter().any(|name| name == FOREGROUND || name == ORPHAN);
+    match options.policy {
+        None if kept => {}
+        policy => {
+            finalizers.retain(|name| name != FOREGROUND && name != ORPHAN);
+            match policy.unwrap_or(default) {
+                Policy::Foreground => finalizers.push(FOREGROUND.into()),
+                Policy::Orphan => finalizers.push(ORPHAN.into()),
+                Policy::Background => {}
+            }
+        }
+    }
+    set_finalizers(&mut new, &finalizers);
+    let namespace_content = call.kind.plural == "namespaces"
+        && new["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    let grace = grace_period(call, old, options);
+    if finalizers.is_empty() && grace == 0 && !namespace_content {
+        return (new, true);
+    }
+    mark(&mut new, old, grace, call);
+    (new, false)
+}
+
+/// How long a pod may take to stop; nothing else takes time. A second delete may only shorten it.
+fn grace_period(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> i64 {
+    if call.kind.plural != "pods" {
+        return 0;
+    }
+    let unbound = old["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
+    let finished = matches!(old["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if unbound || finished {
+        return 0;
+    }
+    let asked = options.grace.unwrap_or_else(|| {
+        old["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(DEFAULT_POD_GRACE)
+    });
+    let asked = if asked < 0 { 1 } else { asked };
+    if object::is_deleting(old) { asked.min(super::finish::grace(old)) } else { asked }
+}
+
+fn mark(new: &mut Value, old: &Value, grace: i64, call: &Call<'_>) {
+    let shortened = object::is_deleting(old) && grace < super::finish::grace(old);
+    if object::is_deleting(old) && !shortened {
+        return;
+    }
+    let now = clock::now().as_second();
+    let at = jiff::Timestamp::from_second(now.saturating_add(grace)).unwrap_or(jiff::Timestamp::MAX);
+    let metadata = object::meta_mut(new);
+    metadata.insert("deletionTimestamp".into(), at.to_string().into());
+    metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    if let Some(generation) =
+        metadata.get("generation").and_then(Value::as_i64).filter(|generation| *generation > 0)
+    {
+        metadata.insert("generation".into(), (generation + 1).into());
+    }
+    if call.kind.plural == "namespaces" && call.kind.scope == Scope::Cluster {
+        new["status"]["phase"] = "Terminating".into();
+    }
+}
+
+fn set_finalizers(object: &mut Value, finalizers: &[String]) {
+    let metadata = object::meta_mut(object);
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), finalizers.into());
+    }
+}

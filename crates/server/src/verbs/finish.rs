@@ -1,0 +1,271 @@
+//! What every write has in common: the server's own fields, rules and validation, the record of owners, and the compare-and-swap.
+
+use std::sync::Arc;
+
+use lazaret_kinds::{Errors, FieldProblem};
+use lazaret_patch::{ApplyRequest, track_update};
+use lazaret_schema::builtin;
+use lazaret_store::{Item, Op, TxnError};
+use serde_json::Value;
+
+use crate::{ApiError, admission, object, server::Call};
+
+/// Writes that lose the race so often give up; each loss means that somebody else's write went through.
+const RETRIES_MAX: usize = 32;
+
+/// Fields that only the server sets, kept from the stored object whatever a client sends.
+const SERVER_FIELDS: &[&str] = &[
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "name",
+    "namespace",
+    "selfLink",
+];
+
+/// What a change makes of a stored object.
+pub(super) struct Change {
+    /// The object in the stored form, as the client wants it.
+    pub(super) object: Value,
+    /// The record of owners is already right (server-side apply).
+    pub(super) owners_known: bool,
+    /// Only this revision may be replaced; a lost race is then the client's to resolve.
+    pub(super) expected: Option<u64>,
+}
+
+/// What came of a write.
+pub(super) struct Written {
+    pub(super) item: Arc<Item>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Changes the object called `name` to what `make` makes of it, however often others write in between.
+pub(super) async fn change(
+    call: &Call<'_>,
+    name: &str,
+    mut make: impl FnMut(&Value, u64) -> Result<Change, ApiError>,
+) -> Result<Written, ApiError> {
+    for _ in 0..RETRIES_MAX {
+        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(call.kind, name))?;
+        let old = object::decode(&item.value);
+        let change = make(&old, item.modified)?;
+        if change.expected.is_some_and(|expected| expected != item.modified) {
+            return Err(ApiError::modified(call.kind, name));
+        }
+        let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known)?;
+        if call.query.dry_run()? {
+            return Ok(Written { item: unsaved(&item, &new), warnings });
+        }
+        if same(&old, &new) {
+            return Ok(Written { item, warnings });
+        }
+        let key = call.key(name);
+        let gone = object::is_deleting(&new)
+            && object::finalizers(&new).is_empty()
+            && grace(&new) == 0
+            && !has_spec_finalizers(call, &new);
+        let op = if gone {
+            Op::delete(key.as_str(), item.modified)
+        } else {
+            Op::update(key.as_str(), item.modified, object::encode(&new))
+        };
+        match call.store().txn(vec![op]).await {
+            Ok(committed) => {
+                let written =
+                    committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
+                return Ok(Written { item: written.unwrap_or_else(|| unsaved(&item, &new)), warnings });
+            }
+            Err(TxnError::Conflict { .. }) if change.expected.is_some() => {
+                return Err(ApiError::modified(call.kind, name));
+            }
+            Err(TxnError::Conflict { .. }) => {}
+            Err(error) => return Err(storage(&error)),
+        }
+    }
+    Err(ApiError::conflict(call.kind, name, "too many writers at once; try again"))
+}
+
+fn prepared_update(
+    call: &Call<'_>,
+    old: &Value,
+    mut new: Value,
+    owners_known: bool,
+) -> Result<(Value, Vec<String>), ApiError> {
+    let name = object::meta(old, "name").to_owned();
+    let wanted_uid = object::meta(&new, "uid").to_owned();
+    if !wanted_uid.is_empty() && wanted_uid != object::meta(old, "uid") {
+        let why = format!(
+            "Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {}",
+            object::meta(old, "uid")
+        );
+        return Err(ApiError::conflict(call.kind, &name, &why));
+    }
+    keep_server_fields(&mut new, old);
+    let status = call.target.subresource == "status";
+    let (errors, mut new) = call.with_context(|context| {
+        let mut errors = Errors::new();
+        call.kind.rules.default(&mut new, context);
+        if call.target.subresource == "finalize" {
+            let wanted = new["spec"]["finalizers"].take();
+            new = old.clone();
+            new["spec"]["finalizers"] = wanted;
+            return (errors, new);
+        }
+        if status {
+            call.kind.rules.prepare_status(&mut new, old, context);
+            call.kind.rules.validate_status(&new, old, context, &mut errors);
+        } else {
+            call.kind.rules.prepare_update(&mut new, old, context);
+            if call.kind.generation && spec_differs(&new, old) {
+                let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+                object::meta_mut(&mut new).insert("generation".into(), generation.into());
+            }
+            admission::update(call, &new, old, &mut errors);
+            validate_metadata(&new, Some(old), &mut errors);
+            call.kind.rules.validate_update(&new, old, context, &mut errors);
+        }
+        (errors, new)
+    });
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(call.kind, &name, &errors));
+    }
+    if !owners_known {
+        new = tracked(call, Some(old), &new);
+    }
+    Ok((new, errors.warnings().to_vec()))
+}
+
+/// The object with the record of its owners brought up to date for a plain write.
+pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: &Value) -> Value {
+    let Some(shape) = builtin().find(call.kind.hub().shape) else { return new.clone() };
+    let api_version = call.kind.api_version(call.served.version);
+    let time = call.with_context(|context| context.timestamp());
+    let ignored: &[&str] = if call.target.subresource == "status" { &["spec"] } else { &["status"] };
+    let request = ApplyRequest {
+        manager: &call.manager,
+        api_version: &api_version,
+        subresource: &call.target.subresource,
+        force: true,
+        time: &time,
+        ignored,
+    };
+    track_update(builtin(), shape, old, new, &request).object
+}
+
+/// Nothing that a client could notice differs: times in the record of owners do not count.
+fn same(old: &Value, new: &Value) -> bool {
+    let strip = |object: &Value| {
+        let mut object = object.clone();
+        let metadata = object::meta_mut(&mut object);
+        metadata.remove("resourceVersion");
+        for entry in metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Value::Object(entry) = entry {
+                entry.remove("time");
+            }
+        }
+        object
+    };
+    strip(old) == strip(new)
+}
+
+fn keep_server_fields(new: &mut Value, old: &Value) {
+    let kept: Vec<(&str, Option<Value>)> =
+        SERVER_FIELDS.iter().map(|field| (*field, old["metadata"].get(*field).cloned())).collect();
+    let metadata = object::meta_mut(new);
+    for (field, value) in kept {
+        match value {
+            Some(value) => metadata.insert(field.to_owned(), value),
+            None => metadata.remove(field),
+        };
+    }
+}
+
+/// Whether anything but metadata and status differs.
+fn spec_differs(new: &Value, old: &Value) -> bool {
+    let rest = |object: &Value| {
+        let mut map = object.as_object().cloned().unwrap_or_default();
+        map.remove("metadata");
+        map.remove("status");
+        map
+    };
+    rest(new) != rest(old)
+}
+
+fn has_spec_finalizers(call: &Call<'_>, object: &Value) -> bool {
+    call.kind.plural == "namespaces"
+        && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+}
+
+pub(super) fn grace(object: &Value) -> i64 {
+    object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0)
+}
+
+/// What holds for the metadata of every kind.
+pub(super) fn validate_metadata(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let metadata = &new["metadata"];
+    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
+        if let Err(error) = lazaret_kinds::check_label_name(key) {
+            errors.invalid("metadata.labels", key.as_str(), error);
+        }
+        if let Err(error) = lazaret_kinds::check_label_value(value.as_str().unwrap_or_default()) {
+            errors.invalid("metadata.labels", value.clone(), error);
+        }
+    }
+    let mut total = 0;
+    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
+        total += key.len() + value.as_str().map_or(0, str::len);
+        if let Err(error) = lazaret_kinds::check_label_name(&key.to_ascii_lowercase()) {
+            errors.invalid("metadata.annotations", key.as_str(), error);
+        }
+    }
+    if total > 256 << 10 {
+        errors.push("metadata.annotations", FieldProblem::TooLong(256 << 10));
+    }
+    let owners = metadata["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+    for (at, owner) in owners.iter().enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner[field].as_str().is_none_or(str::is_empty) {
+                errors.invalid(format!("metadata.ownerReferences[{at}].{field}"), "", "must not be empty");
+            }
+        }
+    }
+    if owners.iter().filter(|owner| owner["controller"] == true).count() > 1 {
+        errors.invalid(
+            "metadata.ownerReferences",
+            Value::Array(owners.to_vec()),
+            "Only one reference can have Controller set to true",
+        );
+    }
+    if let Some(old) = old.filter(|old| object::is_deleting(old)) {
+        let known = object::finalizers(old);
+        let added: Vec<String> =
+            object::finalizers(new).into_iter().filter(|name| !known.contains(name)).collect();
+        if !added.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+            );
+            errors.forbidden("metadata.finalizers", why);
+        }
+    }
+}
+
+/// An object that was not written, as if it had been.
+pub(super) fn unsaved(item: &Item, new: &Value) -> Arc<Item> {
+    let mut object = new.clone();
+    object::meta_mut(&mut object).insert("resourceVersion".into(), item.modified.to_string().into());
+    Arc::new(Item {
+        key: item.key.clone(),
+        value: object.to_string().into(),
+        created: item.created,
+        modified: item.modified,
+    })
+}
+
+pub(super) fn storage(error: &TxnError) -> ApiError {
+    match error {
+        TxnError::Invalid(why) => ApiError::too_large(why.to_string()),
+        other => ApiError::unavailable(other.to_string()),
+    }
+}

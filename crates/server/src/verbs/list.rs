@@ -1,0 +1,176 @@
+//! Lists: all of a collection, or a page of it.
+
+use std::{sync::Arc, time::Duration};
+
+use lazaret_kinds::Scope;
+use lazaret_store::{Item, RangeOptions, ReadError};
+use serde_json::{Map, Value, json};
+
+use super::options::{Freshness, freshness};
+use crate::{
+    ApiError, continuation::Continuation, negotiate::Form, object, respond::Answer, selector::Selector,
+    server::Call, table,
+};
+
+/// How long a list waits for a revision that has not come yet.
+const AHEAD_WAIT: Duration = Duration::from_secs(3);
+
+/// A page of a collection, in one state of the store.
+pub(super) struct Page {
+    pub(super) items: Vec<Arc<Item>>,
+    pub(super) revision: u64,
+    pub(super) next: Option<Continuation>,
+    pub(super) remaining: Option<usize>,
+}
+
+pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let page = read(call).await?;
+    Ok(match call.form {
+        Form::Json | Form::AggregatedDiscovery => Answer::json(200, encode(call, &page)),
+        Form::Table => {
+            let mut answer = table::of_many(call, &page.items);
+            answer["metadata"] = list_meta(&page);
+            Answer::value(200, &answer)
+        }
+        Form::Metadata => {
+            let items: Vec<Value> =
+                page.items.iter().map(|item| table::metadata_of(&object::decode(&item.value))).collect();
+            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta(&page), "items": items});
+            Answer::value(200, &list)
+        }
+    })
+}
+
+/// Reads the page that a call asks for.
+pub(super) async fn read(call: &Call<'_>) -> Result<Page, ApiError> {
+    let selector =
+        Selector::parse(call.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
+    let limit = usize::try_from(call.query.number("limit")?.unwrap_or(0)).ok().filter(|limit| *limit > 0);
+    let freshness = freshness(&call.query)?;
+    let token = call.query.get("continue").map(Continuation::decode).transpose()?;
+    let prefix = object::key(call.kind, &call.target.namespace, "");
+    let at = match (&token, freshness) {
+        (Some(token), _) => token.revision,
+        (None, Freshness::Newest) => None,
+        (None, Freshness::Exactly(revision)) => Some(revision),
+        (None, Freshness::NotOlderThan(revision)) => {
+            reach(call, revision).await?;
+            None
+        }
+    };
+    if let Some(token) = &token
+        && !token.after.starts_with(&prefix)
+    {
+        return Err(ApiError::bad_request("invalid continue token: it belongs to another list"));
+    }
+    let after = token.map(|token| token.after);
+    scan(call, &selector, &prefix, at, after, limit)
+}
+
+/// Waits a little for a revision that has not come yet.
+pub(super) async fn reach(call: &Call<'_>, revision: u64) -> Result<(), ApiError> {
+    let store = call.store();
+    if store.revision() < revision && tokio::time::timeout(AHEAD_WAIT, store.reached(revision)).await.is_err()
+    {
+        return Err(ApiError::revision_ahead(revision, store.revision()));
+    }
+    Ok(())
+}
+
+fn scan(
+    call: &Call<'_>,
+    selector: &Selector,
+    prefix: &str,
+    at: Option<u64>,
+    after: Option<String>,
+    limit: Option<usize>,
+) -> Result<Page, ApiError> {
+    let mut options = RangeOptions { at, limit: None, after: after.map(Into::into) };
+    if selector.is_everything() {
+        options.limit = limit;
+        let range = call.store().range(prefix, &options).map_err(|error| expired(&options, error))?;
+        let next =
+            range.items.last().filter(|_| range.remaining > 0).map(|last| follow(range.revision, last));
+        let remaining = next.is_some().then_some(range.remaining);
+        return Ok(Page { items: range.items, revision: range.revision, next, remaining });
+    }
+    // What is selected is known only after looking: read on until the page is full.
+    let range = call.store().range(prefix, &options).map_err(|error| expired(&options, error))?;
+    let mut items = Vec::new();
+    let mut next = None;
+    for item in range.items {
+        if !selector.matches(call.kind, &object::decode(&item.value)) {
+            continue;
+        }
+        if limit.is_some_and(|limit| items.len() == limit) {
+            next = items.last().map(|last: &Arc<Item>| follow(range.revision, last));
+            break;
+        }
+        items.push(item);
+    }
+    Ok(Page { items, revision: range.revision, next, remaining: None })
+}
+
+fn follow(revision: u64, last: &Item) -> Continuation {
+    Continuation { revision: Some(revision), after: String::from_utf8_lossy(&last.key).into_owned() }
+}
+
+fn expired(options: &RangeOptions, error: ReadError) -> ApiError {
+    match error {
+        ReadError::Compacted { .. } => ApiError::expired(format!(
+            "The provided continue parameter is too old to display a consistent list result. The revision {} is no longer kept.",
+            options.at.unwrap_or_default()
+        )),
+        other => ApiError::internal(other),
+    }
+}
+
+fn list_meta(page: &Page) -> Value {
+    let mut meta = Map::new();
+    meta.insert("resourceVersion".into(), page.revision.to_string().into());
+    if let Some(next) = &page.next {
+        meta.insert("continue".into(), next.encode().into());
+    }
+    if let Some(remaining) = page.remaining {
+        meta.insert("remainingItemCount".into(), remaining.into());
+    }
+    Value::Object(meta)
+}
+
+/// The list as text: stored bytes one after the other, parsed only where the version needs it.
+fn encode(call: &Call<'_>, page: &Page) -> Vec<u8> {
+    let api_version = call.kind.api_version(call.served.version);
+    let head = format!(
+        r#"{{"kind":"{}List","apiVersion":"{api_version}","metadata":{},"items":["#,
+        call.kind.kind,
+        list_meta(page)
+    );
+    let size: usize = page.items.iter().map(|item| item.value.len() + 1).sum();
+    let mut text = Vec::with_capacity(head.len() + size + 2);
+    text.extend_from_slice(head.as_bytes());
+    let as_stored = call.served.version == call.kind.hub().version
+        && !call.kind.rules.differs_in(&Value::Null, call.served.version);
+    for (at, item) in page.items.iter().enumerate() {
+        if at > 0 {
+            text.push(b',');
+        }
+        if as_stored {
+            text.extend_from_slice(&item.value);
+        } else {
+            let object = object::versioned(call.kind, call.served, object::decode(&item.value));
+            text.extend_from_slice(object.to_string().as_bytes());
+        }
+    }
+    text.extend_from_slice(b"]}");
+    text
+}
+
+/// Where objects of a call live, for people.
+pub(super) fn place(call: &Call<'_>) -> String {
+    match call.kind.scope {
+        Scope::Namespaced if !call.target.namespace.is_empty() => {
+            format!("namespace {}", call.target.namespace)
+        }
+        Scope::Namespaced | Scope::Cluster => "cluster".to_owned(),
+    }
+}

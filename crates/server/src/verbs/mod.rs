@@ -1,0 +1,59 @@
+//! What can be done to objects, one file a verb.
+
+mod create;
+mod delete;
+mod finish;
+mod list;
+mod options;
+mod patch;
+mod pods;
+mod review;
+mod scale;
+mod update;
+mod watch;
+
+use bytes::Bytes;
+use lazaret_kinds::Verbs;
+
+use crate::{ApiError, negotiate::Form, object, request::Verb, respond::Answer, server::Call, table};
+
+/// Sends a call where it is answered.
+pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
+    if call.kind.verbs == Verbs::Create {
+        return match verb {
+            Verb::Create => review::create(call, &body),
+            _ => Err(ApiError::method_not_allowed()),
+        };
+    }
+    match (call.target.subresource.as_str(), verb) {
+        ("" | "status", Verb::Get) => get(call),
+        ("", Verb::List) => list::list(call).await,
+        ("", Verb::Watch) => watch::watch(call).await,
+        ("", Verb::Create) if call.target.name.is_empty() => create::create(call, &body).await,
+        ("" | "status" | "finalize", Verb::Update) => update::update(call, &body).await,
+        ("" | "status", Verb::Patch) => patch::patch(call, &body).await,
+        ("", Verb::Delete) => delete::delete(call, &body).await,
+        ("", Verb::DeleteCollection) => delete::delete_collection(call, &body).await,
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::scale(call, verb, &body).await,
+        ("binding", Verb::Create) => pods::bind(call, &body).await,
+        ("eviction", Verb::Create) => pods::evict(call, &body).await,
+        ("token", Verb::Create) => review::token(call, &body),
+        (subresource, _) if call.kind.subresource(subresource).is_none() && !subresource.is_empty() => {
+            Err(ApiError::no_such_path())
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
+    options::no_future_revision(call)?;
+    let name = &call.target.name;
+    let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(call.kind, name))?;
+    Ok(match call.form {
+        Form::Json | Form::AggregatedDiscovery => {
+            Answer::json(200, object::present(call.kind, call.served, &item))
+        }
+        Form::Table => Answer::value(200, &table::of_one(call, &item)),
+        Form::Metadata => Answer::value(200, &table::metadata_of(&object::decode(&item.value))),
+    })
+}

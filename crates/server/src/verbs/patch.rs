@@ -1,0 +1,203 @@
+//! Objects changed in part.
+
+use lazaret_kinds::FieldProblem;
+use lazaret_patch::{ApplyError, ApplyRequest, PatchError, apply, json_patch, merge_patch, strategic_merge};
+use lazaret_schema::builtin;
+use serde_json::Value;
+
+use super::{
+    create,
+    finish::{Change, change},
+    update::{answer, check_identity},
+};
+use crate::{
+    ApiError,
+    input::{FieldValidation, checked, read_value},
+    negotiate::{self, Media},
+    object,
+    respond::Answer,
+    server::Call,
+};
+
+/// The longest name of a field manager.
+const MANAGER_BYTES_MAX: usize = 128;
+
+pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let media = negotiate::patch(call.content_type.as_deref())?;
+    let (patch, duplicates) = read_value(media, body, call.served.shape)?;
+    check_options(call, media)?;
+    if media == Media::ApplyPatch {
+        return server_side_apply(call, patch, duplicates).await;
+    }
+    let validation = FieldValidation::of(&call.query)?;
+    let mut warnings = Vec::new();
+    let written = change(call, &call.target.name, |old, modified| {
+        let current = object::versioned(call.kind, call.served, old.clone());
+        let patched = patched(call, media, &current, &patch)?;
+        let incoming = checked(call.kind, call.served, patched, duplicates.clone(), validation, None)
+            .map_err(|error| in_patch(call, &error))?;
+        warnings = incoming.warnings;
+        check_identity(call, &incoming.object)?;
+        let said = object::meta(&incoming.object, "resourceVersion").to_owned();
+        let expected = patch["metadata"]["resourceVersion"]
+            .as_str()
+            .filter(|text| !text.is_empty())
+            .map(|_| said.parse().unwrap_or(0));
+        let _ = modified;
+        let mut object = incoming.object;
+        call.kind.rules.from_version(&mut object, call.served.version, Some(old));
+        Ok(Change { object, owners_known: false, expected })
+    })
+    .await?;
+    Ok(answer(call, 200, &written).warn(warnings))
+}
+
+fn check_options(call: &Call<'_>, media: Media) -> Result<(), ApiError> {
+    if let Some(manager) = call.query.get("fieldManager")
+        && (manager.len() > MANAGER_BYTES_MAX || manager.chars().any(char::is_control))
+    {
+        let why = format!("must be at most {MANAGER_BYTES_MAX} printable characters");
+        return Err(ApiError::invalid_options("fieldManager", &why));
+    }
+    match media {
+        Media::ApplyPatch if call.query.get("fieldManager").is_none() => {
+            Err(ApiError::invalid_options("fieldManager", "Required value: is required for apply patch"))
+        }
+        Media::ApplyPatch => Ok(()),
+        _ if call.query.has("force") => {
+            Err(ApiError::invalid_options("force", "Forbidden: may not be specified for non-apply patch"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn patched(call: &Call<'_>, media: Media, current: &Value, patch: &Value) -> Result<Value, ApiError> {
+    match media {
+        Media::JsonPatch => json_patch(current, patch).map_err(|error| refused(call, &error)),
+        Media::MergePatch => {
+            if !patch.is_object() {
+                return Err(ApiError::bad_request("a merge patch must be an object"));
+            }
+            Ok(merge_patch(current, patch))
+        }
+        Media::StrategicMergePatch => {
+            let shape = builtin()
+                .find(call.served.shape)
+                .ok_or_else(|| ApiError::unsupported_media_type("application/merge-patch+json"))?;
+            strategic_merge(builtin(), shape, current, patch).map_err(|error| refused(call, &error))
+        }
+        Media::Json | Media::Yaml | Media::Protobuf | Media::ApplyPatch => {
+            Err(ApiError::internal("not a patch"))
+        }
+    }
+}
+
+async fn server_side_apply(
+    call: &Call<'_>,
+    config: Value,
+    duplicates: Vec<String>,
+) -> Result<Answer, ApiError> {
+    let api_version = call.kind.api_version(call.served.version);
+    if config["apiVersion"].as_str().is_none_or(|said| said != api_version) {
+        return Err(ApiError::bad_request(format!(
+            "the applied object must have apiVersion {api_version:?} and a kind"
+        )));
+    }
+    if config["metadata"].get("managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    let expected = (api_version.as_str(), call.kind.kind);
+    let incoming = checked(
+        call.kind,
+        call.served,
+        config,
+        duplicates,
+        FieldValidation::of(&call.query)?,
+        Some(expected),
+    )?;
+    check_identity(call, &incoming.object)?;
+    let mut config = incoming.object;
+    // The revision is a precondition, not something to own.
+    let said = object::meta(&config, "resourceVersion").to_owned();
+    let revision = (!said.is_empty()).then(|| said.parse::<u64>().unwrap_or(0));
+    object::meta_mut(&mut config).remove("resourceVersion");
+    call.kind.rules.from_version(&mut config, call.served.version, None);
+
+    let exists = call.store().get(call.key(&call.target.name)).is_some();
+    if !exists {
+        if !call.target.subresource.is_empty() {
+            return Err(ApiError::not_found(call.kind, &call.target.name));
+        }
+        if !object::meta(&config, "uid").is_empty() {
+            return Err(ApiError::conflict(
+                call.kind,
+                &call.target.name,
+                "uid mismatch: the provided object specified uid and no existing object was found",
+            ));
+        }
+        object::meta_mut(&mut config).insert("name".into(), call.target.name.clone().into());
+        let object = applied(call, None, &config)?;
+        let (item, warnings) = create::insert(call, object, true).await?;
+        return Ok(Answer::json(201, object::present(call.kind, call.served, &item))
+            .warn(incoming.warnings)
+            .warn(warnings));
+    }
+    let written = change(call, &call.target.name, |old, _| {
+        let object = applied(call, Some(old), &config)?;
+        Ok(Change { object, owners_known: true, expected: revision })
+    })
+    .await?;
+    Ok(answer(call, 200, &written).warn(incoming.warnings))
+}
+
+fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApiError> {
+    let shape = builtin()
+        .find(call.kind.hub().shape)
+        .ok_or_else(|| ApiError::unsupported_media_type("application/merge-patch+json"))?;
+    let api_version = call.kind.api_version(call.served.version);
+    let time = call.with_context(|context| context.timestamp());
+    let ignored: &[&str] = if call.target.subresource == "status" { &["spec"] } else { &["status"] };
+    let request = ApplyRequest {
+        manager: &call.manager,
+        api_version: &api_version,
+        subresource: &call.target.subresource,
+        force: call.query.flag("force")?,
+        time: &time,
+        ignored,
+    };
+    apply(builtin(), shape, live, config, &request).map(|owned| owned.object).map_err(|error| match &error {
+        ApplyError::Patch(patch) => ApiError::bad_request(patch.to_string()),
+        ApplyError::Conflicts(conflicts) => {
+            let mut answer = ApiError::apply_conflict(error.to_string());
+            for conflict in conflicts {
+                for field in &conflict.fields {
+                    answer = answer.with_cause("FieldManagerConflict", &conflict.with(), field);
+                }
+            }
+            answer
+        }
+    })
+}
+
+fn refused(call: &Call<'_>, error: &PatchError) -> ApiError {
+    match error {
+        PatchError::Malformed(text) => ApiError::bad_request(text.clone()),
+        PatchError::TooLarge(text) => ApiError::too_large(text.clone()),
+        PatchError::DoesNotApply(text) => ApiError::invalid_field(
+            call.kind,
+            &call.target.name,
+            "patch",
+            FieldProblem::Invalid(Value::Null, text.clone()),
+        ),
+    }
+}
+
+/// A patch whose result cannot be: the patch is at fault, not the stored object.
+fn in_patch(call: &Call<'_>, error: &ApiError) -> ApiError {
+    ApiError::invalid_field(
+        call.kind,
+        &call.target.name,
+        "patch",
+        FieldProblem::Invalid(Value::Null, error.message.clone()),
+    )
+}

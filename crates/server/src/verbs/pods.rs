@@ -1,0 +1,220 @@
+//! What pods alone can have done to them: be bound to a node, be evicted.
+
+use lazaret_store::{Op, TxnError};
+use serde_json::{Value, json};
+
+use super::{
+    delete::{DeleteOptions, remove},
+    finish::{Change, change, storage},
+};
+use crate::{
+    ApiError, clock, input::read_value, negotiate, object, respond::Answer, selector::Selector, server::Call,
+};
+
+/// Seconds after which an eviction that a budget forbids is worth another try.
+const BUDGET_RETRY_SECONDS: u32 = 10;
+
+pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let (binding, _) = read_value(negotiate::body(call.content_type.as_deref())?, body, "core/v1.Binding")?;
+    let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
+    if node.is_empty() {
+        return Err(ApiError::bad_request("target.name: Required value: the node to bind to"));
+    }
+    let name = call.target.name.clone();
+    let refuse = |why: String| ApiError::conflict(call.kind, &name, &why);
+    let written = change(&as_main(call), &name, |old, _| {
+        let uid = object::meta(&binding, "uid");
+        if !uid.is_empty() && uid != object::meta(old, "uid") {
+            return Err(refuse(format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                object::meta(old, "uid")
+            )));
+        }
+        if object::is_deleting(old) {
+            return Err(refuse(format!("pod {name} is being deleted, cannot be assigned to a host")));
+        }
+        if let Some(bound) = old["spec"]["nodeName"].as_str().filter(|bound| !bound.is_empty()) {
+            return Err(refuse(format!("pod {name} is already assigned to node {bound:?}")));
+        }
+        if old["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+            return Err(refuse(format!("pod {name} has non-empty .spec.schedulingGates")));
+        }
+        let mut object = old.clone();
+        object["spec"]["nodeName"] = node.clone().into();
+        if let Some(status) = object["status"].as_object_mut() {
+            status.remove("nominatedNodeName");
+        }
+        for field in ["annotations", "labels"] {
+            for (key, value) in binding["metadata"][field].as_object().into_iter().flatten() {
+                object["metadata"][field][key] = value.clone();
+            }
+        }
+        set_condition(&mut object, json!({"type": "PodScheduled", "status": "True"}));
+        let expected = object::meta(&binding, "resourceVersion").parse().ok();
+        Ok(Change { object, owners_known: false, expected })
+    })
+    .await?;
+    drop(written);
+    Ok(Answer::value(
+        201,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    ))
+}
+
+/// The same call on the pod itself: binding writes spec and status at once.
+fn as_main<'a>(call: &Call<'a>) -> Call<'a> {
+    Call {
+        server: call.server,
+        user: call.user,
+        kind: call.kind,
+        served: call.served,
+        target: crate::request::Target { subresource: "binding".into(), ..call.target.clone() },
+        query: call.query.clone(),
+        form: call.form,
+        manager: call.manager.clone(),
+        content_type: None,
+    }
+}
+
+/// Sets a condition; its time of transition changes only with its status.
+pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
+    let now = jiff::Timestamp::from_second(clock::now().as_second())
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .to_string();
+    if !object["status"].is_object() {
+        object["status"] = json!({});
+    }
+    let conditions = &mut object["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Value::Array(list) = conditions else { return };
+    condition["lastTransitionTime"] = now.into();
+    match list.iter_mut().find(|known| known["type"] == condition["type"]) {
+        Some(known) => {
+            if known["status"] == condition["status"] {
+                condition["lastTransitionTime"] = known["lastTransitionTime"].clone();
+            }
+            *known = condition;
+        }
+        None => list.push(condition),
+    }
+}
+
+pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let (eviction, _) =
+        read_value(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
+    let name = call.target.name.clone();
+    let pod = call
+        .server
+        .get(call.kind, &call.target.namespace, &name)
+        .ok_or_else(|| ApiError::not_found(call.kind, &name))?;
+    let options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
+    let needs_budget = !object::is_deleting(&pod)
+        && pod["status"]["phase"] != "Pending"
+        && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if needs_budget {
+        take_budget(call, &pod).await?;
+        let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
+        change(&as_main(call), &name, |old, _| {
+            let mut object = old.clone();
+            set_condition(&mut object, target.clone());
+            Ok(Change { object, owners_known: false, expected: None })
+        })
+        .await?;
+    }
+    remove(call, &name, &options).await?;
+    Ok(Answer::value(
+        201,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    ))
+}
+
+/// Takes one disruption from the budget that covers the pod, if one does.
+async fn take_budget(call: &Call<'_>, pod: &Value) -> Result<(), ApiError> {
+    let Some(budgets) = lazaret_kinds::find("policy", "poddisruptionbudgets") else { return Ok(()) };
+    let prefix = object::key(budgets, &call.target.namespace, "");
+    let range =
+        call.store().range(&prefix, &lazaret_store::RangeOptions::default()).map_err(ApiError::internal)?;
+    let covering: Vec<_> =
+        range.items.iter().filter(|item| covers(call, &object::decode(&item.value), pod)).collect();
+    let item = match covering.as_slice() {
+        [] => return Ok(()),
+        [one] => *one,
+        _ => {
+            return Err(ApiError::internal(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            ));
+        }
+    };
+    let mut budget = object::decode(&item.value);
+    let budget_name = object::meta(&budget, "name").to_owned();
+    let allowed = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
+    let unready = !is_ready(pod);
+    let healthy_enough = budget["status"]["currentHealthy"].as_i64().unwrap_or(0)
+        >= budget["status"]["desiredHealthy"].as_i64().unwrap_or(0);
+    if unready
+        && (budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+            || healthy_enough && budget["status"]["desiredHealthy"].as_i64().unwrap_or(0) > 0)
+    {
+        return Ok(());
+    }
+    if allowed < 1 {
+        let needed = budget["status"]["desiredHealthy"].as_i64().unwrap_or(0);
+        let healthy = budget["status"]["currentHealthy"].as_i64().unwrap_or(0);
+        let detail = format!(
+            "The disruption budget {budget_name} needs {needed} healthy pods and has {healthy} currently"
+        );
+        return Err(ApiError::too_many_requests(
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            BUDGET_RETRY_SECONDS,
+        )
+        .with_cause("DisruptionBudget", &detail, ""));
+    }
+    budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
+    let now = jiff::Timestamp::from_second(clock::now().as_second())
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .to_string();
+    budget["status"]["disruptedPods"][object::meta(pod, "name")] = now.into();
+    match call.store().txn(vec![Op::update(item.key.clone(), item.modified, object::encode(&budget))]).await {
+        Ok(_) => Ok(()),
+        Err(TxnError::Conflict { .. }) => {
+            Err(ApiError::too_many_requests("Cannot evict pod: its disruption budget is being updated.", 1))
+        }
+        Err(error) => Err(storage(&error)),
+    }
+}
+
+fn covers(call: &Call<'_>, budget: &Value, pod: &Value) -> bool {
+    let selector = &budget["spec"]["selector"];
+    if selector.is_null() {
+        return false;
+    }
+    let mut parts: Vec<String> = selector["matchLabels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        parts.push(match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({})", values.join(",")),
+            Some("NotIn") => format!("{key} notin ({})", values.join(",")),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    Selector::parse(call.kind, Some(&parts.join(",")), None)
+        .is_ok_and(|selector| selector.matches(call.kind, pod))
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}

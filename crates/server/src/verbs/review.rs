@@ -1,0 +1,109 @@
+//! Questions that are asked by creating an object: who am I, may I, is this token good; and tokens themselves.
+
+use lazaret_kinds::{Access, User};
+use serde_json::{Value, json};
+
+use crate::{ApiError, input::read_value, negotiate, object, respond::Answer, server::Call};
+
+pub(super) fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let (mut review, _) =
+        read_value(negotiate::body(call.content_type.as_deref())?, body, call.served.shape)?;
+    review["kind"] = call.kind.kind.into();
+    review["apiVersion"] = call.kind.api_version(call.served.version).into();
+    object::meta_mut(&mut review);
+    review["status"] = match call.kind.kind {
+        "SelfSubjectReview" => json!({"userInfo": user_info(call.user)}),
+        "SelfSubjectAccessReview" => decision(call, call.user, &review["spec"]),
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => {
+            decision(call, &subject(&review["spec"]), &review["spec"])
+        }
+        "TokenReview" => call.server.review_token(&review["spec"]),
+        "SelfSubjectRulesReview" => {
+            json!({"resourceRules": [], "nonResourceRules": [], "incomplete": true, "evaluationError": "rules are not listed: ask about each access"})
+        }
+        _ => return Err(ApiError::method_not_allowed()),
+    };
+    Ok(Answer::value(201, &review))
+}
+
+/// A token for a service account.
+pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let (mut request, _) =
+        read_value(negotiate::body(call.content_type.as_deref())?, body, "authentication/v1.TokenRequest")?;
+    let name = &call.target.name;
+    let account = call
+        .server
+        .get(call.kind, &call.target.namespace, name)
+        .ok_or_else(|| ApiError::not_found(call.kind, name))?;
+    request["kind"] = "TokenRequest".into();
+    request["apiVersion"] = "authentication.k8s.io/v1".into();
+    let metadata = object::meta_mut(&mut request);
+    metadata.insert("name".into(), name.clone().into());
+    metadata.insert("namespace".into(), call.target.namespace.clone().into());
+    let spec = request["spec"].clone();
+    request["status"] = call.server.issue_token(&account, &spec).map_err(ApiError::bad_request)?;
+    Ok(Answer::value(201, &request))
+}
+
+pub(crate) fn user_info(user: &User) -> Value {
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.clone().into();
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
+}
+
+fn subject(spec: &Value) -> User {
+    let strings = |value: &Value| {
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    User {
+        name: spec["user"].as_str().unwrap_or_default().to_owned(),
+        uid: spec["uid"].as_str().unwrap_or_default().to_owned(),
+        groups: strings(&spec["groups"]),
+        extra: spec["extra"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key.clone(), strings(value)))
+            .collect(),
+    }
+}
+
+fn decision(call: &Call<'_>, user: &User, spec: &Value) -> Value {
+    let outcome = if let Some(attributes) = spec["resourceAttributes"].as_object() {
+        let text = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
+        call.server.may(
+            user,
+            Access {
+                verb: text("verb"),
+                group: text("group"),
+                resource: text("resource"),
+                subresource: text("subresource"),
+                namespace: text("namespace"),
+                name: text("name"),
+            },
+        )
+    } else {
+        let attributes = &spec["nonResourceAttributes"];
+        call.server.may_path(
+            user,
+            attributes["verb"].as_str().unwrap_or_default(),
+            attributes["path"].as_str().unwrap_or_default(),
+        )
+    };
+    match outcome {
+        Ok(()) => json!({"allowed": true}),
+        Err(reason) if reason.is_empty() => json!({"allowed": false}),
+        Err(reason) => json!({"allowed": false, "reason": reason}),
+    }
+}

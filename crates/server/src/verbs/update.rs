@@ -1,0 +1,98 @@
+//! Objects replaced as a whole.
+
+use serde_json::Value;
+
+use lazaret_kinds::FieldProblem;
+
+use super::{
+    create,
+    finish::{Change, Written, change},
+};
+use crate::{
+    ApiError,
+    input::{FieldValidation, read_object},
+    negotiate::{self, Form},
+    object,
+    respond::Answer,
+    server::Call,
+    table,
+};
+
+pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let media = negotiate::body(call.content_type.as_deref())?;
+    let incoming = read_object(call.kind, call.served, media, body, FieldValidation::of(&call.query)?)?;
+    let name = call.target.name.clone();
+    check_identity(call, &incoming.object)?;
+    let expected = expected_revision(call, &incoming.object)?;
+    if call.store().get(call.key(&name)).is_none() {
+        if call.kind.create_on_update && call.target.subresource.is_empty() && expected.is_none() {
+            let mut object = incoming.object;
+            call.kind.rules.from_version(&mut object, call.served.version, None);
+            object::meta_mut(&mut object).insert("name".into(), name.into());
+            let (item, warnings) = create::insert(call, object, false).await?;
+            return Ok(Answer::json(201, object::present(call.kind, call.served, &item))
+                .warn(incoming.warnings)
+                .warn(warnings));
+        }
+        return Err(ApiError::not_found(call.kind, &name));
+    }
+    let written = change(call, &name, |old, _| {
+        let mut object = incoming.object.clone();
+        call.kind.rules.from_version(&mut object, call.served.version, Some(old));
+        Ok(Change { object, owners_known: false, expected })
+    })
+    .await?;
+    Ok(answer(call, 200, &written).warn(incoming.warnings))
+}
+
+/// What was written, in the form the client asked for.
+pub(super) fn answer(call: &Call<'_>, code: u16, written: &Written) -> Answer {
+    let answer = match call.form {
+        Form::Json | Form::AggregatedDiscovery => {
+            Answer::json(code, object::present(call.kind, call.served, &written.item))
+        }
+        Form::Table => Answer::value(code, &table::of_one(call, &written.item)),
+        Form::Metadata => Answer::value(code, &table::metadata_of(&object::decode(&written.item.value))),
+    };
+    answer.warn(written.warnings.clone())
+}
+
+/// A body may leave out what the URL says, and must not contradict it.
+pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+    let name = object::meta(object, "name");
+    if !name.is_empty() && name != call.target.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.target.name
+        )));
+    }
+    let namespace = object::meta(object, "namespace");
+    if !namespace.is_empty() && !call.target.namespace.is_empty() && namespace != call.target.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// Which revision may be replaced; `None` for any, where the kind allows it.
+fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, ApiError> {
+    match object::meta(object, "resourceVersion") {
+        "" if call.kind.unconditional_update || older_version_of_rule(call) => Ok(None),
+        "" if call.kind.create_on_update && call.store().get(call.key(&call.target.name)).is_none() => {
+            Ok(None)
+        }
+        "" => {
+            let problem = FieldProblem::Invalid(0.into(), "must be specified for an update".into());
+            Err(ApiError::invalid_field(call.kind, &call.target.name, "metadata.resourceVersion", problem))
+        }
+        text => text.parse().map(Some).map_err(|_| {
+            ApiError::bad_request(format!("invalid resource version {text:?}: it must be a whole number"))
+        }),
+    }
+}
+
+/// Rules could be written unconditionally before v1.
+fn older_version_of_rule(call: &Call<'_>) -> bool {
+    call.kind.kind == "DeviceTaintRule" && call.served.version != "v1"
+}

@@ -1,0 +1,106 @@
+//! A server in memory and a client without a socket.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::BodyExt;
+use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, User};
+use lazaret_store::Store;
+use serde_json::{Value, json};
+
+#[derive(Debug)]
+struct Everybody;
+
+impl Authorizer for Everybody {
+    fn access(&self, _: &Server, _: &User, _: Access<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn path(&self, _: &Server, _: &User, _: &str, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+pub struct Api {
+    pub server: Server,
+    pub user: User,
+}
+
+pub struct Answer {
+    code: u16,
+    warnings: Vec<String>,
+    body: Value,
+}
+
+impl Answer {
+    #[track_caller]
+    pub fn expect(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{}", self.body);
+        self.body
+    }
+
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+impl Api {
+    pub async fn start() -> Self {
+        let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
+        let options = ServerOptions {
+            features: Features::kubernetes_1_37(),
+            runtime_config: vec![("api/all".into(), true)],
+            authorizer: Box::new(Everybody),
+        };
+        let api = Self { server: Server::new(store, options), user: User { name: "tester".into(), ..User::default() } };
+        for name in ["default", "kube-system"] {
+            api.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.expect(201);
+        }
+        api
+    }
+
+    pub async fn send(&self, method: &str, path: &str, content_type: &str, body: &str) -> Answer {
+        self.request(method, path, "application/json", content_type, body.as_bytes().to_vec().into()).await
+    }
+
+    pub async fn request(&self, method: &str, path: &str, accept: &str, content_type: &str, body: Bytes) -> Answer {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, accept)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::USER_AGENT, "test/1.0")
+            .body(body)
+            .unwrap();
+        let response = self.server.handle(&self.user, request).await;
+        let code = response.status().as_u16();
+        let warnings = response.headers().get_all(header::WARNING).iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        Answer { code, warnings, body }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, "", "").await
+    }
+
+    pub async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        self.request("GET", path, accept, "", Bytes::new()).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send("POST", path, "application/json", &body.to_string()).await
+    }
+
+    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.send("PUT", path, "application/json", &body.to_string()).await
+    }
+
+    pub async fn patch(&self, path: &str, content_type: &str, body: &Value) -> Answer {
+        self.send("PATCH", path, content_type, &body.to_string()).await
+    }
+
+    pub async fn delete(&self, path: &str, options: Option<&Value>) -> Answer {
+        self.send("DELETE", path, "application/json", &options.map(Value::to_string).unwrap_or_default()).await
+    }
+}
