@@ -8,6 +8,10 @@ use lazaret_eviction::{Eviction, Input, Options, Subject, preview};
 use lazaret_fleet::{Changes, Fleet, Input as FleetInput};
 use lazaret_model::*;
 
+// As the shipped binary does.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

@@ -7,7 +7,7 @@ use lazaret_model::{Timestamp, Uid};
 
 use crate::{
     Eviction,
-    effect::{EVENT_REASON, EffectId, EffectKind, Outcome, PodEvent},
+    effect::{EVENT_REASON, EffectId, Outcome, PodEvent},
     flights::{EvictFlight, Flight},
     pods::Phase,
     reason::{Reason, Source, spell_out},
@@ -45,7 +45,7 @@ impl Eviction {
                 let spared = self.fail(now, flight, present);
                 if spared && let Some(slot) = self.pods.get(flight.pod) {
                     let pod = slot.pod.clone();
-                    self.say(&pod, "Cancelling deletion".into());
+                    self.say_spared(&pod);
                 }
             }
             Outcome::Unknown => {
@@ -91,6 +91,7 @@ impl Eviction {
     /// The pod is leaving, though it may not look so yet: it will be left alone. An attempt before, of which nobody
     /// knows the outcome, may have been why; that is settled when the pod is next seen.
     fn see_leaving(&mut self, now: Timestamp, at: PodIx, uid: &Uid) {
+        self.left.insert(uid.clone());
         if self.pods.get(at).is_none_or(|slot| slot.pod.uid != *uid) {
             return;
         }
@@ -126,7 +127,7 @@ impl Eviction {
             reason: EVENT_REASON,
             message: format!("Marking for deletion: {}", spell_out(&due)).into(),
         };
-        self.flights.announce(EffectKind::Event(event), self.options.events_queued_max);
+        self.flights.announce(event, self.options.events_queued_max);
     }
 }
 

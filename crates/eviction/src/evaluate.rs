@@ -9,7 +9,7 @@ use crate::{
     Eviction,
     causes::Surroundings,
     deadline::patience,
-    effect::{EVENT_REASON, EffectKind, PodEvent},
+    effect::{EVENT_REASON, PodEvent},
     pods::Phase,
     reason::{Reason, marks_of},
 };
@@ -23,18 +23,17 @@ impl Eviction {
                 None => self.rules.remove(name),
             }
         }
-        if let ([pod], []) = (&changes.pods[..], &changes.claims[..]) {
-            return self.evaluate(now, fleet, *pod);
-        }
-        let mut pods: Vec<PodIx> = changes.pods.clone();
+        let mut pods = core::mem::take(&mut self.concerned);
+        pods.extend_from_slice(&changes.pods);
         for claim in &changes.claims {
             pods.extend(fleet.pods_of_claim(*claim));
         }
         pods.sort_unstable();
         pods.dedup();
-        for pod in pods {
+        for pod in pods.drain(..) {
             self.evaluate(now, fleet, pod);
         }
+        self.concerned = pods;
     }
 
     fn follow_rule(&mut self, rule: &Arc<lazaret_model::DeviceTaintRule>) {
@@ -75,8 +74,8 @@ impl Eviction {
                 slot.pod = pod.clone();
                 return;
             }
-            // Old news of a pod that was evicted, and gone already.
-            None if self.counted.contains(&pod.uid) => {
+            // Old news of a pod that is gone already.
+            None if self.left.contains(&pod.uid) => {
                 self.pods.entry(at, pod).phase = Phase::Leaving;
                 return;
             }
@@ -190,7 +189,7 @@ impl Eviction {
             let new: Arc<[Reason]> = self.found.drain(..).collect();
             let cancelled = new.is_empty() && !pod.phase.is_finished();
             if self.replan(now, at, new) && cancelled {
-                self.say(pod, "Cancelling deletion".into());
+                self.say_spared(pod);
             }
         }
         self.drop_if_blank(at);
@@ -295,12 +294,13 @@ impl Eviction {
         }
     }
 
-    /// Tells people, if it is ours to tell.
-    pub(crate) fn say(&mut self, pod: &Pod, message: lazaret_model::Text) {
+    /// Tells people that a pod need not leave after all, if it is ours to tell.
+    pub(crate) fn say_spared(&mut self, pod: &Pod) {
         if self.leader_since.is_some() {
+            let message = self.cancelling.clone();
             let event =
                 PodEvent { pod: pod.key.clone(), uid: pod.uid.clone(), reason: EVENT_REASON, message };
-            self.flights.announce(EffectKind::Event(event), self.options.events_queued_max);
+            self.flights.announce(event, self.options.events_queued_max);
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Effects on their way: waiting to be taken, or taken and not acknowledged.
 
-use alloc::{collections::BTreeMap, sync::Arc};
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
+use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
 use lazaret_model::{ObjectKey, Timestamp, Uid};
+use rustc_hash::FxBuildHasher;
 
 use crate::{
-    effect::{Effect, EffectId, EffectKind},
+    effect::{Effect, EffectId, EffectKind, PodEvent},
     reason::Reason,
 };
 
@@ -51,8 +53,9 @@ pub(crate) struct EvictFlight {
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     next: u64,
-    flights: BTreeMap<EffectId, Flight>,
-    waiting: BTreeMap<EffectId, EffectKind>,
+    flights: HashMap<EffectId, Flight, FxBuildHasher>,
+    /// Effects that nobody has taken yet, by id: they come in that order.
+    waiting: VecDeque<(EffectId, EffectKind)>,
     pub(crate) evictions: usize,
     pub(crate) statuses: usize,
     events: usize,
@@ -64,7 +67,7 @@ impl Flights {
         EffectId(self.next)
     }
 
-    /// An effect to be acknowledged.
+    /// An effect to be acknowledged. Its id is the last one given.
     pub(crate) fn launch(&mut self, id: EffectId, flight: Flight, kind: EffectKind) {
         match flight {
             Flight::Evict(_) => self.evictions += 1,
@@ -72,27 +75,30 @@ impl Flights {
             Flight::Stale { .. } => {}
         }
         self.flights.insert(id, flight);
-        self.waiting.insert(id, kind);
+        self.waiting.push_back((id, kind));
     }
 
     /// An event; dropped if too many wait already.
-    pub(crate) fn announce(&mut self, kind: EffectKind, events_max: usize) {
+    pub(crate) fn announce(&mut self, event: PodEvent, events_max: usize) {
         if self.events < events_max {
             self.events += 1;
             let id = self.new_id();
-            self.waiting.insert(id, kind);
+            self.waiting.push_back((id, EffectKind::Event(event)));
         }
     }
 
     /// The next effect to be done.
     pub(crate) fn take(&mut self) -> Option<Effect> {
-        let (id, kind) = self.waiting.pop_first()?;
-        if let EffectKind::Event(_) = kind {
-            self.events = self.events.saturating_sub(1);
-        }
-        match self.flights.get_mut(&id) {
-            Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) => *taken = true,
-            Some(Flight::Stale { .. }) | None => {}
+        let (id, kind) = self.waiting.pop_front()?;
+        match kind {
+            EffectKind::Event(_) => self.events = self.events.saturating_sub(1),
+            EffectKind::Evict(_) | EffectKind::SetRuleStatus(_) => {
+                if let Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) =
+                    self.flights.get_mut(&id)
+                {
+                    *taken = true;
+                }
+            }
         }
         Some(Effect { id, kind })
     }
@@ -100,7 +106,9 @@ impl Flights {
     /// The effect is done, has failed, or is not wanted any more.
     pub(crate) fn land(&mut self, id: EffectId) -> Option<Flight> {
         let flight = self.flights.remove(&id)?;
-        self.waiting.remove(&id);
+        if let Ok(place) = self.waiting.binary_search_by_key(&id, |(id, _)| *id) {
+            self.waiting.remove(place);
+        }
         match flight {
             Flight::Evict(_) => self.evictions = self.evictions.saturating_sub(1),
             Flight::Status { .. } => self.statuses = self.statuses.saturating_sub(1),
@@ -119,11 +127,13 @@ impl Flights {
 
     /// The leadership is over: what was not taken is not wanted; what was taken is no longer waited for, but a late
     /// answer still says that a pod is leaving. Returns the paces that had granted something.
-    pub(crate) fn abandon(&mut self) -> alloc::vec::Vec<u32> {
+    pub(crate) fn abandon(&mut self) -> Vec<u32> {
         self.waiting.clear();
         (self.evictions, self.statuses, self.events) = (0, 0, 0);
-        let mut paces = alloc::vec::Vec::new();
-        for (id, flight) in core::mem::take(&mut self.flights) {
+        let mut flights: Vec<(EffectId, Flight)> = self.flights.drain().collect();
+        flights.sort_unstable_by_key(|(id, _)| *id);
+        let mut paces = Vec::new();
+        for (id, flight) in flights {
             if let Flight::Evict(flight) = flight {
                 paces.extend(flight.pace);
                 if flight.taken {

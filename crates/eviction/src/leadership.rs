@@ -6,7 +6,7 @@
 
 use lazaret_model::Timestamp;
 
-use crate::{Eviction, limiter::Limiter, pods::Phase};
+use crate::{Eviction, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase, remembered::Remembered};
 
 impl Eviction {
     pub(crate) fn start_leading(&mut self, now: Timestamp) {
@@ -19,6 +19,7 @@ impl Eviction {
             .options
             .global_per_second
             .map(|rate| Limiter::empty_since(rate, self.options.burst, now, now));
+        self.counted = Remembered::new(REMEMBERED_MAX);
         self.rules.start_leading();
         self.reschedule_all(now);
     }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Evicted pods that are remembered after they are gone, against late news about them: an hour at ten a second.
-const COUNTED_MAX: usize = 36_000;
+pub(crate) const REMEMBERED_MAX: usize = 36_000;
 
 /// What the machine can hear.
 #[derive(Debug)]
@@ -54,11 +54,17 @@ pub struct Eviction {
     /// The ceiling over all taints.
     pub(crate) ceiling: Option<Limiter>,
     pub(crate) flights: Flights,
-    /// Pods whose eviction has been counted.
+    /// Pods that are known to have left, so that old news does not get them evicted again.
+    pub(crate) left: Remembered,
+    /// Pods whose eviction has been counted in this leadership.
     pub(crate) counted: Remembered,
     /// The latest instant heard of.
     pub(crate) latest: Timestamp,
-    /// Reasons of the pod being looked at; here to be used again.
+    /// The words of the event about a pod that is spared.
+    pub(crate) cancelling: Text,
+    /// Pods to be looked at; here, like the next two, to be used again.
+    pub(crate) concerned: Vec<PodIx>,
+    /// Reasons of the pod being looked at.
     pub(crate) found: Vec<Reason>,
     /// Rules that would make it leave.
     pub(crate) found_would: Vec<u32>,
@@ -105,8 +111,11 @@ impl Eviction {
             rules: Rules::default(),
             ceiling: None,
             flights: Flights::default(),
-            counted: Remembered::new(COUNTED_MAX),
+            left: Remembered::new(REMEMBERED_MAX),
+            counted: Remembered::new(REMEMBERED_MAX),
             latest: Timestamp::from_millis(i64::MIN),
+            cancelling: "Cancelling deletion".into(),
+            concerned: Vec::new(),
             found: Vec::new(),
             found_would: Vec::new(),
         }

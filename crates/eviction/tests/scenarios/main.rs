@@ -9,4 +9,5 @@ mod flow;
 mod objects;
 mod pace;
 mod reference;
+mod words;
 mod world;
