@@ -8,6 +8,20 @@
 //! (to a reader, a watcher, or in a conflict) is durable too; a transaction is there whole or not at all. Damage
 //! is reported with file and offset, never read around. Every queue, batch and history has a stated limit.
 //!
+//! ```
+//! use lazaret_store::{Op, Options, RangeOptions, Store};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::ephemeral(Options::default())?;
+//! let created = store.txn_blocking(vec![Op::create("/pods/a", "{}")])?;
+//! let list = store.range("/pods/", &RangeOptions::default())?;
+//! let mut watch = store.watch("/pods/", list.revision)?;
+//! store.txn_blocking(vec![Op::delete("/pods/a", created.revision)])?;
+//! assert_eq!(watch.try_next()?.map(|event| event.revision), Some(created.revision + 1));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! It must never know what the bytes mean, who asks, what time it is, or that HTTP exists. It depends on none of
 //! ours; `server` and `sim` depend on it.
 

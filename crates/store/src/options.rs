@@ -47,3 +47,17 @@ impl Default for Options {
         }
     }
 }
+
+impl Options {
+    /// The same with limits that the format can hold: a frame's length is 32 bits.
+    pub(crate) fn bounded(self) -> Options {
+        const GIB: usize = 1 << 30;
+        Options {
+            queue_txns_max: self.queue_txns_max.max(1),
+            queue_bytes_max: self.queue_bytes_max.clamp(1, GIB),
+            group_bytes_max: self.group_bytes_max.min(GIB),
+            txn_bytes_max: self.txn_bytes_max.min(GIB),
+            ..self
+        }
+    }
+}

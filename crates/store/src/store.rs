@@ -86,20 +86,14 @@ impl Store {
         options: Options,
         lock: Option<DirLock>,
     ) -> Result<Store, OpenError> {
+        let options = options.bounded();
         let shared = Arc::new(shared);
-        let (sender, receiver) = mpsc::channel(options.queue_txns_max.max(1));
+        let (sender, receiver) = mpsc::channel(options.queue_txns_max);
         let committer = Committer::new(Arc::clone(&shared), engine);
-        let closing = Arc::clone(&shared);
-        let finish = move || {
-            closing.close();
-            drop(lock);
-        };
-        let writer = writer::spawn(committer, receiver, &options, finish).map_err(|source| StorageError {
-            doing: "start thread",
-            file: "store-writer".into(),
-            source,
-        })?;
-        let queue_bytes = Arc::new(Semaphore::new(options.queue_bytes_max.clamp(1, Semaphore::MAX_PERMITS)));
+        let farewell = Farewell { shared: Arc::clone(&shared), _lock: lock };
+        let writer = writer::spawn(committer, receiver, &options, farewell)
+            .map_err(|source| StorageError { doing: "start thread", file: "store-writer".into(), source })?;
+        let queue_bytes = Arc::new(Semaphore::new(options.queue_bytes_max));
         let (queue, writer) = (Mutex::new(Some(sender)), Mutex::new(Some(writer)));
         Ok(Store { inner: Arc::new(Inner { shared, options, queue_bytes, queue, writer }) })
     }
@@ -108,6 +102,19 @@ impl Store {
     /// the disk.
     pub fn close(&self) {
         self.inner.close();
+    }
+}
+
+/// Dropped by the writer's thread when it ends, however it ends: ends the watches, then frees the directory.
+#[derive(Debug)]
+struct Farewell {
+    shared: Arc<Shared>,
+    _lock: Option<DirLock>,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.shared.close();
     }
 }
 
@@ -122,7 +129,6 @@ impl Inner {
         if let Some(writer) = writer {
             // A writer that panicked has answered nobody falsely: its callers see a closed store.
             drop(writer.join());
-            self.shared.close();
         }
     }
 }

@@ -4,6 +4,7 @@ mod concurrency;
 mod crash;
 mod damage;
 mod disk_full;
+mod limits;
 mod model;
 mod opening;
 mod rig;

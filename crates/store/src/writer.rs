@@ -17,12 +17,13 @@ pub(crate) enum Message {
     Close,
 }
 
-/// Runs until it is told to close and the queue is empty; then calls `finish`.
+/// Runs until it is told to close and the queue is empty; then drops the committer and the farewell,
+/// in that order.
 pub(crate) fn spawn(
     committer: Committer,
     queue: mpsc::Receiver<Message>,
     options: &Options,
-    finish: impl FnOnce() + Send + 'static,
+    farewell: impl Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let mut intake = Intake {
         queue,
@@ -36,7 +37,7 @@ pub(crate) fn spawn(
             committer.commit(group);
         }
         drop(committer);
-        finish();
+        drop(farewell);
     })
 }
 
