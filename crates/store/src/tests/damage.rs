@@ -10,8 +10,13 @@ fn settled(seed: u64) -> FaultyDisk {
     let disk = FaultyDisk::new(seed);
     let mut random = Random(seed);
     let mut rig = Rig::open(&disk, &small_options()).unwrap();
-    let segments = |disk: &FaultyDisk| disk.sizes().keys().filter(|name| name.starts_with("log-")).count();
-    while rig.shared.stats(0).snapshots == 0 || segments(&disk) < 3 {
+    // Several segments, the last of which holds commits too.
+    let enough = |disk: &FaultyDisk| {
+        let sizes = disk.sizes();
+        let segments: Vec<_> = sizes.iter().filter(|(name, _)| name.starts_with("log-")).collect();
+        segments.len() >= 3 && segments.last().is_some_and(|(_, size)| **size > 1_000)
+    };
+    while rig.shared.stats(0).snapshots == 0 || !enough(&disk) {
         let group = random_group(&mut random, &rig.shared);
         assert!(rig.shared.failure().is_none());
         rig.commit(group);
