@@ -3,6 +3,7 @@
 mod checker;
 pub(crate) mod decls;
 mod environment;
+mod library;
 pub(crate) mod types;
 mod validate;
 

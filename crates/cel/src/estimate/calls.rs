@@ -117,7 +117,12 @@ impl Estimator<'_, '_> {
             | Cost::Quote
             | Cost::Format
             | Cost::InList => None,
-            Cost::Matches | Cost::Contains | Cost::AddText | Cost::AddList | Cost::Compare => None,
+            Cost::Matches
+            | Cost::Contains
+            | Cost::ParseToo
+            | Cost::AddText
+            | Cost::AddList
+            | Cost::Compare => None,
             Cost::IndexList | Cost::IndexMap | Cost::Logic | Cost::Conditional => None,
         }
     }
@@ -178,12 +183,10 @@ impl Estimator<'_, '_> {
 
     fn contains_address(&mut self, call: &Call<'_>, more: CostRange) -> CostRange {
         let cost = ADDRESS.add(ADDRESS).scale(PER_CHAR).add(more);
-        match (call.overload.args, call.args) {
-            ([_, crate::check::decls::T::String], [text]) => {
-                cost.add(self.size_of(Some(*text)).scale(PER_CHAR))
-            }
-            _ => cost,
+        if call.overload.cost != Cost::ParseToo {
+            return cost;
         }
+        cost.add(self.size_of(call.args.first().copied()).scale(PER_CHAR))
     }
 
     /// Every element once, and every character of those that are strings.
@@ -309,7 +312,12 @@ impl Estimator<'_, '_> {
                 let max = a.max.min(b.max);
                 (CostRange { min: u64::from(max > 0), max }.scale(PER_CHAR), None)
             }
-            Cost::One | Cost::IndexList | Cost::IndexMap | Cost::Logic | Cost::Conditional => (ONE, None),
+            Cost::One
+            | Cost::ParseToo
+            | Cost::IndexList
+            | Cost::IndexMap
+            | Cost::Logic
+            | Cost::Conditional => (ONE, None),
             Cost::Slice | Cost::Range | Cost::Reverse | Cost::Flatten | Cost::Distinct => (ONE, None),
             Cost::Sort { .. } | Cost::SortBy { .. } | Cost::Sets { .. } => (ONE, None),
         }

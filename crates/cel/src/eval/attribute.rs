@@ -13,6 +13,8 @@ pub(crate) fn attribute(value: &Value<'_>) -> Result<AttrValue, EvalError> {
         Value::Bool(value) => AttrValue::Bool(*value),
         Value::Int(value) => AttrValue::Int(*value),
         Value::Text(text) => AttrValue::String(text.to_text()),
+        // A type is its name.
+        Value::Type(name) => AttrValue::String((*name).into()),
         Value::Semver(version) => AttrValue::Version(VersionValue::new(&alloc::format!("{}", **version))),
         Value::List(list) => attributes(list)?,
         other => {

@@ -1,6 +1,6 @@
 //! What calls cost while they run. Numbers and rounding are those of cel-go and Kubernetes.
 
-use super::{context::Context, machine::Machine, value::Value};
+use super::{context::Context, lists, machine::Machine, value::Value};
 use crate::{
     check::decls::{Cost, FunctionCost},
     plan::Price,
@@ -28,7 +28,7 @@ impl<'v> Machine<'v> {
 
     /// Whether a price depends on what the call makes. Other calls are paid before they are made.
     pub(crate) fn is_paid_after(price: Price) -> bool {
-        matches!(price, Price::Function(FunctionCost::Join) | Price::Overload(Cost::Slice | Cost::Reverse))
+        price.function == FunctionCost::Join || matches!(price.overload, Cost::Slice | Cost::Reverse)
     }
 }
 
@@ -40,10 +40,7 @@ struct Pricing<'a, 'v> {
 
 impl Pricing<'_, '_> {
     fn of(&self, price: Price) -> u64 {
-        match price {
-            Price::Function(cost) => self.function(cost),
-            Price::Overload(cost) => self.overload(cost),
-        }
+        self.function(price.function, price.overload)
     }
 
     /// The size of an argument; 1 for what has none, and for arguments that failed.
@@ -60,27 +57,24 @@ impl Pricing<'_, '_> {
         value.and_then(|value| self.context.size(value)).unwrap_or(1)
     }
 
-    fn is_text(&self, at: usize) -> bool {
-        matches!(self.args.get(at), Some(Value::Text(_)))
-    }
-
-    fn function(&self, cost: FunctionCost) -> u64 {
+    fn function(&self, cost: FunctionCost, overload: Cost) -> u64 {
         match cost {
-            FunctionCost::Overload | FunctionCost::One => 1,
+            FunctionCost::Overload => self.overload(overload),
+            FunctionCost::One => 1,
             FunctionCost::Traverse => self.args.first().map_or(0, |value| self.traversal(value)),
             FunctionCost::Url | FunctionCost::Scan | FunctionCost::Parse => scaled(self.size(0), PER_CHAR),
             FunctionCost::Replace | FunctionCost::Split => scaled(self.size(0).saturating_mul(2), PER_CHAR),
-            FunctionCost::Join => scaled(
-                self.made.and_then(|made| self.context.size(made)).unwrap_or(1).saturating_mul(2),
-                PER_CHAR,
-            ),
+            FunctionCost::Join => {
+                let made = self.made.and_then(|made| self.context.size(made)).unwrap_or(1);
+                scaled(made.saturating_mul(2), PER_CHAR)
+            }
             FunctionCost::Find => self.pattern(self.size(0), self.size(1)),
             FunctionCost::Ip if matches!(self.args, [Value::Cidr(_)]) => 1,
             FunctionCost::Ip => scaled(self.size(0), PER_CHAR),
             FunctionCost::Canonical => scaled(self.size(0).saturating_mul(2), PER_CHAR),
-            FunctionCost::ContainsIp => scaled(2 * self.size(0), PER_CHAR) + self.parse(1),
+            FunctionCost::ContainsIp => scaled(2 * self.size(0), PER_CHAR) + self.parse(overload),
             FunctionCost::ContainsCidr => {
-                scaled(2 * self.size(0), PER_CHAR) + scaled(self.size(0), PER_CHAR) + 1 + self.parse(1)
+                scaled(2 * self.size(0), PER_CHAR) + scaled(self.size(0), PER_CHAR) + 1 + self.parse(overload)
             }
             FunctionCost::Validate => match self.args.first() {
                 Some(Value::Format(format)) => self.pattern(self.size(1), format.pattern_length()),
@@ -94,8 +88,9 @@ impl Pricing<'_, '_> {
         }
     }
 
-    fn parse(&self, at: usize) -> u64 {
-        if self.is_text(at) { scaled(self.size(at), PER_CHAR) } else { 0 }
+    /// A string that has to be read first, if that was known before.
+    fn parse(&self, overload: Cost) -> u64 {
+        if overload == Cost::ParseToo { scaled(self.size(1), PER_CHAR) } else { 0 }
     }
 
     fn pattern(&self, text: u64, pattern: u64) -> u64 {
@@ -105,6 +100,7 @@ impl Pricing<'_, '_> {
     fn overload(&self, cost: Cost) -> u64 {
         match cost {
             Cost::One
+            | Cost::ParseToo
             | Cost::AddList
             | Cost::IndexList
             | Cost::IndexMap
@@ -124,7 +120,9 @@ impl Pricing<'_, '_> {
                 made.saturating_add(1 + LIST_PRICE)
             }
             Cost::Range => match self.args {
-                [Value::Int(count)] => u64::try_from(*count).unwrap_or(1).saturating_add(1 + LIST_PRICE),
+                [Value::Int(count)] if lists::is_range(*count) => {
+                    count.unsigned_abs().saturating_add(1 + LIST_PRICE)
+                }
                 _ => 2 + LIST_PRICE,
             },
             Cost::Flatten => {

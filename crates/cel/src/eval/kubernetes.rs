@@ -80,9 +80,12 @@ pub(crate) fn ordered<'v>(func: Func, args: &[Value<'v>]) -> Outcome<'v> {
 
 pub(crate) fn addresses<'v>(func: Func, args: &[Value<'v>]) -> Outcome<'v> {
     match (func, args) {
-        (Func::Url, [Value::Text(text)]) => {
-            url::parse(text).map(|url| Value::Url(Arc::new(url))).map_err(failed)
-        }
+        (Func::Url, [Value::Text(text)]) => match url::parse(text) {
+            Ok(url) => Ok(Value::Url(Arc::new(url))),
+            Err(error) => {
+                Err(EvalError::new(alloc::format!("URL parse error during conversion from string: {error}")))
+            }
+        },
         (Func::IsUrl, [Value::Text(text)]) => Ok(Value::Bool(url::validate(text).is_ok())),
         (Func::UrlPart(part), [Value::Url(url)]) => Ok(url_part(part, url)),
         (Func::Ip, [Value::Text(text)]) => net::parse_ip(text).map(Value::Ip).map_err(failed),

@@ -12,6 +12,14 @@ use super::{
 };
 use crate::{check::decls::Func, error::EvalError};
 
+/// The longest range.
+const RANGE_MAX: i64 = 1_000_000;
+
+/// Whether there is a range of this length.
+pub(crate) fn is_range(count: i64) -> bool {
+    (0..=RANGE_MAX).contains(&count)
+}
+
 pub(crate) fn call<'v>(context: Context<'v>, func: Func, args: &[Value<'v>]) -> Outcome<'v> {
     let has =
         |list: &List<'v>, value: &Value<'v>| list.iter().any(|element| is_equal(context, &element, value));
@@ -37,10 +45,12 @@ pub(crate) fn call<'v>(context: Context<'v>, func: Func, args: &[Value<'v>]) -> 
             }
             Ok(Value::list(seen))
         }
-        (Func::Range, [Value::Int(count)]) if *count >= 0 => {
+        (Func::Range, [Value::Int(count)]) if is_range(*count) => {
             Ok(Value::list((0..*count).map(Value::Int).collect()))
         }
-        (Func::Range, [Value::Int(_)]) => Err(EvalError::new("lists.range: size must be non-negative")),
+        (Func::Range, [Value::Int(count)]) => Err(EvalError::new(alloc::format!(
+            "lists.range: size must be non-negative and at most {RANGE_MAX}, got {count}"
+        ))),
         (Func::Reverse, [Value::List(list)]) => {
             let mut values: Vec<_> = list.iter().collect();
             values.reverse();

@@ -45,6 +45,8 @@ struct Evaluated<'v> {
 }
 
 const ARGS_MAX: usize = 4;
+const COMPARE_PRICE: Price = Price { function: FunctionCost::Overload, overload: Cost::Compare };
+const EQUALS_PRICE: Price = Price { function: FunctionCost::Equals, overload: Cost::Compare };
 
 impl<'v> Machine<'v> {
     pub(crate) fn new(plan: &'v Plan, ids: &'v [AttrId], context: Context<'v>) -> Self {
@@ -202,12 +204,11 @@ impl<'v> Machine<'v> {
             (Ok(left), Ok(right)) => (left, right),
             (Err(error), right) => {
                 let values = [Value::Null, right.unwrap_or(Value::Null)];
-                self.spend(Self::price(self.context, Price::Overload(Cost::Compare), &values, None))?;
+                self.spend(Self::price(self.context, COMPARE_PRICE, &values, None))?;
                 return Err(error);
             }
             (Ok(left), Err(error)) => {
-                let price = Price::Function(FunctionCost::Equals);
-                self.spend(Self::price(self.context, price, &[left, Value::Null], None))?;
+                self.spend(Self::price(self.context, EQUALS_PRICE, &[left, Value::Null], None))?;
                 return Err(error);
             }
         };
@@ -224,7 +225,7 @@ impl<'v> Machine<'v> {
             _ => {}
         }
         let values = [left, right];
-        self.spend(Self::price(self.context, Price::Function(FunctionCost::Equals), &values, None))?;
+        self.spend(Self::price(self.context, EQUALS_PRICE, &values, None))?;
         compare::equal(self.context, &values[0], &values[1]).map(Value::Bool)
     }
 

@@ -381,17 +381,8 @@ pub(crate) fn compare_numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> 
     }
 }
 
-/// Exact: a double against a whole number of at most 65 bits.
+/// A whole number against a double is compared as a double, rounding included.
+#[expect(clippy::cast_precision_loss, reason = "that is the rule")]
 fn compare_double(a: f64, b: i128) -> Option<Ordering> {
-    if a.is_nan() {
-        return None;
-    }
-    const BEYOND: f64 = 4e19;
-    if a.abs() >= BEYOND {
-        return Some(if a > 0.0 { Ordering::Greater } else { Ordering::Less });
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "within range: checked above")]
-    let whole = a as i128;
-    let fraction = a - libm::trunc(a);
-    Some(whole.cmp(&b).then(fraction.partial_cmp(&0.0)?))
+    a.partial_cmp(&(b as f64))
 }

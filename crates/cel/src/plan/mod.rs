@@ -146,11 +146,11 @@ pub(crate) struct Call {
     pub(crate) stops_early: bool,
 }
 
-/// How a call's cost comes about.
+/// How a call's cost comes about: what its function says, and what the only overload that fits does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Price {
-    Function(FunctionCost),
-    Overload(Cost),
+pub(crate) struct Price {
+    pub(crate) function: FunctionCost,
+    pub(crate) overload: Cost,
 }
 
 /// A loop.

@@ -223,12 +223,7 @@ impl Planner<'_, '_> {
         let is_plain = |value: &Value<'_>| {
             matches!(
                 value,
-                Value::Bool(_)
-                    | Value::Int(_)
-                    | Value::Uint(_)
-                    | Value::Double(_)
-                    | Value::Text(_)
-                    | Value::Null
+                Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Text(_)
             )
         };
         if !elements.iter().all(is_plain) {
@@ -298,7 +293,7 @@ impl Planner<'_, '_> {
             return Ok(Op::Call(call));
         };
         match crate::ext::regexes::compile(pattern) {
-            Ok(regex) => Ok(Op::Pattern(call, Box::new(regex))),
+            Ok(regex) => Ok(Op::Pattern(Call { stops_early: true, ..call }, Box::new(regex))),
             Err(error) => Err(Issue::new(error.0, self.ast.span(id), self.source)),
         }
     }
@@ -432,28 +427,10 @@ fn is_one_for_all(func: Func) -> bool {
     )
 }
 
-/// Lists and sets have prices of their own; else the function's counts, else that of the only overload.
 fn price(reference: &CallRef) -> Price {
-    let overload = reference.single().map(|overload| overload.cost);
-    let own = |cost: &Cost| match cost {
-        Cost::Slice | Cost::Range | Cost::Reverse | Cost::Flatten | Cost::Distinct => true,
-        Cost::Sort { .. } | Cost::SortBy { .. } | Cost::Sets { .. } => true,
-        Cost::One
-        | Cost::Prefix
-        | Cost::ToBytes
-        | Cost::ToText
-        | Cost::Quote
-        | Cost::Format
-        | Cost::InList => false,
-        Cost::Matches | Cost::Contains | Cost::AddText | Cost::AddList | Cost::Compare => false,
-        Cost::IndexList | Cost::IndexMap | Cost::Logic | Cost::Conditional => false,
-    };
-    match (overload, reference.function.cost) {
-        (Some(cost), _) if own(&cost) => Price::Overload(cost),
-        (Some(cost), FunctionCost::Overload) => Price::Overload(cost),
-        (None, FunctionCost::Overload) => Price::Overload(Cost::One),
-        (_, function) => Price::Function(function),
-    }
+    let overload = reference.single().map_or(Cost::One, |overload| overload.cost);
+    let function = if overload.is_of_lists() { FunctionCost::Overload } else { reference.function.cost };
+    Price { function, overload }
 }
 
 fn value_of(literal: &Literal) -> Value<'static> {

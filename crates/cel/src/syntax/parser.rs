@@ -36,6 +36,24 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
+/// What a leading dot can be followed by.
+const GLOBALS: [&str; 14] = [
+    ".device",
+    ".bool",
+    ".int",
+    ".uint",
+    ".double",
+    ".string",
+    ".bytes",
+    ".null_type",
+    ".list",
+    ".map",
+    ".type",
+    ".optional_type",
+    ".google",
+    ".net",
+];
+
 /// Parses `source` and expands its macros.
 pub(crate) fn parse(source: &str) -> Result<Ast<'_>, Issue> {
     let mut parser = Parser {
@@ -361,8 +379,7 @@ impl<'s> Parser<'s> {
             return Err(self.issue(&format!("reserved identifier: {bare}"), token.span));
         }
         let span = Span { start: if global { start.start } else { token.span.start }, end: token.span.end };
-        // A dot may stand apart from its name: only when they touch is the text between them the name.
-        let name = if global { self.global_name(span, bare, token.span)? } else { bare };
+        let name = if global { self.global_name(span, bare) } else { bare };
         if self.peek() != Tok::LParen {
             return Ok(self.ident(name, token.span));
         }
@@ -375,27 +392,27 @@ impl<'s> Parser<'s> {
         self.bounded(id)
     }
 
-    fn global_name(&self, span: Span, bare: &str, place: Span) -> Parsed<&'s str> {
+    /// A name with its leading dot. Where blanks part them, only names that exist matter.
+    fn global_name(&self, span: Span, bare: &str) -> &'s str {
         let text = self.text(span);
         if text.len() == bare.len() + 1 {
-            return Ok(text);
+            return text;
         }
-        Err(self.issue("Syntax error: write a leading '.' directly before its name", place))
+        GLOBALS.into_iter().find(|name| &name[1..] == bare).unwrap_or(".?")
     }
 
     fn list(&mut self) -> Parsed {
         let span = self.advance().span;
         let mut elements = Vec::new();
-        while self.peek() != Tok::RBracket {
+        while !matches!(self.peek(), Tok::RBracket | Tok::Comma) {
             let optional = self.eat(Tok::Question).is_some();
             elements.push((self.expression()?, optional));
-            if self.eat(Tok::Comma).is_none() {
+            if self.peek() != Tok::Comma || self.tokens[self.at + 1].tok == Tok::RBracket {
                 break;
             }
+            self.advance();
         }
-        if elements.is_empty() {
-            self.eat(Tok::Comma);
-        }
+        self.eat(Tok::Comma);
         self.expect(Tok::RBracket, "',' or ']'")?;
         Ok(self.add(Kind::List(elements), span))
     }
