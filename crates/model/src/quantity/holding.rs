@@ -54,6 +54,12 @@ impl Quantity {
         if holding.decimal || holding.scale < 0 { None } else { self.as_i64() }
     }
 
+    /// Whether nothing tells the two apart: the number, how it is written, and how it is held.
+    #[must_use]
+    pub fn is_identical(&self, other: &Self) -> bool {
+        self.holding() == other.holding() && self.format() == other.format() && self == other
+    }
+
     /// The nearest float, the way Kubernetes' `AsApproximateFloat64` rounds: mantissa first, then the scale.
     #[must_use]
     pub fn approximate_f64(&self) -> f64 {

@@ -1,0 +1,43 @@
+//! What a device weighs. `cargo bench -p lazaret-fleet --bench memory [devices per slice]`.
+//!
+//! Loads 800,000 devices with ten attributes each and divides the growth of the process's resident memory, so that
+//! what the allocator of memory wastes is counted too. Linux only.
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+#[allow(dead_code, reason = "shared by benches that use different parts")]
+mod world;
+
+use std::sync::Arc;
+
+use lazaret_fleet::{Fleet, Input};
+
+const DEVICES: usize = 800_000;
+
+fn main() {
+    let per_slice = std::env::args().filter_map(|argument| argument.parse().ok()).next();
+    let sizes = per_slice.map_or_else(|| vec![8, 64], |size: usize| vec![size]);
+    for per_slice in sizes {
+        let slices = DEVICES / per_slice;
+        let before = resident_bytes();
+        let mut fleet = Fleet::new();
+        for at in 0..slices {
+            fleet.apply(Input::Slice(Arc::new(world::slice(at, per_slice))));
+        }
+        let (loaded, changes) = (resident_bytes(), fleet.take_changes());
+        drop(changes);
+        let snapshot = fleet.snapshot();
+        let published = resident_bytes();
+        println!(
+            "{slices} slices of {per_slice}: {} bytes a device, {} with a snapshot of {} pools",
+            (loaded - before) / DEVICES,
+            (published - before) / DEVICES,
+            snapshot.pool_count(),
+        );
+    }
+}
+
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(0) * 1024
+}

@@ -1,0 +1,139 @@
+//! What to look at again.
+
+use alloc::{collections::BTreeSet, vec::Vec};
+
+use lazaret_model::{PoolId, Text};
+
+use crate::{ClaimIx, Fleet, PodIx};
+
+/// Everything that differs from when changes were last taken; sorted, each thing once. May name a thing that was
+/// touched and ended up as it was; never leaves out one that differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The fleet's revision that this leads to.
+    pub revision: u64,
+    /// Claims that are new or gone, whose allocation, reservation or owner changed, or that hold a device whose
+    /// effective taints changed.
+    pub claims: Vec<ClaimIx>,
+    /// Pods that are new, changed or gone, or that use other claims than before.
+    pub pods: Vec<PodIx>,
+    /// Rules that are new, changed or gone, or that mean other devices or other holders than before.
+    pub rules: Vec<Text>,
+    /// Pools in which anything changed, taints and usage included.
+    pub pools: Vec<PoolId>,
+    /// Nodes that are new, changed or gone.
+    pub nodes: Vec<Text>,
+    /// Classes that are new, changed or gone.
+    pub classes: Vec<Text>,
+}
+
+impl Changes {
+    /// Whether there is nothing to look at.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+            && self.pods.is_empty()
+            && self.rules.is_empty()
+            && self.pools.is_empty()
+            && self.nodes.is_empty()
+            && self.classes.is_empty()
+    }
+}
+
+/// Changes being collected. Claims, pods and pools carry a flag of their own, so that each is noted once.
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    pub(crate) claims: Vec<u32>,
+    pub(crate) pods: Vec<u32>,
+    pub(crate) pools: Vec<u32>,
+    pub(crate) gone_pools: Vec<PoolId>,
+    pub(crate) rules: BTreeSet<Text>,
+    pub(crate) nodes: BTreeSet<Text>,
+    pub(crate) classes: BTreeSet<Text>,
+    /// Something was noted since the revision was last raised.
+    pub(crate) moved: bool,
+}
+
+impl Fleet {
+    /// What changed since the last call. From now on the numbers of claims and pods that it reports as gone may be
+    /// given to new ones.
+    pub fn take_changes(&mut self) -> Changes {
+        let noted = core::mem::take(&mut self.noted);
+        for &claim in &noted.claims {
+            if let Some(entry) = self.claims.get_mut(claim) {
+                entry.noted = false;
+            }
+        }
+        for &pod in &noted.pods {
+            if let Some(entry) = self.pods.get_mut(pod) {
+                entry.noted = false;
+            }
+        }
+        self.claims.recycle();
+        self.pods.recycle();
+        let mut pools = noted.gone_pools;
+        for &pool in &noted.pools {
+            if let Some(entry) = self.pools.get_mut(pool) {
+                entry.noted = false;
+                pools.push(entry.id.clone());
+            }
+        }
+        Changes {
+            revision: self.revision,
+            claims: sorted(noted.claims.into_iter().map(ClaimIx).collect()),
+            pods: sorted(noted.pods.into_iter().map(PodIx).collect()),
+            rules: noted.rules.into_iter().collect(),
+            pools: sorted(pools),
+            nodes: noted.nodes.into_iter().collect(),
+            classes: noted.classes.into_iter().collect(),
+        }
+    }
+
+    pub(crate) fn note_claim(&mut self, claim: u32) {
+        self.noted.moved = true;
+        if let Some(entry) = self.claims.get_mut(claim)
+            && !entry.noted
+        {
+            entry.noted = true;
+            self.noted.claims.push(claim);
+        }
+    }
+
+    pub(crate) fn note_pod(&mut self, pod: u32) {
+        self.noted.moved = true;
+        if let Some(entry) = self.pods.get_mut(pod)
+            && !entry.noted
+        {
+            entry.noted = true;
+            self.noted.pods.push(pod);
+        }
+    }
+
+    pub(crate) fn note_pool(&mut self, pool: u32) {
+        self.noted.moved = true;
+        if let Some(entry) = self.pools.get_mut(pool) {
+            entry.revision = self.revision + 1;
+            if !entry.noted {
+                entry.noted = true;
+                self.noted.pools.push(pool);
+            }
+            if !entry.stale {
+                entry.stale = true;
+                self.stale_pools.push(pool);
+            }
+        }
+    }
+
+    pub(crate) fn note_rule(&mut self, name: &Text) {
+        self.noted.moved = true;
+        if !self.noted.rules.contains(name) {
+            self.noted.rules.insert(name.clone());
+        }
+    }
+}
+
+fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
+    items.sort_unstable();
+    items.dedup();
+    items
+}

@@ -1,0 +1,344 @@
+//! Claims, and which devices they hold.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use lazaret_model::{DeviceResult, ObjectKey, ResourceClaim, Text};
+
+use crate::{
+    Fleet, Presence, bits::DeviceBits, body::SliceBody, slice::SharedUse, taints::Source, vocabulary::hash,
+};
+
+/// A claim, as a small number. Stable while the claim (by UID) exists; not given to another before
+/// [`Fleet::take_changes`] has reported it gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimIx(pub u32);
+
+#[derive(Debug)]
+pub(crate) struct ClaimEntry {
+    pub(crate) claim: Arc<ResourceClaim>,
+    /// Pods that use it, ascending.
+    pub(crate) pods: Vec<u32>,
+    pub(crate) noted: bool,
+}
+
+/// A device that at least one claim holds.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    pub(crate) pool: u32,
+    pub(crate) device: Text,
+    /// Claim and position of the result, ascending.
+    pub(crate) results: Vec<(u32, u32)>,
+    pub(crate) place: Place,
+}
+
+/// From where a held device is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Published { slice: u32, device: usize },
+    Ghost(u32),
+}
+
+impl Fleet {
+    pub(crate) fn apply_claim(&mut self, claim: Arc<ResourceClaim>) {
+        let Some(&known) = self.claim_keys.get(&claim.key) else { return self.add_claim(claim) };
+        let Some(entry) = self.claims.get_mut(known) else { return };
+        if entry.claim.uid != claim.uid {
+            let key = claim.key.clone();
+            self.claim_gone(&key);
+            return self.add_claim(claim);
+        }
+        if entry.claim == claim {
+            return;
+        }
+        let old = core::mem::replace(&mut entry.claim, claim.clone());
+        self.note_claim(known);
+        if results(&old) != results(&claim) {
+            self.hold(known, &old, &claim);
+        }
+        if old.owner != claim.owner
+            || old.reserved_for != claim.reserved_for
+            || old.allocation.is_some() != claim.allocation.is_some()
+        {
+            self.relate_claim(known);
+        }
+    }
+
+    fn add_claim(&mut self, claim: Arc<ResourceClaim>) {
+        let ix = self.claims.insert(ClaimEntry { claim: claim.clone(), pods: Vec::new(), noted: false });
+        self.claim_keys.insert(claim.key.clone(), ix);
+        self.note_claim(ix);
+        self.hold(ix, &ResourceClaim::default(), &claim);
+        self.relate_claim(ix);
+    }
+
+    pub(crate) fn claim_gone(&mut self, key: &ObjectKey) {
+        let Some(ix) = self.claim_keys.remove(key) else { return };
+        self.note_claim(ix);
+        let Some(entry) = self.claims.get(ix) else { return };
+        let claim = entry.claim.clone();
+        self.hold(ix, &claim, &ResourceClaim::default());
+        self.unrelate_claim(ix);
+        self.claims.remove(ix);
+    }
+
+    // === Holding ===
+
+    /// Moves a claim from what it held to what it holds. New devices are taken before old ones are let go, so that a
+    /// device that stays is never forgotten.
+    fn hold(&mut self, claim: u32, old: &ResourceClaim, new: &ResourceClaim) {
+        let mut touched: Vec<u32> = results(new).iter().map(|result| self.holder_or_new(result)).collect();
+        for (at, result) in (0u32..).zip(results(old)) {
+            let pool = self.pool_ix(&result.device.pool_id());
+            let Some(holder) = pool.and_then(|pool| self.holder_ix(pool, &result.device.device)) else {
+                continue;
+            };
+            if let Some(entry) = self.holders.get_mut(holder) {
+                entry.results.retain(|entry| *entry != (claim, at));
+            }
+            touched.push(holder);
+        }
+        for (at, holder) in (0u32..).zip(touched.iter().take(results(new).len())) {
+            if let Some(entry) = self.holders.get_mut(*holder)
+                && let Err(place) = entry.results.binary_search(&(claim, at))
+            {
+                entry.results.insert(place, (claim, at));
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        touched.into_iter().for_each(|holder| self.holder_changed(holder));
+    }
+
+    fn holder_or_new(&mut self, result: &DeviceResult) -> u32 {
+        let pool = self.pool_or_new(&result.device.pool_id());
+        let device = &result.device.device;
+        if let Some(found) = self.holder_ix(pool, device) {
+            return found;
+        }
+        let device = self.vocabulary.text(device);
+        let place = match self.find_published(pool, &device) {
+            Some((slice, device)) => Place::Published { slice, device },
+            None => {
+                let memory = self.memory_of(pool, &device, None);
+                Place::Ghost(self.add_ghost(pool, &device, memory).unwrap_or(u32::MAX))
+            }
+        };
+        let hash = holder_hash(pool, &device);
+        let holder = self.holders.insert(Holder { pool, device, results: Vec::new(), place });
+        self.holder_lookup.insert_unique(hash, (hash, holder), |(hash, _)| *hash);
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.holders.insert(holder);
+        }
+        holder
+    }
+
+    /// After claims began or ceased to hold a device.
+    fn holder_changed(&mut self, holder: u32) {
+        let Some(entry) = self.holders.get(holder) else { return };
+        let (pool, device, place) = (entry.pool, entry.device.clone(), entry.place);
+        let empty = entry.results.is_empty();
+        self.note_rules_at(place);
+        if empty {
+            if let Place::Ghost(ghost) = place {
+                self.drop_ghost(ghost);
+            }
+            self.holders.remove(holder);
+            self.holders.recycle();
+            let hash = holder_hash(pool, &device);
+            if let Ok(found) = self.holder_lookup.find_entry(hash, |(_, ix)| *ix == holder) {
+                found.remove();
+            }
+            if let Some(pool) = self.pools.get_mut(pool) {
+                pool.holders.remove(&holder);
+            }
+        }
+        for (slice, at) in self.places_of(pool, &device) {
+            self.refresh_usage_of(slice, at);
+        }
+        if empty {
+            self.drop_pool_if_empty(pool);
+        }
+    }
+
+    /// Finds out anew from where a held device is known. `before` are the devices that a slice had until now.
+    pub(crate) fn settle_holder(&mut self, holder: u32, before: Option<(u32, &Arc<SliceBody>)>) {
+        let Some(entry) = self.holders.get(holder) else { return };
+        let (pool, device, old) = (entry.pool, entry.device.clone(), entry.place);
+        let found = self.find_published(pool, &device);
+        let new = match (found, old) {
+            (Some((slice, device)), Place::Published { .. } | Place::Ghost(_)) => {
+                Place::Published { slice, device }
+            }
+            (None, Place::Ghost(ghost)) => match self.memory_of(pool, &device, None) {
+                Some(memory) if !self.remembers(ghost, &memory) => {
+                    self.note_rules_at(old);
+                    self.drop_ghost(ghost);
+                    let ghost = self.add_ghost(pool, &device, Some(memory));
+                    return self.placed(holder, Place::Ghost(ghost.unwrap_or(u32::MAX)));
+                }
+                Some(_) | None => old,
+            },
+            (None, Place::Published { slice, device: at }) => {
+                let raw = match before {
+                    Some((changed, raw)) if changed == slice => Some(raw.clone()),
+                    Some(_) | None => self.slices.get(slice).map(|entry| entry.raw.clone()),
+                };
+                let memory = self.memory_of(pool, &device, raw.map(|raw| (raw, at)));
+                Place::Ghost(self.add_ghost(pool, &device, memory).unwrap_or(u32::MAX))
+            }
+        };
+        if new == old {
+            return;
+        }
+        self.note_rules_at(old);
+        if let Place::Ghost(ghost) = old {
+            self.drop_ghost(ghost);
+        }
+        self.placed(holder, new);
+    }
+
+    fn placed(&mut self, holder: u32, place: Place) {
+        if let Some(entry) = self.holders.get_mut(holder) {
+            entry.place = place;
+        }
+        self.note_rules_at(place);
+        self.note_claims_of(holder);
+    }
+
+    /// What is known of a device that no slice speaks for: what a slice of a generation that is over says, or what
+    /// was `last` published.
+    fn memory_of(
+        &mut self,
+        pool: u32,
+        device: &Text,
+        last: Option<(Arc<SliceBody>, usize)>,
+    ) -> Option<SliceBody> {
+        let over = self.find_newest(pool, device);
+        let over = over.and_then(|(slice, at)| Some((self.slices.get(slice)?.raw.clone(), at)));
+        let (raw, at) = over.or(last)?;
+        Some(raw.alone(at, &mut self.vocabulary))
+    }
+
+    fn remembers(&self, ghost: u32, memory: &SliceBody) -> bool {
+        self.slices.get(ghost).is_some_and(|entry| {
+            entry.state.head.presence == Presence::Remembered && entry.raw.shapes == memory.shapes
+        })
+    }
+
+    pub(crate) fn holder_ix(&self, pool: u32, device: &Text) -> Option<u32> {
+        let same = |(_, holder): &(u64, u32)| {
+            self.holders.get(*holder).is_some_and(|entry| entry.pool == pool && entry.device == *device)
+        };
+        self.holder_lookup.find(holder_hash(pool, device), same).map(|(_, holder)| *holder)
+    }
+
+    pub(crate) fn note_claims_of(&mut self, holder: u32) {
+        let count = self.holders.get(holder).map_or(0, |entry| entry.results.len());
+        for at in 0..count {
+            if let Some(&(claim, _)) = self.holders.get(holder).and_then(|entry| entry.results.get(at)) {
+                self.note_claim(claim);
+            }
+        }
+    }
+
+    pub(crate) fn note_holders(&mut self, pool: u32, device: &Text) {
+        if let Some(holder) = self.holder_ix(pool, device) {
+            self.note_claims_of(holder);
+        }
+    }
+
+    fn note_rules_at(&mut self, place: Place) {
+        let Some((state, device)) = self.state_at(place) else { return };
+        let state = state.clone();
+        for mark in state.marks.iter().filter(|mark| mark.bits.has(device)) {
+            match &*mark.source {
+                Source::Rule { name, .. } => self.note_rule(name),
+                Source::TaintSlice { .. } | Source::Patch { .. } => {}
+            }
+        }
+    }
+
+    // === Usage ===
+
+    /// Works out what is in use of a slice that is new or has other devices.
+    pub(crate) fn refresh_usage(&mut self, slice: u32) {
+        let Some(entry) = self.slices.get_mut(slice) else { return };
+        let (pool, devices) = (entry.pool, entry.raw.len());
+        entry.held = DeviceBits::EMPTY;
+        if entry.state.in_use.0 != 0 || !entry.state.shared.is_empty() {
+            let state = Arc::make_mut(&mut entry.state);
+            state.in_use = DeviceBits::EMPTY;
+            state.shared = Arc::new([]);
+        }
+        if self.pools.get(pool).is_some_and(|pool| !pool.holders.is_empty()) {
+            (0..devices).for_each(|device| self.refresh_usage_of(slice, device));
+        }
+    }
+
+    fn refresh_usage_of(&mut self, slice: u32, device: usize) {
+        let Some(entry) = self.slices.get(slice) else { return };
+        let pool = entry.pool;
+        let holder = self.holder_ix(pool, &entry.raw.names[device]);
+        let results = holder.and_then(|holder| self.holders.get(holder)).map_or(&[][..], |h| &h.results);
+        let held = !results.is_empty();
+        let mut in_use = false;
+        let mut shared = SharedUse::default();
+        for &(claim, at) in results {
+            let Some(entry) = self.claims.get(claim) else { continue };
+            let Some(result) = self::results(&entry.claim).get(at as usize) else { continue };
+            match (result.admin_access, &result.share_id) {
+                (true, _) => {}
+                (false, None) => in_use = true,
+                (false, Some(_)) => add_share(&mut shared, result),
+            }
+        }
+        let Some(entry) = self.slices.get_mut(slice) else { return };
+        entry.held.set(device, held);
+        let state = &entry.state;
+        let found = state.shared.binary_search_by_key(&device, |(at, _)| usize::from(*at));
+        let same_shared = match found {
+            Ok(at) => state.shared[at].1 == shared,
+            Err(_) => shared == SharedUse::default(),
+        };
+        if same_shared && state.in_use.has(device) == in_use {
+            return;
+        }
+        let state = Arc::make_mut(&mut entry.state);
+        state.in_use.set(device, in_use);
+        if !same_shared {
+            state.shared = with_share(&state.shared, device, shared);
+        }
+        self.note_pool(pool);
+    }
+}
+
+/// What a claim was given.
+pub(crate) fn results(claim: &ResourceClaim) -> &[DeviceResult] {
+    claim.allocation.as_ref().map_or(&[], |allocation| &allocation.results)
+}
+
+fn add_share(shared: &mut SharedUse, result: &DeviceResult) {
+    shared.shares = shared.shares.saturating_add(1);
+    for (key, amount) in &result.consumed_capacity {
+        match shared.consumed.binary_search_by(|(known, _)| known.cmp(key)) {
+            Ok(at) => shared.consumed[at].1 = shared.consumed[at].1.add(amount),
+            Err(at) => shared.consumed.insert(at, (key.clone(), amount.clone())),
+        }
+    }
+}
+
+fn with_share(all: &[(u8, SharedUse)], device: usize, shared: SharedUse) -> Arc<[(u8, SharedUse)]> {
+    let mut all: Vec<(u8, SharedUse)> =
+        all.iter().filter(|(at, _)| usize::from(*at) != device).cloned().collect();
+    if shared != SharedUse::default()
+        && let Ok(device) = u8::try_from(device)
+    {
+        all.push((device, shared));
+        all.sort_by_key(|(at, _)| *at);
+    }
+    all.into()
+}
+
+fn holder_hash(pool: u32, device: &Text) -> u64 {
+    hash(&(pool, device))
+}

@@ -1,0 +1,94 @@
+//! Content as a number of 128 bits, so that equal content can be recognised without keeping it twice.
+//!
+//! SipHash-1-3 with a fixed key: the same content has the same fingerprint in every process. Two contents that
+//! differ share one with a probability nobody will live to see, and a driver cannot construct such a pair.
+
+use core::hash::Hasher;
+
+/// SipHash-1-3 with 128 bits of output.
+#[derive(Clone, Debug)]
+pub(crate) struct Fingerprint {
+    v: [u64; 4],
+    tail: u64,
+    tail_len: usize,
+    total_len: u64,
+}
+
+const KEY: (u64, u64) = (0x6c61_7a61_7265_7420, 0x7175_6172_616e_7469);
+
+impl Fingerprint {
+    pub(crate) fn new() -> Self {
+        let (k0, k1) = KEY;
+        Self {
+            v: [
+                k0 ^ 0x736f_6d65_7073_6575,
+                k1 ^ 0x646f_7261_6e64_6f6d ^ 0xee,
+                k0 ^ 0x6c79_6765_6e65_7261,
+                k1 ^ 0x7465_6462_7974_6573,
+            ],
+            tail: 0,
+            tail_len: 0,
+            total_len: 0,
+        }
+    }
+
+    pub(crate) fn finish128(mut self) -> u128 {
+        let last = (self.total_len << 56) | self.tail;
+        self.absorb(last);
+        self.v[2] ^= 0xee;
+        self.rounds(3);
+        let low = self.v[0] ^ self.v[1] ^ self.v[2] ^ self.v[3];
+        self.v[1] ^= 0xdd;
+        self.rounds(3);
+        let high = self.v[0] ^ self.v[1] ^ self.v[2] ^ self.v[3];
+        (u128::from(high) << 64) | u128::from(low)
+    }
+
+    fn absorb(&mut self, word: u64) {
+        self.v[3] ^= word;
+        self.rounds(1);
+        self.v[0] ^= word;
+    }
+
+    fn rounds(&mut self, n: usize) {
+        let [mut a, mut b, mut c, mut d] = self.v;
+        for _ in 0..n {
+            a = a.wrapping_add(b);
+            b = b.rotate_left(13) ^ a;
+            a = a.rotate_left(32);
+            c = c.wrapping_add(d);
+            d = d.rotate_left(16) ^ c;
+            a = a.wrapping_add(d);
+            d = d.rotate_left(21) ^ a;
+            c = c.wrapping_add(b);
+            b = b.rotate_left(17) ^ c;
+            c = c.rotate_left(32);
+        }
+        self.v = [a, b, c, d];
+    }
+}
+
+impl Hasher for Fingerprint {
+    fn write(&mut self, bytes: &[u8]) {
+        self.total_len = self.total_len.wrapping_add(bytes.len() as u64);
+        for &byte in bytes {
+            self.tail |= u64::from(byte) << (8 * self.tail_len);
+            self.tail_len += 1;
+            if self.tail_len == 8 {
+                let word = core::mem::take(&mut self.tail);
+                self.tail_len = 0;
+                self.absorb(word);
+            }
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        // Only the 128-bit result is meant to be used; this one is here because the trait asks for it.
+        self.v[0] ^ self.v[1] ^ self.v[2] ^ self.v[3] ^ self.tail
+    }
+}
+
+/// One fingerprint out of two, order mattering.
+pub(crate) fn combine(left: u128, right: u128) -> u128 {
+    left.wrapping_mul(0xda94_2042_e4dd_58b5_2545_f491_4f6c_dd1d).rotate_left(41) ^ right
+}

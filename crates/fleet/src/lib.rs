@@ -1,0 +1,69 @@
+//! What is known of the devices of a cluster at any moment: which there are, which taints count for each and who says
+//! so, which claim holds which device, which pod uses which claim, and what each rule means.
+//!
+//! Objects come in through [`Fleet::apply`] in any order, repeated, late, or not at all until the next
+//! [`Fleet::relist`]. What follows from them comes out in two ways: [`Fleet::take_changes`] says what to look at
+//! again, [`Fleet::snapshot`] gives a numbered state that holds still. Both cost what changed, not what there is.
+//!
+//! **Invariant.** The state after any sequence of inputs depends only on the objects that are there now, and on the
+//! attributes of devices that vanished while a claim held them (see [`Presence::Remembered`]). Every answer about
+//! "does this rule mean this device" comes from one function, whoever asks.
+//!
+//! It must never know what becomes of a pod, what time it is, or what the API looks like.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod bits;
+mod body;
+mod changes;
+mod claims;
+mod classes;
+mod device_index;
+mod fingerprint;
+mod fleet;
+mod index;
+mod input;
+mod patch;
+mod patches;
+mod pmap;
+mod pods;
+mod pool;
+mod pools;
+mod publish;
+mod query;
+#[cfg(any(test, feature = "reference"))]
+pub mod reference;
+mod rules;
+mod selection;
+mod selector;
+mod slab;
+mod slice;
+mod slices;
+mod snapshot;
+mod table;
+mod taints;
+mod vocabulary;
+
+#[cfg(test)]
+mod tests;
+
+use lazaret_cel as cel;
+
+pub use changes::Changes;
+pub use claims::ClaimIx;
+pub use fleet::Fleet;
+pub use input::{Input, Kind};
+pub use pods::PodIx;
+pub use pool::{Generation, Invalid, Pool};
+pub use query::{EffectiveTaints, Held, PatchView, Presence, RuleView};
+pub use selection::{SelectedResult, Selection};
+pub use selector::{ClassSelectorError, ClassState, Problem};
+pub use slice::{DeviceRef, ShapeId, SliceState};
+pub use snapshot::Snapshot;
+pub use taints::{EffectiveTaint, Origin, TaintSetId, Taints};
+
+/// What the API allows in a slice. Devices beyond are not tracked, and their pool is [`Invalid`].
+pub const DEVICES_PER_SLICE_MAX: usize = 128;

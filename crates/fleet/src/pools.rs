@@ -1,0 +1,153 @@
+//! Pools inside the fleet: their slices, what generation counts, who holds their devices.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
+
+use lazaret_model::{PoolId, Text};
+
+use crate::{Fleet, pool::PoolFacts};
+
+/// A pool that has slices, or held devices, or both.
+#[derive(Debug)]
+pub(crate) struct PoolEntry {
+    pub(crate) id: PoolId,
+    /// By name.
+    pub(crate) slices: Vec<u32>,
+    /// The slices of taints among them, by name.
+    pub(crate) taint_slices: Vec<u32>,
+    /// Stand-ins for held devices that are not published.
+    pub(crate) ghosts: BTreeMap<Text, u32>,
+    pub(crate) holders: BTreeSet<u32>,
+    pub(crate) view: View,
+    /// Pairs of slices, of whatever generation, that have a device of the same name. Zero: no name repeats.
+    pub(crate) repeats: usize,
+    pub(crate) revision: u64,
+    /// Already among the changes.
+    pub(crate) noted: bool,
+    /// The snapshot does not show it as it is.
+    pub(crate) stale: bool,
+    /// `None` when heads or devices changed since they were found out.
+    pub(crate) facts: Option<Arc<PoolFacts>>,
+    /// Nodes under which the snapshot has filed it.
+    pub(crate) filed_under: Vec<Text>,
+}
+
+/// Which slices of a pool speak for its devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) newest: i64,
+    /// Slices of the newest generation are still to come. Until then devices that it does not have yet are taken
+    /// from older ones: a driver that rolls a pool slice by slice must not make devices in use vanish.
+    pub(crate) rolling: bool,
+}
+
+impl View {
+    pub(crate) fn shows(self, generation: i64) -> bool {
+        generation == self.newest || self.rolling
+    }
+}
+
+impl PoolEntry {
+    fn new(id: PoolId) -> Self {
+        Self {
+            id,
+            slices: Vec::new(),
+            taint_slices: Vec::new(),
+            ghosts: BTreeMap::new(),
+            holders: BTreeSet::new(),
+            view: View::default(),
+            repeats: 0,
+            revision: 0,
+            noted: false,
+            stale: false,
+            facts: None,
+            filed_under: Vec::new(),
+        }
+    }
+}
+
+impl Fleet {
+    pub(crate) fn pool_ix(&self, id: &PoolId) -> Option<u32> {
+        self.pool_lookup.get(id).copied()
+    }
+
+    pub(crate) fn pool_or_new(&mut self, id: &PoolId) -> u32 {
+        if let Some(found) = self.pool_ix(id) {
+            return found;
+        }
+        let id = PoolId { driver: self.vocabulary.text(&id.driver), pool: self.vocabulary.text(&id.pool) };
+        let pool = self.pools.insert(PoolEntry::new(id.clone()));
+        self.pool_names.entry(id.pool.clone()).or_default().insert(pool);
+        self.pool_lookup.insert(id.clone(), pool);
+        self.pool_ids.insert(id, pool);
+        pool
+    }
+
+    /// Forgets a pool that has neither slices nor held devices.
+    pub(crate) fn drop_pool_if_empty(&mut self, pool: u32) {
+        let Some(entry) = self.pools.get(pool) else { return };
+        if !entry.slices.is_empty() || !entry.holders.is_empty() {
+            return;
+        }
+        let Some(entry) = self.pools.remove(pool) else { return };
+        self.pools.recycle();
+        if let Some(same_name) = self.pool_names.get_mut(&entry.id.pool) {
+            same_name.remove(&pool);
+            if same_name.is_empty() {
+                self.pool_names.remove(&entry.id.pool);
+            }
+        }
+        self.pool_ids.remove(&entry.id);
+        self.pool_lookup.remove(&entry.id);
+        if entry.noted {
+            self.noted.gone_pools.push(entry.id.clone());
+        }
+        self.stale_gone_pools.push((entry.id, entry.filed_under));
+    }
+
+    /// Which generation speaks now.
+    pub(crate) fn view_of(&self, pool: u32) -> View {
+        let Some(entry) = self.pools.get(pool) else { return View::default() };
+        let heads = || entry.slices.iter().filter_map(|&slice| Some(&self.slices.get(slice)?.state.head));
+        let Some(newest) = heads().map(|head| head.generation).max() else { return View::default() };
+        let mut members = heads().filter(|head| head.generation == newest);
+        let expected = members.next().map_or(0, |first| first.slice_count);
+        let there = i64::try_from(1 + members.count()).unwrap_or(i64::MAX);
+        View { newest, rolling: there < expected }
+    }
+
+    /// The slice that speaks for a device, and the device's place in it: the newest that has it, and of several the
+    /// first by name.
+    pub(crate) fn find_published(&self, pool: u32, device: &Text) -> Option<(u32, usize)> {
+        let view = self.pools.get(pool)?.view;
+        self.find_newest(pool, device).filter(|(slice, _)| {
+            self.slices.get(*slice).is_some_and(|entry| view.shows(entry.state.generation()))
+        })
+    }
+
+    /// The newest slice that has a device, be it of a generation that is over.
+    pub(crate) fn find_newest(&self, pool: u32, device: &Text) -> Option<(u32, usize)> {
+        let places = self.devices.in_pool(pool, device).filter_map(|(slice, at)| {
+            let entry = self.slices.get(slice)?;
+            let here = entry.pool == pool && entry.state.body.names.get(at) == Some(device);
+            here.then_some((&entry.state, slice, at))
+        });
+        let best = places.min_by(|(a, _, i), (b, _, j)| {
+            b.generation().cmp(&a.generation()).then_with(|| a.name().cmp(b.name())).then(i.cmp(j))
+        })?;
+        Some((best.1, best.2))
+    }
+
+    /// All slices of a pool, of any generation, with a device of this name, and its place in each.
+    pub(crate) fn places_of(&self, pool: u32, device: &Text) -> Vec<(u32, usize)> {
+        let has = |&(slice, at): &(u32, usize)| {
+            self.slices
+                .get(slice)
+                .is_some_and(|entry| entry.pool == pool && entry.state.body.names.get(at) == Some(device))
+        };
+        self.devices.in_pool(pool, device).filter(has).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! Bringing the next snapshot up to date.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use lazaret_model::{NodeScope, PoolId, Text};
+
+use crate::{Fleet, Pool, Snapshot, pool::PoolFacts};
+
+impl Fleet {
+    /// The fleet as it is now. Costs what changed since the last one; the same one again if nothing did.
+    pub fn snapshot(&mut self) -> Arc<Snapshot> {
+        if self.published.revision == self.revision {
+            return self.published.clone();
+        }
+        for (id, nodes) in core::mem::take(&mut self.stale_gone_pools) {
+            self.withdraw(&id, &nodes);
+        }
+        for pool in core::mem::take(&mut self.stale_pools) {
+            self.publish_pool(pool);
+        }
+        self.next.names = self.vocabulary.names().clone();
+        self.next.revision = self.revision;
+        self.published = Arc::new(self.next.clone());
+        self.published.clone()
+    }
+
+    fn publish_pool(&mut self, pool: u32) {
+        let Some(entry) = self.pools.get_mut(pool) else { return };
+        if !core::mem::take(&mut entry.stale) {
+            return;
+        }
+        let id = entry.id.clone();
+        let slices: Vec<_> =
+            entry.slices.iter().filter_map(|&slice| Some(self.slices.get(slice)?.state.clone())).collect();
+        if slices.is_empty() {
+            let nodes = core::mem::take(&mut entry.filed_under);
+            entry.facts = None;
+            return self.withdraw(&id, &nodes);
+        }
+        let restructured = entry.facts.is_none();
+        let facts = entry.facts.get_or_insert_with(|| {
+            Arc::new(PoolFacts::of(&slices, entry.repeats > 0, self.vocabulary.names()))
+        });
+        let published = Arc::new(Pool { id, revision: entry.revision, slices, facts: facts.clone() });
+        if restructured {
+            let old = core::mem::take(&mut entry.filed_under);
+            let new = nodes_of(&published);
+            entry.filed_under = new.clone();
+            self.refile(&published.id, &old, &new);
+        }
+        if published.slices.iter().any(|slice| !matches!(slice.nodes(), NodeScope::Node(_))) {
+            self.next.shared.insert(published.id.clone(), published.clone());
+        } else {
+            self.next.shared.remove(&published.id);
+        }
+        self.next.pools.insert(published.id.clone(), published);
+    }
+
+    fn withdraw(&mut self, id: &PoolId, nodes: &[Text]) {
+        self.refile(id, nodes, &[]);
+        self.next.shared.remove(id);
+        self.next.pools.remove(id);
+    }
+
+    /// Files a pool under other nodes than before. Both lists are sorted.
+    fn refile(&mut self, id: &PoolId, old: &[Text], new: &[Text]) {
+        for node in old.iter().filter(|node| new.binary_search(node).is_err()) {
+            let Some(ids) = self.next.by_node.get(node) else { continue };
+            let rest: Vec<PoolId> = ids.iter().filter(|other| *other != id).cloned().collect();
+            if rest.is_empty() {
+                self.next.by_node.remove(node);
+            } else {
+                self.next.by_node.insert(node.clone(), Arc::new(rest));
+            }
+        }
+        for node in new.iter().filter(|node| old.binary_search(node).is_err()) {
+            let mut ids = self.next.by_node.get(node).map_or_else(Vec::new, |ids| ids.to_vec());
+            if let Err(at) = ids.binary_search(id) {
+                ids.insert(at, id.clone());
+            }
+            self.next.by_node.insert(node.clone(), Arc::new(ids));
+        }
+    }
+}
+
+/// The nodes that slices of a pool name, sorted.
+fn nodes_of(pool: &Pool) -> Vec<Text> {
+    let named = |scope: &NodeScope| match scope {
+        NodeScope::Node(node) => Some(node.clone()),
+        NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
+    };
+    let mut nodes: Vec<Text> = pool.slices.iter().filter_map(|slice| named(slice.nodes())).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}

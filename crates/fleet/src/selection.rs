@@ -1,0 +1,169 @@
+//! What a selector means, and who uses that.
+
+use alloc::{borrow::Cow, collections::BTreeMap};
+
+use lazaret_model::{DeviceId, DeviceSelector, Text};
+
+use crate::{
+    ClaimIx, DeviceRef, Fleet, Presence, Problem,
+    bits::DeviceBits,
+    claims::{Holder, Place},
+    selector::{Compiled, Hits},
+    slices::SliceEntry,
+};
+
+/// What a rule, or any selector, means right now.
+#[derive(Clone, Debug)]
+pub struct Selection<'a> {
+    fleet: &'a Fleet,
+    compiled: Cow<'a, Compiled>,
+    hits: Cow<'a, BTreeMap<u32, Hits>>,
+}
+
+/// An allocation result whose device is selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectedResult<'a> {
+    /// The claim.
+    pub claim: ClaimIx,
+    /// Position among its allocation results.
+    pub result: usize,
+    /// The device's name in its pool.
+    pub device: &'a Text,
+    /// From where the device is known.
+    pub presence: Presence,
+    /// Selected by attributes that are remembered.
+    pub from_memory: bool,
+}
+
+impl<'a> Selection<'a> {
+    /// How many published devices there are. Costs the slices that have any, not the devices.
+    #[must_use]
+    pub fn published_count(&self) -> usize {
+        self.published_bits().map(|(_, bits)| bits.len()).sum()
+    }
+
+    /// The published devices, each once, in no order that means anything.
+    pub fn published(&self) -> impl Iterator<Item = DeviceRef<'a>> {
+        let names = self.fleet.vocabulary.names();
+        let devices = self.published_bits().flat_map(|(entry, bits)| bits.iter().map(move |at| (entry, at)));
+        devices.map(move |(entry, at)| entry.state.device(names, at))
+    }
+
+    /// The results of claims that hold a selected device, published or not.
+    pub fn held(&self) -> impl Iterator<Item = SelectedResult<'a>> {
+        let fleet = self.fleet;
+        let by_attributes = self.compiled.by_attributes();
+        self.held_devices().flat_map(move |(presence, holder)| {
+            let from_memory = by_attributes && presence == Presence::Remembered;
+            let device = &holder.device;
+            let known = move |(claim, _): &&(u32, u32)| fleet.claims.get(*claim).is_some();
+            holder.results.iter().filter(known).map(move |(claim, result)| SelectedResult {
+                claim: ClaimIx(*claim),
+                result: *result as usize,
+                device,
+                presence,
+                from_memory,
+            })
+        })
+    }
+
+    /// The held devices that are selected although no slice has them.
+    pub fn unpublished(&self) -> impl Iterator<Item = (DeviceId, Presence)> {
+        let fleet = self.fleet;
+        self.held_devices().filter(|(presence, _)| *presence != Presence::Published).filter_map(
+            move |(presence, holder)| {
+                let pool = &fleet.pools.get(holder.pool)?.id;
+                let id = DeviceId {
+                    driver: pool.driver.clone(),
+                    pool: pool.pool.clone(),
+                    device: holder.device.clone(),
+                };
+                Some((id, presence))
+            },
+        )
+    }
+
+    /// Why the selector does not, or not fully, do what it says.
+    #[must_use]
+    pub fn problem(&self) -> Option<Problem> {
+        self.fleet.problem_of(&self.compiled, &self.hits)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (u32, &'a SliceEntry, DeviceBits)> {
+        let fleet = self.fleet;
+        self.hits
+            .iter()
+            .filter_map(move |(slice, hits)| Some((*slice, fleet.slices.get(*slice)?, hits.matched)))
+    }
+
+    /// For each published slice the selected devices for which it speaks.
+    fn published_bits(&self) -> impl Iterator<Item = (&'a SliceEntry, DeviceBits)> {
+        let fleet = self.fleet;
+        self.entries().filter(|(_, entry, _)| entry.state.head.presence == Presence::Published).filter_map(
+            move |(slice, entry, bits)| {
+                let pool = fleet.pools.get(entry.pool)?;
+                if !pool.view.shows(entry.state.generation()) {
+                    return None;
+                }
+                if pool.repeats == 0 {
+                    return Some((entry, bits));
+                }
+                let speaks = |at: usize| {
+                    let name = &entry.state.body.names[at];
+                    bits.has(at) && fleet.find_published(entry.pool, name) == Some((slice, at))
+                };
+                Some((entry, (0..entry.state.len()).map(speaks).collect()))
+            },
+        )
+    }
+
+    fn held_devices(&self) -> impl Iterator<Item = (Presence, &'a Holder)> {
+        let fleet = self.fleet;
+        self.entries().flat_map(move |(slice, entry, bits)| {
+            DeviceBits(bits.0 & entry.held.0).iter().filter_map(move |at| {
+                let holder = fleet.holder_ix(entry.pool, &entry.state.body.names[at])?;
+                let holder = fleet.holders.get(holder)?;
+                let here = match holder.place {
+                    Place::Published { slice: other, device } => other == slice && device == at,
+                    Place::Ghost(ghost) => ghost == slice,
+                };
+                here.then_some((entry.state.head.presence, holder))
+            })
+        })
+    }
+}
+
+impl Fleet {
+    /// What a rule means, whatever its effect. Empty for a rule that does not exist. A lookup: nothing is evaluated.
+    #[must_use]
+    pub fn rule_selection(&self, name: &str) -> Selection<'_> {
+        let state = self.rule_names.get(name).and_then(|ix| self.rules.get(*ix));
+        match state {
+            Some(state) => Selection {
+                fleet: self,
+                compiled: Cow::Borrowed(&state.compiled),
+                hits: Cow::Borrowed(&state.hits),
+            },
+            None => Selection {
+                fleet: self,
+                compiled: Cow::Owned(self.compile(None)),
+                hits: Cow::Owned(BTreeMap::new()),
+            },
+        }
+    }
+
+    /// What a selector means that no rule has: for previews.
+    #[must_use]
+    pub fn selection_of(&self, selector: &DeviceSelector) -> Selection<'_> {
+        let compiled = self.compile(Some(selector));
+        let mut hits = BTreeMap::new();
+        for slice in self.candidates(Some(selector)) {
+            let Some(entry) = self.slices.get(slice) else { continue };
+            let found = compiled.hits(&entry.state, self.vocabulary.names());
+            if found != Hits::default() {
+                hits.insert(slice, found);
+            }
+        }
+        Selection { fleet: self, compiled: Cow::Owned(compiled), hits: Cow::Owned(hits) }
+    }
+}

@@ -1,0 +1,272 @@
+//! Which devices a rule, a patch or a preview means. The one place that decides it, for everyone.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::fmt;
+
+use lazaret_model::{AttrNames, DeviceClass, DeviceId, DeviceSelector, PoolId, Text};
+
+use crate::{
+    DeviceRef, Presence, SliceState,
+    bits::DeviceBits,
+    cel::{self, Bound, CompileError, EvalError, Outcome},
+};
+
+/// A class, with its selectors bound to the names of a snapshot.
+#[derive(Clone, Debug)]
+pub struct ClassState {
+    /// The class.
+    pub class: Arc<DeviceClass>,
+    /// Its selectors, in order: ready to run, or why not.
+    pub selectors: Vec<Result<Bound, ClassSelectorError>>,
+}
+
+/// Why a selector of a class cannot be run.
+#[derive(Clone, Debug)]
+pub enum ClassSelectorError {
+    /// Not valid CEL.
+    Compile(CompileError),
+    /// A selector of a kind that this version does not know.
+    UnknownKind,
+}
+
+impl fmt::Display for ClassSelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compile(error) => error.fmt(f),
+            Self::UnknownKind => f.write_str("a selector of an unknown kind"),
+        }
+    }
+}
+
+impl ClassState {
+    pub(crate) fn new(class: Arc<DeviceClass>, names: &AttrNames) -> Self {
+        let selectors = class.selectors.iter().map(|selector| match selector {
+            None => Err(ClassSelectorError::UnknownKind),
+            Some(text) => compile(text, names).map_err(ClassSelectorError::Compile),
+        });
+        Self { selectors: selectors.collect(), class: class.clone() }
+    }
+
+    pub(crate) fn rebound(&self, names: &AttrNames) -> Self {
+        let selectors = self.selectors.iter().map(|s| match s {
+            Ok(bound) => Ok(bound.program().bind(names)),
+            Err(error) => Err(error.clone()),
+        });
+        Self { class: self.class.clone(), selectors: selectors.collect() }
+    }
+}
+
+/// Why a rule or a patch does not do, or not fully do, what it says. It is skipped alone: other rules, and the
+/// devices themselves, are not affected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// One of its expressions is not valid CEL: it selects nothing.
+    BadExpression {
+        /// Which expression.
+        selector: usize,
+        /// What is wrong with it.
+        message: Text,
+    },
+    /// Its class does not exist: it selects nothing until that appears.
+    ClassMissing {
+        /// The class.
+        class: Text,
+    },
+    /// A selector of its class cannot be run: it selects nothing.
+    BadClass {
+        /// The class.
+        class: Text,
+        /// Which selector of the class.
+        selector: usize,
+        /// What is wrong with it.
+        message: Text,
+    },
+    /// An expression failed on some devices, which are not selected; others are.
+    FailedOnDevices {
+        /// How many devices.
+        devices: usize,
+        /// One of them.
+        example: DeviceId,
+        /// What went wrong there.
+        message: Text,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadExpression { selector, message } => write!(f, "selector #{selector}: {message}"),
+            Self::ClassMissing { class } => write!(f, "device class {class} does not exist"),
+            Self::BadClass { class, selector, message } => {
+                write!(f, "device class {class}: selector #{selector}: {message}")
+            }
+            Self::FailedOnDevices { devices, example, message } => {
+                write!(f, "{devices} devices could not be checked, among them {example}: {message}")
+            }
+        }
+    }
+}
+
+/// A selector that can be asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    selector: Option<DeviceSelector>,
+    expressions: Vec<Bound>,
+    class: Option<Arc<ClassState>>,
+    problem: Option<Problem>,
+}
+
+pub(crate) enum Verdict {
+    No,
+    Yes,
+    Failed(FailedCheck),
+}
+
+/// Which expression failed on a device, and how.
+pub(crate) struct FailedCheck {
+    pub(crate) class: Option<Text>,
+    pub(crate) selector: usize,
+    pub(crate) error: EvalError,
+}
+
+impl fmt::Display for FailedCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(class) = &self.class {
+            write!(f, "device class {class}: ")?;
+        }
+        write!(f, "selector #{}: {}", self.selector, self.error)
+    }
+}
+
+impl Compiled {
+    /// Prepares a selector; `class` is its class, if that exists.
+    pub(crate) fn new(
+        selector: Option<&DeviceSelector>,
+        class: Option<&Arc<ClassState>>,
+        names: &AttrNames,
+    ) -> Self {
+        let mut problem = None;
+        let mut expressions = Vec::new();
+        for (at, text) in selector.iter().flat_map(|s| &s.cel).enumerate() {
+            match compile(text, names) {
+                Ok(bound) => expressions.push(bound),
+                Err(error) => {
+                    problem =
+                        problem.or(Some(Problem::BadExpression { selector: at, message: text_of(&error) }));
+                }
+            }
+        }
+        let wanted = selector.and_then(|s| s.class.as_ref());
+        let problem = problem.or_else(|| class_problem(wanted?, class));
+        let class = wanted.and(class).cloned();
+        Self { selector: selector.cloned(), expressions, class, problem }
+    }
+
+    pub(crate) fn selector(&self) -> Option<&DeviceSelector> {
+        self.selector.as_ref()
+    }
+
+    /// Why it can never match as things are.
+    pub(crate) fn problem(&self) -> Option<&Problem> {
+        self.problem.as_ref()
+    }
+
+    pub(crate) fn by_attributes(&self) -> bool {
+        self.selector.as_ref().is_some_and(|s| !s.by_names_only())
+    }
+
+    /// Whether it means this device. `device` is `None` where attributes are not known: then only names can match.
+    pub(crate) fn matches(&self, pool: &PoolId, name: &Text, device: Option<DeviceRef<'_>>) -> Verdict {
+        let Some(selector) = &self.selector else { return Verdict::No };
+        if self.problem.is_some()
+            || !may_be_in(selector, pool)
+            || selector.device.as_ref().is_some_and(|d| d != name)
+        {
+            return Verdict::No;
+        }
+        if selector.by_names_only() {
+            return Verdict::Yes;
+        }
+        let Some(device) = device else { return Verdict::No };
+        let class = self.class.iter().flat_map(|class| {
+            let name = &class.class.name;
+            (0..).zip(&class.selectors).filter_map(move |(at, s)| Some((Some(name), at, s.as_ref().ok()?)))
+        });
+        let own = (0..).zip(&self.expressions).map(|(at, bound)| (None, at, bound));
+        for (class, selector, bound) in class.chain(own) {
+            match bound.matches(&device) {
+                Outcome::Match => {}
+                Outcome::NoMatch => return Verdict::No,
+                Outcome::Error(error) => {
+                    return Verdict::Failed(FailedCheck { class: class.cloned(), selector, error });
+                }
+            }
+        }
+        Verdict::Yes
+    }
+
+    /// Which devices of a slice it means, and on which it failed.
+    pub(crate) fn hits(&self, slice: &SliceState, names: &AttrNames) -> Hits {
+        let Some(selector) = &self.selector else { return Hits::default() };
+        if self.problem.is_some() || !may_be_in(selector, slice.pool()) {
+            return Hits::default();
+        }
+        if selector.by_names_only() && selector.device.is_none() {
+            return Hits { matched: slice.body.all(), failed: DeviceBits::EMPTY };
+        }
+        let known = slice.head.presence != Presence::Unknown;
+        let mut hits = Hits::default();
+        for (at, name) in slice.body.names.iter().enumerate() {
+            match self.matches(slice.pool(), name, known.then(|| slice.device(names, at))) {
+                Verdict::No => {}
+                Verdict::Yes => hits.matched.set(at, true),
+                Verdict::Failed(_) => hits.failed.set(at, true),
+            }
+        }
+        hits
+    }
+
+    /// The same, for an [`AttrNames`] that has grown.
+    pub(crate) fn rebind(&mut self, class: Option<&Arc<ClassState>>, names: &AttrNames) {
+        for bound in &mut self.expressions {
+            *bound = bound.program().bind(names);
+        }
+        if self.class.is_some() {
+            self.class = class.cloned();
+        }
+    }
+
+    /// The same selector after its class came, went or changed.
+    pub(crate) fn with_class(&self, class: Option<&Arc<ClassState>>, names: &AttrNames) -> Self {
+        Self::new(self.selector.as_ref(), class, names)
+    }
+}
+
+/// The devices of a slice that a selector means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hits {
+    pub(crate) matched: DeviceBits,
+    pub(crate) failed: DeviceBits,
+}
+
+fn may_be_in(selector: &DeviceSelector, pool: &PoolId) -> bool {
+    selector.driver.as_ref().is_none_or(|d| *d == pool.driver)
+        && selector.pool.as_ref().is_none_or(|p| *p == pool.pool)
+}
+
+fn class_problem(wanted: &Text, class: Option<&Arc<ClassState>>) -> Option<Problem> {
+    let Some(state) = class else { return Some(Problem::ClassMissing { class: wanted.clone() }) };
+    let bad = |(selector, s): (usize, &Result<Bound, ClassSelectorError>)| {
+        let message = text_of(s.as_ref().err()?);
+        Some(Problem::BadClass { class: wanted.clone(), selector, message })
+    };
+    state.selectors.iter().enumerate().find_map(bad)
+}
+
+fn compile(text: &str, names: &AttrNames) -> Result<Bound, CompileError> {
+    Ok(cel::compile(text, &cel::Env::stored())?.bind(names))
+}
+
+pub(crate) fn text_of(value: &impl fmt::Display) -> Text {
+    alloc::format!("{value}").into()
+}

@@ -1,0 +1,445 @@
+//! A slice of a pool as the fleet knows it, and its devices.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::fmt;
+
+use lazaret_model::{
+    AttrId, AttrNames, AttrValue, CapacityValue, CounterConsumption, CounterSet, DeviceId, NodeScope, PoolId,
+    Quantity, ResourceSlice, Taint, Text, Uid,
+};
+
+use crate::{
+    DEVICES_PER_SLICE_MAX, Presence,
+    bits::DeviceBits,
+    body::SliceBody,
+    cel,
+    taints::{Mark, OwnTaint, Source, TaintSetId, Taints, taint_set},
+};
+
+/// Equal exactly where CEL sees the same: driver, attributes, capacities, and whether the device can be shared.
+/// A fingerprint of that content: it means the same in every snapshot of every fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeId(pub u128);
+
+/// One slice, with the marks that others put on its devices and with what is in use. Cheap to clone: what is large
+/// is shared.
+#[derive(Clone, Debug)]
+pub struct SliceState {
+    pub(crate) head: Arc<SliceHead>,
+    pub(crate) body: Arc<SliceBody>,
+    pub(crate) own: Arc<[OwnTaint]>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) in_use: DeviceBits,
+    pub(crate) shared: Arc<[(u8, SharedUse)]>,
+}
+
+/// What a slice says of itself, as opposed to its devices.
+#[derive(Debug)]
+pub(crate) struct SliceHead {
+    pub(crate) presence: Presence,
+    pub(crate) name: Text,
+    pub(crate) uid: Uid,
+    pub(crate) pool: PoolId,
+    pub(crate) generation: i64,
+    pub(crate) slice_count: i64,
+    pub(crate) nodes: NodeScope,
+    pub(crate) skip_node_operations: Vec<Text>,
+    pub(crate) shared_counters: Vec<CounterSet>,
+    /// The content of a slice of taints: device and taint.
+    pub(crate) taints: Vec<(Text, Arc<Source>)>,
+    pub(crate) devices_left_out: usize,
+}
+
+/// What is taken of a device that several may have.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct SharedUse {
+    pub(crate) shares: u32,
+    pub(crate) consumed: Vec<(Text, Quantity)>,
+}
+
+impl SliceHead {
+    pub(crate) fn of_slice(slice: &ResourceSlice, pool: PoolId) -> Self {
+        let taints = (0..).zip(&slice.taints).map(|(index, entry)| {
+            let source = Source::TaintSlice { slice: slice.name.clone(), index, taint: entry.taint.clone() };
+            (entry.device.clone(), Arc::new(source))
+        });
+        Self {
+            presence: Presence::Published,
+            name: slice.name.clone(),
+            uid: slice.uid.clone(),
+            pool,
+            generation: slice.pool.generation,
+            slice_count: slice.pool.slice_count,
+            nodes: slice.nodes.clone(),
+            skip_node_operations: slice.skip_node_operations.clone(),
+            shared_counters: slice.shared_counters.clone(),
+            taints: taints.collect(),
+            devices_left_out: slice.devices.len().saturating_sub(DEVICES_PER_SLICE_MAX),
+        }
+    }
+
+    /// The stand-in for a device that is held but not published.
+    pub(crate) fn of_ghost(pool: PoolId, presence: Presence) -> Self {
+        Self {
+            presence,
+            name: Text::default(),
+            uid: Uid::default(),
+            pool,
+            generation: 0,
+            slice_count: 0,
+            nodes: NodeScope::Unknown,
+            skip_node_operations: Vec::new(),
+            shared_counters: Vec::new(),
+            taints: Vec::new(),
+            devices_left_out: 0,
+        }
+    }
+
+    /// Whether the slice says of itself what this says.
+    pub(crate) fn is_of(&self, slice: &ResourceSlice) -> bool {
+        self.uid == slice.uid
+            && self.generation == slice.pool.generation
+            && self.slice_count == slice.pool.slice_count
+            && self.nodes == slice.nodes
+            && self.skip_node_operations == slice.skip_node_operations
+            && self.shared_counters == slice.shared_counters
+            && self.devices_left_out == slice.devices.len().saturating_sub(DEVICES_PER_SLICE_MAX)
+            && self.taints_are(slice)
+    }
+
+    fn taints_are(&self, slice: &ResourceSlice) -> bool {
+        self.taints.len() == slice.taints.len()
+            && self.taints.iter().zip(&slice.taints).all(|((device, source), entry)| {
+                *device == entry.device && source.taints() == core::slice::from_ref(&entry.taint)
+            })
+    }
+}
+
+impl SliceState {
+    pub(crate) fn new(head: SliceHead, body: Arc<SliceBody>) -> Self {
+        Self {
+            head: Arc::new(head),
+            body,
+            own: Arc::new([]),
+            marks: Vec::new(),
+            in_use: DeviceBits::EMPTY,
+            shared: Arc::new([]),
+        }
+    }
+
+    /// The object's name.
+    #[must_use]
+    pub fn name(&self) -> &Text {
+        &self.head.name
+    }
+
+    /// The object's incarnation.
+    #[must_use]
+    pub fn uid(&self) -> &Uid {
+        &self.head.uid
+    }
+
+    /// The pool it is part of.
+    #[must_use]
+    pub fn pool(&self) -> &PoolId {
+        &self.head.pool
+    }
+
+    /// The generation of the pool that it belongs to.
+    #[must_use]
+    pub fn generation(&self) -> i64 {
+        self.head.generation
+    }
+
+    /// How many slices it says the generation has.
+    #[must_use]
+    pub fn slice_count(&self) -> i64 {
+        self.head.slice_count
+    }
+
+    /// From where its devices can be reached.
+    #[must_use]
+    pub fn nodes(&self) -> &NodeScope {
+        &self.head.nodes
+    }
+
+    /// Node operations that the driver does not need.
+    #[must_use]
+    pub fn skip_node_operations(&self) -> &[Text] {
+        &self.head.skip_node_operations
+    }
+
+    /// Counters that the pool's devices draw from.
+    #[must_use]
+    pub fn shared_counters(&self) -> &[CounterSet] {
+        &self.head.shared_counters
+    }
+
+    /// The content of a slice of taints: the device's name and the taint.
+    pub fn slice_taints(&self) -> impl Iterator<Item = (&Text, &Taint)> {
+        self.head.taints.iter().flat_map(|(device, source)| source.taints().iter().map(move |t| (device, t)))
+    }
+
+    /// How many devices it has, at most [`DEVICES_PER_SLICE_MAX`].
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Whether it has no devices.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.body.len() == 0
+    }
+
+    /// The device at `index`; `names` are those of the snapshot that the slice is from.
+    ///
+    /// # Panics
+    /// When there are not that many devices.
+    #[must_use]
+    pub fn device<'a>(&'a self, names: &'a AttrNames, index: usize) -> DeviceRef<'a> {
+        assert!(index < self.len(), "device {index} of {}", self.len());
+        DeviceRef { slice: self, names, index }
+    }
+
+    /// All devices in the driver's order.
+    pub fn devices<'a>(&'a self, names: &'a AttrNames) -> impl Iterator<Item = DeviceRef<'a>> {
+        (0..self.len()).map(move |index| DeviceRef { slice: self, names, index })
+    }
+
+    /// Where the device of this name is in the list.
+    #[must_use]
+    pub fn position(&self, device: &str) -> Option<usize> {
+        self.body.names.iter().position(|name| *name == *device)
+    }
+
+    /// Which devices some claim has to itself: bit `i` for device `i`.
+    #[must_use]
+    pub fn in_use_bits(&self) -> u128 {
+        self.in_use.0
+    }
+
+    /// Which devices have a taint of any effect: bit `i` for device `i`. May include devices whose only taints are
+    /// overridden.
+    #[must_use]
+    pub fn tainted_bits(&self) -> u128 {
+        let own = self.own.iter().fold(0, |bits, taint| bits | 1 << taint.device);
+        self.marks.iter().fold(own, |bits, mark| bits | mark.bits.0)
+    }
+
+    /// Which devices several requests may have at once.
+    #[must_use]
+    pub fn allow_multiple_bits(&self) -> u128 {
+        self.body.allow_multiple.0
+    }
+
+    /// Whether any device is given out in shares.
+    #[must_use]
+    pub fn has_shares(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// Whether any device draws from counters.
+    #[must_use]
+    pub fn has_counters(&self) -> bool {
+        self.body.any_extra(|extra| !extra.consumes_counters.is_empty())
+    }
+
+    /// Whether any device is restricted in with which others it can be given out.
+    #[must_use]
+    pub fn has_compatibility_groups(&self) -> bool {
+        self.body
+            .any_extra(|extra| extra.consumes_counters.iter().any(|c| !c.compatibility_groups.is_empty()))
+    }
+
+    /// Whether two states have the very same devices (names, attributes, capacities, counters…), by identity:
+    /// what was prepared from them for one is good for the other.
+    #[must_use]
+    pub fn same_devices(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.body, &other.body) && Arc::ptr_eq(&self.head, &other.head)
+    }
+
+    /// The effective taints of the device at `index`.
+    #[must_use]
+    pub fn taints(&self, index: usize) -> Taints<'_> {
+        Taints::of(self, index)
+    }
+
+    pub(crate) fn is_remembered(&self) -> bool {
+        self.head.presence == Presence::Remembered
+    }
+
+    pub(crate) fn device_id(&self, index: usize) -> DeviceId {
+        let PoolId { driver, pool } = &self.head.pool;
+        DeviceId { driver: driver.clone(), pool: pool.clone(), device: self.body.names[index].clone() }
+    }
+}
+
+/// A device of a snapshot. Copying it copies two pointers and a number.
+#[derive(Clone, Copy)]
+pub struct DeviceRef<'a> {
+    slice: &'a SliceState,
+    names: &'a AttrNames,
+    index: usize,
+}
+
+impl<'a> DeviceRef<'a> {
+    /// The slice it is in.
+    #[must_use]
+    pub fn slice(self) -> &'a SliceState {
+        self.slice
+    }
+
+    /// Its place in the slice.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.index
+    }
+
+    /// Its name in the pool.
+    #[must_use]
+    pub fn name(self) -> &'a Text {
+        &self.slice.body.names[self.index]
+    }
+
+    /// Its name in the cluster.
+    #[must_use]
+    pub fn id(self) -> DeviceId {
+        self.slice.device_id(self.index)
+    }
+
+    /// Its taints: its own, those of taint slices (by slice and position), of patches (by falling priority, then
+    /// name), of rules (by name).
+    #[must_use]
+    pub fn taints(self) -> Taints<'a> {
+        Taints::of(self.slice, self.index)
+    }
+
+    /// Which taints keep claims away, as a number to remember answers by.
+    #[must_use]
+    pub fn taint_set(self) -> TaintSetId {
+        taint_set(self.taints())
+    }
+
+    /// What CEL sees of it, as a number to remember answers by.
+    #[must_use]
+    pub fn shape(self) -> ShapeId {
+        self.slice.body.shapes[self.index]
+    }
+
+    /// The value of an attribute, patches included.
+    #[must_use]
+    pub fn attribute(self, id: AttrId) -> Option<&'a AttrValue> {
+        self.slice.body.attributes.get(id, self.index)
+    }
+
+    /// All attributes with their keys as published, in key order.
+    pub fn attributes(self) -> impl Iterator<Item = (&'a Text, AttrId, &'a AttrValue)> {
+        self.slice.body.attributes.row(self.index)
+    }
+
+    /// All capacities with their keys as published, in key order.
+    pub fn capacity(self) -> impl Iterator<Item = (&'a Text, AttrId, &'a CapacityValue)> {
+        self.slice.body.capacity.row(self.index)
+    }
+
+    /// Whether several requests may have it at once.
+    #[must_use]
+    pub fn allow_multiple(self) -> bool {
+        self.slice.body.allow_multiple.has(self.index)
+    }
+
+    /// What it takes of the pool's counters.
+    #[must_use]
+    pub fn consumes_counters(self) -> &'a [CounterConsumption] {
+        self.slice.body.extra(self.index).map_or(&[], |extra| &extra.consumes_counters)
+    }
+
+    /// Where it can be reached, if it says so itself.
+    #[must_use]
+    pub fn nodes(self) -> Option<&'a NodeScope> {
+        self.slice.body.extra(self.index)?.nodes.as_ref()
+    }
+
+    /// Whether an allocation of it is usable on the chosen node alone.
+    #[must_use]
+    pub fn binds_to_node(self) -> bool {
+        self.slice.body.binds_to_node.has(self.index)
+    }
+
+    /// Conditions to wait for; `None` differs from an empty list in pool order.
+    #[must_use]
+    pub fn binding_conditions(self) -> Option<&'a [Text]> {
+        self.slice.body.extra(self.index)?.binding_conditions.as_deref()
+    }
+
+    /// Conditions that mean binding failed.
+    #[must_use]
+    pub fn binding_failure_conditions(self) -> Option<&'a [Text]> {
+        self.slice.body.extra(self.index)?.binding_failure_conditions.as_deref()
+    }
+
+    /// Whether some claim has it to itself. Claims for monitoring (admin access) do not count.
+    #[must_use]
+    pub fn in_use(self) -> bool {
+        self.slice.in_use.has(self.index)
+    }
+
+    /// How many shares of it are given out.
+    #[must_use]
+    pub fn shares(self) -> u32 {
+        self.shared_use().map_or(0, |shared| shared.shares)
+    }
+
+    /// How much of it is given out in shares, by capacity key.
+    #[must_use]
+    pub fn consumed_capacity(self) -> &'a [(Text, Quantity)] {
+        self.shared_use().map_or(&[], |shared| &shared.consumed)
+    }
+
+    fn shared_use(self) -> Option<&'a SharedUse> {
+        let shared = &self.slice.shared;
+        let at = shared.binary_search_by_key(&self.index, |(device, _)| usize::from(*device)).ok()?;
+        Some(&shared[at].1)
+    }
+}
+
+impl fmt::Debug for DeviceRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceRef({})", self.id())
+    }
+}
+
+impl cel::Device for DeviceRef<'_> {
+    fn driver(&self) -> &str {
+        &self.slice.body.driver
+    }
+
+    fn attribute(&self, id: AttrId) -> Option<&AttrValue> {
+        self.slice.body.attributes.get(id, self.index)
+    }
+
+    fn capacity(&self, id: AttrId) -> Option<&Quantity> {
+        self.slice.body.capacity.get(id, self.index).map(|capacity| &capacity.value)
+    }
+
+    fn allow_multiple_allocations(&self) -> bool {
+        self.slice.body.allow_multiple.has(self.index)
+    }
+
+    fn attributes(&self, visit: &mut dyn FnMut(AttrId, &AttrValue)) {
+        self.slice.body.attributes.row_by_id(self.index).for_each(|(id, value)| visit(id, value));
+    }
+
+    fn capacities(&self, visit: &mut dyn FnMut(AttrId, &Quantity)) {
+        self.slice.body.capacity.row_by_id(self.index).for_each(|(id, capacity)| visit(id, &capacity.value));
+    }
+
+    fn names(&self) -> &AttrNames {
+        self.names
+    }
+
+    fn has_unsupported_value(&self) -> bool {
+        self.slice.body.unsupported.has(self.index)
+    }
+}

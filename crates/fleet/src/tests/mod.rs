@@ -1,0 +1,7 @@
+mod agreement;
+mod build;
+mod memory;
+mod patching;
+mod pools;
+mod relation;
+mod tracker;

@@ -1,0 +1,186 @@
+//! What is the same all over a fleet is kept once: names of attributes, short strings, sets of keys.
+
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::hash::{Hash, Hasher};
+
+use hashbrown::HashTable;
+use lazaret_model::{AttrId, AttrNames, AttrValue, QualifiedName, Text};
+use rustc_hash::FxHasher;
+
+use crate::fingerprint::Fingerprint;
+
+/// Strings up to this length are worth a look whether they are already there: models, numbers, bus addresses.
+/// Longer ones are mostly serial numbers and occur once.
+const SHARED_LEN_MAX: usize = 24;
+
+/// A table is swept when it has grown to twice what the last sweep left, and at least to this.
+const SWEEP_LEN_MIN: usize = 1024;
+
+/// The keys of the attributes (or capacities) of a slice's devices, as published and as numbers.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    driver: Text,
+    /// In key order: the order of the columns.
+    pub(crate) keys: Box<[Text]>,
+    pub(crate) ids: Box<[AttrId]>,
+    /// Columns by number. Where `x` and `driver/x` are both there, the key with the domain comes first.
+    by_id: Box<[(AttrId, u32)]>,
+    /// The same in the order of names with their domains, each with the name's fingerprint.
+    by_name: Box<[(u128, u32)]>,
+}
+
+impl Schema {
+    /// The columns that may hold `id`, best first.
+    pub(crate) fn columns_of(&self, id: AttrId) -> impl Iterator<Item = usize> {
+        let start = self.by_id.partition_point(|(other, _)| *other < id);
+        self.by_id[start..]
+            .iter()
+            .take_while(move |(other, _)| *other == id)
+            .map(|(_, column)| *column as usize)
+    }
+
+    /// All columns by number, best first where several have the same.
+    pub(crate) fn by_id(&self) -> &[(AttrId, u32)] {
+        &self.by_id
+    }
+
+    /// All columns by name, best first where several have the same: name's fingerprint and column.
+    pub(crate) fn by_name(&self) -> &[(u128, u32)] {
+        &self.by_name
+    }
+}
+
+/// Everything that is shared between slices.
+#[derive(Debug, Default)]
+pub(crate) struct Vocabulary {
+    names: Arc<AttrNames>,
+    strings: Sweeping<Text>,
+    schemas: Sweeping<Arc<Schema>>,
+}
+
+impl Vocabulary {
+    pub(crate) fn names(&self) -> &Arc<AttrNames> {
+        &self.names
+    }
+
+    /// The same text, in the allocation that others use already.
+    pub(crate) fn text(&mut self, text: &Text) -> Text {
+        self.strings.get_or_insert(hash(&**text), |known| known == text, || text.clone())
+    }
+
+    /// The same value, with short strings shared.
+    pub(crate) fn value(&mut self, value: &AttrValue) -> AttrValue {
+        match value {
+            AttrValue::String(text) if text.len() <= SHARED_LEN_MAX => AttrValue::String(self.text(text)),
+            AttrValue::String(_)
+            | AttrValue::Int(_)
+            | AttrValue::Bool(_)
+            | AttrValue::Version(_)
+            | AttrValue::Ints(_)
+            | AttrValue::Bools(_)
+            | AttrValue::Strings(_)
+            | AttrValue::Versions(_)
+            | AttrValue::Unsupported => value.clone(),
+        }
+    }
+
+    /// The schema of these keys (sorted, distinct) for this driver.
+    pub(crate) fn schema(&mut self, driver: &Text, keys: &[&Text]) -> Arc<Schema> {
+        let mut hasher = FxHasher::default();
+        driver.hash(&mut hasher);
+        keys.hash(&mut hasher);
+        let (names, strings) = (&mut self.names, &mut self.strings);
+        self.schemas.get_or_insert(
+            hasher.finish(),
+            |known| known.driver == *driver && known.keys.iter().eq(keys.iter().copied()),
+            || {
+                let mut shared = |text: &Text| {
+                    strings.get_or_insert(hash(&**text), |known| known == text, || text.clone())
+                };
+                let driver = shared(driver);
+                let keys: Box<[Text]> = keys.iter().map(|key| shared(key)).collect();
+                let ids: Box<[AttrId]> = keys.iter().map(|key| number(names, key, &driver)).collect();
+                let mut by_id: Vec<(AttrId, u32)> = ids.iter().copied().zip(0..).collect();
+                by_id.sort_by_key(|(id, column)| (*id, !keys[*column as usize].contains('/'), *column));
+                let by_name = by_name(&keys, &driver);
+                Arc::new(Schema { driver, keys, ids, by_id: by_id.into(), by_name })
+            },
+        )
+    }
+
+    /// The number of `key` among the attributes of devices of `driver`.
+    pub(crate) fn id(&mut self, key: &str, driver: &str) -> AttrId {
+        number(&mut self.names, key, driver)
+    }
+}
+
+fn number(names: &mut Arc<AttrNames>, key: &str, driver: &str) -> AttrId {
+    let name = QualifiedName::of_key(key, driver);
+    let known = names.get(&name);
+    // Only a name never seen before copies the table, and only if a snapshot still reads the old one.
+    if known == AttrId::ABSENT { Arc::make_mut(names).intern(&name) } else { known }
+}
+
+fn by_name(keys: &[Text], driver: &str) -> Box<[(u128, u32)]> {
+    let mut names: Vec<(QualifiedName, bool, u32)> = (0..)
+        .zip(keys)
+        .map(|(column, key)| (QualifiedName::of_key(key, driver), !key.contains('/'), column))
+        .collect();
+    names.sort();
+    let fingerprint = |name: &QualifiedName| {
+        let mut hasher = Fingerprint::new();
+        name.hash(&mut hasher);
+        hasher.finish128()
+    };
+    names.iter().map(|(name, _, column)| (fingerprint(name), *column)).collect()
+}
+
+/// A set of shared things, out of which what nobody else uses any more is swept now and then.
+#[derive(Debug)]
+struct Sweeping<T> {
+    table: HashTable<(u64, T)>,
+    sweep_at: usize,
+}
+
+impl<T> Default for Sweeping<T> {
+    fn default() -> Self {
+        Self { table: HashTable::new(), sweep_at: SWEEP_LEN_MIN }
+    }
+}
+
+impl<T: Shared> Sweeping<T> {
+    fn get_or_insert(&mut self, hash: u64, mut same: impl FnMut(&T) -> bool, make: impl FnOnce() -> T) -> T {
+        if let Some((_, found)) = self.table.find(hash, |(_, known)| same(known)) {
+            return found.clone();
+        }
+        if self.table.len() >= self.sweep_at {
+            self.table.retain(|(_, known)| !known.is_unique());
+            self.sweep_at = (self.table.len() * 2).max(SWEEP_LEN_MIN);
+        }
+        let value = make();
+        self.table.insert_unique(hash, (hash, value.clone()), |(hash, _)| *hash);
+        value
+    }
+}
+
+trait Shared: Clone {
+    fn is_unique(&self) -> bool;
+}
+
+impl Shared for Text {
+    fn is_unique(&self) -> bool {
+        self.is_unique()
+    }
+}
+
+impl Shared for Arc<Schema> {
+    fn is_unique(&self) -> bool {
+        Arc::strong_count(self) == 1
+    }
+}
+
+pub(crate) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
+    let mut hasher = FxHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
