@@ -1,0 +1,141 @@
+//! One node, some claims: can they be had together?
+
+use alloc::{sync::Arc, vec::Vec};
+
+use lazaret_fleet::Snapshot;
+use lazaret_model::{Allocation, Node, ResourceClaim, Text};
+
+use crate::{
+    BUDGET_STEPS_DEFAULT, Features, Overlay,
+    alike::Alike,
+    error::{AllocateError, ErrorKind},
+    explain,
+    expressions::Expressions,
+    plan::Plan,
+    result,
+    roster::Roster,
+    search::{Ending, Search, check_limits},
+    state::State,
+    view::{PoolState, View},
+    why::WhyNot,
+};
+
+/// What to look for, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The fleet.
+    pub snapshot: &'a Arc<Snapshot>,
+    /// The node.
+    pub node: &'a Node,
+    /// The claims of one pod that have nothing yet. They are served together or not at all.
+    pub claims: &'a [Arc<ResourceClaim>],
+    /// What was decided but is not in the snapshot.
+    pub in_flight: &'a Overlay,
+    /// How to search.
+    pub options: &'a Options,
+}
+
+/// How to search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Give up after so many steps.
+    pub budget_steps: u64,
+    /// Of devices that would do, rather take those without informational taints, and partitions of what is in use
+    /// already. Not what Kubernetes does.
+    pub prefer_healthy: bool,
+    /// Say in full why something does not fit.
+    pub explain: bool,
+    /// Search step for step as Kubernetes does, however long it takes. For comparison.
+    pub literal: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { budget_steps: BUDGET_STEPS_DEFAULT, prefer_healthy: false, explain: true, literal: false }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// One allocation for each claim, in order.
+    Allocated(Vec<Allocation>),
+    /// Not on this node as things are.
+    DoesNotFit(WhyNot),
+    /// It could not be found out.
+    Failed(AllocateError),
+    /// Not found within the budget; that does not mean that there is nothing.
+    BudgetExhausted(WhyNot),
+}
+
+/// Answers requests, and remembers what helps with the next.
+///
+/// Made for one thread; every thread can have its own. What it remembers is bounded and only saves time.
+#[derive(Debug, Default)]
+pub struct Allocator {
+    pub(crate) features: Features,
+    pub(crate) expressions: Expressions,
+    pub(crate) roster: Roster,
+}
+
+impl Allocator {
+    /// An allocator that has seen nothing yet.
+    #[must_use]
+    pub fn new(features: Features) -> Self {
+        Self { features, ..Self::default() }
+    }
+
+    /// The features it heeds.
+    #[must_use]
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// Finds devices for all claims on the node. `share_id` gives a new identifier, a lower-case UUID, for each
+    /// share of a device that can be shared.
+    pub fn allocate(&mut self, request: &Request<'_>, share_id: &mut dyn FnMut() -> Text) -> Answer {
+        self.expressions.observe(request.snapshot);
+        let plan = match Plan::new(request.snapshot, request.claims, &self.features, &mut self.expressions) {
+            Ok(plan) => plan,
+            Err(error) => return Answer::Failed(error),
+        };
+        self.attempt(&plan, request, &mut None, share_id).unwrap_or_else(Answer::Failed)
+    }
+
+    /// One node. `alike`: what is known of nodes on which nothing was found, and what is to be added to it.
+    pub(crate) fn attempt(
+        &mut self,
+        plan: &Plan<'_>,
+        request: &Request<'_>,
+        alike: &mut Option<&mut Alike>,
+        share_id: &mut dyn FnMut() -> Text,
+    ) -> Result<Answer, AllocateError> {
+        let mut view = View::new(request.snapshot, request.node, &self.features, request.in_flight)?;
+        if request.options.prefer_healthy {
+            view.prefer_healthy();
+        }
+        let mut state = State::new(plan, &view, &self.features, &mut self.expressions)?;
+        check_limits(&state)?;
+        if let Some(known) = alike.as_deref().and_then(|alike| alike.recall(&mut state)) {
+            return Ok(Answer::DoesNotFit(WhyNot { node: request.node.name.clone(), ..known }));
+        }
+        let mut search = Search::new(state, request.options.budget_steps, request.options.literal);
+        let ending = search.run()?;
+        if ending == Ending::Found {
+            return result::allocations(&search, share_id).map(Answer::Allocated);
+        }
+        search.state.give_all_back();
+        let why = explain::why_not(&mut search.state, search.steps, request.options.explain);
+        if ending == Ending::Exhausted {
+            return Ok(Answer::BudgetExhausted(why));
+        }
+        let invalid = view.pools.iter().find(|pool| matches!(pool.state, PoolState::Invalid(_)));
+        if let Some(pool) = invalid {
+            return Err(AllocateError::node(ErrorKind::InvalidPools(pool.id.clone())));
+        }
+        if let Some(alike) = alike {
+            alike.remember(&mut search.state, &why);
+        }
+        Ok(Answer::DoesNotFit(why))
+    }
+}

@@ -1,0 +1,54 @@
+//! Which devices satisfy these claims on this node: in Kubernetes' order, fast, and if none do, why not.
+//!
+//! A pure function of a fleet's snapshot, of what is in flight on top of it, of a node and of claims. An
+//! [`Allocator`] only remembers what it has worked out before (compiled selectors, what they said of which shape of
+//! device), all of it bounded, none of it able to change an answer.
+//!
+//! **Invariant.** With default options the answer is the one that Kubernetes 1.37 gives: the same devices, or no
+//! devices, or an error, for the same features. What is skipped to be faster is skipped only where Kubernetes would
+//! find neither a solution nor an error. Inputs are never changed, and equal inputs give equal answers.
+//!
+//! It must never know about queues, binding, the API, clocks or randomness: identifiers of shares come from outside.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod alike;
+mod allocate;
+mod bits;
+mod capacity;
+mod config;
+mod constraint;
+mod counters;
+mod error;
+mod explain;
+mod expressions;
+mod features;
+mod find;
+mod overlay;
+mod plan;
+mod prune;
+mod reachable;
+mod result;
+mod roster;
+mod search;
+mod state;
+mod values;
+mod view;
+mod why;
+
+pub use allocate::{Allocator, Answer, Options, Request};
+pub use capacity::CapacityError;
+pub use error::{AllocateError, ErrorKind, InRequest, Reach, Written};
+pub use features::{FeatureError, Features};
+pub use find::{Found, NodeGroup, NodeSearch};
+pub use overlay::Overlay;
+pub use why::{Conflict, Group, PoolWhy, Reason, RequestWhy, TaintSource, WhyNot};
+
+/// How many devices a claim can hold.
+pub const RESULTS_MAX: i64 = 32;
+
+/// How many steps a search may take unless told otherwise.
+pub const BUDGET_STEPS_DEFAULT: u64 = 200_000;
