@@ -44,6 +44,16 @@ impl Fingerprint {
         (u128::from(high) << 64) | u128::from(low)
     }
 
+    fn push(&mut self, byte: u8) {
+        self.tail |= u64::from(byte) << (8 * self.tail_len);
+        self.tail_len += 1;
+        if self.tail_len == 8 {
+            self.tail_len = 0;
+            let word = core::mem::take(&mut self.tail);
+            self.absorb(word);
+        }
+    }
+
     fn absorb(&mut self, word: u64) {
         self.v[3] ^= word;
         self.rounds(1);
@@ -69,17 +79,19 @@ impl Fingerprint {
 }
 
 impl Hasher for Fingerprint {
-    fn write(&mut self, bytes: &[u8]) {
+    fn write(&mut self, mut bytes: &[u8]) {
         self.total_len = self.total_len.wrapping_add(bytes.len() as u64);
-        for &byte in bytes {
-            self.tail |= u64::from(byte) << (8 * self.tail_len);
-            self.tail_len += 1;
-            if self.tail_len == 8 {
-                let word = core::mem::take(&mut self.tail);
-                self.tail_len = 0;
-                self.absorb(word);
-            }
+        while self.tail_len > 0
+            && let Some((byte, rest)) = bytes.split_first()
+        {
+            self.push(*byte);
+            bytes = rest;
         }
+        while let Some((word, rest)) = bytes.split_first_chunk() {
+            self.absorb(u64::from_le_bytes(*word));
+            bytes = rest;
+        }
+        bytes.iter().for_each(|byte| self.push(*byte));
     }
 
     fn finish(&self) -> u64 {
@@ -91,4 +103,32 @@ impl Hasher for Fingerprint {
 /// One fingerprint out of two, order mattering.
 pub(crate) fn combine(left: u128, right: u128) -> u128 {
     left.wrapping_mul(0xda94_2042_e4dd_58b5_2545_f491_4f6c_dd1d).rotate_left(41) ^ right
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However the bytes are cut, the same bytes give the same fingerprint, and any other bytes another.
+    #[test]
+    fn depends_on_the_bytes_alone() {
+        let of = |parts: &[&[u8]]| {
+            let mut hasher = Fingerprint::new();
+            parts.iter().for_each(|part| hasher.write(part));
+            hasher.finish128()
+        };
+        let bytes: std::vec::Vec<u8> = (0..40).collect();
+        let whole = of(&[&bytes]);
+        for (first, second) in (0..40).flat_map(|first| (first..40).map(move |second| (first, second))) {
+            assert_eq!(of(&[&bytes[..first], &bytes[first..second], &bytes[second..]]), whole);
+        }
+        let prefixes: std::collections::BTreeSet<u128> = (0..=40).map(|len| of(&[&bytes[..len]])).collect();
+        assert_eq!(prefixes.len(), 41);
+        let mut flipped = bytes.clone();
+        for bit in 0..320 {
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(of(&[&flipped]), whole);
+            flipped[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
 }
