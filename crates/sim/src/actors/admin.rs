@@ -1,0 +1,165 @@
+//! The administrator, the users, and the faults: what each transition does.
+
+use lazaret_model::{DevicePatch, DeviceTaintRule, ResourceSlicePatch, Taint, Text};
+use std::sync::Arc;
+
+use crate::{
+    api::{Kind, wall},
+    coverage::Mark,
+    palette,
+    scenario::{Op, Transition},
+    world::{CLIENTS, Errors, Step, World},
+};
+
+impl World {
+    /// Something happens from outside.
+    pub(crate) fn transition(&mut self, number: usize) {
+        let Transition { op, a, b, c, .. } = self.transitions[number];
+        let client = a as usize % CLIENTS;
+        let controller = a as usize % self.controllers.len();
+        let kind = Kind::ALL[b as usize % Kind::ALL.len()];
+        let later = self.now + u64::from(c);
+        match op {
+            Op::TaintDevice => self.taint_device(a, b),
+            Op::ClearDevice => self.clear_device(a),
+            Op::TaintBySlice => self.taint_by_slice(a, b, c),
+            Op::ClearSlice => self.clear_slice(a),
+            Op::RollPool => self.roll_pool(a, c),
+            Op::VanishSlice => self.vanish_slice(a),
+            Op::RestoreSlice => self.restore_slice(a),
+            Op::WriteRule => self.write_rule(a, b, c),
+            Op::EditEffect => self.edit_rule(a, |rule| rule.taint.effect = palette::effect(b)),
+            Op::EditPace => self.edit_rule(a, |rule| rule.taint.evictions_per_second = palette::pace(b)),
+            Op::EditSelector => {
+                let selector = self.selector(b);
+                self.edit_rule(a, |rule| rule.selector = selector);
+            }
+            Op::DeleteRule => {
+                self.api.rules.remove(&mut self.api.versions, &rule_name(a));
+            }
+            Op::WritePatch => self.write_patch(a, b, c),
+            Op::DeletePatch => {
+                self.api.patches.remove(&mut self.api.versions, &patch_name(a));
+            }
+            Op::EditClass => self.write_class(a as usize, b),
+            Op::DeleteClass => {
+                let name = Text::from(palette::CLASSES[a as usize % palette::CLASSES.len()]);
+                self.api.classes.remove(&mut self.api.versions, &name);
+            }
+            Op::DeletePod => self.user_deletes(a),
+            Op::FinishPod => self.user_pod_ends(a, b.is_multiple_of(2)),
+            Op::Deallocate => self.deallocate(a),
+            Op::Relist => self.relist(client, kind),
+            Op::Stall => self.clients[client].stall(kind, later),
+            Op::Repeat => self.repeat_event(client, kind),
+            Op::Crash => self.crash(controller, u64::from(c)),
+            Op::ClockJump => {
+                self.jump(controller, if b.is_multiple_of(2) { i64::from(c) } else { -i64::from(c) })
+            }
+            Op::CutLease => self.controllers[controller].cut(later),
+            Op::Freeze => self.controllers[controller].freeze(later),
+            Op::Errors => {
+                self.errors = Some(Errors { until: later, manner: a, permille: u64::from(100 + b % 900) });
+            }
+            Op::SlowKubelet => {
+                self.workloads.slow_nodes.insert(palette::node(a % self.config.nodes));
+            }
+        }
+    }
+
+    fn selector(&self, number: u32) -> Option<lazaret_model::DeviceSelector> {
+        palette::selector(number, self.config.nodes, self.config.slices * self.config.devices)
+    }
+
+    fn write_rule(&mut self, name: u32, selector: u32, taint: u32) {
+        let name = rule_name(name);
+        let selector = self.selector(selector);
+        let taint = Taint {
+            evictions_per_second: palette::pace(taint / 11),
+            ..palette::taint(taint, wall(self.now))
+        };
+        if self.api.rules.get(&name).is_some() {
+            self.api.edit_rule(self.now, &name, |rule| (rule.selector, rule.taint) = (selector, taint));
+            return;
+        }
+        let rule = DeviceTaintRule {
+            name,
+            uid: self.api.new_uid(),
+            generation: 1,
+            created: Some(wall(self.now).truncated_to_secs()),
+            selector,
+            taint,
+            conditions: Vec::new(),
+        };
+        self.api.rules.put(&mut self.api.versions, rule);
+    }
+
+    fn edit_rule(&mut self, name: u32, edit: impl FnOnce(&mut DeviceTaintRule)) {
+        self.api.edit_rule(self.now, &rule_name(name), edit);
+    }
+
+    fn write_patch(&mut self, name: u32, selector: u32, taint: u32) {
+        let uid = self.api.new_uid();
+        let taint = Taint {
+            evictions_per_second: palette::pace(taint / 11),
+            ..palette::taint(taint, wall(self.now))
+        };
+        let patch = ResourceSlicePatch {
+            name: patch_name(name),
+            uid,
+            selector: self.selector(selector),
+            patch: DevicePatch {
+                priority: i64::from(selector % 3),
+                taints: vec![taint],
+                ..DevicePatch::default()
+            },
+        };
+        self.api.patches.put(&mut self.api.versions, patch);
+    }
+
+    /// The pod that a number means now.
+    fn pod_number(&self, number: u32) -> Option<Arc<lazaret_model::Pod>> {
+        let count = self.api.pods.len();
+        self.api.pods.iter().nth(number as usize % count.max(1)).map(|stored| Arc::clone(&stored.object))
+    }
+
+    fn user_deletes(&mut self, number: u32) {
+        if let Some(pod) = self.pod_number(number) {
+            // It exists, so this cannot be refused.
+            let _begun = self.api.delete_pod(self.now, &pod.key, None);
+        }
+    }
+
+    fn user_pod_ends(&mut self, number: u32, well: bool) {
+        if let Some(pod) = self.pod_number(number) {
+            self.end_pod(&pod.key, &pod.uid, well);
+        }
+    }
+
+    fn deallocate(&mut self, number: u32) {
+        let count = self.api.claims.len();
+        let Some(stored) = self.api.claims.iter().nth(number as usize % count.max(1)) else { return };
+        let mut claim = lazaret_model::ResourceClaim::clone(&stored.object);
+        claim.allocation = None;
+        claim.reserved_for.clear();
+        self.api.claims.put(&mut self.api.versions, claim);
+    }
+
+    fn jump(&mut self, controller: usize, by: i64) {
+        self.coverage.hit(Mark::Jumped);
+        self.checker.clock_jumped();
+        let controller = &mut self.controllers[controller];
+        controller.skew = controller.skew.saturating_add(by);
+        let (number, life) = (controller.number, controller.life);
+        // A sleeping process finds out when it wakes.
+        self.push(self.now + 100, Step::Tick(number, life));
+    }
+}
+
+fn rule_name(number: u32) -> Text {
+    format!("rule-{}", number % palette::NAMES).into()
+}
+
+fn patch_name(number: u32) -> Text {
+    format!("patch-{}", number % palette::NAMES).into()
+}

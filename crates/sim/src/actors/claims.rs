@@ -1,0 +1,184 @@
+//! The claim controller: makes the claims of pods, and cleans up after pods that are done. It reads, thinks for a
+//! while, and writes on the condition that nothing changed meanwhile.
+
+use std::sync::Arc;
+
+use lazaret_model::{
+    AllocationMode, ClaimSource, ClaimSpec, DeviceRequest, ObjectKey, Owner, Pod, Request, RequestKind,
+    ResourceClaim, Text,
+};
+
+use crate::{
+    api::Refused,
+    coverage::Mark,
+    palette,
+    world::{Step, World},
+};
+
+/// It looks at what changed within so long.
+const REACTION_MS_MAX: u32 = 300;
+/// And again after so long when it could not do its work.
+const RETRY_MS: u64 = 500;
+
+/// What became of a claim.
+#[derive(Debug)]
+pub(crate) struct Cleanup {
+    key: ObjectKey,
+    version: u64,
+    /// `None`: to be deleted.
+    object: Option<ResourceClaim>,
+}
+
+/// A claim for one device of a class.
+pub(crate) fn new_claim(key: ObjectKey, uid: Text, class: &str, tolerations: u32) -> ResourceClaim {
+    let request = DeviceRequest {
+        class: class.into(),
+        mode: AllocationMode::Exact(1),
+        tolerations: palette::tolerations(tolerations),
+        ..DeviceRequest::default()
+    };
+    ResourceClaim {
+        key,
+        uid,
+        spec: Arc::new(ClaimSpec {
+            requests: vec![Request { name: "r".into(), kind: RequestKind::Exactly(request) }],
+            ..ClaimSpec::default()
+        }),
+        ..ResourceClaim::default()
+    }
+}
+
+/// The owner that a pod is of its claims.
+pub(crate) fn owner(pod: &Pod) -> Owner {
+    Owner { group: Text::default(), kind: "Pod".into(), name: pod.key.name.clone(), uid: pod.uid.clone() }
+}
+
+impl World {
+    pub(crate) fn claim_controller_sees_pod(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
+        let done = pod.is_none_or(|pod| pod.phase.is_finished());
+        if done {
+            for claim in self.workloads.claims_of.get(key).cloned().unwrap_or_default() {
+                self.push_soon(REACTION_MS_MAX, Step::ReadClaim(claim));
+            }
+        } else if pod.is_some_and(|pod| pod.deleting_since.is_none() && self.wants_claims(pod)) {
+            self.push_soon(REACTION_MS_MAX, Step::MakeClaims(key.clone()));
+        }
+    }
+
+    pub(crate) fn claim_controller_sees_claim(&mut self, key: &ObjectKey, claim: Option<&ResourceClaim>) {
+        if claim.is_some_and(|claim| self.cleaned(claim) != Some(claim.clone())) {
+            self.push_soon(REACTION_MS_MAX, Step::ReadClaim(key.clone()));
+        }
+    }
+
+    fn wants_claims(&self, pod: &Pod) -> bool {
+        let missing = pod
+            .claims
+            .iter()
+            .any(|entry| matches!(entry.source, ClaimSource::Template { resolved: None, .. }));
+        missing
+            || (pod.extended_claim.is_none()
+                && self.workloads.shape_of(pod).is_some_and(|shape| shape.extended))
+    }
+
+    /// Makes what a pod's templates ask for and says so in its status.
+    pub(crate) fn make_claims(&mut self, key: &ObjectKey) {
+        let Some(stored) = self.api.pods.get(key) else { return };
+        let pod = Arc::clone(&stored.object);
+        if pod.deleting_since.is_some() || pod.phase.is_finished() || !self.wants_claims(&pod) {
+            return;
+        }
+        let Some(shape) = self.workloads.shape_of(&pod).cloned() else { return };
+        let mut made: Vec<(Text, Text)> = Vec::new();
+        let entries = pod.claims.iter().filter_map(|entry| match &entry.source {
+            ClaimSource::Template { template, resolved: None } => {
+                Some((entry.name.clone(), template.clone()))
+            }
+            ClaimSource::Template { .. } | ClaimSource::Claim(_) | ClaimSource::Unknown => None,
+        });
+        let entries: Vec<(Text, Text)> = if shape.extended {
+            vec![("extended".into(), palette::CLASSES[0].into())]
+        } else {
+            entries.collect()
+        };
+        for (entry, class) in entries {
+            let claim_key = ObjectKey::new(&*key.namespace, format!("{}-{entry}", key.name));
+            let uid = self.api.new_uid();
+            let mut claim = new_claim(claim_key.clone(), uid, &class, shape.tolerations);
+            claim.owner = Some(owner(&pod));
+            claim.extended_resource = shape.extended;
+            if self.api.claims.create(&mut self.api.versions, claim).is_err() {
+                // The claim of a predecessor of the same name is still there.
+                self.push(self.now + RETRY_MS, Step::MakeClaims(key.clone()));
+                self.push(self.now + RETRY_MS / 2, Step::ReadClaim(claim_key));
+                continue;
+            }
+            self.workloads.claims_of.entry(key.clone()).or_default().insert(claim_key.clone());
+            made.push((entry, claim_key.name));
+        }
+        if made.is_empty() {
+            return;
+        }
+        self.api.edit_pod(key, &pod.uid, |pod| {
+            for (entry, name) in made {
+                if shape.extended {
+                    pod.extended_claim = Some(name);
+                    continue;
+                }
+                for claim in pod.claims.iter_mut().filter(|claim| claim.name == entry) {
+                    if let ClaimSource::Template { resolved, .. } = &mut claim.source {
+                        *resolved = Some(Some(name.clone()));
+                    }
+                }
+            }
+        });
+    }
+
+    /// A claim without the users that are done; without an allocation when none is left; `None` when its owner is
+    /// gone as well.
+    fn cleaned(&self, claim: &ResourceClaim) -> Option<ResourceClaim> {
+        let live = |name: &Text, uid: &Text| {
+            let key = ObjectKey::new(&*claim.key.namespace, &**name);
+            self.api.pods.get(&key).filter(|stored| stored.object.uid == *uid)
+        };
+        let mut cleaned = claim.clone();
+        cleaned.reserved_for.retain(|user| {
+            live(&user.name, &user.uid).is_some_and(|stored| !stored.object.phase.is_finished())
+        });
+        if cleaned.reserved_for.is_empty() && !claim.reserved_for.is_empty() {
+            cleaned.allocation = None;
+        }
+        let orphan = claim.owner.as_ref().is_some_and(|owner| live(&owner.name, &owner.uid).is_none());
+        (!orphan || !cleaned.reserved_for.is_empty()).then_some(cleaned)
+    }
+
+    pub(crate) fn read_claim(&mut self, key: &ObjectKey) {
+        let Some(stored) = self.api.claims.get(key) else { return };
+        let object = self.cleaned(&stored.object);
+        if object.as_ref() == Some(&*stored.object) {
+            return;
+        }
+        let cleanup = Cleanup { key: key.clone(), version: stored.version, object };
+        self.push_soon(self.config.latency_ms, Step::WriteClaim(Box::new(cleanup)));
+    }
+
+    pub(crate) fn write_claim(&mut self, cleanup: Cleanup) {
+        let Cleanup { key, version, object } = cleanup;
+        let api = &mut self.api;
+        let result = match object {
+            Some(object) => api.claims.update(&mut api.versions, version, object).map(|_| ()),
+            None => match api.claims.get(&key) {
+                Some(stored) if stored.version == version => {
+                    api.claims.remove(&mut api.versions, &key);
+                    Ok(())
+                }
+                Some(_) => Err(Refused::Conflict),
+                None => Err(Refused::NotFound),
+            },
+        };
+        if result == Err(Refused::Conflict) {
+            self.coverage.hit(Mark::Conflict);
+            self.push_soon(REACTION_MS_MAX, Step::ReadClaim(key));
+        }
+    }
+}

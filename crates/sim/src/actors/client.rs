@@ -1,0 +1,222 @@
+//! A client of the server: watches that are behind, stall, repeat themselves and break, each kind on its own.
+
+use lazaret_fleet::{Fleet, Input};
+use lazaret_model::{DeviceSelector, DeviceTaintRule, Pod, PodPhase, ResourceClaim};
+use std::sync::Arc;
+
+use crate::{
+    api::Kind,
+    coverage::Mark,
+    mutant::Mutant,
+    rng::Rng,
+    view::View,
+    world::{SCHEDULER, Step, World},
+};
+
+/// What one client knows, twice: in the fleet under test, and in plain maps for the reference.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) view: View,
+    pub(crate) fleet: Fleet,
+    /// Not running.
+    pub(crate) down: bool,
+    rng: Rng,
+    planned: [bool; Kind::ALL.len()],
+    quiet_until: [u64; Kind::ALL.len()],
+}
+
+impl Client {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self {
+            view: View::default(),
+            fleet: Fleet::new(),
+            down: false,
+            rng,
+            planned: [false; Kind::ALL.len()],
+            quiet_until: [0; Kind::ALL.len()],
+        }
+    }
+
+    /// Dies: knows nothing any more.
+    pub(crate) fn forget(&mut self) {
+        self.down = true;
+        self.view = View::default();
+        self.fleet = Fleet::new();
+    }
+
+    pub(crate) fn stall(&mut self, kind: Kind, until: u64) {
+        self.quiet_until[kind as usize] = until;
+    }
+
+    pub(crate) fn unstall(&mut self) {
+        self.quiet_until = [0; Kind::ALL.len()];
+    }
+}
+
+impl World {
+    /// Lists everything, as a client that starts does.
+    pub(crate) fn start_client(&mut self, number: usize) {
+        self.clients[number].down = false;
+        for kind in Kind::ALL {
+            self.list(number, kind);
+        }
+        self.digest(number);
+    }
+
+    /// Lists one kind and hands it to the fleet.
+    fn list(&mut self, number: usize, kind: Kind) {
+        let client = &mut self.clients[number];
+        let objects = client.view.relist(&self.api, kind);
+        let mutant = self.mutant;
+        let objects: Vec<Input> =
+            objects.into_iter().filter_map(|input| distort(mutant, number, input)).collect();
+        if number == SCHEDULER {
+            self.scheduler.listed(kind, &objects);
+        }
+        client.fleet.relist(fleet_kind(kind), objects);
+    }
+
+    /// The watch of a kind breaks: list again.
+    pub(crate) fn relist(&mut self, number: usize, kind: Kind) {
+        if self.clients[number].down {
+            return;
+        }
+        self.coverage.hit(Mark::Relisted);
+        if self.mutant == Some(Mutant::SkipRelist) && number != SCHEDULER {
+            let client = &mut self.clients[number];
+            let _lost = client.view.relist(&self.api, kind);
+            return;
+        }
+        self.list(number, kind);
+        self.digest(number);
+    }
+
+    /// The last event of a kind comes once more.
+    pub(crate) fn repeat_event(&mut self, number: usize, kind: Kind) {
+        let client = &mut self.clients[number];
+        if client.down {
+            return;
+        }
+        let Some(input) = client.view.repeat(&self.api, kind) else { return };
+        if let Some(input) = distort(self.mutant, number, input) {
+            client.fleet.apply(input);
+        }
+        self.coverage.hit(Mark::Repeated);
+        self.digest(number);
+    }
+
+    /// There is something to deliver: plans it, unless it is planned.
+    pub(crate) fn plan_delivery(&mut self, number: usize, kind: Kind) {
+        let lag = if self.resting { self.config.lag_ms.min(200) } else { self.config.lag_ms };
+        let client = &mut self.clients[number];
+        if core::mem::replace(&mut client.planned[kind as usize], true) {
+            return;
+        }
+        let at = self.now + client.rng.below(u64::from(lag) + 1);
+        self.push(at, Step::Deliver(number, kind));
+    }
+
+    /// A watch delivers what there is, or a part of it.
+    pub(crate) fn deliver(&mut self, number: usize, kind: Kind) {
+        let client = &mut self.clients[number];
+        client.planned[kind as usize] = false;
+        if client.down {
+            return;
+        }
+        let quiet_until = client.quiet_until[kind as usize];
+        if quiet_until > self.now {
+            client.planned[kind as usize] = true;
+            self.coverage.hit(Mark::Stalled);
+            self.push(quiet_until, Step::Deliver(number, kind));
+            return;
+        }
+        let mut left = if client.rng.chance(200) { client.rng.between(1, 8) } else { u64::MAX };
+        while left > 0 {
+            left -= 1;
+            let Some(input) = client.view.next(&self.api, kind) else { break };
+            if let Some(input) = distort(self.mutant, number, input) {
+                if number == SCHEDULER {
+                    self.scheduler.heard(&input);
+                }
+                client.fleet.apply(input);
+            }
+        }
+        if self.clients[number].view.behind(&self.api, kind) {
+            self.plan_delivery(number, kind);
+        }
+        self.digest(number);
+    }
+
+    /// The client thinks about what it heard.
+    fn digest(&mut self, number: usize) {
+        let changes = self.clients[number].fleet.take_changes();
+        if number == SCHEDULER {
+            self.wake_scheduler();
+        } else {
+            self.controller_heard(number, &changes);
+        }
+    }
+}
+
+/// The fleet's name for a kind.
+pub(crate) fn fleet_kind(kind: Kind) -> lazaret_fleet::Kind {
+    match kind {
+        Kind::Slice => lazaret_fleet::Kind::Slice,
+        Kind::Rule => lazaret_fleet::Kind::Rule,
+        Kind::Patch => lazaret_fleet::Kind::Patch,
+        Kind::Class => lazaret_fleet::Kind::Class,
+        Kind::Claim => lazaret_fleet::Kind::Claim,
+        Kind::Pod => lazaret_fleet::Kind::Pod,
+        Kind::Node => lazaret_fleet::Kind::Node,
+    }
+}
+
+/// What a mutant makes of an event on its way to the fleet; `None`: it is lost.
+fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input> {
+    let Some(mutant) = mutant else { return Some(input) };
+    let controller = client != SCHEDULER;
+    Some(match (mutant, input) {
+        (Mutant::IgnoreTolerations, Input::Claim(claim)) if controller => {
+            Input::Claim(without_tolerations(&claim))
+        }
+        (Mutant::ForgetCancel, Input::RuleGone(_)) if controller => return None,
+        (Mutant::IgnorePace, Input::Rule(rule)) if controller => {
+            let mut rule = DeviceTaintRule::clone(&rule);
+            rule.taint.evictions_per_second = Some(1_000_000);
+            Input::Rule(Arc::new(rule))
+        }
+        (Mutant::NilSelectsAll, Input::Rule(rule)) if controller && rule.selector.is_none() => {
+            let mut rule = DeviceTaintRule::clone(&rule);
+            rule.selector = Some(DeviceSelector::default());
+            Input::Rule(Arc::new(rule))
+        }
+        (Mutant::EvictTerminating, Input::Pod(pod)) if controller && pod.deleting_since.is_some() => {
+            Input::Pod(Arc::new(Pod { deleting_since: None, ..Pod::clone(&pod) }))
+        }
+        (Mutant::LosePods, Input::Pod(pod)) if controller && pod.node.is_some() => {
+            Input::Pod(Arc::new(Pod { node: None, ..Pod::clone(&pod) }))
+        }
+        (Mutant::EvictFinished, Input::Pod(pod)) if controller && pod.phase.is_finished() => {
+            Input::Pod(Arc::new(Pod { phase: PodPhase::Running, ..Pod::clone(&pod) }))
+        }
+        (Mutant::NoTaintSlices, Input::Slice(slice)) if controller && !slice.taints.is_empty() => {
+            let mut slice = lazaret_model::ResourceSlice::clone(&slice);
+            slice.taints.clear();
+            Input::Slice(Arc::new(slice))
+        }
+        (Mutant::BlindScheduler, Input::Rule(_)) if !controller => return None,
+        (_, input) => input,
+    })
+}
+
+fn without_tolerations(claim: &ResourceClaim) -> Arc<ResourceClaim> {
+    let mut claim = claim.clone();
+    if let Some(allocation) = &mut claim.allocation {
+        let mut bare = lazaret_model::Allocation::clone(allocation);
+        for result in &mut bare.results {
+            result.tolerations.clear();
+        }
+        *allocation = Arc::new(bare);
+    }
+    Arc::new(claim)
+}

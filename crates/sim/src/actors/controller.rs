@@ -1,0 +1,413 @@
+//! Two eviction controllers that compete for a lease: each a fleet and an eviction fed by its own watches. Both
+//! compute, the one with the lease writes, and it looks at the lease right before each write.
+
+use lazaret_eviction::{Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, SetRuleStatus};
+use lazaret_fleet::Changes;
+use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Timestamp};
+
+use crate::{
+    api::{EPOCH_MS, Refused, wall},
+    coverage::Mark,
+    mutant::Mutant,
+    rng::Rng,
+    scenario::{Config, SKEW_MS_MAX},
+    world::{Step, World},
+};
+
+/// A lease that nobody renewed for so long may be taken.
+const LEASE_MS: u64 = 6_000;
+/// Who could not renew for so long stops. A write takes less than the difference.
+const RENEW_DEADLINE_MS: u64 = 4_000;
+/// Between two looks at the lease.
+const LEASE_PERIOD_MS: u64 = 1_000;
+/// So many acknowledgements in a thousand come twice.
+const REPEATED_ACK_PERMILLE: u64 = 30;
+/// A wake-up that is further away than any world lasts is not planned.
+const WAKE_MS_MAX: u64 = 7_200_000;
+
+/// One of the two.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    pub(crate) number: usize,
+    /// Grows with each crash.
+    pub(crate) life: u64,
+    /// Its clock is ahead of the server's by this, in ms.
+    pub(crate) skew: i64,
+    pub(crate) eviction: Eviction,
+    options: Options,
+    leading: bool,
+    /// Grows whenever it begins to lead. What it decided in an earlier term is not sent in a later one.
+    term: u64,
+    renewed_at: u64,
+    seen_version: u64,
+    seen_at: u64,
+    cut_until: u64,
+    frozen_until: u64,
+    tick_at: Option<u64>,
+    in_flight: u64,
+    rng: Rng,
+}
+
+/// A write on its way.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) controller: usize,
+    pub(crate) life: u64,
+    term: u64,
+    pub(crate) effect: Effect,
+    pub(crate) outcome: Outcome,
+}
+
+impl Controller {
+    pub(crate) fn new(number: usize, config: &Config, mutant: Option<Mutant>) -> Self {
+        let some = |pace: u32| (pace > 0).then_some(pace);
+        let doubled = if mutant == Some(Mutant::DoubleBurst) { 2 } else { 1 };
+        let options = Options {
+            default_evictions_per_second: some(config.default_pace),
+            global_per_second: some(config.global_pace),
+            burst: config.burst * doubled,
+            clock_skew_ms_max: i64::from(2 * SKEW_MS_MAX),
+            ..Options::default()
+        };
+        let skew = if number == 0 { config.skew_0 } else { config.skew_1 };
+        Self {
+            number,
+            life: 0,
+            skew: i64::from(skew) - i64::from(SKEW_MS_MAX),
+            eviction: Eviction::new(options.clone()),
+            options,
+            leading: false,
+            term: 0,
+            renewed_at: 0,
+            seen_version: 0,
+            seen_at: 0,
+            cut_until: 0,
+            frozen_until: 0,
+            tick_at: None,
+            in_flight: 0,
+            rng: Rng::new(config.seed, 20 + number as u64),
+        }
+    }
+
+    /// Its name in the lease: a new one in every life.
+    pub(crate) fn identity(&self) -> usize {
+        usize::try_from(self.life).unwrap_or(usize::MAX) * 2 + self.number
+    }
+
+    /// Whether it believes to lead.
+    pub(crate) fn leads(&self) -> bool {
+        self.leading
+    }
+
+    /// Whether it may still write: its last renewal is recent.
+    pub(crate) fn holds(&self, now: u64) -> bool {
+        self.leading && now < self.renewed_at + RENEW_DEADLINE_MS
+    }
+
+    /// What its clock says.
+    pub(crate) fn clock(&self, now: u64) -> Timestamp {
+        wall(now).plus_millis(self.skew)
+    }
+
+    /// The options it runs with.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn cut(&mut self, until: u64) {
+        self.cut_until = until;
+    }
+
+    pub(crate) fn reconnect(&mut self) {
+        self.cut_until = 0;
+    }
+
+    pub(crate) fn freeze(&mut self, until: u64) {
+        self.frozen_until = until;
+    }
+
+    /// Until when its process is stopped, if it is.
+    pub(crate) fn frozen(&self, now: u64) -> Option<u64> {
+        (self.frozen_until > now).then_some(self.frozen_until)
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let wake = self.eviction.next_wake();
+        format!(
+            "controller {} leading {} in flight {} next wake {wake:?}",
+            self.number, self.leading, self.in_flight
+        )
+    }
+}
+
+impl World {
+    /// Hands an input to the machine of a controller, at the time its clock shows.
+    pub(crate) fn feed(&mut self, number: usize, input: Input<'_>) {
+        let controller = &mut self.controllers[number];
+        let mut now = controller.clock(self.now);
+        if self.mutant == Some(Mutant::Early) {
+            now = now.plus_secs(1);
+        }
+        controller.eviction.handle(now, &self.clients[number].fleet, input);
+        self.pump(number);
+    }
+
+    pub(crate) fn controller_heard(&mut self, number: usize, changes: &Changes) {
+        self.feed(number, Input::Changed(changes));
+    }
+
+    /// Takes the effects and plans the next call.
+    fn pump(&mut self, number: usize) {
+        while let Some(effect) = self.controllers[number].eviction.poll_effect() {
+            self.check_decision(number, &effect);
+            if let EffectKind::Event(event) = &effect.kind {
+                self.coverage.hit(Mark::EventSent);
+                if event.message.starts_with("Cancelling") {
+                    self.coverage.hit(Mark::Cancelled);
+                }
+                continue;
+            }
+            let controller = &mut self.controllers[number];
+            controller.in_flight += 1;
+            let delay = controller.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
+            let (life, term) = (controller.life, controller.term);
+            let sent = Sent { controller: number, life, term, effect, outcome: Outcome::Unknown };
+            self.push(self.now + delay, Step::Send(Box::new(sent)));
+        }
+        self.plan_tick(number);
+    }
+
+    fn plan_tick(&mut self, number: usize) {
+        let controller = &mut self.controllers[number];
+        let Some(wake) = controller.eviction.next_wake() else { return };
+        if self.mutant == Some(Mutant::LostWake) {
+            return;
+        }
+        let virtual_ms = wake.at.as_millis().saturating_sub(EPOCH_MS).saturating_sub(controller.skew);
+        let at = u64::try_from(virtual_ms).unwrap_or(0).max(self.now + 1);
+        if at > self.now + WAKE_MS_MAX || controller.tick_at.is_some_and(|planned| planned <= at) {
+            return;
+        }
+        controller.tick_at = Some(at);
+        let life = controller.life;
+        self.push(at, Step::Tick(number, life));
+    }
+
+    pub(crate) fn tick(&mut self, number: usize, life: u64) {
+        let controller = &mut self.controllers[number];
+        if controller.life != life || self.clients[number].down {
+            return;
+        }
+        if controller.tick_at.is_some_and(|planned| planned <= self.now) {
+            controller.tick_at = None;
+        }
+        self.feed(number, Input::Tick);
+    }
+
+    pub(crate) fn look_after_lease(&mut self, number: usize) {
+        self.push(self.now + LEASE_PERIOD_MS, Step::Lease(number));
+        if self.clients[number].down {
+            return;
+        }
+        let controller = &mut self.controllers[number];
+        if self.now >= controller.cut_until {
+            if self.api.lease.version != controller.seen_version {
+                controller.seen_version = self.api.lease.version;
+                controller.seen_at = self.now;
+            }
+            let identity = controller.identity();
+            let mine = self.api.lease.holder == Some(identity);
+            let stale = self.api.lease.holder.is_none() || self.now > controller.seen_at + LEASE_MS;
+            if (mine && controller.leading) || stale {
+                if let Ok(version) = self.api.hold_lease(controller.seen_version, identity) {
+                    controller.seen_version = version;
+                    controller.seen_at = self.now;
+                    controller.renewed_at = self.now;
+                    if !core::mem::replace(&mut controller.leading, true) {
+                        self.coverage.hit(Mark::LeaderChange);
+                        controller.term += 1;
+                        self.checker.leader_changed();
+                        self.feed(number, Input::BecameLeader);
+                    }
+                }
+                return;
+            }
+        }
+        if self.controllers[number].leading && !self.controllers[number].holds(self.now) {
+            self.step_down(number);
+        }
+    }
+
+    fn step_down(&mut self, number: usize) {
+        self.coverage.hit(Mark::LostLease);
+        if self.mutant == Some(Mutant::DeafLeader) {
+            return;
+        }
+        self.controllers[number].leading = false;
+        self.checker.stepped_down(number, self.controllers[number].life);
+        self.feed(number, Input::LostLeadership);
+    }
+
+    pub(crate) fn crash(&mut self, number: usize, down_ms: u64) {
+        let controller = &mut self.controllers[number];
+        if controller.in_flight > 0 {
+            self.coverage.hit(Mark::CrashInFlight);
+        }
+        controller.life += 1;
+        controller.leading = false;
+        controller.in_flight = 0;
+        controller.tick_at = None;
+        controller.frozen_until = 0;
+        controller.eviction = Eviction::new(controller.options.clone());
+        let life = controller.life;
+        self.clients[number].forget();
+        self.checker.crashed();
+        self.push(self.now + down_ms, Step::Restart(number, life));
+    }
+
+    pub(crate) fn restart(&mut self, number: usize, life: u64) {
+        if self.controllers[number].life == life {
+            self.start_client(number);
+        }
+    }
+
+    /// The last look at the lease, then the write goes out.
+    pub(crate) fn send(&mut self, mut sent: Box<Sent>) {
+        let number = sent.controller;
+        let controller = &mut self.controllers[number];
+        if controller.life != sent.life {
+            return;
+        }
+        let wire = controller.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
+        let may = controller.holds(self.now) && controller.term == sent.term;
+        if may || self.mutant == Some(Mutant::NoLease) || self.mutant == Some(Mutant::DeafLeader) {
+            self.push(self.now + wire, Step::Arrive(sent));
+            return;
+        }
+        self.coverage.hit(Mark::Withheld);
+        sent.outcome = Outcome::RetryLater;
+        if controller.leading && !controller.holds(self.now) {
+            self.step_down(number);
+        }
+        self.push(self.now + wire, Step::Answer(sent));
+    }
+
+    /// The write reaches the server, or not.
+    pub(crate) fn arrive(&mut self, mut sent: Box<Sent>) {
+        self.check_writer(&sent);
+        let number = sent.controller;
+        let fault = self.errors.filter(|errors| errors.until > self.now && self.rng.chance(errors.permille));
+        sent.outcome = match fault.map(|errors| errors.manner % 5) {
+            None => self.perform(&sent),
+            Some(0) => {
+                self.coverage.hit(Mark::FailedWrite);
+                Outcome::RetryLater
+            }
+            Some(1) => {
+                self.coverage.hit(Mark::FailedWrite);
+                Outcome::Conflict
+            }
+            Some(2) => {
+                self.coverage.hit(Mark::UnknownDone);
+                let _unheard = self.perform(&sent);
+                Outcome::Unknown
+            }
+            Some(3) => {
+                self.coverage.hit(Mark::UnknownNotDone);
+                Outcome::Unknown
+            }
+            Some(_) => {
+                if let EffectKind::Evict(evict) = &sent.effect.kind {
+                    self.coverage.hit(Mark::HalfDone);
+                    self.mark_pod(evict);
+                }
+                Outcome::Unknown
+            }
+        };
+        let back = self.controllers[number].rng.below(u64::from(self.config.latency_ms) / 2 + 1);
+        if self.controllers[number].rng.chance(REPEATED_ACK_PERMILLE) && !self.resting {
+            self.coverage.hit(Mark::RepeatedAck);
+            let again = Sent { effect: sent.effect.clone(), ..*sent };
+            self.push(self.now + back + 500, Step::Answer(Box::new(again)));
+        }
+        self.push(self.now + back, Step::Answer(sent));
+    }
+
+    pub(crate) fn answer(&mut self, sent: &Sent) {
+        let controller = &mut self.controllers[sent.controller];
+        if controller.life != sent.life || self.clients[sent.controller].down {
+            return;
+        }
+        controller.in_flight = controller.in_flight.saturating_sub(1);
+        self.check_answer(sent);
+        self.say(&format!("controller {} hears {:?}", sent.controller, sent.outcome));
+        self.feed(sent.controller, Input::Acknowledged { effect: sent.effect.id, outcome: sent.outcome });
+    }
+
+    fn perform(&mut self, sent: &Sent) -> Outcome {
+        match &sent.effect.kind {
+            EffectKind::Evict(evict) => self.perform_eviction(sent.controller, evict),
+            EffectKind::SetRuleStatus(status) => self.perform_status(sent.controller, status),
+            EffectKind::Event(_) => Outcome::Done,
+        }
+    }
+
+    fn perform_eviction(&mut self, number: usize, evict: &Evict) -> Outcome {
+        let careless = self.mutant == Some(Mutant::IgnoreUid);
+        let stored =
+            self.api.pods.get(&evict.pod).filter(|stored| careless || stored.object.uid == evict.uid);
+        let Some(stored) = stored.filter(|stored| stored.object.deleting_since.is_none()) else {
+            self.coverage.hit(Mark::EvictionMoot);
+            return if self.mutant == Some(Mutant::CountGone) { Outcome::Done } else { Outcome::Gone };
+        };
+        let uid = stored.object.uid.clone();
+        if !careless {
+            self.mark_pod(evict);
+        }
+        match self.api.delete_pod(self.now, &evict.pod, Some(&uid)) {
+            Ok(_) => {
+                self.coverage.hit(Mark::EvictionDone);
+                self.check_deleted(number, evict, &uid);
+                Outcome::Done
+            }
+            Err(Refused::NotFound) => Outcome::Gone,
+            Err(Refused::Conflict | Refused::Exists) => Outcome::Conflict,
+        }
+    }
+
+    /// Adds the condition that says why a pod goes.
+    fn mark_pod(&mut self, evict: &Evict) {
+        let live = self.api.pods.get(&evict.pod).is_some_and(|stored| stored.object.deleting_since.is_none());
+        if live {
+            self.api.edit_pod(&evict.pod, &evict.uid, |pod| {
+                set_condition(&mut pod.conditions, &evict.condition())
+            });
+        }
+    }
+
+    fn perform_status(&mut self, number: usize, status: &SetRuleStatus) -> Outcome {
+        let Some(stored) = self.api.rules.get(&status.rule).filter(|stored| stored.object.uid == status.uid)
+        else {
+            return Outcome::Gone;
+        };
+        let mut rule = DeviceTaintRule::clone(&stored.object);
+        let mut condition = status.condition.clone();
+        if self.mutant == Some(Mutant::StuckStatus) && condition.status == ConditionStatus::False {
+            return Outcome::Done;
+        }
+        if self.mutant == Some(Mutant::CountTwice) {
+            condition.message = crate::check::one_more(&condition.message).into();
+        }
+        self.check_status(number, status);
+        set_condition(&mut rule.conditions, &condition);
+        self.api.rules.put(&mut self.api.versions, rule);
+        Outcome::Done
+    }
+}
+
+fn set_condition(conditions: &mut Vec<Condition>, condition: &Condition) {
+    match conditions.iter_mut().find(|other| other.kind == condition.kind) {
+        Some(other) => *other = condition.clone(),
+        None => conditions.push(condition.clone()),
+    }
+}

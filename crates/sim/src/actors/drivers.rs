@@ -1,0 +1,281 @@
+//! Drivers: what they want published, and the publishing of it.
+
+use lazaret_model::{
+    AttrValue, Device, DeviceClass, Node, NodeScope, PoolSpec, ResourceSlice, SliceTaint, Taint, Text,
+};
+
+use crate::{
+    api::wall,
+    coverage::Mark,
+    palette,
+    world::{Step, World},
+};
+
+/// At most so many taints in a slice of taints.
+const SLICE_TAINTS_MAX: usize = 32;
+
+/// What the drivers want published.
+#[derive(Debug, Default)]
+pub(crate) struct Drivers {
+    pub(crate) pools: Vec<Pool>,
+}
+
+/// A pool: one driver on one node.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) driver: Text,
+    pub(crate) node: Text,
+    generation: i64,
+    slices: Vec<Slice>,
+}
+
+#[derive(Debug)]
+struct Slice {
+    name: Text,
+    content: Content,
+    published: bool,
+}
+
+#[derive(Debug)]
+enum Content {
+    Devices(Vec<Device>),
+    Taints(Vec<SliceTaint>),
+}
+
+impl Pool {
+    fn object(&self, number: usize) -> ResourceSlice {
+        let slice = &self.slices[number];
+        let (devices, taints) = match &slice.content {
+            Content::Devices(devices) => (devices.clone(), Vec::new()),
+            Content::Taints(taints) => (Vec::new(), taints.clone()),
+        };
+        ResourceSlice {
+            name: slice.name.clone(),
+            uid: slice.name.clone(),
+            driver: self.driver.clone(),
+            pool: PoolSpec {
+                name: self.node.clone(),
+                generation: self.generation,
+                slice_count: i64::try_from(self.slices.len()).unwrap_or(i64::MAX),
+            },
+            nodes: NodeScope::Node(self.node.clone()),
+            devices,
+            taints,
+            ..ResourceSlice::default()
+        }
+    }
+
+    fn device_count(&self) -> usize {
+        self.slices.iter().map(|slice| devices(slice).len()).sum()
+    }
+
+    fn device_mut(&mut self, number: usize) -> Option<(usize, &mut Device)> {
+        let mut left = number;
+        for (at, slice) in self.slices.iter_mut().enumerate() {
+            let Content::Devices(devices) = &mut slice.content else { continue };
+            if left < devices.len() {
+                return Some((at, &mut devices[left]));
+            }
+            left -= devices.len();
+        }
+        None
+    }
+
+    /// The names of its devices.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Text> {
+        self.slices.iter().flat_map(|slice| devices(slice).iter().map(|device| &device.name))
+    }
+}
+
+fn devices(slice: &Slice) -> &[Device] {
+    match &slice.content {
+        Content::Devices(devices) => devices,
+        Content::Taints(_) => &[],
+    }
+}
+
+impl World {
+    /// Nodes, classes and the slices of every pool, as at the start of the world.
+    pub(crate) fn publish_everything(&mut self) {
+        for number in 0..self.config.nodes {
+            let name = palette::node(number);
+            self.api.nodes.put(&mut self.api.versions, Node { name: name.clone(), ..Node::default() });
+            for driver in palette::DRIVERS {
+                let pool = self.new_pool(driver.into(), name.clone());
+                self.drivers.pools.push(pool);
+            }
+        }
+        for class in 0..palette::CLASSES.len() {
+            self.write_class(class, 0);
+        }
+        for pool in 0..self.drivers.pools.len() {
+            for slice in 0..self.drivers.pools[pool].slices.len() {
+                self.publish(pool, slice);
+            }
+        }
+    }
+
+    fn new_pool(&mut self, driver: Text, node: Text) -> Pool {
+        let short = driver.split('.').next().unwrap_or_default();
+        let mut slices = Vec::new();
+        // The second driver has fewer devices: few pods ask for it.
+        let per_slice =
+            if *driver == *palette::DRIVERS[0] { self.config.devices } else { self.config.devices / 3 + 1 };
+        for number in 0..self.config.slices {
+            let devices = (0..per_slice).map(|index| self.new_device(number * per_slice + index)).collect();
+            slices.push(Slice {
+                name: format!("{node}-{short}-{number}").into(),
+                content: Content::Devices(devices),
+                published: true,
+            });
+        }
+        if self.config.taint_slices != 0 {
+            let name = format!("{node}-{short}-taints").into();
+            slices.push(Slice { name, content: Content::Taints(Vec::new()), published: true });
+        }
+        Pool { driver, node, generation: 1, slices }
+    }
+
+    fn new_device(&mut self, number: u32) -> Device {
+        let model = if self.rng.chance(400) { "big" } else { "small" };
+        Device {
+            name: palette::device(number),
+            attributes: vec![
+                ("index".into(), AttrValue::Int(i64::from(number))),
+                ("model".into(), AttrValue::String(model.into())),
+            ],
+            ..Device::default()
+        }
+    }
+
+    pub(crate) fn write_class(&mut self, class: usize, variant: u32) {
+        let class = class % palette::CLASSES.len();
+        let object = DeviceClass {
+            name: palette::CLASSES[class].into(),
+            selectors: palette::class_selectors(class, variant),
+            ..DeviceClass::default()
+        };
+        self.api.classes.put(&mut self.api.versions, object);
+    }
+
+    /// Writes a slice as its driver wants it now.
+    pub(crate) fn publish(&mut self, pool: usize, slice: usize) {
+        let pool = &mut self.drivers.pools[pool];
+        pool.slices[slice].published = true;
+        let object = pool.object(slice);
+        self.api.slices.put(&mut self.api.versions, object);
+    }
+
+    fn publish_if_there(&mut self, pool: usize, slice: usize) {
+        if self.drivers.pools[pool].slices[slice].published {
+            self.publish(pool, slice);
+        }
+    }
+
+    fn pool_number(&self, number: u32) -> usize {
+        number as usize % self.drivers.pools.len()
+    }
+
+    pub(crate) fn taint_device(&mut self, number: u32, taint: u32) {
+        let taint = self.driver_taint(taint);
+        let (pool, slice) = self.edit_device(number, |device| {
+            // A flapping driver sets the same again; a sloppy one piles up.
+            device.taints.retain(|other| other.key != taint.key || other.effect != taint.effect);
+            device.taints.push(taint);
+        });
+        self.publish_if_there(pool, slice);
+    }
+
+    pub(crate) fn clear_device(&mut self, number: u32) {
+        let (pool, slice) = self.edit_device(number, |device| device.taints.clear());
+        self.publish_if_there(pool, slice);
+    }
+
+    fn driver_taint(&self, number: u32) -> Taint {
+        Taint { evictions_per_second: palette::pace(number / 7), ..palette::taint(number, wall(self.now)) }
+    }
+
+    fn edit_device(&mut self, number: u32, edit: impl FnOnce(&mut Device)) -> (usize, usize) {
+        let pool = self.pool_number(number);
+        let pools = self.drivers.pools.len();
+        let count = self.drivers.pools[pool].device_count().max(1);
+        match self.drivers.pools[pool].device_mut(number as usize / pools % count) {
+            Some((slice, device)) => {
+                edit(device);
+                (pool, slice)
+            }
+            None => (pool, 0),
+        }
+    }
+
+    pub(crate) fn taint_by_slice(&mut self, pool: u32, device: u32, taint: u32) {
+        let pool = self.pool_number(pool);
+        let taint = self.driver_taint(taint);
+        // One name more than there are devices: a taint may name a device that does not exist.
+        let count = u32::try_from(self.drivers.pools[pool].device_count() + 1).unwrap_or(1);
+        let entry = SliceTaint { device: palette::device(device % count), taint };
+        self.edit_taints(pool, |taints| {
+            if taints.len() < SLICE_TAINTS_MAX {
+                taints.push(entry);
+            }
+        });
+    }
+
+    pub(crate) fn clear_slice(&mut self, pool: u32) {
+        let pool = self.pool_number(pool);
+        self.edit_taints(pool, Vec::clear);
+    }
+
+    fn edit_taints(&mut self, pool: usize, edit: impl FnOnce(&mut Vec<SliceTaint>)) {
+        let slices = &mut self.drivers.pools[pool].slices;
+        let found = slices.iter_mut().enumerate().find_map(|(at, slice)| match &mut slice.content {
+            Content::Taints(taints) => Some((at, taints)),
+            Content::Devices(_) => None,
+        });
+        if let Some((at, taints)) = found {
+            edit(taints);
+            self.publish_if_there(pool, at);
+        }
+    }
+
+    pub(crate) fn roll_pool(&mut self, number: u32, gap: u32) {
+        self.coverage.hit(Mark::Rolled);
+        let pool = self.pool_number(number);
+        self.drivers.pools[pool].generation += 1;
+        for slice in 0..self.drivers.pools[pool].slices.len() {
+            let at = self.now + slice as u64 * u64::from(gap);
+            self.push(at, Step::Publish(pool, slice));
+        }
+    }
+
+    pub(crate) fn vanish_slice(&mut self, number: u32) {
+        let (pool, slice) = self.slice_number(number);
+        let target = &mut self.drivers.pools[pool].slices[slice];
+        target.published = false;
+        let name = target.name.clone();
+        if self.api.slices.remove(&mut self.api.versions, &name) {
+            self.coverage.hit(Mark::Vanished);
+        }
+    }
+
+    pub(crate) fn restore_slice(&mut self, number: u32) {
+        let (pool, slice) = self.slice_number(number);
+        self.publish(pool, slice);
+    }
+
+    fn slice_number(&self, number: u32) -> (usize, usize) {
+        let pool = self.pool_number(number);
+        (pool, number as usize / self.drivers.pools.len() % self.drivers.pools[pool].slices.len())
+    }
+
+    /// Every slice that is missing comes back.
+    pub(crate) fn restore_everything(&mut self) {
+        for pool in 0..self.drivers.pools.len() {
+            for slice in 0..self.drivers.pools[pool].slices.len() {
+                if !self.drivers.pools[pool].slices[slice].published {
+                    self.publish(pool, slice);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Everyone who lives off the API server.
+
+pub(crate) mod admin;
+pub(crate) mod claims;
+pub(crate) mod client;
+pub(crate) mod controller;
+pub(crate) mod drivers;
+pub(crate) mod kubelets;
+pub(crate) mod scheduler;
+pub(crate) mod workloads;

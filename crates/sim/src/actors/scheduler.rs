@@ -1,0 +1,311 @@
+//! A scheduler: simple, but right. It sees the world through a fleet of its own, remembers what it gave away until
+//! it sees it, writes on the condition that the claim is as it saw it, and then binds.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use lazaret_fleet::{Input, Snapshot};
+use lazaret_model::{
+    ClaimSource, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Text, Timestamp, Toleration, Uid, tolerates,
+};
+
+use crate::{
+    actors::workloads::{allocation, consumer, driver_of},
+    api::{Kind, wall},
+    coverage::Mark,
+    mutant::Mutant,
+    palette,
+    world::{SCHEDULER, Step, World},
+};
+
+/// It looks at its queue so long after it heard something.
+const REACTION_MS_MAX: u32 = 50;
+/// Pods that it tries at a time; the rest waits for the next look.
+const TRIES_MAX: usize = 6;
+/// Nodes that it tries for a pod.
+const NODES_MAX: u32 = 3;
+/// A device with a NoExecute taint that is borne for less is not worth it: the pod would leave at once.
+const WORTHWHILE_S: i64 = 20;
+
+/// Its queue and what it has under way.
+#[derive(Debug, Default)]
+pub(crate) struct Scheduler {
+    pending: BTreeSet<ObjectKey>,
+    /// The last pod it tried: the next look starts behind it.
+    last: Option<ObjectKey>,
+    under_way: BTreeSet<ObjectKey>,
+    /// Pods it bound: its watch may not have told yet.
+    bound: BTreeSet<Uid>,
+    /// Devices given away, with the version of the claim that says so, once known.
+    assumed: BTreeMap<DeviceId, Option<u64>>,
+    awake: bool,
+    turn: u32,
+}
+
+impl Scheduler {
+    /// An event on its way to the fleet.
+    pub(crate) fn heard(&mut self, input: &Input) {
+        if let Input::Pod(pod) = input {
+            if pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished() {
+                self.pending.insert(pod.key.clone());
+            } else {
+                self.pending.remove(&pod.key);
+            }
+        } else if let Input::PodGone(key) = input {
+            self.pending.remove(key);
+        }
+    }
+
+    /// A list on its way to the fleet.
+    pub(crate) fn listed(&mut self, kind: Kind, inputs: &[Input]) {
+        if kind == Kind::Pod {
+            self.pending.clear();
+        }
+        for input in inputs {
+            self.heard(input);
+        }
+    }
+}
+
+/// A pod with the claims that are to be written for it.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    pod: ObjectKey,
+    uid: Uid,
+    node: Text,
+    claims: Vec<(u64, ResourceClaim)>,
+    /// Devices that are given away by this.
+    devices: Vec<DeviceId>,
+}
+
+impl World {
+    pub(crate) fn wake_scheduler(&mut self) {
+        if !self.scheduler.pending.is_empty() && !core::mem::replace(&mut self.scheduler.awake, true) {
+            self.push_soon(REACTION_MS_MAX, Step::Schedule);
+        }
+    }
+
+    pub(crate) fn schedule(&mut self) {
+        self.scheduler.awake = false;
+        self.release_assumed();
+        let snapshot = self.clients[SCHEDULER].fleet.snapshot();
+        let after = self.scheduler.last.clone();
+        let behind =
+            self.scheduler.pending.iter().filter(|key| after.as_ref().is_none_or(|last| *key > last));
+        let before =
+            self.scheduler.pending.iter().filter(|key| after.as_ref().is_some_and(|last| *key <= last));
+        let tries: Vec<ObjectKey> = behind.chain(before).take(TRIES_MAX).cloned().collect();
+        for key in tries {
+            self.scheduler.last = Some(key.clone());
+            if self.scheduler.under_way.contains(&key) {
+                continue;
+            }
+            match self.place(&snapshot, &key) {
+                Some(placement) => {
+                    self.scheduler.under_way.insert(key);
+                    for device in &placement.devices {
+                        self.scheduler.assumed.insert(device.clone(), None);
+                    }
+                    self.push_soon(self.config.latency_ms, Step::Reserve(Box::new(placement)));
+                }
+                None => self.coverage.hit(Mark::Unschedulable),
+            }
+        }
+    }
+
+    /// What it gave away is seen by now, or was never written.
+    fn release_assumed(&mut self) {
+        let position = self.clients[SCHEDULER].view.claims.position();
+        let seen =
+            position.checked_sub(1).and_then(|last| self.api.claims.log().get(last)).map_or(0, |l| l.version);
+        self.scheduler.assumed.retain(|_, version| version.is_none_or(|version| version > seen));
+    }
+
+    /// A node and devices for a pod, if all its claims are there.
+    fn place(&mut self, snapshot: &Snapshot, key: &ObjectKey) -> Option<Placement> {
+        let view = &self.clients[SCHEDULER].view;
+        let pod = Arc::clone(view.pods.get(key)?);
+        if self.scheduler.bound.contains(&pod.uid) {
+            return None;
+        }
+        let mut claims = Vec::new();
+        for name in claim_names(&pod)? {
+            let stored = view.claims.stored(&ObjectKey::new(&*key.namespace, &*name))?;
+            claims.push((stored.version, ResourceClaim::clone(&stored.object)));
+        }
+        let extended_missing = self.workloads.shape_of(&pod).is_some_and(|shape| shape.extended);
+        if extended_missing && pod.extended_claim.is_none() {
+            return None;
+        }
+        let fixed = claims.iter().find_map(|(_, claim)| claim.allocation.as_ref()?.results.first());
+        let fixed = fixed.map(|result| result.device.pool.clone());
+        self.scheduler.turn = self.scheduler.turn.wrapping_add(1);
+        let nodes = self.config.nodes;
+        let candidates: Vec<Text> = match fixed {
+            Some(node) => vec![node],
+            None => {
+                (0..nodes.min(NODES_MAX)).map(|n| palette::node((self.scheduler.turn + n) % nodes)).collect()
+            }
+        };
+        candidates.into_iter().find_map(|node| self.place_on(snapshot, &pod, node, &claims))
+    }
+
+    fn place_on(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        node: Text,
+        claims: &[(u64, ResourceClaim)],
+    ) -> Option<Placement> {
+        let now = wall(self.now);
+        let mut placement = Placement {
+            pod: pod.key.clone(),
+            uid: pod.uid.clone(),
+            node,
+            claims: Vec::new(),
+            devices: Vec::new(),
+        };
+        for (version, claim) in claims {
+            let mut claim = claim.clone();
+            if claim.owner.as_ref().is_some_and(|owner| owner.uid != pod.uid) {
+                return None;
+            }
+            match &claim.allocation {
+                Some(allocation) => {
+                    for result in &allocation.results {
+                        let taints = self.clients[SCHEDULER].fleet.effective_taints(&result.device);
+                        let bearable = |taint: &lazaret_model::Taint| {
+                            !taint.effect.evicts() || bears(taint, &result.tolerations, now)
+                        };
+                        if result.device.pool != placement.node || !taints.map(|t| t.taint).all(bearable) {
+                            return None;
+                        }
+                    }
+                }
+                None => {
+                    let device = self.choose(snapshot, &claim, &placement, now)?;
+                    claim.allocation = Some(Arc::new(allocation(&claim, device.clone())));
+                    placement.devices.push(device);
+                }
+            }
+            if !claim.reserved_for.iter().any(|user| user.uid == pod.uid) {
+                claim.reserved_for.push(consumer(pod));
+            }
+            placement.claims.push((*version, claim));
+        }
+        Some(placement)
+    }
+
+    /// The first device of the node that is free and whose taints the claim bears.
+    fn choose(
+        &self,
+        snapshot: &Snapshot,
+        claim: &ResourceClaim,
+        placement: &Placement,
+        now: Timestamp,
+    ) -> Option<DeviceId> {
+        let pool =
+            snapshot.pool(&PoolId { driver: driver_of(claim).into(), pool: placement.node.clone() })?;
+        let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
+        let request = claim.spec.requests.first().map(|request| &request.kind)?;
+        let tolerations = match request {
+            lazaret_model::RequestKind::Exactly(request) => &request.tolerations,
+            lazaret_model::RequestKind::FirstAvailable(_) | lazaret_model::RequestKind::Unknown => {
+                return None;
+            }
+        };
+        let forgetful = self.mutant == Some(Mutant::DoubleAllocation);
+        for slice in pool.slices_of(newest) {
+            for device in slice.devices(snapshot.names()) {
+                if device.in_use() {
+                    continue;
+                }
+                let tainted = device.taints().map(|effective| effective.taint).any(|taint| {
+                    taint.effect.blocks_allocation()
+                        && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
+                            || (taint.effect.evicts() && !bears(taint, tolerations, now)))
+                });
+                if tainted {
+                    continue;
+                }
+                let id = device.id();
+                let given = self.scheduler.assumed.contains_key(&id) && !forgetful;
+                if !given && !placement.devices.contains(&id) {
+                    return Some(id);
+                }
+            }
+        }
+        None
+    }
+
+    /// Writes the claims; one that changed meanwhile stops it.
+    pub(crate) fn reserve(&mut self, mut placement: Box<Placement>) {
+        for (version, claim) in core::mem::take(&mut placement.claims) {
+            let device = claim.allocation.as_ref().and_then(|a| a.results.first()).map(|r| r.device.clone());
+            match self.api.claims.update(&mut self.api.versions, version, claim) {
+                Ok(version) => {
+                    if let Some(assumed) = device.and_then(|device| self.scheduler.assumed.get_mut(&device)) {
+                        *assumed = Some(version);
+                    }
+                }
+                Err(_) => {
+                    self.coverage.hit(Mark::Conflict);
+                    self.give_up(&placement);
+                    return;
+                }
+            }
+        }
+        self.push_soon(self.config.latency_ms, Step::Bind(placement));
+    }
+
+    fn give_up(&mut self, placement: &Placement) {
+        for device in &placement.devices {
+            if self.scheduler.assumed.get(device) == Some(&None) {
+                self.scheduler.assumed.remove(device);
+            }
+        }
+        self.scheduler.under_way.remove(&placement.pod);
+        self.wake_scheduler();
+    }
+
+    pub(crate) fn bind(&mut self, placement: &Placement) {
+        let node = placement.node.clone();
+        let bound = self.api.edit_pod(&placement.pod, &placement.uid, |pod| {
+            if pod.node.is_none() && pod.deleting_since.is_none() {
+                pod.node = Some(node);
+            }
+        });
+        self.scheduler.bound.insert(placement.uid.clone());
+        if bound {
+            self.coverage.hit(Mark::Scheduled);
+        }
+        self.scheduler.under_way.remove(&placement.pod);
+        self.wake_scheduler();
+    }
+}
+
+/// The names of a pod's claims; `None` while some are not known yet.
+fn claim_names(pod: &Pod) -> Option<Vec<Text>> {
+    let mut names = Vec::new();
+    for entry in &pod.claims {
+        match &entry.source {
+            ClaimSource::Claim(name) | ClaimSource::Template { resolved: Some(Some(name)), .. } => {
+                names.push(name.clone());
+            }
+            ClaimSource::Template { resolved: Some(None), .. } => {}
+            ClaimSource::Template { resolved: None, .. } | ClaimSource::Unknown => return None,
+        }
+    }
+    names.extend(pod.extended_claim.clone());
+    Some(names)
+}
+
+/// Whether a NoExecute taint is borne long enough to be worth a start.
+fn bears(taint: &lazaret_model::Taint, tolerations: &[Toleration], now: Timestamp) -> bool {
+    match crate::reference::deadline(taint, tolerations) {
+        None => true,
+        Some(deadline) => deadline >= now.plus_secs(WORTHWHILE_S),
+    }
+}

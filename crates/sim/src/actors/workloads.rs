@@ -1,0 +1,326 @@
+//! Who wants pods: deployments, stateful sets, jobs, and people who start a single one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use lazaret_model::{
+    Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, Owner, Pod, PodClaim, PodPhase,
+    RequestKind, ResourceClaim, Text, Uid,
+};
+
+use crate::{
+    actors::claims::new_claim,
+    palette,
+    rng::Rng,
+    world::{Step, World},
+};
+
+/// An owner replaces a pod within so long.
+const RECREATE_MS_MAX: u32 = 500;
+/// A job's pod takes at most so long.
+const JOB_MS_MAX: u64 = 60_000;
+/// The most pods that one workload wants.
+const REPLICAS_MAX: u64 = 12;
+/// No workload makes more pods than this for one slot: a world comes to rest.
+const RECREATED_MAX: u32 = 40;
+
+/// How a workload's pods are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeper {
+    /// At once, by a pod with a new name.
+    Deployment,
+    /// After it is gone, by a pod of the same name.
+    StatefulSet,
+    /// As a deployment, unless it ended.
+    Job,
+    /// Not at all.
+    Nobody,
+}
+
+/// What a workload's pods ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    /// Templates by class.
+    classes: Vec<&'static str>,
+    /// A claim that all its pods share.
+    shared: Option<Text>,
+    /// Devices come by an extended resource.
+    pub(crate) extended: bool,
+    pub(crate) tolerations: u32,
+}
+
+#[derive(Debug)]
+struct Workload {
+    keeper: Keeper,
+    namespace: Text,
+    name: Text,
+    shape: Shape,
+    /// The pod of each slot, and how many there have been.
+    slots: Vec<(Option<ObjectKey>, u32)>,
+}
+
+/// All workloads, and what kubelets and the claim controller know of their pods.
+#[derive(Debug)]
+pub(crate) struct Workloads {
+    all: Vec<Workload>,
+    by_pod: BTreeMap<ObjectKey, (usize, usize)>,
+    /// The claims that a pod of this name may use.
+    pub(crate) claims_of: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    pub(crate) starting: BTreeSet<Uid>,
+    pub(crate) terminating: BTreeSet<Uid>,
+    pub(crate) slow_nodes: BTreeSet<Text>,
+    rng: Rng,
+}
+
+impl Workloads {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self {
+            all: Vec::new(),
+            by_pod: BTreeMap::new(),
+            claims_of: BTreeMap::new(),
+            starting: BTreeSet::new(),
+            terminating: BTreeSet::new(),
+            slow_nodes: BTreeSet::new(),
+            rng,
+        }
+    }
+
+    /// Kubelets are quick again.
+    pub(crate) fn recover(&mut self) {
+        self.slow_nodes.clear();
+    }
+
+    pub(crate) fn shape_of(&self, pod: &Pod) -> Option<&Shape> {
+        self.by_pod.get(&pod.key).map(|(workload, _)| &self.all[*workload].shape)
+    }
+
+    fn draw(&mut self, number: usize, pods: u32) -> Workload {
+        let rng = &mut self.rng;
+        let keeper = match rng.below(10) {
+            0..=4 => Keeper::Deployment,
+            5 | 6 => Keeper::StatefulSet,
+            7 => Keeper::Job,
+            _ => Keeper::Nobody,
+        };
+        let name: Text = format!("w{number}").into();
+        let kind = rng.below(10);
+        let classes: &[&'static str] = match kind {
+            0 | 1 => &[palette::CLASSES[0], palette::CLASSES[1]],
+            2 => &[palette::CLASSES[0], palette::CLASSES[0]],
+            3 => &[palette::CLASSES[1]],
+            8 | 9 => &[],
+            _ => &[palette::CLASSES[0]],
+        };
+        let shape = Shape {
+            classes: classes.to_vec(),
+            shared: (kind == 8).then(|| format!("{name}-shared").into()),
+            extended: kind == 9,
+            tolerations: u32::try_from(rng.below(72)).unwrap_or(0),
+        };
+        let replicas = rng.between(1, REPLICAS_MAX).min(u64::from(pods));
+        Workload {
+            keeper,
+            namespace: rng.pick(&palette::NAMESPACES).into(),
+            name,
+            shape,
+            slots: vec![(None, 0); usize::try_from(replicas).unwrap_or(1)],
+        }
+    }
+}
+
+impl World {
+    /// The workloads of the start, their pods running where devices allow it.
+    pub(crate) fn create_workloads(&mut self) {
+        let mut free: Vec<Vec<DeviceId>> = self
+            .drivers
+            .pools
+            .iter()
+            .map(|pool| pool.names().map(|name| DeviceId::new(&*pool.driver, &*pool.node, &**name)).collect())
+            .collect();
+        let mut left = self.config.pods;
+        while left > 0 {
+            let number = self.workloads.all.len();
+            let workload = self.workloads.draw(number, left);
+            let slots = workload.slots.len();
+            left -= u32::try_from(slots).unwrap_or(left).min(left);
+            if let Some(shared) = &workload.shape.shared {
+                let key = ObjectKey::new(&*workload.namespace, &**shared);
+                let uid = self.api.new_uid();
+                let claim = new_claim(key, uid, palette::CLASSES[0], workload.shape.tolerations);
+                self.api.claims.put(&mut self.api.versions, claim);
+            }
+            self.workloads.all.push(workload);
+            for slot in 0..slots {
+                self.recreate(number, slot);
+                let key = self.workloads.all[number].slots[slot].0.clone();
+                if let Some(key) = key {
+                    self.make_claims(&key);
+                    self.place_at_start(&key, &mut free);
+                }
+            }
+        }
+    }
+
+    /// Makes the pod of a slot, pending.
+    pub(crate) fn recreate(&mut self, number: usize, slot: usize) {
+        let workload = &mut self.workloads.all[number];
+        let (current, made) = &mut workload.slots[slot];
+        if current.is_some() || *made >= RECREATED_MAX {
+            return;
+        }
+        let name = match workload.keeper {
+            Keeper::StatefulSet => format!("{}-{slot}", workload.name),
+            Keeper::Deployment | Keeper::Job | Keeper::Nobody => format!("{}-{slot}-{made}", workload.name),
+        };
+        *made += 1;
+        let key = ObjectKey::new(&*workload.namespace, name);
+        *current = Some(key.clone());
+        let template = |(at, class): (usize, &&'static str)| PodClaim {
+            name: format!("c{at}").into(),
+            source: ClaimSource::Template { template: (*class).into(), resolved: None },
+        };
+        let mut claims: Vec<PodClaim> = workload.shape.classes.iter().enumerate().map(template).collect();
+        if let Some(shared) = &workload.shape.shared {
+            claims.push(PodClaim { name: "shared".into(), source: ClaimSource::Claim(shared.clone()) });
+            let claim = ObjectKey::new(&*workload.namespace, &**shared);
+            self.workloads.claims_of.entry(key.clone()).or_default().insert(claim);
+        }
+        let owner = match workload.keeper {
+            Keeper::Nobody => None,
+            Keeper::Deployment | Keeper::StatefulSet | Keeper::Job => Some(Owner {
+                group: "apps".into(),
+                kind: "Workload".into(),
+                name: workload.name.clone(),
+                uid: workload.name.clone(),
+            }),
+        };
+        let uid = self.api.new_uid();
+        self.workloads.by_pod.insert(key.clone(), (number, slot));
+        let pod = Pod { key, uid, claims, owner, ..Pod::default() };
+        if self.api.pods.create(&mut self.api.versions, pod).is_err() {
+            // The name is still taken: its owner hears when it is free.
+            self.workloads.all[number].slots[slot].0 = None;
+        }
+    }
+
+    /// Gives a pod its devices and a node at once, as if that had happened long ago.
+    fn place_at_start(&mut self, key: &ObjectKey, free: &mut [Vec<DeviceId>]) {
+        let Some(stored) = self.api.pods.get(key) else { return };
+        let pod = Arc::clone(&stored.object);
+        let names: Vec<ObjectKey> =
+            self.workloads.claims_of.get(key).into_iter().flatten().cloned().collect();
+        let claims: Vec<ResourceClaim> = names
+            .iter()
+            .filter_map(|name| self.api.claims.get(name))
+            .map(|c| ResourceClaim::clone(&c.object))
+            .collect();
+        let allocated = claims.iter().find_map(|claim| claim.allocation.as_ref());
+        let nodes = self.config.nodes;
+        let first = u32::try_from(self.rng.below(u64::from(nodes))).unwrap_or(0);
+        let fixed =
+            allocated.and_then(|allocation| allocation.results.first()).map(|r| r.device.pool.clone());
+        let node = (0..nodes)
+            .map(|step| (first + step) % nodes)
+            .map(|number| (number, palette::node(number)))
+            .find(|(number, node)| {
+                fixed.as_ref().is_none_or(|fixed| fixed == node)
+                    && palette::DRIVERS.iter().all(|driver| {
+                        let wanted = claims
+                            .iter()
+                            .filter(|c| c.allocation.is_none() && driver_of(c) == *driver)
+                            .count();
+                        free[pool_number(driver, *number)].len() >= wanted
+                    })
+            });
+        let Some((number, node)) = node else { return };
+        for mut claim in claims {
+            if claim.allocation.is_none() {
+                let Some(device) = free[pool_number(driver_of(&claim), number)].pop() else { return };
+                claim.allocation = Some(Arc::new(allocation(&claim, device)));
+            }
+            claim.reserved_for.push(consumer(&pod));
+            self.api.claims.put(&mut self.api.versions, claim);
+        }
+        let uid = pod.uid.clone();
+        self.api.edit_pod(key, &uid, |pod| {
+            pod.node = Some(node);
+            pod.phase = PodPhase::Running;
+        });
+        self.workloads.starting.insert(uid.clone());
+        self.plan_end(key, &uid);
+    }
+
+    /// A job's pod ends by itself.
+    pub(crate) fn plan_end(&mut self, key: &ObjectKey, uid: &Uid) {
+        let Some((number, _)) = self.workloads.by_pod.get(key) else { return };
+        if self.workloads.all[*number].keeper == Keeper::Job {
+            let at = self.now + self.workloads.rng.below(JOB_MS_MAX);
+            self.push(at, Step::EndPod(key.clone(), uid.clone()));
+        }
+    }
+
+    /// A pod was written: its owner may want another.
+    pub(crate) fn owner_sees(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
+        let Some((number, slot)) = self.workloads.by_pod.get(key).copied() else { return };
+        let workload = &mut self.workloads.all[number];
+        if workload.slots[slot].0.as_ref() != Some(key) {
+            return;
+        }
+        let replace = match workload.keeper {
+            Keeper::Nobody => false,
+            Keeper::StatefulSet => pod.is_none(),
+            Keeper::Deployment => pod.is_none_or(|pod| pod.deleting_since.is_some()),
+            Keeper::Job => pod.is_none_or(|pod| pod.deleting_since.is_some() && !pod.phase.is_finished()),
+        };
+        if replace {
+            workload.slots[slot].0 = None;
+            self.push_soon(RECREATE_MS_MAX, Step::Recreate(number, slot));
+        }
+    }
+}
+
+/// The driver whose device a claim is for.
+pub(crate) fn driver_of(claim: &ResourceClaim) -> &'static str {
+    let request = claim.spec.requests.first().map(|request| &request.kind);
+    match request {
+        Some(RequestKind::Exactly(request)) => palette::driver_of_class(&request.class),
+        Some(RequestKind::FirstAvailable(_) | RequestKind::Unknown) | None => palette::DRIVERS[0],
+    }
+}
+
+/// One device for the one request of a claim.
+pub(crate) fn allocation(claim: &ResourceClaim, device: DeviceId) -> Allocation {
+    let tolerations = match claim.spec.requests.first().map(|request| &request.kind) {
+        Some(RequestKind::Exactly(request)) => request.tolerations.clone(),
+        Some(RequestKind::FirstAvailable(_) | RequestKind::Unknown) | None => Vec::new(),
+    };
+    let result = DeviceResult {
+        request: "r".into(),
+        device,
+        admin_access: false,
+        tolerations,
+        binding_conditions: Vec::new(),
+        binding_failure_conditions: Vec::new(),
+        share_id: None,
+        consumed_capacity: Vec::new(),
+        skip_node_operations: Vec::new(),
+    };
+    Allocation { results: vec![result], ..Allocation::default() }
+}
+
+/// A pod as a user of a claim.
+pub(crate) fn consumer(pod: &Pod) -> Consumer {
+    Consumer {
+        api_group: Text::default(),
+        resource: "pods".into(),
+        name: pod.key.name.clone(),
+        uid: pod.uid.clone(),
+    }
+}
+
+/// The place of a pool among the drivers' pools: by node, then by driver.
+fn pool_number(driver: &str, node: u32) -> usize {
+    node as usize * palette::DRIVERS.len() + usize::from(driver != palette::DRIVERS[0])
+}

@@ -1,0 +1,388 @@
+//! A model of the API server: objects with resource versions, refused stale writes, deletion with a grace period,
+//! a log per kind that watches read at their own pace, and the lease that the controllers compete for.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use lazaret_fleet::Input;
+use lazaret_model::{
+    DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch,
+    Text, Timestamp, Uid,
+};
+
+/// The instant of virtual time zero, a round number far from the epoch.
+pub const EPOCH_MS: i64 = 1_700_000_000_000;
+
+/// The wall clock of the API server at virtual time `now`.
+#[must_use]
+pub fn wall(now: u64) -> Timestamp {
+    Timestamp::from_millis(EPOCH_MS.saturating_add(i64::try_from(now).unwrap_or(i64::MAX)))
+}
+
+/// The kinds that are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Resource slices.
+    Slice,
+    /// Device taint rules.
+    Rule,
+    /// Resource slice patches.
+    Patch,
+    /// Device classes.
+    Class,
+    /// Resource claims.
+    Claim,
+    /// Pods.
+    Pod,
+    /// Nodes.
+    Node,
+}
+
+impl Kind {
+    /// All of them; the position is the number used in arrays.
+    pub const ALL: [Self; 7] =
+        [Self::Slice, Self::Rule, Self::Patch, Self::Class, Self::Claim, Self::Pod, Self::Node];
+}
+
+/// A kind of object that the server keeps.
+pub trait Resource: Sized + 'static {
+    /// What it is found by.
+    type Key: Ord + Clone + core::fmt::Debug;
+    /// Its kind.
+    const KIND: Kind;
+    /// Where it is.
+    fn key(&self) -> Self::Key;
+    /// As a watch delivers it.
+    fn found(this: Arc<Self>) -> Input;
+    /// As a watch says that it is gone.
+    fn gone(key: Self::Key) -> Input;
+    /// Where the server keeps it.
+    fn table(api: &Api) -> &Table<Self>;
+}
+
+macro_rules! resource {
+    ($type:ty, $kind:ident, $key:ty, $field:ident, $table:ident, $gone:ident) => {
+        impl Resource for $type {
+            type Key = $key;
+            const KIND: Kind = Kind::$kind;
+            fn key(&self) -> $key {
+                self.$field.clone()
+            }
+            fn found(this: Arc<Self>) -> Input {
+                Input::$kind(this)
+            }
+            fn gone(key: $key) -> Input {
+                Input::$gone(key)
+            }
+            fn table(api: &Api) -> &Table<Self> {
+                &api.$table
+            }
+        }
+    };
+}
+resource!(ResourceSlice, Slice, Text, name, slices, SliceGone);
+resource!(DeviceTaintRule, Rule, Text, name, rules, RuleGone);
+resource!(ResourceSlicePatch, Patch, Text, name, patches, PatchGone);
+resource!(DeviceClass, Class, Text, name, classes, ClassGone);
+resource!(ResourceClaim, Claim, ObjectKey, key, claims, ClaimGone);
+resource!(Pod, Pod, ObjectKey, key, pods, PodGone);
+resource!(Node, Node, Text, name, nodes, NodeGone);
+
+/// An object with the version of its last write.
+#[derive(Debug)]
+pub struct Stored<T> {
+    /// The resource version.
+    pub version: u64,
+    /// The object.
+    pub object: Arc<T>,
+}
+
+impl<T> Clone for Stored<T> {
+    fn clone(&self) -> Self {
+        Self { version: self.version, object: Arc::clone(&self.object) }
+    }
+}
+
+/// One write, as watches see it.
+#[derive(Debug)]
+pub struct Logged<T: Resource> {
+    /// The resource version of the write.
+    pub version: u64,
+    /// What was written.
+    pub key: T::Key,
+    /// What it is now; `None`: gone.
+    pub object: Option<Arc<T>>,
+}
+
+/// All objects of a kind, and everything that happened to them. The log is never trimmed: a world is short.
+#[derive(Debug)]
+pub struct Table<T: Resource> {
+    live: BTreeMap<T::Key, Stored<T>>,
+    log: Vec<Logged<T>>,
+}
+
+impl<T: Resource> Default for Table<T> {
+    fn default() -> Self {
+        Self { live: BTreeMap::new(), log: Vec::new() }
+    }
+}
+
+/// Why a write was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such object.
+    NotFound,
+    /// It has another version or UID than expected.
+    Conflict,
+    /// There is one already.
+    Exists,
+}
+
+/// Counts writes.
+#[derive(Debug, Default)]
+pub struct Versions(u64);
+
+impl Versions {
+    fn next(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+}
+
+impl<T: Resource> Table<T> {
+    /// The object now.
+    #[must_use]
+    pub fn get(&self, key: &T::Key) -> Option<&Stored<T>> {
+        self.live.get(key)
+    }
+
+    /// Every object, in key order.
+    pub fn iter(&self) -> impl Iterator<Item = &Stored<T>> {
+        self.live.values()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Everything that happened, oldest first.
+    #[must_use]
+    pub fn log(&self) -> &[Logged<T>] {
+        &self.log
+    }
+
+    /// Makes an object.
+    ///
+    /// # Errors
+    /// [`Refused::Exists`].
+    pub fn create(&mut self, versions: &mut Versions, object: T) -> Result<u64, Refused> {
+        if self.live.contains_key(&object.key()) {
+            return Err(Refused::Exists);
+        }
+        Ok(self.put(versions, object))
+    }
+
+    /// Writes an object, made or not, whatever its version.
+    pub fn put(&mut self, versions: &mut Versions, object: T) -> u64 {
+        let (version, key, object) = (versions.next(), object.key(), Arc::new(object));
+        self.live.insert(key.clone(), Stored { version, object: Arc::clone(&object) });
+        self.log.push(Logged { version, key, object: Some(object) });
+        version
+    }
+
+    /// Writes an object if its stored version is still `expected`.
+    ///
+    /// # Errors
+    /// [`Refused::NotFound`], [`Refused::Conflict`].
+    pub fn update(&mut self, versions: &mut Versions, expected: u64, object: T) -> Result<u64, Refused> {
+        match self.live.get(&object.key()) {
+            None => Err(Refused::NotFound),
+            Some(stored) if stored.version != expected => Err(Refused::Conflict),
+            Some(_) => Ok(self.put(versions, object)),
+        }
+    }
+
+    /// Removes an object; false when there is none.
+    pub fn remove(&mut self, versions: &mut Versions, key: &T::Key) -> bool {
+        if self.live.remove(key).is_none() {
+            return false;
+        }
+        self.log.push(Logged { version: versions.next(), key: key.clone(), object: None });
+        true
+    }
+}
+
+/// The record that controllers compete for.
+#[derive(Clone, Debug, Default)]
+pub struct Lease {
+    /// Who holds it: the number of a controller.
+    pub holder: Option<usize>,
+    /// Its resource version.
+    pub version: u64,
+}
+
+/// The server.
+#[derive(Debug, Default)]
+pub struct Api {
+    /// Slices.
+    pub slices: Table<ResourceSlice>,
+    /// Rules.
+    pub rules: Table<DeviceTaintRule>,
+    /// Patches.
+    pub patches: Table<ResourceSlicePatch>,
+    /// Classes.
+    pub classes: Table<DeviceClass>,
+    /// Claims.
+    pub claims: Table<ResourceClaim>,
+    /// Pods.
+    pub pods: Table<Pod>,
+    /// Nodes.
+    pub nodes: Table<Node>,
+    /// The lease.
+    pub lease: Lease,
+    /// The last resource version.
+    pub versions: Versions,
+    uids: u64,
+}
+
+/// What a DELETE of a pod did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is terminating from now on, or gone if it was on no node.
+    Begun,
+    /// It was terminating before.
+    Already,
+}
+
+impl Api {
+    /// A UID that was never given before.
+    pub fn new_uid(&mut self) -> Uid {
+        self.uids += 1;
+        format!("u{}", self.uids).into()
+    }
+
+    /// Takes or renews the lease if it is still at `expected`.
+    ///
+    /// # Errors
+    /// [`Refused::Conflict`].
+    pub fn hold_lease(&mut self, expected: u64, holder: usize) -> Result<u64, Refused> {
+        if self.lease.version != expected {
+            return Err(Refused::Conflict);
+        }
+        self.lease = Lease { holder: Some(holder), version: self.versions.next() };
+        Ok(self.lease.version)
+    }
+
+    /// Asks for a pod's deletion, with its UID as a precondition unless that is `None`.
+    ///
+    /// # Errors
+    /// [`Refused::NotFound`], [`Refused::Conflict`] when the UID is another.
+    pub fn delete_pod(&mut self, now: u64, key: &ObjectKey, uid: Option<&Uid>) -> Result<Deleted, Refused> {
+        let stored = self.pods.get(key).ok_or(Refused::NotFound)?;
+        if uid.is_some_and(|uid| stored.object.uid != *uid) {
+            return Err(Refused::Conflict);
+        }
+        if stored.object.deleting_since.is_some() {
+            return Ok(Deleted::Already);
+        }
+        if stored.object.node.is_none() {
+            self.pods.remove(&mut self.versions, key);
+            return Ok(Deleted::Begun);
+        }
+        let mut pod = Pod::clone(&stored.object);
+        pod.deleting_since = Some(wall(now).truncated_to_secs());
+        self.pods.put(&mut self.versions, pod);
+        Ok(Deleted::Begun)
+    }
+
+    /// Changes a pod of this incarnation; false when there is none.
+    pub fn edit_pod(&mut self, key: &ObjectKey, uid: &Uid, edit: impl FnOnce(&mut Pod)) -> bool {
+        let Some(stored) = self.pods.get(key).filter(|stored| stored.object.uid == *uid) else {
+            return false;
+        };
+        let mut pod = Pod::clone(&stored.object);
+        edit(&mut pod);
+        self.pods.put(&mut self.versions, pod);
+        true
+    }
+
+    /// Changes the spec of a rule as the server's strategy does: the generation grows when anything differs, and a
+    /// changed effect counts from now unless the writer said since when. False when there is no such rule.
+    pub fn edit_rule(&mut self, now: u64, name: &Text, edit: impl FnOnce(&mut DeviceTaintRule)) -> bool {
+        let Some(stored) = self.rules.get(name) else { return false };
+        let old = Arc::clone(&stored.object);
+        let mut rule = DeviceTaintRule::clone(&old);
+        edit(&mut rule);
+        if rule.taint.effect != old.taint.effect && rule.taint.time_added == old.taint.time_added {
+            rule.taint.time_added = Some(wall(now).truncated_to_secs());
+        }
+        if rule.taint != old.taint || rule.selector != old.selector {
+            rule.generation += 1;
+        }
+        self.rules.put(&mut self.versions, rule);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, uid: &str, node: Option<&str>) -> Pod {
+        Pod { key: ObjectKey::new("a", name), uid: uid.into(), node: node.map(Text::from), ..Pod::default() }
+    }
+
+    #[test]
+    fn a_stale_write_is_refused() {
+        let mut api = Api::default();
+        let Api { pods, versions, .. } = &mut api;
+        let first = pods.create(versions, pod("p", "1", None)).expect("new");
+        assert_eq!(pods.create(versions, pod("p", "2", None)), Err(Refused::Exists));
+        let second = pods.update(versions, first, pod("p", "1", Some("n"))).expect("current");
+        assert_eq!(pods.update(versions, first, pod("p", "1", None)), Err(Refused::Conflict));
+        assert!(second > first);
+        assert_eq!(pods.log().len(), 2);
+    }
+
+    #[test]
+    fn deletion_checks_the_uid_and_begins_once() {
+        let mut api = Api::default();
+        api.pods.put(&mut api.versions, pod("p", "1", Some("n")));
+        let key = ObjectKey::new("a", "p");
+        assert_eq!(api.delete_pod(0, &key, Some(&"2".into())), Err(Refused::Conflict));
+        assert_eq!(api.delete_pod(0, &key, Some(&"1".into())), Ok(Deleted::Begun));
+        assert_eq!(api.delete_pod(0, &key, Some(&"1".into())), Ok(Deleted::Already));
+        api.pods.put(&mut api.versions, pod("q", "3", None));
+        assert_eq!(api.delete_pod(0, &ObjectKey::new("a", "q"), None), Ok(Deleted::Begun));
+        assert!(api.pods.get(&ObjectKey::new("a", "q")).is_none());
+    }
+
+    #[test]
+    fn the_lease_goes_to_whoever_saw_it_last() {
+        let mut api = Api::default();
+        let version = api.hold_lease(0, 0).expect("free");
+        assert_eq!(api.hold_lease(0, 1), Err(Refused::Conflict));
+        assert!(api.hold_lease(version, 1).is_ok());
+    }
+
+    #[test]
+    fn a_changed_effect_counts_from_now() {
+        use lazaret_model::{Effect, Taint};
+        let mut api = Api::default();
+        let taint = Taint { time_added: Some(wall(0)), ..Taint::default() };
+        api.rules.put(
+            &mut api.versions,
+            DeviceTaintRule { name: "r".into(), taint, ..DeviceTaintRule::default() },
+        );
+        assert!(api.edit_rule(5_000, &"r".into(), |rule| rule.taint.effect = Effect::NoExecute));
+        let stored = &api.rules.get(&"r".into()).expect("there").object;
+        assert_eq!((stored.taint.time_added, stored.generation), (Some(wall(5_000)), 1));
+    }
+}

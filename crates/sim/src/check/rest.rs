@@ -1,0 +1,169 @@
+//! What must be true when faults have ended and nothing is left to do.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use lazaret_eviction::{EVICTION_IN_PROGRESS, EffectKind, Eviction, Input};
+use lazaret_fleet::Fleet;
+use lazaret_model::{ConditionStatus, DeviceId, DeviceTaintRule, Pod, Text};
+
+use crate::{
+    actors::client::fleet_kind,
+    api::Kind,
+    check::{compare::taints_differ, stated_count},
+    reference,
+    view::View,
+    world::{CLIENTS, World},
+};
+
+impl World {
+    /// Everything, in the order in which a failure is easiest to read.
+    pub(crate) fn check_at_rest(&mut self) {
+        for number in 0..CLIENTS {
+            for kind in Kind::ALL {
+                if self.clients[number].view.behind(&self.api, kind) {
+                    self.violate(
+                        "watches catch up",
+                        format!("client {number} has not heard all of {kind:?}"),
+                    );
+                }
+            }
+        }
+        self.check_devices_at_rest();
+        self.check_pods_at_rest();
+        self.check_rules_at_rest();
+        self.check_fixed_point();
+        self.check_fresh();
+    }
+
+    /// All fleets see the same taints, and so does the reference: the scheduler and the eviction agree.
+    fn check_devices_at_rest(&mut self) {
+        let mut devices: BTreeSet<DeviceId> = self
+            .drivers
+            .pools
+            .iter()
+            .flat_map(|pool| pool.names().map(|name| DeviceId::new(&*pool.driver, &*pool.node, &**name)))
+            .collect();
+        devices.extend(self.clients[0].view.held().cloned());
+        for number in 0..CLIENTS {
+            for device in &devices {
+                let client = &self.clients[number];
+                if let Some(detail) = taints_differ(&client.view, &client.fleet, device) {
+                    self.violate("fleets agree on every device", format!("client {number}: {detail}"));
+                }
+            }
+        }
+    }
+
+    fn check_pods_at_rest(&mut self) {
+        for number in 0..self.controllers.len() {
+            let pods: Vec<Arc<Pod>> = self.clients[number].view.pods.iter().cloned().collect();
+            self.compare(number, &pods);
+            if !self.controllers[number].leads() {
+                continue;
+            }
+            for pod in &pods {
+                let causes = reference::causes(&self.clients[number].view, pod);
+                if !causes.is_empty() {
+                    self.violate(
+                        "who must go is gone",
+                        format!("{} {} is still there: {causes:?}", pod.key, pod.uid),
+                    );
+                }
+            }
+        }
+    }
+
+    fn check_rules_at_rest(&mut self) {
+        let rules: Vec<Arc<DeviceTaintRule>> =
+            self.api.rules.iter().map(|stored| Arc::clone(&stored.object)).collect();
+        for rule in rules {
+            let Some(condition) = rule.conditions.iter().find(|c| c.kind == EVICTION_IN_PROGRESS) else {
+                self.violate("every rule has a status", format!("{} has none", rule.name));
+                continue;
+            };
+            if condition.status != ConditionStatus::False || condition.observed_generation != rule.generation
+            {
+                let detail = format!("{}: {condition:?} at generation {}", rule.name, rule.generation);
+                self.violate("every rule comes to an end", detail);
+            }
+            self.check_count(&rule, stated_count(&condition.message));
+        }
+    }
+
+    /// A status counts the pods that left because of the rule. Exactly, as long as nobody died, the lease stayed
+    /// where it was and every answer was heard. An eviction whose outcome nobody knows may be counted though
+    /// somebody else was quicker; a change of leaders may lose some, never invent any.
+    fn check_count(&mut self, rule: &DeviceTaintRule, stated: u64) {
+        let size = |set: Option<&BTreeSet<_>>| set.map_or(0, |set| set.len() as u64);
+        let evicted = self.checker.evicted.get(&rule.uid);
+        let uncertain = self.checker.uncertain.get(&rule.uid);
+        let unsure = uncertain.map_or(0, |set| {
+            set.iter().filter(|uid| evicted.is_none_or(|evicted| !evicted.contains(*uid))).count() as u64
+        });
+        let truth = size(evicted);
+        let steady = self.checker.crashes == 0 && self.checker.leaders <= 1;
+        let least = if steady { truth } else { 0 };
+        if stated > truth + unsure || stated < least {
+            let detail = format!(
+                "{}: states {stated}, {truth} pods left, {unsure} unsure, steady {steady}",
+                rule.name
+            );
+            self.violate("status counts match history", detail);
+        }
+    }
+
+    /// Doing it all again does nothing.
+    fn check_fixed_point(&mut self) {
+        for number in 0..self.controllers.len() {
+            for kind in Kind::ALL {
+                let client = &mut self.clients[number];
+                let objects = client.view.relist(&self.api, kind);
+                client.fleet.relist(fleet_kind(kind), objects);
+            }
+            let changes = self.clients[number].fleet.take_changes();
+            let now = self.controllers[number].clock(self.now);
+            let eviction = &mut self.controllers[number].eviction;
+            let fleet = &self.clients[number].fleet;
+            eviction.handle(now, fleet, Input::Changed(&changes));
+            eviction.handle(now.plus_secs(3600), fleet, Input::Tick);
+            if let Some(effect) = eviction.poll_effect() {
+                self.violate("a world at rest stays so", format!("controller {number}: {effect:?}"));
+            }
+        }
+    }
+
+    /// A machine that starts now has nothing to do and sees the same.
+    fn check_fresh(&mut self) {
+        let number = usize::from(!self.controllers[0].leads());
+        let (mut fleet, mut view) = (Fleet::new(), View::default());
+        for kind in Kind::ALL {
+            let objects = view.relist(&self.api, kind);
+            fleet.relist(fleet_kind(kind), objects);
+        }
+        let mut eviction = Eviction::new(self.controllers[number].options().clone());
+        let now = self.controllers[number].clock(self.now).plus_secs(3600);
+        let changes = fleet.take_changes();
+        eviction.handle(now, &fleet, Input::Changed(&changes));
+        eviction.handle(now, &fleet, Input::BecameLeader);
+        eviction.handle(now.plus_secs(60), &fleet, Input::Tick);
+        // What is remembered of devices that are published no more dies with a machine: rules by class or
+        // expression then select less, and say so.
+        let forgetful = view.held().any(|device| view.published(device).is_none());
+        while let Some(effect) = eviction.poll_effect() {
+            let by_memory = |rule: &Text| {
+                let rule = view.rules.get(rule).and_then(|rule| rule.selector.as_ref());
+                forgetful && rule.is_some_and(|selector| !selector.by_names_only())
+            };
+            let excused = matches!(&effect.kind, EffectKind::SetRuleStatus(status) if by_memory(&status.rule));
+            if !excused {
+                let stored = match &effect.kind {
+                    EffectKind::SetRuleStatus(status) => {
+                        view.rules.get(&status.rule).map(|rule| &rule.conditions)
+                    }
+                    EffectKind::Evict(_) | EffectKind::Event(_) => None,
+                };
+                self.violate("a fresh controller agrees", format!("{effect:?}, stored {stored:?}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What a run of seeds reached. A fault or an effect that no seed reached is a hole in the proof.
+
+use core::fmt;
+
+macro_rules! marks {
+    ($($(#[$doc:meta])* $mark:ident = $name:literal,)*) => {
+        /// Something worth reaching.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mark { $($(#[$doc])* $mark,)* }
+        impl Mark {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$mark,)*];
+            /// For people.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$mark => $name,)* }
+            }
+        }
+    };
+}
+marks! {
+    /// A controller decided that a pod goes.
+    EvictionDecided = "evictions decided",
+    /// A DELETE of a controller took effect.
+    EvictionDone = "evictions done",
+    /// A pod was gone or terminating when its eviction arrived.
+    EvictionMoot = "evictions moot (pod gone or terminating)",
+    /// A controller told that it changed its mind.
+    Cancelled = "evictions cancelled",
+    /// A pod had more than one reason to go.
+    SeveralCauses = "evictions with several causes",
+    /// A pod went after its toleration ended.
+    AfterToleration = "evictions after a finite toleration",
+    /// A pod went because of a rule.
+    ByRule = "evictions by rule",
+    /// A pod went because of a rule by class or expression.
+    ByExpression = "evictions by class or expression",
+    /// A pod went because of a device that is published no more, by what is remembered of it.
+    FromMemory = "evictions of devices matched from memory",
+    /// A pod went because of a taint in its device.
+    ByDevice = "evictions by device taint",
+    /// A pod went because of a slice of taints.
+    ByTaintSlice = "evictions by taint slice",
+    /// A pod went because of a patch.
+    ByPatch = "evictions by patch",
+    /// A pod went with a shared claim.
+    SharedClaim = "evictions of pods sharing a claim",
+    /// A pod went that has its device by an extended resource.
+    ExtendedResource = "evictions of extended-resource pods",
+    /// An eviction had to wait for its pace.
+    Paced = "evictions held back by pace",
+    /// A status of a rule was written.
+    StatusWritten = "rule statuses written",
+    /// A status said that pods are pending.
+    StatusPending = "rule statuses saying pods are pending",
+    /// An event about a pod.
+    EventSent = "events sent",
+    /// A write of the scheduler or of the claim controller met a newer object.
+    Conflict = "conflicts by stale version",
+    /// A controller's write failed for sure.
+    FailedWrite = "controller writes failed",
+    /// A controller's write happened though it heard of a timeout.
+    UnknownDone = "controller writes of unknown outcome, done",
+    /// A controller's write did not happen and it heard of a timeout.
+    UnknownNotDone = "controller writes of unknown outcome, not done",
+    /// A pod was marked but not deleted.
+    HalfDone = "evictions interrupted between mark and delete",
+    /// An acknowledgement came twice.
+    RepeatedAck = "acknowledgements repeated",
+    /// A controller died with effects under way.
+    CrashInFlight = "crashes with effects in flight",
+    /// Leadership changed hands.
+    LeaderChange = "leader changes",
+    /// A controller lost its lease while it worked.
+    LostLease = "leases lost",
+    /// A write was not sent for want of the lease.
+    Withheld = "writes withheld for want of the lease",
+    /// A watch listed again.
+    Relisted = "watches listed again",
+    /// A watch was stalled when it had something to say.
+    Stalled = "watch deliveries stalled",
+    /// An event came twice.
+    Repeated = "watch events repeated",
+    /// A stopped process had something to do.
+    Frozen = "steps put off by a stopped process",
+    /// A clock jumped.
+    Jumped = "clock jumps",
+    /// A pool was moved to a new generation.
+    Rolled = "pools rolled to a new generation",
+    /// A slice vanished with devices in use.
+    Vanished = "slices vanished",
+    /// A pod was placed.
+    Scheduled = "pods scheduled",
+    /// A pod found no device.
+    Unschedulable = "pods without a device to have",
+    /// The machines were compared with the reference.
+    Compared = "comparisons with the reference",
+    /// A rule had to be skipped.
+    RuleProblem = "rules that cannot be evaluated",
+    /// A world came to rest.
+    Rest = "worlds at rest",
+}
+
+/// Counters by mark.
+#[derive(Clone, Debug)]
+pub struct Coverage {
+    counts: Vec<u64>,
+}
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self { counts: vec![0; Mark::ALL.len()] }
+    }
+}
+
+impl Coverage {
+    /// Reached once more.
+    pub fn hit(&mut self, mark: Mark) {
+        self.counts[mark as usize] += 1;
+    }
+
+    /// How often it was reached.
+    #[must_use]
+    pub fn count(&self, mark: Mark) -> u64 {
+        self.counts[mark as usize]
+    }
+
+    /// The counts of another run on top.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+    }
+
+    /// What was never reached.
+    pub fn missing(&self) -> impl Iterator<Item = Mark> {
+        Mark::ALL.iter().copied().filter(|mark| self.count(*mark) == 0)
+    }
+}
+
+/// A table.
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for mark in Mark::ALL {
+            writeln!(f, "  {:>12}  {}", self.count(*mark), mark.name())?;
+        }
+        Ok(())
+    }
+}

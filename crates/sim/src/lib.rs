@@ -1,0 +1,30 @@
+//! A seeded world that tries to prove the fleet and the eviction wrong: drivers, kubelets, a scheduler, a claim
+//! controller, owners of pods, an administrator and two eviction controllers that compete for a lease, around a
+//! model of the API server, in virtual time, with every fault that a seed can think of.
+//!
+//! **Invariant.** The same seed gives the same world, step by step: one thread, own randomness, no clock, nothing
+//! iterated in hash order. What the machines under test decide is judged by a [`reference`] that shares no code with
+//! them but the words of `model`.
+//!
+//! It knows every core that it proves and no shell. Nothing of the product depends on it.
+
+pub mod api;
+pub mod coverage;
+pub mod mutant;
+pub mod palette;
+pub mod queue;
+pub mod reference;
+pub mod rng;
+pub mod scenario;
+pub mod shrink;
+pub mod view;
+pub mod world;
+
+mod actors;
+mod check;
+
+pub use coverage::{Coverage, Mark};
+pub use mutant::Mutant;
+pub use scenario::{Limits, Scenario};
+pub use shrink::shrink;
+pub use world::{Outcome, Violation, run, run_traced};

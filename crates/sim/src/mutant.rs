@@ -1,0 +1,68 @@
+//! Faults put on purpose between the world and the machines, to see that the world notices.
+
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $mutant:ident = $name:literal,)*) => {
+        /// A fault of the harness around the machines under test.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mutant { $($(#[$doc])* $mutant,)* }
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$mutant,)*];
+            /// As on the command line.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$mutant => $name,)* }
+            }
+        }
+    };
+}
+mutants! {
+    /// Controllers think it is a second later than their clock says.
+    Early = "early",
+    /// Controllers see claims without tolerations.
+    IgnoreTolerations = "ignore-tolerations",
+    /// Controllers never hear that a rule is gone.
+    ForgetCancel = "forget-cancel",
+    /// Controllers allow twice the burst.
+    DoubleBurst = "double-burst",
+    /// Controllers do not see the pace of a rule.
+    IgnorePace = "ignore-pace",
+    /// A controller writes without looking at its lease.
+    NoLease = "no-lease",
+    /// A controller that loses the lease is not told.
+    DeafLeader = "deaf-leader",
+    /// A pod that was gone before is reported as evicted.
+    CountGone = "count-gone",
+    /// A written status counts one pod too many.
+    CountTwice = "count-twice",
+    /// A rule without a selector selects everything.
+    NilSelectsAll = "nil-selects-all",
+    /// Controllers do not see that a pod is terminating.
+    EvictTerminating = "evict-terminating",
+    /// A pod is deleted by name, whoever has the name now.
+    IgnoreUid = "ignore-uid",
+    /// Controllers never hear that a pod was bound.
+    LosePods = "lose-pods",
+    /// Controllers see finished pods as running.
+    EvictFinished = "evict-finished",
+    /// Controllers do not get the relist after a broken watch.
+    SkipRelist = "skip-relist",
+    /// A status that says False is not written.
+    StuckStatus = "stuck-status",
+    /// The scheduler does not remember what it gave away a moment ago.
+    DoubleAllocation = "double-allocation",
+    /// The scheduler does not see rules.
+    BlindScheduler = "blind-scheduler",
+    /// Controllers do not see slices of taints.
+    NoTaintSlices = "no-taint-slices",
+    /// A wake-up asked for by a controller never comes.
+    LostWake = "lost-wake",
+}
+
+impl Mutant {
+    /// The mutant of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|mutant| mutant.name() == name)
+    }
+}

@@ -1,0 +1,403 @@
+//! What a seed stands for: the size and temper of a world, and the list of things done to it from outside. The list
+//! is drawn up front, so that a failing world can be run again with some of them left out.
+
+use core::fmt;
+
+use crate::{palette, rng::Rng};
+
+/// The size and temper of a world. Plain numbers, so that a regression file can state them all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Everything else random comes from this.
+    pub seed: u64,
+    /// Pods at the start.
+    pub pods: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Slices of a pool that carry devices.
+    pub slices: u32,
+    /// Devices of a slice.
+    pub devices: u32,
+    /// Whether each pool has a slice of taints.
+    pub taint_slices: u32,
+    /// The longest a watch is behind, in ms.
+    pub lag_ms: u32,
+    /// The longest that a write takes, in ms.
+    pub latency_ms: u32,
+    /// The longest that a pod takes to end, in ms.
+    pub grace_ms: u32,
+    /// The clock of controller 0 is ahead by so many ms, minus 5,000.
+    pub skew_0: u32,
+    /// The same of controller 1.
+    pub skew_1: u32,
+    /// Evictions a second for taints that state none; 0: unpaced.
+    pub default_pace: u32,
+    /// Evictions a second in all; 0: no ceiling.
+    pub global_pace: u32,
+    /// How many may leave at once.
+    pub burst: u32,
+    /// When faults end and the world comes to rest, in ms.
+    pub horizon_ms: u32,
+    /// Whether slices that vanished come back at the end.
+    pub restore: u32,
+}
+
+macro_rules! fields {
+    ($config:expr, $each:expr) => {{
+        let (config, mut each) = ($config, $each);
+        each("pods", &mut config.pods);
+        each("nodes", &mut config.nodes);
+        each("slices", &mut config.slices);
+        each("devices", &mut config.devices);
+        each("taint_slices", &mut config.taint_slices);
+        each("lag_ms", &mut config.lag_ms);
+        each("latency_ms", &mut config.latency_ms);
+        each("grace_ms", &mut config.grace_ms);
+        each("skew_0", &mut config.skew_0);
+        each("skew_1", &mut config.skew_1);
+        each("default_pace", &mut config.default_pace);
+        each("global_pace", &mut config.global_pace);
+        each("burst", &mut config.burst);
+        each("horizon_ms", &mut config.horizon_ms);
+        each("restore", &mut config.restore);
+    }};
+}
+
+/// A clock is off by at most so much.
+pub const SKEW_MS_MAX: u32 = 5_000;
+
+/// Something done to the world from outside. Its three numbers are read modulo what there is, so that every
+/// operation means something in every state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// When, in ms.
+    pub at: u32,
+    /// What.
+    pub op: Op,
+    /// To what or whom, mostly.
+    pub a: u32,
+    /// How.
+    pub b: u32,
+    /// How much, or how long in ms.
+    pub c: u32,
+}
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $op:ident = $name:literal,)*) => {
+        /// What can be done to a world.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Op { $($(#[$doc])* $op,)* }
+        impl Op {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$op,)*];
+            /// As it is written in a regression file.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$op => $name,)* }
+            }
+        }
+    };
+}
+ops! {
+    /// A driver taints device `a` with taint `b`.
+    TaintDevice = "taint-device",
+    /// A driver clears the taints of device `a`.
+    ClearDevice = "clear-device",
+    /// A driver taints device `b` of pool `a` through the pool's slice of taints, with taint `c`.
+    TaintBySlice = "taint-by-slice",
+    /// A driver empties the slice of taints of pool `a`.
+    ClearSlice = "clear-slice",
+    /// A driver moves pool `a` to the next generation, slice by slice, `c` ms apart.
+    RollPool = "roll-pool",
+    /// Slice `a` is deleted.
+    VanishSlice = "vanish-slice",
+    /// Slice `a` is published again.
+    RestoreSlice = "restore-slice",
+    /// An administrator makes rule `a` with selector `b` and taint `c`, or edits both if it exists.
+    WriteRule = "write-rule",
+    /// Rule `a` gets effect `b`.
+    EditEffect = "edit-effect",
+    /// Rule `a` gets pace `b`.
+    EditPace = "edit-pace",
+    /// Rule `a` gets selector `b`.
+    EditSelector = "edit-selector",
+    /// Rule `a` is deleted.
+    DeleteRule = "delete-rule",
+    /// An administrator makes patch `a` with selector `b` and taint `c`.
+    WritePatch = "write-patch",
+    /// Patch `a` is deleted.
+    DeletePatch = "delete-patch",
+    /// Class `a` gets selectors `b`.
+    EditClass = "edit-class",
+    /// Class `a` is deleted.
+    DeleteClass = "delete-class",
+    /// A user deletes pod `a`.
+    DeletePod = "delete-pod",
+    /// Pod `a` ends, well or badly.
+    FinishPod = "finish-pod",
+    /// Somebody takes the allocation of claim `a` away while it is in use.
+    Deallocate = "deallocate",
+    /// The watch of client `a` for kind `b` breaks and lists again.
+    Relist = "relist",
+    /// The watch of client `a` for kind `b` says nothing for `c` ms.
+    Stall = "stall",
+    /// The watch of client `a` for kind `b` repeats its last event.
+    Repeat = "repeat",
+    /// Controller `a` dies and starts again `c` ms later.
+    Crash = "crash",
+    /// The clock of controller `a` jumps forward (`b` even) or back by `c` ms.
+    ClockJump = "clock-jump",
+    /// Controller `a` cannot reach its lease for `c` ms.
+    CutLease = "cut-lease",
+    /// For `c` ms, `b` in a thousand writes of controllers fail in manner `a`.
+    Errors = "errors",
+    /// The process of controller `a` is stopped for `c` ms and goes on as if nothing had happened.
+    Freeze = "freeze",
+    /// The kubelet of node `a` is slow for the rest of the world.
+    SlowKubelet = "slow-kubelet",
+}
+
+impl Op {
+    /// The operation of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|op| op.name() == name)
+    }
+}
+
+/// One line, as in a regression file.
+impl fmt::Display for Transition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {} {} {}", self.at, self.op.name(), self.a, self.b, self.c)
+    }
+}
+
+/// A world to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The world.
+    pub config: Config,
+    /// What is done to it, in order of time.
+    pub transitions: Vec<Transition>,
+}
+
+/// How worlds are drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// At most so many pods at the start; sizes vary below it, small ones being the most frequent.
+    pub pods: u32,
+    /// Exactly so many instead.
+    pub exact: bool,
+    /// At most so many transitions.
+    pub steps: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { pods: 1000, exact: false, steps: 60 }
+    }
+}
+
+impl Scenario {
+    /// The world of a seed.
+    #[must_use]
+    pub fn draw(seed: u64, limits: Limits) -> Self {
+        let mut rng = Rng::new(seed, 0);
+        let config = draw_config(seed, limits, &mut rng);
+        let transitions = draw_transitions(&config, limits, &mut rng);
+        Self { config, transitions }
+    }
+
+    /// As a regression file.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        use fmt::Write as _;
+        let mut text = format!("seed {}\n", self.config.seed);
+        fields!(&mut self.config.clone(), |name: &str, value: &mut u32| {
+            let _infallible = writeln!(text, "{name} {value}");
+        });
+        for transition in &self.transitions {
+            let _infallible = writeln!(text, "{transition}");
+        }
+        text
+    }
+
+    /// From a regression file. Lines that start with `#` are comments.
+    ///
+    /// # Errors
+    /// The line that is not understood.
+    pub fn from_text(text: &str) -> Result<Self, String> {
+        let mut scenario =
+            Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
+        }
+        Ok(scenario)
+    }
+
+    fn read_line(&mut self, line: &str) -> Option<()> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["seed", value] => self.config.seed = value.parse().ok()?,
+            [name, value] => {
+                let value: u32 = value.parse().ok()?;
+                let mut found = false;
+                fields!(&mut self.config, |field: &str, target: &mut u32| {
+                    if field == *name {
+                        (*target, found) = (value, true);
+                    }
+                });
+                return found.then_some(());
+            }
+            [at, op, a, b, c] => {
+                let [at, a, b, c] = [at, a, b, c].map(|word| word.parse().ok());
+                self.transitions.push(Transition { at: at?, op: Op::named(op)?, a: a?, b: b?, c: c? });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn number(rng: &mut Rng, low: u32, high: u32) -> u32 {
+    u32::try_from(rng.between(u64::from(low), u64::from(high))).unwrap_or(high)
+}
+
+fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
+    let most = limits.pods.max(2);
+    // Small worlds find most bugs and cost least: the size is 2 to the power of an even draw.
+    let scale = number(rng, 1, most.ilog2());
+    let pods = if limits.exact { most } else { number(rng, 1 << (scale - 1), 1 << scale).min(most) };
+    let nodes = number(rng, 1, 2 + pods / 12);
+    let slices = number(rng, 1, 3);
+    let fill = pods * number(rng, 13, 22) / 10;
+    let devices = (fill / (nodes * slices) + 1).min(64);
+    let calm = rng.chance(200);
+    Config {
+        seed,
+        pods,
+        nodes,
+        slices,
+        devices,
+        taint_slices: number(rng, 0, 1),
+        lag_ms: if calm { 5 } else { rng.pick(&[20, 200, 1_500, 6_000]) },
+        latency_ms: if calm { 2 } else { rng.pick(&[10, 100, 500]) },
+        grace_ms: rng.pick(&[0, 500, 5_000, 20_000]),
+        skew_0: if calm { SKEW_MS_MAX } else { number(rng, 0, 2 * SKEW_MS_MAX) },
+        skew_1: if calm { SKEW_MS_MAX } else { number(rng, 0, 2 * SKEW_MS_MAX) },
+        default_pace: if rng.chance(300) { number(rng, 1, 20) } else { 0 },
+        global_pace: if rng.chance(200) { number(rng, 2, 40) } else { 0 },
+        burst: rng.pick(&[1, 3, 10, 10]),
+        horizon_ms: number(rng, 10_000, 90_000),
+        restore: number(rng, 0, 1),
+    }
+}
+
+/// How often each operation is drawn; the temper of a seed doubles some and mutes others.
+fn weight(op: Op) -> u64 {
+    match op {
+        Op::TaintDevice | Op::WriteRule => 10,
+        Op::ClearDevice | Op::EditEffect => 6,
+        Op::TaintBySlice | Op::DeleteRule | Op::RollPool | Op::VanishSlice | Op::RestoreSlice => 4,
+        Op::DeletePod => 6,
+        Op::ClearSlice | Op::EditPace | Op::EditSelector | Op::FinishPod => 3,
+        Op::Relist => 5,
+        Op::Stall | Op::Crash | Op::CutLease | Op::Errors | Op::Freeze => 3,
+        Op::WritePatch | Op::DeletePatch | Op::EditClass | Op::DeleteClass | Op::Deallocate => 2,
+        Op::Repeat | Op::ClockJump | Op::SlowKubelet => 2,
+    }
+}
+
+fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -> Vec<Transition> {
+    let weights: Vec<(Op, u64)> =
+        Op::ALL.iter().map(|op| (*op, weight(*op) * rng.pick(&[0, 1, 1, 2, 4]))).collect();
+    let total: u64 = weights.iter().map(|(_, weight)| weight).sum();
+    let count = number(rng, 3.min(limits.steps), limits.steps);
+    let mut transitions = Vec::new();
+    for _ in 0..count {
+        let mut draw = rng.below(total);
+        let op = weights
+            .iter()
+            .find(|(_, weight)| {
+                let hit = draw < *weight;
+                draw = draw.saturating_sub(*weight);
+                hit
+            })
+            .map_or(Op::TaintDevice, |(op, _)| *op);
+        let at = number(rng, 0, config.horizon_ms);
+        let transition = draw_one(op, at, rng);
+        // A flapping device or rule: the same again and its opposite, a few times, quickly.
+        let opposites = [
+            (Op::TaintDevice, Op::ClearDevice),
+            (Op::VanishSlice, Op::RestoreSlice),
+            (Op::WriteRule, Op::DeleteRule),
+        ];
+        let opposite = opposites.into_iter().find(|(there, _)| *there == op).map(|(_, back)| back);
+        if let Some(back) = opposite.filter(|_| rng.chance(150)) {
+            let gap = rng.pick(&[10, 300, 2_500]);
+            for round in 0..number(rng, 1, 3) {
+                transitions.push(Transition { at: at + (2 * round + 1) * gap, op: back, ..transition });
+                transitions.push(Transition { at: at + (2 * round + 2) * gap, ..transition });
+            }
+        }
+        transitions.push(transition);
+    }
+    transitions.retain(|transition| transition.at <= config.horizon_ms);
+    transitions.sort_by_key(|transition| transition.at);
+    transitions
+}
+
+fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
+    let (mut a, b, mut c) = (number(rng, 0, 9_999), number(rng, 0, 99_999), number(rng, 0, 99_999));
+    match op {
+        Op::WriteRule | Op::EditEffect | Op::EditPace | Op::EditSelector | Op::DeleteRule => {
+            a %= palette::NAMES
+        }
+        Op::WritePatch | Op::DeletePatch => a %= 3,
+        Op::RollPool => c = rng.pick(&[0, 50, 3_000]),
+        Op::Stall => c = number(rng, 100, 15_000),
+        Op::Crash => c = rng.pick(&[0, 500, 12_000]),
+        Op::ClockJump => c = rng.pick(&[200, 3_000, 60_000]),
+        Op::CutLease => c = number(rng, 2_000, 25_000),
+        Op::Errors => c = number(rng, 500, 10_000),
+        Op::Freeze => c = rng.pick(&[300, 5_000, 12_000]),
+        Op::TaintDevice
+        | Op::ClearDevice
+        | Op::TaintBySlice
+        | Op::ClearSlice
+        | Op::VanishSlice
+        | Op::RestoreSlice
+        | Op::EditClass
+        | Op::DeleteClass
+        | Op::DeletePod
+        | Op::FinishPod
+        | Op::Deallocate
+        | Op::Relist
+        | Op::Repeat
+        | Op::SlowKubelet => {}
+    }
+    Transition { at, op, a, b, c }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limits, Scenario};
+
+    #[test]
+    fn a_seed_means_one_world_and_text_keeps_it() {
+        for seed in 0..50 {
+            let drawn = Scenario::draw(seed, Limits::default());
+            assert_eq!(drawn, Scenario::draw(seed, Limits::default()));
+            assert_eq!(Scenario::from_text(&drawn.to_text()), Ok(drawn));
+        }
+        assert!(Scenario::from_text("12 taint-moon 1 2 3").is_err());
+    }
+
+    #[test]
+    fn sizes_vary_up_to_the_limit() {
+        let sizes: Vec<u32> =
+            (0..200).map(|seed| Scenario::draw(seed, Limits::default()).config.pods).collect();
+        assert!(sizes.iter().all(|pods| *pods <= 1000));
+        assert!(sizes.iter().any(|pods| *pods > 500) && sizes.iter().any(|pods| *pods < 10));
+    }
+}

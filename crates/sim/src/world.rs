@@ -1,0 +1,389 @@
+//! The world: virtual time, what happens next, the API server and everyone who lives off it. One thing happens at a
+//! time; after each, those who watch are told later, and the invariants are checked.
+
+use lazaret_model::{ObjectKey, Uid};
+
+use crate::{
+    actors::{
+        claims::Cleanup,
+        client::Client,
+        controller::{Controller, Sent},
+        drivers::Drivers,
+        scheduler::{Placement, Scheduler},
+        workloads::Workloads,
+    },
+    api::{Api, Kind},
+    check::Checker,
+    coverage::{Coverage, Mark},
+    mutant::Mutant,
+    queue::Queue,
+    rng::Rng,
+    scenario::{Config, Scenario, Transition},
+};
+
+/// After faults end, a world that is still busy after so long will never rest.
+const REST_MS_MAX: u64 = 3_600_000;
+/// After faults end, wait at least so long: a leader must have been found.
+const REST_MS_MIN: u64 = 20_000;
+/// A world that does more than this in all is stuck in a loop.
+const STEPS_MAX: u64 = 2_000_000;
+
+/// The clients that watch: two controllers and a scheduler.
+pub(crate) const CLIENTS: usize = 3;
+/// Which of the clients is the scheduler.
+pub(crate) const SCHEDULER: usize = 2;
+
+/// Something that is going to happen.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Something from outside.
+    Transition(usize),
+    /// Faults end.
+    Rest,
+    /// A watch delivers.
+    Deliver(usize, Kind),
+    /// A controller looks after its lease.
+    Lease(usize),
+    /// A controller starts again; only if it is still in that life.
+    Restart(usize, u64),
+    /// A controller asked to be called.
+    Tick(usize, u64),
+    /// A controller is about to send a write: the last look at the lease.
+    Send(Box<Sent>),
+    /// The write reaches the server.
+    Arrive(Box<Sent>),
+    /// The answer reaches the controller.
+    Answer(Box<Sent>),
+    /// A driver publishes a slice of a pool.
+    Publish(usize, usize),
+    /// A kubelet starts a pod.
+    StartPod(ObjectKey, Uid),
+    /// A pod ends by itself.
+    EndPod(ObjectKey, Uid),
+    /// A kubelet reports that a terminating pod is gone.
+    RemovePod(ObjectKey, Uid),
+    /// The claim controller looks at a pod that needs claims.
+    MakeClaims(ObjectKey),
+    /// The claim controller looks at a claim that may have lost its users.
+    ReadClaim(ObjectKey),
+    /// And writes what it made of it.
+    WriteClaim(Box<Cleanup>),
+    /// The scheduler looks at its queue.
+    Schedule,
+    /// The scheduler writes claims.
+    Reserve(Box<Placement>),
+    /// The scheduler binds the pod.
+    Bind(Box<Placement>),
+    /// The owner of a pod makes it anew.
+    Recreate(usize, usize),
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which invariant, in a few words that stay the same from seed to seed.
+    pub invariant: &'static str,
+    /// What exactly.
+    pub detail: String,
+    /// When, in ms.
+    pub at: u64,
+}
+
+/// Failing writes of controllers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Errors {
+    pub(crate) until: u64,
+    pub(crate) manner: u32,
+    pub(crate) permille: u64,
+}
+
+/// A world.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) config: Config,
+    pub(crate) transitions: Vec<Transition>,
+    pub(crate) mutant: Option<Mutant>,
+    pub(crate) now: u64,
+    pub(crate) queue: Queue<Step>,
+    /// Steps in the queue that are not the eternal ticking of leases.
+    pub(crate) busy: u64,
+    pub(crate) resting: bool,
+    pub(crate) api: Api,
+    pub(crate) clients: [Client; CLIENTS],
+    pub(crate) controllers: [Controller; 2],
+    pub(crate) scheduler: Scheduler,
+    pub(crate) drivers: Drivers,
+    pub(crate) workloads: Workloads,
+    pub(crate) errors: Option<Errors>,
+    /// How far each kind's log has been told to those who watch.
+    pub(crate) told: [usize; Kind::ALL.len()],
+    pub(crate) rng: Rng,
+    pub(crate) checker: Checker,
+    pub(crate) coverage: Coverage,
+    pub(crate) violation: Option<Violation>,
+    /// Steps taken.
+    pub(crate) steps: u64,
+    pub(crate) trace: bool,
+}
+
+/// What a world came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What went wrong, if anything.
+    pub violation: Option<Violation>,
+    /// What was reached.
+    pub coverage: Coverage,
+    /// Steps taken.
+    pub steps: u64,
+    /// Virtual time passed, in ms.
+    pub elapsed: u64,
+}
+
+/// Runs a scenario to its end.
+#[must_use]
+pub fn run(scenario: &Scenario, mutant: Option<Mutant>) -> Outcome {
+    run_traced(scenario, mutant, false)
+}
+
+/// The same, telling on standard error what happens.
+#[must_use]
+pub fn run_traced(scenario: &Scenario, mutant: Option<Mutant>, trace: bool) -> Outcome {
+    let mut world = World::new(scenario, mutant);
+    world.trace = trace;
+    world.run();
+    let World { violation, coverage, steps, now, .. } = world;
+    Outcome { violation, coverage, steps, elapsed: now }
+}
+
+impl World {
+    fn new(scenario: &Scenario, mutant: Option<Mutant>) -> Self {
+        let config = scenario.config.clone();
+        let seed = config.seed;
+        let mut world = Self {
+            transitions: scenario.transitions.clone(),
+            mutant,
+            now: 0,
+            queue: Queue::default(),
+            busy: 0,
+            resting: false,
+            api: Api::default(),
+            clients: core::array::from_fn(|number| Client::new(Rng::new(seed, 10 + number as u64))),
+            controllers: core::array::from_fn(|number| Controller::new(number, &config, mutant)),
+            scheduler: Scheduler::default(),
+            drivers: Drivers::default(),
+            workloads: Workloads::new(Rng::new(seed, 2)),
+            errors: None,
+            told: [0; Kind::ALL.len()],
+            rng: Rng::new(seed, 1),
+            checker: Checker::default(),
+            coverage: Coverage::default(),
+            violation: None,
+            steps: 0,
+            trace: false,
+            config,
+        };
+        world.populate();
+        world
+    }
+
+    /// Everything there is at the start, and what is planned from the start.
+    fn populate(&mut self) {
+        self.publish_everything();
+        self.create_workloads();
+        self.tell();
+        for number in 0..CLIENTS {
+            self.start_client(number);
+        }
+        for number in 0..self.controllers.len() {
+            let offset = self.rng.below(1_000);
+            self.push(offset, Step::Lease(number));
+        }
+        for number in 0..self.transitions.len() {
+            self.push(u64::from(self.transitions[number].at), Step::Transition(number));
+        }
+        self.push(u64::from(self.config.horizon_ms), Step::Rest);
+    }
+
+    fn run(&mut self) {
+        let rest_begins = u64::from(self.config.horizon_ms);
+        while self.violation.is_none() {
+            let quiet = self.resting && self.busy == 0 && self.now >= rest_begins + REST_MS_MIN;
+            if quiet && self.controllers.iter().any(|controller| controller.leads()) {
+                self.coverage.hit(Mark::Rest);
+                self.check_at_rest();
+                return;
+            }
+            if self.now > rest_begins + REST_MS_MAX || self.steps > STEPS_MAX {
+                let next = self.describe_unrest();
+                self.violate("comes to rest", next);
+                return;
+            }
+            let Some((at, step)) = self.queue.pop() else { return };
+            self.now = self.now.max(at);
+            self.steps += 1;
+            if !matches!(step, Step::Lease(_)) {
+                self.busy -= 1;
+            }
+            if let Some(later) = self.frozen_until(&step) {
+                self.coverage.hit(Mark::Frozen);
+                self.push(later, step);
+                continue;
+            }
+            self.take(step);
+            self.tell();
+            self.check_step();
+        }
+    }
+
+    /// When a step can be taken whose actor is stopped.
+    fn frozen_until(&self, step: &Step) -> Option<u64> {
+        let controller = match step {
+            Step::Deliver(client, _) => *client,
+            Step::Lease(controller) | Step::Tick(controller, _) => *controller,
+            Step::Send(sent) | Step::Answer(sent) => sent.controller,
+            Step::Transition(_)
+            | Step::Rest
+            | Step::Restart(..)
+            | Step::Arrive(_)
+            | Step::Publish(..)
+            | Step::StartPod(..)
+            | Step::EndPod(..)
+            | Step::RemovePod(..)
+            | Step::MakeClaims(_)
+            | Step::ReadClaim(_)
+            | Step::WriteClaim(_)
+            | Step::Schedule
+            | Step::Reserve(_)
+            | Step::Bind(_)
+            | Step::Recreate(..) => return None,
+        };
+        self.controllers.get(controller)?.frozen(self.now)
+    }
+
+    fn take(&mut self, step: Step) {
+        if self.trace && !matches!(step, Step::Lease(_)) {
+            self.say(&format!("{step:?}"));
+        }
+        match step {
+            Step::Transition(number) => self.transition(number),
+            Step::Rest => self.begin_rest(),
+            Step::Deliver(client, kind) => self.deliver(client, kind),
+            Step::Lease(controller) => self.look_after_lease(controller),
+            Step::Restart(controller, life) => self.restart(controller, life),
+            Step::Tick(controller, life) => self.tick(controller, life),
+            Step::Send(sent) => self.send(sent),
+            Step::Arrive(sent) => self.arrive(sent),
+            Step::Answer(sent) => self.answer(&sent),
+            Step::Publish(pool, slice) => self.publish(pool, slice),
+            Step::StartPod(key, uid) => self.start_pod(&key, &uid),
+            Step::EndPod(key, uid) => self.end_pod(&key, &uid, true),
+            Step::RemovePod(key, uid) => self.remove_pod(&key, &uid),
+            Step::MakeClaims(key) => self.make_claims(&key),
+            Step::ReadClaim(key) => self.read_claim(&key),
+            Step::WriteClaim(cleanup) => self.write_claim(*cleanup),
+            Step::Schedule => self.schedule(),
+            Step::Reserve(placement) => self.reserve(placement),
+            Step::Bind(placement) => self.bind(&placement),
+            Step::Recreate(workload, slot) => self.recreate(workload, slot),
+        }
+    }
+
+    /// Plans a step.
+    pub(crate) fn push(&mut self, at: u64, step: Step) {
+        if !matches!(step, Step::Lease(_)) {
+            self.busy += 1;
+        }
+        self.queue.push(at, step);
+    }
+
+    /// Plans a step some time from now, drawn up to `most` ms.
+    pub(crate) fn push_soon(&mut self, most: u32, step: Step) {
+        let delay = self.rng.below(u64::from(most) + 1);
+        self.push(self.now + delay, step);
+    }
+
+    /// Notes the first thing that goes wrong.
+    pub(crate) fn violate(&mut self, invariant: &'static str, detail: String) {
+        let at = self.now;
+        self.violation.get_or_insert(Violation { invariant, detail, at });
+    }
+
+    /// For whoever follows one world.
+    #[allow(clippy::print_stderr, reason = "only when a trace is asked for")]
+    pub(crate) fn say(&self, text: &str) {
+        if self.trace {
+            let mut line = text.to_owned();
+            if line.len() > 400 {
+                line.truncate((0..=400).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0));
+            }
+            eprintln!("{:>8}  {line}", self.now);
+        }
+    }
+
+    /// Faults end: everything that was broken works from here on.
+    fn begin_rest(&mut self) {
+        self.resting = true;
+        self.errors = None;
+        for client in &mut self.clients {
+            client.unstall();
+        }
+        for controller in &mut self.controllers {
+            controller.reconnect();
+        }
+        self.workloads.recover();
+        if self.config.restore != 0 {
+            self.restore_everything();
+        }
+    }
+
+    /// Tells those who watch of everything written since the last call.
+    fn tell(&mut self) {
+        let lengths = [
+            self.api.slices.log().len(),
+            self.api.rules.log().len(),
+            self.api.patches.log().len(),
+            self.api.classes.log().len(),
+            self.api.claims.log().len(),
+            self.api.pods.log().len(),
+            self.api.nodes.log().len(),
+        ];
+        for (number, kind) in Kind::ALL.into_iter().enumerate() {
+            let from = core::mem::replace(&mut self.told[number], lengths[number]);
+            if from == lengths[number] {
+                continue;
+            }
+            for client in 0..CLIENTS {
+                self.plan_delivery(client, kind);
+            }
+            match kind {
+                Kind::Pod => self.pods_written(from),
+                Kind::Claim => self.claims_written(from),
+                Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {}
+            }
+        }
+    }
+
+    fn pods_written(&mut self, from: usize) {
+        for at in from..self.api.pods.log().len() {
+            let logged = &self.api.pods.log()[at];
+            let (key, pod) = (logged.key.clone(), logged.object.clone());
+            self.kubelet_sees(&key, pod.as_deref());
+            self.claim_controller_sees_pod(&key, pod.as_deref());
+            self.owner_sees(&key, pod.as_deref());
+        }
+    }
+
+    fn claims_written(&mut self, from: usize) {
+        for at in from..self.api.claims.log().len() {
+            let logged = &self.api.claims.log()[at];
+            let (key, claim) = (logged.key.clone(), logged.object.clone());
+            self.check_claim_written(&key, claim.as_deref());
+            self.claim_controller_sees_claim(&key, claim.as_deref());
+        }
+    }
+
+    fn describe_unrest(&self) -> String {
+        let wakes: Vec<String> = self.controllers.iter().map(Controller::describe).collect();
+        format!("still busy after {} steps: {} planned; {}", self.steps, self.busy, wakes.join("; "))
+    }
+}

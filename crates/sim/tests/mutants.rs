@@ -1,0 +1,32 @@
+//! The world bites: each fault put around the machines on purpose is noticed, by the invariant meant for it, soon.
+
+use lazaret_sim::{Limits, Mutant, Scenario, run, shrink};
+
+const LIMITS: Limits = Limits { pods: 40, exact: false, steps: 60 };
+/// Within so many seeds.
+const SEEDS: u64 = 400;
+
+#[test]
+fn every_mutant_is_caught() {
+    for mutant in Mutant::ALL {
+        let caught =
+            (0..SEEDS).find(|seed| run(&Scenario::draw(*seed, LIMITS), Some(*mutant)).violation.is_some());
+        assert!(caught.is_some(), "{} survived {SEEDS} seeds", mutant.name());
+    }
+}
+
+#[test]
+fn a_failure_shrinks_to_a_few_transitions_that_still_fail() {
+    let (scenario, violation) = (0..SEEDS)
+        .find_map(|seed| {
+            let scenario = Scenario::draw(seed, LIMITS);
+            let violation = run(&scenario, Some(Mutant::Early)).violation?;
+            (scenario.transitions.len() > 10).then_some((scenario, violation))
+        })
+        .expect("caught in a long scenario");
+    let small = shrink(&scenario, Some(Mutant::Early), &violation);
+    assert!(small.transitions.len() <= 4, "{}", small.to_text());
+    let again = run(&small, Some(Mutant::Early)).violation.expect("still fails");
+    assert_eq!(again.invariant, violation.invariant);
+    assert_eq!(run(&small, None).violation, None, "and only because of the mutant");
+}
