@@ -23,7 +23,7 @@ pub struct Options {
     /// How far the clocks of two controllers and the API server may be apart. A taint younger than the leadership by
     /// less than this is taken for one that a predecessor may have worked on.
     pub clock_skew_ms_max: i64,
-    /// How many events may wait to be taken; beyond it the oldest are dropped, for events are best effort.
+    /// How many events may wait to be taken; further ones are dropped, for events are best effort.
     pub events_queued_max: usize,
 }
 

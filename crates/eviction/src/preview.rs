@@ -1,11 +1,6 @@
 //! What a rule does, or would do, to whom: exactly, and without doing it.
 
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    format,
-    string::String,
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::fmt;
 
 use lazaret_fleet::{ClaimIx, Fleet, PodIx};
@@ -125,28 +120,28 @@ pub fn preview(fleet: &Fleet, now: Timestamp, subject: Subject<'_>) -> Preview {
         problem: selection.problem().map(|problem| format!("{problem}")),
         ..Preview::default()
     };
-    let mut shortest: BTreeMap<PodIx, Patience> = BTreeMap::new();
-    let mut claims: BTreeSet<&ObjectKey> = BTreeSet::new();
+    let mut users: Vec<(PodIx, Patience)> = Vec::new();
     for selected in selection.held() {
         let Some(claim) = fleet.claim(selected.claim) else { continue };
         let Some(result) = claim.allocation.as_ref().and_then(|given| given.results.get(selected.result))
         else {
             continue;
         };
-        claims.insert(&claim.key);
         preview.held.push(PreviewDevice {
             device: result.device.clone(),
             claim: claim.key.clone(),
             from_memory: selected.from_memory,
         });
         let patience = patience(&taint, &result.tolerations);
-        for pod in users(fleet, selected.claim) {
-            shortest.entry(pod).and_modify(|known| *known = (*known).min(patience)).or_insert(patience);
-        }
+        users.extend(users_of(fleet, selected.claim).map(|pod| (pod, patience)));
     }
-    preview.claims = claims.into_iter().cloned().collect();
     preview.held.sort_by(|one, other| (&one.claim, &one.device).cmp(&(&other.claim, &other.device)));
-    for (at, patience) in shortest {
+    preview.claims = preview.held.iter().map(|held| held.claim.clone()).collect();
+    preview.claims.dedup();
+    // Of several devices, the one that is borne for the shortest time decides.
+    users.sort_unstable();
+    users.dedup_by_key(|(pod, _)| *pod);
+    for (at, patience) in users {
         let Some(pod) = fleet.pod(at) else { continue };
         let deadline = patience.ends(since);
         let entry = describe(pod, patience, deadline);
@@ -163,7 +158,7 @@ pub fn preview(fleet: &Fleet, now: Timestamp, subject: Subject<'_>) -> Preview {
 }
 
 /// The pods of a claim that an eviction would concern: bound, not ended, not ending.
-fn users(fleet: &Fleet, claim: ClaimIx) -> impl Iterator<Item = PodIx> {
+fn users_of(fleet: &Fleet, claim: ClaimIx) -> impl Iterator<Item = PodIx> {
     fleet.pods_of_claim(claim).filter(|at| {
         fleet
             .pod(*at)
