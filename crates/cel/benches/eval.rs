@@ -18,7 +18,8 @@ const TEN_TERMS: &str = r#"device.driver == "gpu.example.com"
  && has(device.attributes["gpu.example.com"].model)
  && "memory" in device.capacity["gpu.example.com"]
  && device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0"#;
-const BIND: &str = r#"cel.bind(gpu, device.attributes["gpu.example.com"], gpu.model == "a100" && gpu.ecc && gpu.index < 8)"#;
+const BIND: &str =
+    r#"cel.bind(gpu, device.attributes["gpu.example.com"], gpu.model == "a100" && gpu.ecc && gpu.index < 8)"#;
 const LIST: &str = r#"device.attributes["gpu.example.com"].links.exists(link, link > 2)"#;
 
 fn main() {

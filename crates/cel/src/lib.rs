@@ -23,6 +23,8 @@ mod ext;
 mod plan;
 mod program;
 mod syntax;
+#[cfg(test)]
+mod tests;
 
 pub use check::{Env, Mode};
 pub use device::{Device, SimpleDevice, is_supported};

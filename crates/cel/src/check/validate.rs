@@ -25,7 +25,7 @@ pub(crate) fn literals(ast: &Ast<'_>, checked: &Checked, source: &str) -> Vec<Is
                     if call.function.func == Func::Format
                         && let Some(Literal::String(template)) = target.and_then(|target| ast.literal(target))
                         && let Kind::List(elements) = ast.kind(*first)
-                        && let Err((at, message)) = template_fits(template, elements, checked)
+                        && let Err((at, message)) = template_fits(template, elements, ast, checked)
                     {
                         report(at.unwrap_or(id), message);
                     }
@@ -88,6 +88,7 @@ fn literal_argument(func: Func, literal: Option<&Literal>) -> Option<String> {
 fn template_fits(
     template: &str,
     elements: &[(NodeId, bool)],
+    ast: &Ast<'_>,
     checked: &Checked,
 ) -> Result<(), (Option<NodeId>, String)> {
     let mut args = elements.iter();
@@ -99,14 +100,34 @@ fn template_fits(
                 format!("index {} out of range: there are more clauses than arguments", elements.len()),
             ));
         };
-        let t = checked.of(*arg);
-        if let Err(error) = clause.check(kind_of(t), &format!("{t:#}")) {
-            return Err((Some(*arg), format!("error during formatting: {error}")));
-        }
+        clause_fits(clause, *arg, ast, checked)?;
     }
     match args.len() {
         0 => Ok(()),
         more => Err((None, format!("too many arguments supplied to string.format: {more} without a clause"))),
+    }
+}
+
+/// Whether a clause suits an argument, and what is written out in it.
+fn clause_fits(
+    clause: template::Clause,
+    arg: NodeId,
+    ast: &Ast<'_>,
+    checked: &Checked,
+) -> Result<(), (Option<NodeId>, String)> {
+    let t = checked.of(arg);
+    clause
+        .check(kind_of(t), &format!("{t:#}"))
+        .map_err(|error| (Some(arg), format!("error during formatting: {error}")))?;
+    let inner = |id: NodeId| clause_fits(clause, id, ast, checked);
+    match ast.kind(arg) {
+        Kind::List(elements) => elements.iter().try_for_each(|(id, _)| inner(*id)),
+        Kind::Map(entries) => entries.iter().try_for_each(|entry| {
+            inner(entry.key)?;
+            inner(entry.value)
+        }),
+        Kind::Literal(_) | Kind::Ident(_) | Kind::Select { .. } => Ok(()),
+        Kind::Call { .. } | Kind::Comprehension(_) => Ok(()),
     }
 }
 

@@ -113,7 +113,7 @@ impl<'v> Context<'v> {
     /// The size that costs and `size()` go by; `None` for what has none.
     pub(crate) fn size(self, value: &Value<'v>) -> Option<u64> {
         let size = match value {
-            Value::Text(text) => text.chars().count(),
+            Value::Text(text) => return Some(super::cost::char_count(text)),
             Value::Bytes(bytes) => bytes.len(),
             Value::List(list) => list.len(),
             Value::Map(map) => self.map_len(map),

@@ -167,6 +167,17 @@ impl Pricing<'_, '_> {
     }
 }
 
+/// What the comparison of two strings costs.
+pub(super) fn texts_price(a: &str, b: &str) -> u64 {
+    scaled(char_count(a).min(char_count(b)), PER_CHAR)
+}
+
+/// How many characters a string has; most are ASCII and need no decoding.
+pub(super) fn char_count(text: &str) -> u64 {
+    let count = if text.is_ascii() { text.len() } else { text.chars().count() };
+    count as u64
+}
+
 /// `size` times `factor`, rounded up, in the floating point that the reference uses.
 #[expect(
     clippy::cast_precision_loss,
@@ -175,7 +186,9 @@ impl Pricing<'_, '_> {
     reason = "as the reference"
 )]
 fn scaled(size: u64, factor: f64) -> u64 {
-    libm::ceil(size as f64 * factor) as u64
+    let product = size as f64 * factor;
+    let whole = product as u64;
+    whole.saturating_add(u64::from((whole as f64) < product))
 }
 
 /// The same, rounded down.

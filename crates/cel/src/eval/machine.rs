@@ -2,15 +2,15 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
 
-use lazaret_model::AttrId;
+use lazaret_model::{AttrId, AttrValue};
 
 use super::{
     compare,
     context::Context,
-    cost::{LIST_PRICE, MAP_PRICE},
+    cost::{LIST_PRICE, MAP_PRICE, texts_price},
     functions::{self, Outcome},
     lists, texts,
-    value::{Map, Str, Value},
+    value::{Map, Side, Str, Value},
 };
 use crate::{
     check::decls::{Cost, Func, FunctionCost},
@@ -37,14 +37,6 @@ pub(super) enum Local<'v> {
     Failed(EvalError),
 }
 
-/// Arguments of a call: those that could be evaluated, and why the first of the others could not.
-struct Evaluated<'v> {
-    values: [Value<'v>; ARGS_MAX],
-    count: usize,
-    error: Option<EvalError>,
-}
-
-const ARGS_MAX: usize = 4;
 const COMPARE_PRICE: Price = Price { function: FunctionCost::Overload, overload: Cost::Compare };
 const EQUALS_PRICE: Price = Price { function: FunctionCost::Equals, overload: Cost::Compare };
 
@@ -198,7 +190,31 @@ impl<'v> Machine<'v> {
         failed.map_or(Ok(Value::Bool(!decides)), Err)
     }
 
+    /// The text of a step that is one for sure, and what it costs; `None` sends it the long way.
+    fn text(&self, id: OpId) -> Option<(&'v str, u64)> {
+        let plan: &'v Plan = self.plan;
+        match &plan.ops[id.0 as usize] {
+            Op::Const(Value::Text(text)) => Some((text, 0)),
+            Op::Driver => Some((self.context.device.driver(), 2)),
+            Op::Slot(SlotRead { slot, how: How::Value, cost, via: None }) => {
+                if plan.slots[*slot as usize].side == Side::Capacity {
+                    return None;
+                }
+                match self.context.device.attribute(self.ids[*slot as usize])? {
+                    AttrValue::String(text) => Some((text, *cost)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     fn equals(&mut self, left: OpId, right: OpId) -> Outcome<'v> {
+        // What most expressions do: a name against a constant.
+        if let (Some((a, cost_a)), Some((b, cost_b))) = (self.text(left), self.text(right)) {
+            self.spend(cost_a + cost_b + texts_price(a, b))?;
+            return Ok(Value::Bool(a == b));
+        }
         let (left, right) = (self.eval_unless_broke(left)?, self.eval_unless_broke(right)?);
         let (left, right) = match (left, right) {
             (Ok(left), Ok(right)) => (left, right),
@@ -212,18 +228,6 @@ impl<'v> Machine<'v> {
                 return Err(error);
             }
         };
-        // The two most frequent comparisons, priced without a detour.
-        match (&left, &right) {
-            (Value::Text(a), Value::Text(b)) if a.len() <= 10 && b.len() <= 10 => {
-                self.spend(u64::from(!a.is_empty() && !b.is_empty()))?;
-                return Ok(Value::Bool(**a == **b));
-            }
-            (Value::Int(a), Value::Int(b)) => {
-                self.spend(1)?;
-                return Ok(Value::Bool(a == b));
-            }
-            _ => {}
-        }
         let values = [left, right];
         self.spend(Self::price(self.context, EQUALS_PRICE, &values, None))?;
         compare::equal(self.context, &values[0], &values[1]).map(Value::Bool)
@@ -238,55 +242,55 @@ impl<'v> Machine<'v> {
     }
 
     fn call(&mut self, call: &Call) -> Outcome<'v> {
-        let Some(args) = self.args(call)? else { return Err(EvalError::no_such_overload()) };
-        self.apply(call, args, |machine, args| functions::call(machine.context, call.func, args))
+        let function = |machine: &Self, args: &[Value<'v>]| functions::call(machine.context, call.func, args);
+        match call.args.len() {
+            0 => self.call_of::<0>(call, function),
+            1 => self.call_of::<1>(call, function),
+            2 => self.call_of::<2>(call, function),
+            3 => self.call_of::<3>(call, function),
+            _ => self.call_of::<4>(call, function),
+        }
     }
 
-    fn pattern(&mut self, call: &'v Call, regex: &regex::Regex) -> Outcome<'v> {
-        let Some(args) = self.args(call)? else { return Err(EvalError::no_such_overload()) };
-        self.apply(call, args, |_, args| match args.first() {
+    fn pattern(&mut self, call: &Call, regex: &regex::Regex) -> Outcome<'v> {
+        let function = |_: &Self, args: &[Value<'v>]| match args.first() {
             Some(Value::Text(text)) => texts::pattern_call(call.func, regex, text, args),
             _ => functions::unfit(args),
-        })
+        };
+        match call.args.len() {
+            2 => self.call_of::<2>(call, function),
+            _ => self.call_of::<3>(call, function),
+        }
     }
 
-    /// The arguments of a call. Absent if a call that stops early did so: then nothing is paid for the call.
-    fn args(&mut self, call: &Call) -> Result<Option<Evaluated<'v>>, EvalError> {
-        let mut evaluated = Evaluated {
-            values: [Value::Null, Value::Null, Value::Null, Value::Null],
-            count: call.args.len(),
-            error: None,
-        };
-        for (at, arg) in call.args.iter().enumerate().take(ARGS_MAX) {
+    /// A call of `N` arguments. All are evaluated and paid for even if one fails, unless the call stops early.
+    fn call_of<const N: usize>(
+        &mut self,
+        call: &Call,
+        function: impl FnOnce(&Self, &[Value<'v>]) -> Outcome<'v>,
+    ) -> Outcome<'v> {
+        let mut values = [const { Value::Null }; N];
+        let mut failed = None;
+        for (at, (arg, value)) in call.args.iter().zip(&mut values).enumerate() {
             match self.eval_unless_broke(*arg)? {
-                Ok(value) => evaluated.values[at] = value,
-                Err(error) if call.stops_early && at + 1 < call.args.len() => return Err(error),
+                Ok(evaluated) => *value = evaluated,
+                Err(error) if call.stops_early && at + 1 < N => return Err(error),
                 Err(error) => {
-                    evaluated.error.get_or_insert(error);
+                    failed.get_or_insert(error);
                 }
             }
         }
-        Ok(Some(evaluated))
-    }
-
-    fn apply(
-        &mut self,
-        call: &Call,
-        args: Evaluated<'v>,
-        function: impl FnOnce(&Self, &[Value<'v>]) -> Outcome<'v>,
-    ) -> Outcome<'v> {
-        let values = &args.values[..args.count.min(ARGS_MAX)];
-        if let Some(error) = args.error {
-            self.spend(Self::price(self.context, call.price, values, None))?;
+        if let Some(error) = failed {
+            self.spend(Self::price(self.context, call.price, &values, None))?;
             return if call.func == Func::NotStrictlyFalse { Ok(Value::Bool(true)) } else { Err(error) };
         }
         if Self::is_paid_after(call.price) {
-            let made = function(self, values);
-            self.spend(Self::price(self.context, call.price, values, made.as_ref().ok()))?;
+            let made = function(self, &values);
+            self.spend(Self::price(self.context, call.price, &values, made.as_ref().ok()))?;
             return made;
         }
-        self.spend(Self::price(self.context, call.price, values, None))?;
-        function(self, values)
+        self.spend(Self::price(self.context, call.price, &values, None))?;
+        function(self, &values)
     }
 
     fn list(&mut self, elements: &[(OpId, bool)]) -> Outcome<'v> {

@@ -194,6 +194,12 @@ impl Planner<'_, '_> {
             self.note_reads(inner);
         }
         let step = self.index_step(planned, optional);
+        if let Step::Key(key, _) = &step
+            && key.to_key().is_none()
+        {
+            let message = alloc::format!("no map or list has an index of type {}", key.type_name());
+            return Err(Issue::new(message, self.ast.span(index), self.source));
+        }
         attr.push(step);
         Ok(attr)
     }
@@ -217,6 +223,7 @@ impl Planner<'_, '_> {
         }
         let Some(Value::List(list)) = self.constant(opened) else { return Ok(None) };
         let elements: Vec<_> = list.iter().collect();
+        let key_id = self.plan(key)?;
         if elements.is_empty() {
             return Ok(Some(Op::Const(Value::Bool(false))));
         }
@@ -229,8 +236,7 @@ impl Planner<'_, '_> {
         if !elements.iter().all(is_plain) {
             return Ok(None);
         }
-        let key = self.plan(key)?;
-        Ok(Some(Op::Member(key, elements.into())))
+        Ok(Some(Op::Member(key_id, elements.into())))
     }
 
     /// A call of a function, made now where its arguments are known.
