@@ -8,7 +8,7 @@ use std::{
 };
 
 use lazaret_model::{
-    DeviceClass, DeviceTaintRule, Node, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch,
+    DeviceClass, DeviceTaintRule, Node, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch, Text,
 };
 
 use crate::{
@@ -46,6 +46,8 @@ pub struct Objects {
     pub nodes: Vec<Node>,
     /// How many objects of other kinds were passed over, by kind.
     pub skipped: BTreeMap<String, usize>,
+    /// Slices that share a name with another and are used all the same, each in a sentence.
+    pub repeated: Vec<String>,
 }
 
 impl Objects {
@@ -201,15 +203,39 @@ impl Loader {
             self.objects.insert(object);
             return Ok(());
         }
-        match self.seen.entry(header.identity()) {
-            Entry::Vacant(entry) => entry.insert(format!("{file}: {place}")),
-            Entry::Occupied(entry) => {
+        let here = format!("{file}: {place}");
+        match (self.seen.entry(header.identity()), object) {
+            (Entry::Vacant(entry), object) => {
+                entry.insert(here);
+                self.objects.insert(object);
+            }
+            (Entry::Occupied(entry), Object::Slice(slice)) => {
+                self.objects
+                    .repeated
+                    .push(format!("{label} is in {} and in {here}: both are used", entry.get()));
+                let name = self.name_beside(&slice.name);
+                self.objects.insert(Object::Slice(ResourceSlice { name, ..slice }));
+            }
+            (Entry::Occupied(entry), _) => {
                 let message = format!("is already in {}", entry.get());
                 return Err((label, FieldError { path: String::new(), message }));
             }
-        };
-        self.objects.insert(object);
+        }
         Ok(())
+    }
+
+    /// A name that no slice has yet and that sorts right behind `name`: what two captures say of a pool, or two pools
+    /// whose author did not care for names, is told apart by it.
+    fn name_beside(&self, name: &Text) -> Text {
+        let taken = |candidate: &str| self.objects.slices.iter().any(|slice| slice.name == candidate);
+        let mut number = 2_usize;
+        loop {
+            let candidate = format!("{name} ({number})");
+            if !taken(&candidate) {
+                return candidate.into();
+            }
+            number += 1;
+        }
     }
 }
 

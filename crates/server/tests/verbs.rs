@@ -136,7 +136,7 @@ async fn server_side_apply_creates_merges_and_conflicts() {
     let again = api.patch(&path("two", true), apply, &config_map("a", json!({"k": "9", "l": "2"}))).await.expect(200);
     assert_eq!(again["metadata"]["resourceVersion"], revision);
     api.patch(&format!("{MAPS}/a"), apply, &config_map("a", json!({}))).await.expect(422);
-    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  x: y\n";
+    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  x: z\n";
     api.send("PATCH", &format!("{MAPS}/b?fieldManager=y"), apply, yaml).await.expect(201);
 }
 

@@ -21,12 +21,12 @@ impl Authorizer for Everybody {
     }
 }
 
-pub struct Api {
-    pub server: Server,
-    pub user: User,
+pub(crate) struct Api {
+    pub(crate) server: Server,
+    pub(crate) user: User,
 }
 
-pub struct Answer {
+pub(crate) struct Answer {
     code: u16,
     warnings: Vec<String>,
     body: Value,
@@ -34,18 +34,18 @@ pub struct Answer {
 
 impl Answer {
     #[track_caller]
-    pub fn expect(self, code: u16) -> Value {
+    pub(crate) fn expect(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", self.body);
         self.body
     }
 
-    pub fn warnings(&self) -> &[String] {
+    pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
 impl Api {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
@@ -59,11 +59,11 @@ impl Api {
         api
     }
 
-    pub async fn send(&self, method: &str, path: &str, content_type: &str, body: &str) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, content_type: &str, body: &str) -> Answer {
         self.request(method, path, "application/json", content_type, body.as_bytes().to_vec().into()).await
     }
 
-    pub async fn request(&self, method: &str, path: &str, accept: &str, content_type: &str, body: Bytes) -> Answer {
+    pub(crate) async fn request(&self, method: &str, path: &str, accept: &str, content_type: &str, body: Bytes) -> Answer {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -80,27 +80,27 @@ impl Api {
         Answer { code, warnings, body }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, "", "").await
     }
 
-    pub async fn get_as(&self, path: &str, accept: &str) -> Answer {
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
         self.request("GET", path, accept, "", Bytes::new()).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send("POST", path, "application/json", &body.to_string()).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
         self.send("PUT", path, "application/json", &body.to_string()).await
     }
 
-    pub async fn patch(&self, path: &str, content_type: &str, body: &Value) -> Answer {
+    pub(crate) async fn patch(&self, path: &str, content_type: &str, body: &Value) -> Answer {
         self.send("PATCH", path, content_type, &body.to_string()).await
     }
 
-    pub async fn delete(&self, path: &str, options: Option<&Value>) -> Answer {
+    pub(crate) async fn delete(&self, path: &str, options: Option<&Value>) -> Answer {
         self.send("DELETE", path, "application/json", &options.map(Value::to_string).unwrap_or_default()).await
     }
 }

@@ -1,0 +1,98 @@
+//! The command line: what can be asked, and who answers.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+
+use crate::{Verdict, allocate, cel, output, plan};
+
+/// Device taints, allocation and eviction for Kubernetes.
+#[derive(Debug, Parser)]
+#[command(name = "lazaret", version, max_term_width = 110, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done or yes, 1 error, 2 the answer is no.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check or evaluate an expression that selects devices
+    #[command(subcommand)]
+    Cel(cel::Command),
+    /// Show what a taint rule would do, without doing it
+    Plan(plan::Args),
+    /// Show which devices claims would be given, or why they get none
+    Allocate(allocate::Args),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Examples:\n  lazaret completion bash > /etc/bash_completion.d/lazaret\n  lazaret completion zsh > \"${fpath[1]}/_lazaret\""
+    )]
+    Completion {
+        /// bash, elvish, fish, powershell or zsh
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Files with Kubernetes objects.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Files {
+    /// YAML or JSON files, or folders of them; may be given several times, `-` is standard input
+    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// Reads the arguments. Wrong ones end with code 1: 2 means that the answer is no.
+pub(crate) fn parse() -> Result<Cli> {
+    match Cli::try_parse() {
+        Ok(cli) => Ok(cli),
+        Err(error) => {
+            let asked_for = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp
+                    | ErrorKind::DisplayVersion
+                    | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            );
+            let text = error.render();
+            if asked_for && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                output::print(&text.to_string())?;
+                finish(0)
+            } else {
+                output::note(text.to_string().trim_end());
+                finish(1)
+            }
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "nothing has been started that would have to be ended")]
+fn finish(code: i32) -> ! {
+    std::process::exit(code)
+}
+
+impl Cli {
+    pub(crate) fn run(self) -> Result<Verdict> {
+        match self.command {
+            Command::Cel(command) => command.run(),
+            Command::Plan(args) => args.run(),
+            Command::Allocate(args) => args.run(),
+            Command::Completion { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Self::command(), "lazaret", &mut script);
+                output::print(&String::from_utf8_lossy(&script))?;
+                Ok(Verdict::Yes)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

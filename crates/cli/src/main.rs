@@ -1,0 +1,40 @@
+//! The `lazaret` command.
+//!
+//! **Invariant.** Reads arguments and files, asks a core, prints its answer. No decision is made here: what a command
+//! prints, the same core would have done in a cluster.
+
+use std::process::ExitCode;
+
+mod allocate;
+mod args;
+mod cel;
+mod clock;
+mod input;
+mod output;
+mod plan;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How a command ended, when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Done, or the answer is yes.
+    Yes,
+    /// The command worked and the answer is no: an expression that does not compile, a claim that does not fit.
+    No,
+}
+
+fn main() -> ExitCode {
+    match args::parse().and_then(args::Cli::run) {
+        Ok(Verdict::Yes) => ExitCode::SUCCESS,
+        Ok(Verdict::No) => ExitCode::from(2),
+        Err(error) => {
+            // A closed pipe is how `| head` says it has seen enough.
+            if !output::is_closed_pipe(&error) {
+                output::error(&error);
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
