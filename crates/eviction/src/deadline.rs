@@ -24,7 +24,7 @@ impl Patience {
 }
 
 /// How long these tolerations bear `taint`. Of several that match, one without a limit wins; otherwise the shortest.
-/// Negative seconds are none. DEVIATION: a toleration with an empty effect counts here as it does for the scheduler;
+/// Negative seconds are none. DEVIATION(empty-effect-toleration): a toleration with an empty effect counts here as it does for the scheduler;
 /// Kubernetes 1.37 wants the literal `NoExecute` and so evicts pods that it keeps placing.
 #[must_use]
 pub fn patience(taint: &Taint, tolerations: &[Toleration]) -> Patience {
