@@ -5,12 +5,25 @@
 //! [`Context`]. Objects are in the one form that is stored (the hub); other versions are converted at the edge. A rule never panics on what a
 //! client sent, and every refusal names the field.
 
+mod apps;
+mod check;
 mod context;
+mod core;
+mod crd;
 mod error;
+mod gate;
 mod kind;
+mod lease;
 mod names;
+mod path;
+mod policy;
+mod rbac;
 mod registry;
+mod resource;
 mod rules;
+#[cfg(test)]
+mod testing;
+mod value;
 
 pub use context::{Access, Context, Features, User};
 pub use error::{Errors, FieldError, FieldProblem};

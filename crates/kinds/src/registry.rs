@@ -1,7 +1,17 @@
 //! All kinds that the server knows, in the order in which discovery shows their groups.
 
 use crate::{
+    apps::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet},
+    core::{
+        ConfigMap, CoreEvent, Endpoints, Namespace, NewEvent, Node, PersistentVolume, PersistentVolumeClaim,
+        Pod, PriorityClass, Secret, Service, ServiceAccount,
+    },
+    crd::CustomResourceDefinition,
     kind::{Kind, Scope, Served, Subresource, Verbs},
+    lease::Lease,
+    policy::DisruptionBudget,
+    rbac::{ClusterRoleBinding, Role, RoleBinding},
+    resource::{Claim, Class, Patch, Rule, Slice, Template},
     rules::Rules,
 };
 
@@ -75,6 +85,7 @@ const fn resource<const N: usize>(shapes: [&'static str; N], versions: [&'static
 static KINDS: &[Kind] = &[
     Kind {
         kind: "Pod",
+        rules: &Pod,
         plural: "pods",
         singular: "pod",
         short: &["po"],
@@ -91,6 +102,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "Node",
+        rules: &Node,
         plural: "nodes",
         singular: "node",
         short: &["no"],
@@ -100,6 +112,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "Namespace",
+        rules: &Namespace,
         plural: "namespaces",
         singular: "namespace",
         short: &["ns"],
@@ -110,6 +123,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "Event",
+        rules: &CoreEvent,
         plural: "events",
         singular: "event",
         short: &["ev"],
@@ -119,15 +133,24 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "ConfigMap",
+        rules: &ConfigMap,
         plural: "configmaps",
         singular: "configmap",
         short: &["cm"],
         versions: &v1("core/v1.ConfigMap"),
         ..BASE
     },
-    Kind { kind: "Secret", plural: "secrets", singular: "secret", versions: &v1("core/v1.Secret"), ..BASE },
+    Kind {
+        kind: "Secret",
+        rules: &Secret,
+        plural: "secrets",
+        singular: "secret",
+        versions: &v1("core/v1.Secret"),
+        ..BASE
+    },
     Kind {
         kind: "ServiceAccount",
+        rules: &ServiceAccount,
         plural: "serviceaccounts",
         singular: "serviceaccount",
         short: &["sa"],
@@ -142,6 +165,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "Service",
+        rules: &Service,
         plural: "services",
         singular: "service",
         short: &["svc"],
@@ -152,6 +176,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "Endpoints",
+        rules: &Endpoints,
         plural: "endpoints",
         singular: "endpoints",
         short: &["ep"],
@@ -160,6 +185,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "ReplicationController",
+        rules: &ReplicationController,
         plural: "replicationcontrollers",
         singular: "replicationcontroller",
         short: &["rc"],
@@ -171,6 +197,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "PersistentVolume",
+        rules: &PersistentVolume,
         plural: "persistentvolumes",
         singular: "persistentvolume",
         short: &["pv"],
@@ -180,6 +207,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         kind: "PersistentVolumeClaim",
+        rules: &PersistentVolumeClaim,
         plural: "persistentvolumeclaims",
         singular: "persistentvolumeclaim",
         short: &["pvc"],
@@ -215,6 +243,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "resource.k8s.io",
         kind: "ResourceSlice",
+        rules: &Slice,
         plural: "resourceslices",
         singular: "resourceslice",
         generation: true,
@@ -233,6 +262,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "resource.k8s.io",
         kind: "ResourceClaim",
+        rules: &Claim,
         plural: "resourceclaims",
         singular: "resourceclaim",
         delete_returns_object: true,
@@ -246,6 +276,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "resource.k8s.io",
         kind: "ResourceClaimTemplate",
+        rules: &Template,
         plural: "resourceclaimtemplates",
         singular: "resourceclaimtemplate",
         delete_returns_object: true,
@@ -262,6 +293,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "resource.k8s.io",
         kind: "DeviceClass",
+        rules: &Class,
         plural: "deviceclasses",
         singular: "deviceclass",
         generation: true,
@@ -275,6 +307,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "resource.k8s.io",
         kind: "DeviceTaintRule",
+        rules: &Rule,
         plural: "devicetaintrules",
         singular: "devicetaintrule",
         generation: true,
@@ -294,6 +327,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "resource.k8s.io",
         kind: "ResourceSlicePatch",
+        rules: &Patch,
         plural: "resourceslicepatches",
         singular: "resourceslicepatch",
         generation: true,
@@ -304,6 +338,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "apps",
         kind: "Deployment",
+        rules: &Deployment,
         plural: "deployments",
         singular: "deployment",
         short: &["deploy"],
@@ -316,6 +351,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "apps",
         kind: "ReplicaSet",
+        rules: &ReplicaSet,
         plural: "replicasets",
         singular: "replicaset",
         short: &["rs"],
@@ -328,6 +364,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "apps",
         kind: "StatefulSet",
+        rules: &StatefulSet,
         plural: "statefulsets",
         singular: "statefulset",
         short: &["sts"],
@@ -340,6 +377,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "apps",
         kind: "DaemonSet",
+        rules: &DaemonSet,
         plural: "daemonsets",
         singular: "daemonset",
         short: &["ds"],
@@ -360,6 +398,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "batch",
         kind: "Job",
+        rules: &Job,
         plural: "jobs",
         singular: "job",
         categories: &["all"],
@@ -371,6 +410,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "batch",
         kind: "CronJob",
+        rules: &CronJob,
         plural: "cronjobs",
         singular: "cronjob",
         short: &["cj"],
@@ -383,6 +423,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "policy",
         kind: "PodDisruptionBudget",
+        rules: &DisruptionBudget,
         plural: "poddisruptionbudgets",
         singular: "poddisruptionbudget",
         short: &["pdb"],
@@ -395,6 +436,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "rbac.authorization.k8s.io",
         kind: "Role",
+        rules: &Role,
         plural: "roles",
         singular: "role",
         create_on_update: true,
@@ -404,6 +446,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "rbac.authorization.k8s.io",
         kind: "RoleBinding",
+        rules: &RoleBinding,
         plural: "rolebindings",
         singular: "rolebinding",
         create_on_update: true,
@@ -413,6 +456,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "rbac.authorization.k8s.io",
         kind: "ClusterRole",
+        rules: &Role,
         plural: "clusterroles",
         singular: "clusterrole",
         create_on_update: true,
@@ -422,6 +466,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "rbac.authorization.k8s.io",
         kind: "ClusterRoleBinding",
+        rules: &ClusterRoleBinding,
         plural: "clusterrolebindings",
         singular: "clusterrolebinding",
         create_on_update: true,
@@ -431,6 +476,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "coordination.k8s.io",
         kind: "Lease",
+        rules: &Lease,
         plural: "leases",
         singular: "lease",
         create_on_update: true,
@@ -441,6 +487,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "events.k8s.io",
         kind: "Event",
+        rules: &NewEvent,
         plural: "events",
         singular: "event",
         short: &["ev"],
@@ -451,6 +498,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "scheduling.k8s.io",
         kind: "PriorityClass",
+        rules: &PriorityClass,
         plural: "priorityclasses",
         singular: "priorityclass",
         short: &["pc"],
@@ -522,6 +570,7 @@ static KINDS: &[Kind] = &[
     Kind {
         group: "apiextensions.k8s.io",
         kind: "CustomResourceDefinition",
+        rules: &CustomResourceDefinition,
         plural: "customresourcedefinitions",
         singular: "customresourcedefinition",
         short: &["crd", "crds"],

@@ -35,6 +35,7 @@ pub trait Rules: Sync {
     fn to_version(&self, _object: &mut Value, _version: &str) {}
 
     /// From the form of `version` to the stored one. `old` is what is stored, for what `version` cannot say.
+    #[allow(clippy::wrong_self_convention, reason = "it converts the object, not the rules")]
     fn from_version(&self, _object: &mut Value, _version: &str, _old: Option<&Value>) {}
 
     /// Whether `to_version` would change this object, so that stored bytes can be shipped as they are if not.

@@ -1,0 +1,87 @@
+//! Jobs at set times.
+
+use serde_json::Value;
+
+use super::{cells::containers, job, template};
+use crate::{
+    Column, Context, Errors, Rules,
+    kind::{age, since},
+    path::Path,
+    value::{field_mut, fill, is_true, list, text},
+};
+
+const POLICIES: &[&str] = &["Allow", "Forbid", "Replace"];
+
+/// Jobs at set times.
+#[derive(Debug)]
+pub(crate) struct CronJob;
+
+impl Rules for CronJob {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        fill(spec, "concurrencyPolicy", "Allow");
+        fill(spec, "suspend", false);
+        fill(spec, "successfulJobsHistoryLimit", 3);
+        fill(spec, "failedJobsHistoryLimit", 1);
+        let inner = field_mut(field_mut(spec, "jobTemplate"), "spec");
+        template::default(inner);
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        let spec = &object["spec"];
+        let path = Path::root("spec");
+        let schedule = text(spec, "schedule");
+        if schedule.is_empty() {
+            errors.required(path.field("schedule"), "");
+        } else if !schedule.starts_with('@') && schedule.split_whitespace().count() != 5 {
+            errors.invalid(
+                path.field("schedule"),
+                schedule,
+                "must have five fields, or be a name as in @hourly",
+            );
+        }
+        let policy = text(spec, "concurrencyPolicy");
+        if !POLICIES.contains(&policy) {
+            errors.push(path.field("concurrencyPolicy"), crate::check::not_supported(policy, POLICIES));
+        }
+        let path = path.field("jobTemplate");
+        template::pods(errors, &path.field("spec"), &spec["jobTemplate"]["spec"], job::POLICIES);
+    }
+
+    fn validate_update(&self, new: &Value, _old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::text("Schedule"),
+            Column::text("Timezone"),
+            Column { name: "Suspend", kind: "boolean", priority: 0 },
+            Column::number("Active"),
+            Column::text("Last Schedule"),
+            Column::AGE,
+            Column::wide("Containers"),
+            Column::wide("Images"),
+        ];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        let or_none = |text: &str| if text.is_empty() { "<none>".to_owned() } else { text.to_owned() };
+        let last = match text(status, "lastScheduleTime") {
+            "" => "<none>".to_owned(),
+            time => since(Some(time), context),
+        };
+        let mut cells = vec![
+            text(spec, "schedule").into(),
+            or_none(text(spec, "timeZone")).into(),
+            is_true(spec, "suspend").into(),
+            list(status, "active").len().into(),
+            last.into(),
+            age(object, context),
+        ];
+        cells.extend(containers(&spec["jobTemplate"]["spec"]["template"]["spec"]));
+        cells
+    }
+}

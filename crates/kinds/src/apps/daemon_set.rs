@@ -1,0 +1,82 @@
+//! Daemon sets.
+
+use serde_json::{Value, json};
+
+use super::{cells::wide, template};
+use crate::{
+    Column, Context, Errors, Rules,
+    kind::age,
+    path::Path,
+    value::{canonical_quantities, entries, field_mut, fill, number, put, text},
+};
+
+/// Daemon sets.
+#[derive(Debug)]
+pub(crate) struct DaemonSet;
+
+impl Rules for DaemonSet {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        template::default(spec);
+        fill(spec, "revisionHistoryLimit", 10);
+        let update = field_mut(spec, "updateStrategy");
+        fill(update, "type", "RollingUpdate");
+        if text(update, "type") == "RollingUpdate" {
+            let rolling = field_mut(update, "rollingUpdate");
+            fill(rolling, "maxUnavailable", 1);
+            fill(rolling, "maxSurge", 0);
+        }
+        canonical_quantities(object, "apps/v1.DaemonSet");
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        let none = json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0});
+        put(object, "status", none);
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        template::validate(errors, &Path::root("spec"), &object["spec"], &["Always"]);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
+        template::same_selector(errors, &Path::root("spec"), &new["spec"], &old["spec"]);
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::number("Desired"),
+            Column::number("Current"),
+            Column::number("Ready"),
+            Column::number("Up-to-date"),
+            Column::number("Available"),
+            Column::text("Node Selector"),
+            Column::AGE,
+            Column::wide("Containers"),
+            Column::wide("Images"),
+            Column::wide("Selector"),
+        ];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        let nodes: Vec<String> = entries(&spec["template"]["spec"], "nodeSelector")
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        let mut cells: Vec<Value> = [
+            "desiredNumberScheduled",
+            "currentNumberScheduled",
+            "numberReady",
+            "updatedNumberScheduled",
+            "numberAvailable",
+        ]
+        .iter()
+        .map(|field| number(status, field).into())
+        .collect();
+        cells.push(if nodes.is_empty() { "<none>".into() } else { nodes.join(",").into() });
+        cells.push(age(object, context));
+        cells.extend(wide(spec));
+        cells
+    }
+}

@@ -1,0 +1,19 @@
+//! What makes pods from templates: `apps` and `batch`.
+
+mod cells;
+mod cron_job;
+mod daemon_set;
+mod deployment;
+mod job;
+mod replica_set;
+mod stateful_set;
+mod template;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cron_job::CronJob;
+pub(crate) use daemon_set::DaemonSet;
+pub(crate) use deployment::Deployment;
+pub(crate) use job::Job;
+pub(crate) use replica_set::{ReplicaSet, ReplicationController};
+pub(crate) use stateful_set::StatefulSet;

@@ -1,0 +1,106 @@
+//! Replica sets, and the controllers that came before them.
+
+use serde_json::{Value, json};
+
+use super::{
+    cells::{containers, wide},
+    template,
+};
+use crate::{
+    Column, Context, Errors, Rules,
+    kind::age,
+    path::Path,
+    value::{canonical_quantities, entries, field_mut, fill, number, put},
+};
+
+const COLUMNS: &[Column] = &[
+    Column::number("Desired"),
+    Column::number("Current"),
+    Column::number("Ready"),
+    Column::AGE,
+    Column::wide("Containers"),
+    Column::wide("Images"),
+    Column::wide("Selector"),
+];
+
+/// Replica sets.
+#[derive(Debug)]
+pub(crate) struct ReplicaSet;
+
+/// Replication controllers.
+#[derive(Debug)]
+pub(crate) struct ReplicationController;
+
+impl Rules for ReplicaSet {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        template::default(spec);
+        fill(spec, "replicas", 1);
+        canonical_quantities(object, "apps/v1.ReplicaSet");
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        put(object, "status", json!({"replicas": 0}));
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        template::validate(errors, &Path::root("spec"), &object["spec"], &["Always"]);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
+        template::same_selector(errors, &Path::root("spec"), &new["spec"], &old["spec"]);
+    }
+
+    fn select(&self, object: &Value, field: &str) -> Option<String> {
+        (field == "status.replicas").then(|| number(&object["status"], "replicas").to_string())
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let mut cells = counts(object, context);
+        cells.extend(wide(&object["spec"]));
+        cells
+    }
+}
+
+impl Rules for ReplicationController {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        template::default(spec);
+        fill(spec, "replicas", 1);
+        let labels = spec["template"]["metadata"].get("labels").cloned().unwrap_or_default();
+        fill(spec, "selector", labels);
+    }
+
+    fn select(&self, object: &Value, field: &str) -> Option<String> {
+        (field == "status.replicas").then(|| number(&object["status"], "replicas").to_string())
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let selector: Vec<String> = entries(&object["spec"], "selector")
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        let mut cells = counts(object, context);
+        cells.extend(containers(&object["spec"]["template"]["spec"]));
+        cells.push(selector.join(",").into());
+        cells
+    }
+}
+
+fn counts(object: &Value, context: &Context<'_>) -> Vec<Value> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    vec![
+        number(spec, "replicas").into(),
+        number(status, "replicas").into(),
+        number(status, "readyReplicas").into(),
+        age(object, context),
+    ]
+}

@@ -1,0 +1,83 @@
+//! Stateful sets.
+
+use serde_json::{Value, json};
+
+use super::{cells::containers, template};
+use crate::{
+    Column, Context, Errors, Rules,
+    kind::age,
+    path::Path,
+    value::{canonical_quantities, field_mut, fill, number, put, remove, same, text},
+};
+
+/// What may change of a spec.
+const CHANGEABLE: &[&str] = &[
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+
+/// Stateful sets.
+#[derive(Debug)]
+pub(crate) struct StatefulSet;
+
+impl Rules for StatefulSet {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        template::default(spec);
+        fill(spec, "replicas", 1);
+        fill(spec, "revisionHistoryLimit", 10);
+        fill(spec, "podManagementPolicy", "OrderedReady");
+        let update = field_mut(spec, "updateStrategy");
+        fill(update, "type", "RollingUpdate");
+        if text(update, "type") == "RollingUpdate" {
+            fill(field_mut(update, "rollingUpdate"), "partition", 0);
+        }
+        let volumes = field_mut(spec, "persistentVolumeClaimRetentionPolicy");
+        fill(volumes, "whenDeleted", "Retain");
+        fill(volumes, "whenScaled", "Retain");
+        canonical_quantities(object, "apps/v1.StatefulSet");
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        put(object, "status", json!({"replicas": 0}));
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        template::validate(errors, &Path::root("spec"), &object["spec"], &["Always"]);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
+        let fixed = |object: &Value| {
+            let mut spec = object["spec"].clone();
+            CHANGEABLE.iter().for_each(|field| remove(&mut spec, field));
+            spec
+        };
+        if !same(&fixed(new), &fixed(old)) {
+            let fields = CHANGEABLE.iter().map(|field| format!("'{field}'")).collect::<Vec<_>>().join(", ");
+            errors.forbidden(
+                "spec",
+                format!("updates to statefulset spec for fields other than {fields} are forbidden"),
+            );
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] =
+            &[Column::text("Ready"), Column::AGE, Column::wide("Containers"), Column::wide("Images")];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        let ready = format!("{}/{}", number(status, "readyReplicas"), number(spec, "replicas"));
+        let mut cells = vec![ready.into(), age(object, context)];
+        cells.extend(containers(&spec["template"]["spec"]));
+        cells
+    }
+}

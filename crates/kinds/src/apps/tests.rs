@@ -1,0 +1,206 @@
+use serde_json::{Value, json};
+
+use crate::testing::{World, kind, set};
+
+fn template() -> Value {
+    json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})
+}
+
+fn workload() -> Value {
+    json!({"metadata": {"name": "w", "uid": "u"}, "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template()}})
+}
+
+#[test]
+fn selectors_find_the_pods_of_the_template_and_stay() {
+    for plural in ["deployments", "replicasets", "statefulsets", "daemonsets"] {
+        let kind = kind("apps", plural);
+        let world = World::new();
+        let created = world.create(kind, workload()).ok();
+        assert_eq!(created["spec"]["template"]["spec"]["restartPolicy"], "Always", "{plural}");
+        let wrong = |object: Value| world.create(kind, object).wrong();
+        let at = "spec.template.metadata.labels Invalid";
+        assert_eq!(wrong(set(&workload(), "/spec/selector/matchLabels/app", json!("b"))), [at], "{plural}");
+        assert_eq!(
+            wrong(set(&workload(), "/spec/selector", Value::Null)),
+            ["spec.selector Required"],
+            "{plural}"
+        );
+        assert_eq!(
+            wrong(set(&workload(), "/spec/selector", json!({}))),
+            ["spec.selector Invalid"],
+            "{plural}"
+        );
+        assert_eq!(
+            wrong(set(&workload(), "/spec/template/spec/containers", json!([]))),
+            ["spec.template.spec.containers Required"],
+            "{plural}"
+        );
+        assert_eq!(
+            wrong(set(&workload(), "/spec/template/spec/restartPolicy", json!("Never"))),
+            ["spec.template.spec.restartPolicy NotSupported"],
+            "{plural}"
+        );
+        let mut moved = set(&created, "/spec/selector/matchLabels/app", json!("b"));
+        moved["spec"]["template"]["metadata"]["labels"]["app"] = json!("b");
+        let refused = if plural == "statefulsets" { "spec Forbidden" } else { "spec.selector Invalid" };
+        assert_eq!(world.update(kind, &created, moved).wrong(), [refused], "{plural}");
+        world
+            .update(kind, &created, set(&created, "/spec/template/spec/containers/0/image", json!("i:2")))
+            .ok();
+    }
+}
+
+#[test]
+fn deployments() {
+    let deployments = kind("apps", "deployments");
+    let created = World::new().create(deployments, workload()).ok();
+    let spec = &created["spec"];
+    assert_eq!(
+        (&spec["replicas"], &spec["revisionHistoryLimit"], &spec["progressDeadlineSeconds"]),
+        (&json!(1), &json!(10), &json!(600))
+    );
+    assert_eq!(
+        spec["strategy"],
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}})
+    );
+    let mixed =
+        set(&workload(), "/spec/strategy", json!({"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}));
+    assert_eq!(World::new().create(deployments, mixed).wrong(), ["spec.strategy.rollingUpdate Forbidden"]);
+    let running =
+        set(&created, "/status", json!({"readyReplicas": 1, "updatedReplicas": 1, "availableReplicas": 1}));
+    assert_eq!(
+        World::new().row(deployments, &running),
+        [
+            "Ready=1/1",
+            "Up-to-date=1",
+            "Available=1",
+            "Age=<unknown>",
+            "Containers=c",
+            "Images=i:1",
+            "Selector=app=a"
+        ]
+    );
+    let scaled = set(&workload(), "/spec/replicas", json!(-1));
+    assert_eq!(World::new().create(deployments, scaled).wrong(), ["spec.replicas Invalid"]);
+}
+
+#[test]
+fn jobs() {
+    let jobs = kind("batch", "jobs");
+    let job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": set(&template(), "/spec/restartPolicy", json!("Never"))}});
+    let created = World::new().create(jobs, job.clone()).ok();
+    assert_eq!(
+        created["spec"]["selector"],
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
+    );
+    assert_eq!(created["spec"]["template"]["metadata"]["labels"]["job-name"], "j");
+    assert_eq!((&created["spec"]["completions"], &created["spec"]["backoffLimit"]), (&json!(1), &json!(6)));
+    assert_eq!(World::new().row(jobs, &created)[..3], ["Status=Running", "Completions=0/1", "Duration="]);
+    let done = json!({"succeeded": 1, "startTime": "2026-03-01T11:00:00Z", "completionTime": "2026-03-01T11:05:10Z", "conditions": [{"type": "Complete", "status": "True"}]});
+    let done = set(&created, "/status", done);
+    assert_eq!(World::new().row(jobs, &done)[..3], ["Status=Complete", "Completions=1/1", "Duration=5m10s"]);
+    assert_eq!(jobs.rules.select(&done, "status.successful").as_deref(), Some("1"));
+    let always = set(&job, "/spec/template/spec/restartPolicy", json!("Always"));
+    assert_eq!(World::new().create(jobs, always).wrong(), ["spec.template.spec.restartPolicy NotSupported"]);
+    let other = set(&created, "/spec/template/spec/containers/0/image", json!("x:1"));
+    assert_eq!(World::new().update(jobs, &created, other).wrong(), ["spec.template Invalid"]);
+    let cron = kind("batch", "cronjobs");
+    let hourly = json!({"metadata": {"name": "c"}, "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": job["spec"]}}});
+    World::new().create(cron, hourly.clone()).ok();
+    assert_eq!(
+        World::new().create(cron, set(&hourly, "/spec/schedule", json!("often"))).wrong(),
+        ["spec.schedule Invalid"]
+    );
+}
+
+#[test]
+fn budgets_roles_leases_and_definitions() {
+    let world = World::new();
+    let budgets = kind("policy", "poddisruptionbudgets");
+    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": "50%", "selector": {"matchLabels": {"a": "b"}}}});
+    let created = world.create(budgets, budget.clone()).ok();
+    assert_eq!(
+        world.row(budgets, &created)[..3],
+        ["Min Available=50%", "Max Unavailable=N/A", "Allowed Disruptions=0"]
+    );
+    assert_eq!(
+        world.create(budgets, set(&budget, "/spec/maxUnavailable", json!(1))).wrong(),
+        ["spec Invalid"]
+    );
+    assert_eq!(
+        world.create(budgets, set(&budget, "/spec/minAvailable", json!("101%"))).wrong(),
+        ["spec.minAvailable Invalid"]
+    );
+
+    let roles = kind("rbac.authorization.k8s.io", "clusterroles");
+    let rules =
+        |rule: Value| world.create(roles, json!({"metadata": {"name": "r"}, "rules": [rule]})).wrong();
+    assert!(rules(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})).is_empty());
+    assert!(rules(json!({"verbs": ["get"], "nonResourceURLs": ["/healthz"]})).is_empty());
+    assert_eq!(rules(json!({"apiGroups": [""], "resources": ["pods"]})), ["rules[0].verbs Required"]);
+    assert_eq!(rules(json!({"verbs": ["get"], "resources": ["pods"]})), ["rules[0].apiGroups Required"]);
+    let bindings = kind("rbac.authorization.k8s.io", "clusterrolebindings");
+    let binding = json!({"metadata": {"name": "b"}, "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}]});
+    let created = world.create(bindings, binding.clone()).ok();
+    assert_eq!(created["subjects"][0]["apiGroup"], "rbac.authorization.k8s.io");
+    assert_eq!(world.row(bindings, &created)[0], "Role=ClusterRole/r");
+    assert_eq!(
+        world.update(bindings, &created, set(&created, "/roleRef/name", json!("x"))).wrong(),
+        ["roleRef Invalid"]
+    );
+    let account = set(&binding, "/subjects", json!([{"kind": "ServiceAccount", "name": "s"}]));
+    assert_eq!(world.create(bindings, account).wrong(), ["subjects[0].namespace Required"]);
+
+    let leases = kind("coordination.k8s.io", "leases");
+    assert_eq!(
+        world.create(leases, json!({"spec": {"leaseDurationSeconds": 0}})).wrong(),
+        ["spec.leaseDurationSeconds Invalid"]
+    );
+    assert_eq!(world.row(leases, &json!({"spec": {"holderIdentity": "me"}}))[0], "Holder=me");
+
+    let definitions = kind("apiextensions.k8s.io", "customresourcedefinitions");
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let definition = json!({"metadata": {"name": "things.example.com"}, "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"}, "versions": [version]}});
+    let created = world.create(definitions, definition.clone()).ok();
+    assert_eq!(
+        created["spec"]["names"],
+        json!({"plural": "things", "kind": "Thing", "singular": "thing", "listKind": "ThingList"})
+    );
+    assert_eq!(created["status"]["storedVersions"], json!(["v1"]));
+    assert_eq!(
+        world.create(definitions, set(&definition, "/metadata/name", json!("x.y"))).wrong(),
+        ["metadata.name Invalid"]
+    );
+    assert_eq!(
+        world.create(definitions, set(&definition, "/spec/versions/0/storage", json!(false))).wrong(),
+        ["spec.versions Invalid"]
+    );
+}
+
+/// Every kind makes sense of an object that says nothing, and of one whose parts are of the wrong type.
+#[test]
+fn no_kind_stumbles_over_odd_objects() {
+    let odd = [
+        json!({}),
+        json!({"metadata": null, "spec": null, "status": null}),
+        json!({"metadata": 1, "spec": "x", "status": [], "data": 7, "rules": {}, "subjects": 1, "roleRef": []}),
+        json!({"spec": {"devices": 1, "template": 2, "taint": [], "containers": {}, "ports": 7, "selector": "x", "pool": 1, "deviceSelector": 3}}),
+        json!({"spec": {"devices": [1, null, {"attributes": 1, "taints": [2]}], "taints": [null, 1], "volumes": [1], "containers": [null, 3]}}),
+        json!({"spec": {"devices": {"requests": [1, {"exactly": 2, "firstAvailable": [3]}], "constraints": [4], "taints": [5]}}}),
+        json!({"status": {"allocation": {"devices": {"results": [1]}}, "devices": [2], "conditions": [3], "reservedFor": [4]}}),
+    ];
+    for kind in crate::all() {
+        for object in &odd {
+            for served in kind.versions {
+                let world = World::new().in_version(served.version);
+                let created = world.create(kind, object.clone()).object;
+                for old in &odd {
+                    let updated = world.update(kind, old, created.clone()).object;
+                    let mut shown = world.status(kind, old, updated).object;
+                    kind.rules.to_version(&mut shown, served.version);
+                    world.row(kind, &shown);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The core group, and events under both their names.
+
+mod config;
+mod event;
+mod namespace;
+mod node;
+mod pod;
+mod pod_cells;
+pub(crate) mod pod_spec;
+mod pod_validation;
+mod priority;
+mod service;
+mod storage;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use config::{ConfigMap, Secret};
+pub(crate) use event::{CoreEvent, NewEvent};
+pub(crate) use namespace::Namespace;
+pub(crate) use node::Node;
+pub(crate) use pod::Pod;
+pub(crate) use pod_validation::spec as pod_template;
+pub(crate) use priority::PriorityClass;
+pub(crate) use service::{Endpoints, Service, ServiceAccount};
+pub(crate) use storage::{PersistentVolume, PersistentVolumeClaim};

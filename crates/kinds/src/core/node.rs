@@ -1,0 +1,188 @@
+//! Nodes.
+
+use serde_json::{Value, json};
+
+use super::pod_validation::TAINT_EFFECTS;
+use crate::{
+    Column, Context, Errors, FieldProblem, Rules,
+    check::{label_name, label_value, not_supported, one_of},
+    kind::age,
+    path::Path,
+    rules::keep_status,
+    value::{
+        append, canonical_quantities, entries, field_mut, has, is_filled, is_true, list, put, put_or_remove,
+        quantity, text,
+    },
+};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
+const ROLE: &str = "kubernetes.io/role";
+
+/// Nodes.
+#[derive(Debug)]
+pub(crate) struct Node;
+
+impl Rules for Node {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        if let Some(status) = object.get_mut("status").filter(|status| status.is_object())
+            && !has(status, "allocatable")
+            && let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned()
+        {
+            put(status, "allocatable", capacity);
+        }
+        canonical_quantities(object, "core/v1.Node");
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        // A new node is not ready until its condition says otherwise; whoever watches conditions takes the taint away.
+        let spec = field_mut(object, "spec");
+        let marked = list(spec, "taints")
+            .iter()
+            .any(|taint| text(taint, "key") == NOT_READY && text(taint, "effect") == "NoSchedule");
+        if !marked {
+            append(spec, "taints", json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        }
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        taints(errors, &object["spec"]);
+        resources(errors, &object["status"]);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        keep_status(new, old);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        taints(errors, &new["spec"]);
+        for (field, why) in [
+            ("podCIDR", "node updates may not change podCIDR except from \"\" to valid"),
+            ("providerID", "node updates may not change providerID except from \"\" to valid"),
+        ] {
+            let before = text(&old["spec"], field);
+            if !before.is_empty() && text(&new["spec"], field) != before {
+                errors.forbidden(format!("spec.{field}"), why);
+            }
+        }
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        // Labels and annotations may change with the status: that is how nodes tell what they are.
+        put_or_remove(new, "spec", old.get("spec").cloned());
+    }
+
+    fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        resources(errors, &new["status"]);
+    }
+
+    fn select(&self, object: &Value, field: &str) -> Option<String> {
+        (field == "spec.unschedulable").then(|| is_true(&object["spec"], "unschedulable").to_string())
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::text("Status"),
+            Column::text("Roles"),
+            Column::AGE,
+            Column::text("Version"),
+            Column::wide("Internal-IP"),
+            Column::wide("External-IP"),
+            Column::wide("OS-Image"),
+            Column::wide("Kernel-Version"),
+            Column::wide("Container-Runtime"),
+        ];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let info = &object["status"]["nodeInfo"];
+        let known = |field: &str| match text(info, field) {
+            "" => "<unknown>".to_owned(),
+            text => text.to_owned(),
+        };
+        let mut kernel = known("kernelVersion");
+        let architecture = text(info, "architecture");
+        if !architecture.is_empty() {
+            kernel = format!("{kernel} ({architecture})");
+        }
+        vec![
+            state(object).into(),
+            roles(object).into(),
+            age(object, context),
+            text(info, "kubeletVersion").into(),
+            address(object, "InternalIP").into(),
+            address(object, "ExternalIP").into(),
+            known("osImage").into(),
+            kernel.into(),
+            known("containerRuntimeVersion").into(),
+        ]
+    }
+}
+
+fn taints(errors: &mut Errors, spec: &Value) {
+    let path = Path::root("spec");
+    let path = path.field("taints");
+    let items = list(spec, "taints");
+    for (at, taint) in items.iter().enumerate() {
+        let path = path.index(at);
+        let (key, effect) = (text(taint, "key"), text(taint, "effect"));
+        label_name(errors, &path.field("key"), key);
+        label_value(errors, &path.field("value"), text(taint, "value"));
+        if effect.is_empty() {
+            one_of(errors, &path.field("effect"), effect, TAINT_EFFECTS);
+        } else if !TAINT_EFFECTS.contains(&effect) {
+            errors.push(path.field("effect"), not_supported(effect, TAINT_EFFECTS));
+        }
+        let same = |known: &Value| text(known, "key") == key && text(known, "effect") == effect;
+        if items[..at].iter().any(same) {
+            errors.push(path, FieldProblem::Duplicate(taint.clone()));
+        }
+    }
+}
+
+fn resources(errors: &mut Errors, status: &Value) {
+    let path = Path::root("status");
+    for field in ["capacity", "allocatable"] {
+        let path = path.field(field);
+        for (resource, value) in entries(status, field) {
+            if quantity(value).is_none_or(|amount| amount.is_negative()) {
+                errors.invalid(path.key(resource), value.clone(), "must be a quantity of at least 0");
+            }
+        }
+    }
+}
+
+fn state(node: &Value) -> String {
+    let ready =
+        list(&node["status"], "conditions").iter().find(|condition| text(condition, "type") == "Ready");
+    let mut state = match ready.map(|condition| text(condition, "status")) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    }
+    .to_owned();
+    if is_true(&node["spec"], "unschedulable") {
+        state.push_str(",SchedulingDisabled");
+    }
+    state
+}
+
+fn roles(node: &Value) -> String {
+    let mut roles: Vec<&str> = entries(&node["metadata"], "labels")
+        .filter_map(|(key, value)| match key.strip_prefix(ROLE_PREFIX) {
+            Some(role) => Some(role),
+            None if key == ROLE => value.as_str(),
+            None => None,
+        })
+        .filter(|role| !role.is_empty())
+        .collect();
+    roles.sort_unstable();
+    roles.dedup();
+    if roles.is_empty() { "<none>".into() } else { roles.join(",") }
+}
+
+fn address<'a>(node: &'a Value, kind: &str) -> &'a str {
+    let found = list(&node["status"], "addresses").iter().find(|address| text(address, "type") == kind);
+    found.filter(|address| is_filled(address, "address")).map_or("<none>", |address| text(address, "address"))
+}

@@ -1,0 +1,163 @@
+//! Pods.
+
+use serde_json::{Value, json};
+
+use super::{pod_cells, pod_spec, pod_validation, priority};
+use crate::{
+    Column, Context, Errors, Rules,
+    rules::keep_status,
+    value::{
+        append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut, map_mut,
+        number, put, put_or_remove, remove, some, text,
+    },
+};
+
+/// So long a pod stays on a node that is not ready or not reachable, unless it says otherwise.
+const TOLERATION_SECONDS: i64 = 300;
+/// Fields of the status that a client which does not know them must not erase.
+const KEPT_STATUS: &[&str] =
+    &["resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"];
+
+/// Pods.
+#[derive(Debug)]
+pub(crate) struct Pod;
+
+impl Rules for Pod {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        pod_spec::default(spec);
+        pod_spec::default_pod(spec);
+        if let Some(status) = object.get_mut("status").filter(|status| status.is_object()) {
+            default_addresses(status);
+        }
+        canonical_quantities(object, "core/v1.Pod");
+    }
+
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        priority::resolve(spec, context);
+        tolerate_lost_nodes(spec);
+        let mut status = json!({"phase": "Pending", "qosClass": pod_spec::quality(spec)});
+        if !list(spec, "schedulingGates").is_empty() {
+            status["conditions"] = json!([{
+                "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "lastTransitionTime": context.timestamp(),
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }]);
+        }
+        put(object, "status", status);
+    }
+
+    fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {
+        priority::check(errors, &object["spec"], context);
+        pod_validation::create(errors, object);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        keep_status(new, old);
+        let spec = field_mut(new, "spec");
+        for field in ["priority", "preemptionPolicy"] {
+            if let Some(kept) = some(&old["spec"], field) {
+                fill(spec, field, kept.clone());
+            }
+        }
+        tolerate_lost_nodes(spec);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        pod_validation::update(errors, new, old);
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        put_or_remove(new, "spec", old.get("spec").cloned());
+        put_or_remove(
+            field_mut(new, "metadata"),
+            "ownerReferences",
+            old["metadata"].get("ownerReferences").cloned(),
+        );
+        let status = field_mut(new, "status");
+        map_mut(status);
+        let before = &old["status"];
+        fill(status, "qosClass", before.get("qosClass").cloned().unwrap_or_default());
+        for field in KEPT_STATUS {
+            if let Some(kept) = some(before, field)
+                && !has(status, field)
+            {
+                put(status, field, kept.clone());
+            }
+        }
+        keep_observed_generations(status, before);
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        pod_validation::status(errors, new, old);
+    }
+
+    fn select(&self, object: &Value, field: &str) -> Option<String> {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        Some(match field {
+            "spec.nodeName" | "spec.host" => text(spec, "nodeName").into(),
+            "spec.restartPolicy" => text(spec, "restartPolicy").into(),
+            "spec.schedulerName" => text(spec, "schedulerName").into(),
+            "spec.serviceAccountName" => text(spec, "serviceAccountName").into(),
+            "spec.hostNetwork" => is_true(spec, "hostNetwork").to_string(),
+            "status.phase" => text(status, "phase").into(),
+            "status.podIP" => text(status, "podIP").into(),
+            "status.podIPs" => {
+                list(status, "podIPs").iter().map(|ip| text(ip, "ip")).collect::<Vec<_>>().join(",")
+            }
+            "status.nominatedNodeName" => text(status, "nominatedNodeName").into(),
+            _ => return None,
+        })
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        pod_cells::COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        pod_cells::cells(object, context)
+    }
+}
+
+/// The first address and the list of all say the same.
+fn default_addresses(status: &mut Value) {
+    let first = text(status, "podIP").to_owned();
+    let listed = list(status, "podIPs").first().map(|ip| text(ip, "ip").to_owned());
+    match listed {
+        Some(listed) if first.is_empty() => put(status, "podIP", listed),
+        Some(listed) if listed == first => {}
+        _ if first.is_empty() => {}
+        _ => put(status, "podIPs", json!([{"ip": first}])),
+    }
+}
+
+fn tolerate_lost_nodes(spec: &mut Value) {
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = list(spec, "tolerations").iter().any(|toleration| {
+            ["", key].contains(&text(toleration, "key"))
+                && ["", "NoExecute"].contains(&text(toleration, "effect"))
+        });
+        if !tolerated {
+            let added = json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS});
+            append(spec, "tolerations", added);
+        }
+    }
+}
+
+/// A status without a generation is of the same as before.
+fn keep_observed_generations(status: &mut Value, old: &Value) {
+    if let Some(kept) = some(old, "observedGeneration").and_then(Value::as_i64) {
+        fill_zero(status, "observedGeneration", kept);
+    }
+    for condition in list_mut(status, "conditions") {
+        let same_type = |known: &&Value| text(known, "type") == text(condition, "type");
+        let before = list(old, "conditions").iter().find(same_type);
+        if let Some(kept) = before.map(|known| number(known, "observedGeneration")).filter(|kept| *kept != 0)
+        {
+            fill_zero(condition, "observedGeneration", kept);
+        }
+    }
+    if number(status, "observedGeneration") == 0 {
+        remove(status, "observedGeneration");
+    }
+}

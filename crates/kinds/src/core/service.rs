@@ -1,0 +1,180 @@
+//! Services, endpoints, service accounts.
+
+use lazaret_model::validate_dns_label;
+use serde_json::{Value, json};
+
+use crate::{
+    Column, Context, Errors, Rules,
+    check::{each_named, name, not_supported},
+    kind::age,
+    path::Path,
+    rules::keep_status,
+    value::{entries, field_mut, fill, is_filled, list, list_mut, number, put, some, text},
+};
+
+const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+
+/// Services. Addresses are not given out here: a service without one is headless.
+#[derive(Debug)]
+pub(crate) struct Service;
+
+/// Where a service leads.
+#[derive(Debug)]
+pub(crate) struct Endpoints;
+
+/// Who pods are.
+#[derive(Debug)]
+pub(crate) struct ServiceAccount;
+
+impl Rules for Service {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        fill(spec, "sessionAffinity", "None");
+        fill(spec, "type", "ClusterIP");
+        for port in list_mut(spec, "ports") {
+            fill(port, "protocol", "TCP");
+            if some(port, "targetPort").is_none_or(|target| *target == 0 || *target == "") {
+                let port_number = number(port, "port");
+                put(port, "targetPort", port_number);
+            }
+        }
+        if text(spec, "type") != "ExternalName" {
+            fill(spec, "internalTrafficPolicy", "Cluster");
+        }
+        if matches!(text(spec, "type"), "NodePort" | "LoadBalancer") {
+            fill(spec, "externalTrafficPolicy", "Cluster");
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        put(object, "status", json!({"loadBalancer": {}}));
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        let spec = &object["spec"];
+        let path = Path::root("spec");
+        name(errors, &Path::root("metadata.name"), text(&object["metadata"], "name"), validate_dns_label);
+        let kind = text(spec, "type");
+        if !TYPES.contains(&kind) {
+            errors.push(path.field("type"), not_supported(kind, TYPES));
+        }
+        let ports = list(spec, "ports");
+        if ports.is_empty() && kind != "ExternalName" && text(spec, "clusterIP") != "None" {
+            errors.required(path.field("ports"), "");
+        }
+        let several = ports.len() > 1;
+        each_named(errors, &path.field("ports"), ports, usize::MAX, "name", |errors, path, port| {
+            if several && !is_filled(port, "name") {
+                errors.required(path.field("name"), "");
+            }
+            let port_number = number(port, "port");
+            if !(1..=65_535).contains(&port_number) {
+                errors.invalid(path.field("port"), port_number, "must be between 1 and 65535, inclusive");
+            }
+        });
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        keep_status(new, old);
+        let spec = field_mut(new, "spec");
+        for field in ["clusterIP", "clusterIPs"] {
+            if let Some(kept) = some(&old["spec"], field) {
+                fill(spec, field, kept.clone());
+            }
+        }
+    }
+
+    fn validate_update(&self, new: &Value, _old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
+    }
+
+    fn select(&self, object: &Value, field: &str) -> Option<String> {
+        match field {
+            "spec.clusterIP" => Some(text(&object["spec"], "clusterIP").into()),
+            "spec.type" => Some(text(&object["spec"], "type").into()),
+            _ => None,
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::text("Type"),
+            Column::text("Cluster-IP"),
+            Column::text("External-IP"),
+            Column::text("Port(s)"),
+            Column::AGE,
+            Column::wide("Selector"),
+        ];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let spec = &object["spec"];
+        let or_none = |text: String| if text.is_empty() { "<none>".to_owned() } else { text };
+        let ports = list(spec, "ports").iter().map(port_text).collect::<Vec<_>>().join(",");
+        let selector: Vec<String> = entries(spec, "selector")
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        vec![
+            text(spec, "type").into(),
+            or_none(text(spec, "clusterIP").to_owned()).into(),
+            external(object).into(),
+            or_none(ports).into(),
+            age(object, context),
+            or_none(selector.join(",")).into(),
+        ]
+    }
+}
+
+fn port_text(port: &Value) -> String {
+    let (own, node, protocol) = (number(port, "port"), number(port, "nodePort"), text(port, "protocol"));
+    if node > 0 { format!("{own}:{node}/{protocol}") } else { format!("{own}/{protocol}") }
+}
+
+fn external(service: &Value) -> String {
+    let spec = &service["spec"];
+    let mut addresses: Vec<&str> = list(&service["status"]["loadBalancer"], "ingress")
+        .iter()
+        .map(|ingress| if is_filled(ingress, "ip") { text(ingress, "ip") } else { text(ingress, "hostname") })
+        .collect();
+    addresses.extend(list(spec, "externalIPs").iter().filter_map(Value::as_str));
+    if text(spec, "type") == "ExternalName" {
+        addresses.push(text(spec, "externalName"));
+    }
+    match (addresses.is_empty(), text(spec, "type")) {
+        (true, "LoadBalancer") => "<pending>".into(),
+        (true, _) => "<none>".into(),
+        (false, _) => addresses.join(","),
+    }
+}
+
+impl Rules for Endpoints {
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[Column::text("Endpoints"), Column::AGE];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        const SHOWN_MAX: usize = 3;
+        let mut all = Vec::new();
+        for subset in list(object, "subsets") {
+            for address in list(subset, "addresses") {
+                let ip = text(address, "ip");
+                let ports = list(subset, "ports");
+                if ports.is_empty() {
+                    all.push(ip.to_owned());
+                }
+                all.extend(ports.iter().map(|port| format!("{ip}:{}", number(port, "port"))));
+            }
+        }
+        let shown = all.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(",");
+        let text = match all.len() {
+            0 => "<none>".to_owned(),
+            1..=SHOWN_MAX => shown,
+            more => format!("{shown} + {} more...", more - SHOWN_MAX),
+        };
+        vec![text.into(), age(object, context)]
+    }
+}
+
+impl Rules for ServiceAccount {}

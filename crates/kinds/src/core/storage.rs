@@ -1,0 +1,100 @@
+//! Volumes and claims for them: kept and shown, never bound here.
+
+use serde_json::Value;
+
+use crate::{
+    Column, Context, Rules,
+    kind::age,
+    value::{canonical_quantities, field_mut, fill, list, text},
+};
+
+/// Volumes.
+#[derive(Debug)]
+pub(crate) struct PersistentVolume;
+
+/// Claims for volumes.
+#[derive(Debug)]
+pub(crate) struct PersistentVolumeClaim;
+
+fn modes(value: &Value) -> String {
+    let short = |mode: &Value| match mode.as_str().unwrap_or_default() {
+        "ReadWriteOnce" => "RWO",
+        "ReadOnlyMany" => "ROX",
+        "ReadWriteMany" => "RWX",
+        "ReadWriteOncePod" => "RWOP",
+        _ => "",
+    };
+    list(value, "accessModes").iter().map(short).filter(|mode| !mode.is_empty()).collect::<Vec<_>>().join(",")
+}
+
+impl Rules for PersistentVolume {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        let spec = field_mut(object, "spec");
+        fill(spec, "persistentVolumeReclaimPolicy", "Retain");
+        fill(spec, "volumeMode", "Filesystem");
+        fill(field_mut(object, "status"), "phase", "Pending");
+        canonical_quantities(object, "core/v1.PersistentVolume");
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::text("Capacity"),
+            Column::text("Access Modes"),
+            Column::text("Reclaim Policy"),
+            Column::text("Status"),
+            Column::text("Claim"),
+            Column::text("StorageClass"),
+            Column::AGE,
+        ];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let (spec, claim) = (&object["spec"], &object["spec"]["claimRef"]);
+        let claim = match text(claim, "name") {
+            "" => String::new(),
+            name => format!("{}/{name}", text(claim, "namespace")),
+        };
+        vec![
+            text(&spec["capacity"], "storage").into(),
+            modes(spec).into(),
+            text(spec, "persistentVolumeReclaimPolicy").into(),
+            text(&object["status"], "phase").into(),
+            claim.into(),
+            text(spec, "storageClassName").into(),
+            age(object, context),
+        ]
+    }
+}
+
+impl Rules for PersistentVolumeClaim {
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        fill(field_mut(object, "spec"), "volumeMode", "Filesystem");
+        fill(field_mut(object, "status"), "phase", "Pending");
+        canonical_quantities(object, "core/v1.PersistentVolumeClaim");
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::text("Status"),
+            Column::text("Volume"),
+            Column::text("Capacity"),
+            Column::text("Access Modes"),
+            Column::text("StorageClass"),
+            Column::AGE,
+        ];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        vec![
+            text(status, "phase").into(),
+            text(spec, "volumeName").into(),
+            text(&status["capacity"], "storage").into(),
+            modes(status).into(),
+            text(spec, "storageClassName").into(),
+            age(object, context),
+        ]
+    }
+}

@@ -1,0 +1,512 @@
+use serde_json::{Value, json};
+
+use crate::testing::{NOW, World, kind, set};
+
+fn pods() -> &'static crate::Kind {
+    kind("", "pods")
+}
+
+fn pod() -> Value {
+    json!({
+        "metadata": {"name": "p", "namespace": "default", "creationTimestamp": "2026-03-01T11:00:00Z"},
+        "spec": {
+            "containers": [{"name": "c", "image": "example.com/i:1", "resources": {"claims": [{"name": "gpu"}]}}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
+        },
+    })
+}
+
+fn wrong(object: Value) -> Vec<String> {
+    World::new().create(pods(), object).wrong()
+}
+
+const CONTAINER: &str = "/spec/containers/0";
+
+#[test]
+fn a_new_pod_gets_what_it_does_not_say() {
+    let limited =
+        set(&pod(), "/spec/containers/0/resources/limits", json!({"cpu": "1000m", "memory": "1024Mi"}));
+    let created = World::new().create(pods(), limited).ok();
+    let spec = &created["spec"];
+    for (field, value) in [
+        ("restartPolicy", json!("Always")),
+        ("dnsPolicy", json!("ClusterFirst")),
+        ("schedulerName", json!("default-scheduler")),
+        ("terminationGracePeriodSeconds", json!(30)),
+        ("securityContext", json!({})),
+        ("enableServiceLinks", json!(true)),
+        ("priority", json!(0)),
+        ("preemptionPolicy", json!("PreemptLowerPriority")),
+    ] {
+        assert_eq!(spec[field], value, "{field}");
+    }
+    assert_eq!(spec["containers"][0]["imagePullPolicy"], "IfNotPresent");
+    assert_eq!(spec["containers"][0]["resources"]["requests"], json!({"cpu": "1", "memory": "1Gi"}));
+    assert_eq!(
+        spec["tolerations"],
+        json!([
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+            {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+        ])
+    );
+    assert_eq!(created["status"], json!({"phase": "Pending", "qosClass": "Guaranteed"}));
+    let all = set(&pod(), "/spec/tolerations", json!([{"operator": "Exists"}]));
+    assert_eq!(World::new().create(pods(), all).ok()["spec"]["tolerations"], json!([{"operator": "Exists"}]));
+    let again = World::new().update(pods(), &created, created.clone()).ok();
+    assert_eq!(again, created, "defaults are idempotent");
+}
+
+#[test]
+fn images_say_when_to_pull() {
+    for (image, policy) in [
+        ("a", "Always"),
+        ("a:latest", "Always"),
+        ("host:5000/a", "Always"),
+        ("a:1", "IfNotPresent"),
+        ("host:5000/a:1", "IfNotPresent"),
+        ("a@sha256:0", "IfNotPresent"),
+    ] {
+        let created = World::new().create(pods(), set(&pod(), "/spec/containers/0/image", json!(image))).ok();
+        assert_eq!(created["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}");
+    }
+}
+
+#[test]
+fn quality_of_service() {
+    let quality = |resources: Value| {
+        let created =
+            World::new().create(pods(), set(&pod(), "/spec/containers/0/resources", resources)).ok();
+        created["status"]["qosClass"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(quality(json!({})), "BestEffort");
+    assert_eq!(quality(json!({"limits": {"example.com/gpu": "1"}})), "BestEffort");
+    assert_eq!(quality(json!({"requests": {"cpu": "1"}})), "Burstable");
+    assert_eq!(quality(json!({"limits": {"cpu": "1", "memory": "1"}})), "Guaranteed");
+    assert_eq!(
+        quality(json!({"limits": {"cpu": "1", "memory": "1"}, "requests": {"cpu": "500m"}})),
+        "Burstable"
+    );
+}
+
+#[test]
+fn priorities_come_from_classes() {
+    let mut world = World::new();
+    let class = json!({"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"});
+    world.others.push(("priorityclasses", "high", class));
+    let of = |name: &str| set(&pod(), "/spec/priorityClassName", json!(name));
+    let created = world.create(pods(), of("high")).ok();
+    assert_eq!(
+        (&created["spec"]["priority"], &created["spec"]["preemptionPolicy"]),
+        (&json!(7), &json!("Never"))
+    );
+    let system = world.create(pods(), of("system-node-critical")).ok();
+    assert_eq!(system["spec"]["priority"], 2_000_001_000);
+    assert_eq!(world.create(pods(), of("gone")).wrong(), ["spec.priorityClassName Forbidden"]);
+    assert_eq!(
+        world.create(pods(), set(&of("high"), "/spec/priority", json!(8))).wrong(),
+        ["spec.priority Forbidden"]
+    );
+}
+
+#[test]
+fn pod_claims() {
+    assert!(wrong(pod()).is_empty());
+    let at = "spec.resourceClaims";
+    for (claims, expected) in [
+        (json!([{"name": "", "resourceClaimName": "c"}]), vec![format!("{at}[0].name Required")]),
+        (json!([{"name": "A", "resourceClaimName": "c"}]), vec![format!("{at}[0].name Invalid")]),
+        (json!([{"name": "gpu"}]), vec![format!("{at}[0] Invalid")]),
+        (
+            json!([{"name": "gpu", "resourceClaimName": "c", "resourceClaimTemplateName": "t"}]),
+            vec![format!("{at}[0] Invalid")],
+        ),
+        (
+            json!([{"name": "gpu", "resourceClaimName": "!"}]),
+            vec![format!("{at}[0].resourceClaimName Invalid")],
+        ),
+        (
+            json!([{"name": "gpu", "resourceClaimName": "a"}, {"name": "gpu", "resourceClaimName": "b"}]),
+            vec![format!("{at}[1].name Duplicate")],
+        ),
+    ] {
+        let object =
+            set(&set(&pod(), "/spec/resourceClaims", claims), &format!("{CONTAINER}/resources"), json!({}));
+        assert_eq!(wrong(object), expected);
+    }
+    let at = "spec.containers[0].resources.claims";
+    for (references, expected) in [
+        (json!([{"name": "gpu", "request": "a"}, {"name": "gpu", "request": "b"}]), vec![]),
+        (json!([{"name": "other"}]), vec![format!("{at}[0] NotFound")]),
+        (json!([{"name": ""}]), vec![format!("{at}[0] Required")]),
+        (json!([{"name": "gpu"}, {"name": "gpu", "request": "a"}]), vec![format!("{at}[1] Duplicate")]),
+        (json!([{"name": "gpu", "request": "a"}, {"name": "gpu"}]), vec![format!("{at}[1] Duplicate")]),
+        (
+            json!([{"name": "gpu", "request": "a"}, {"name": "gpu", "request": "a"}]),
+            vec![format!("{at}[1] Duplicate")],
+        ),
+        (json!([{"name": "gpu", "request": "A"}]), vec![format!("{at}[0].request Invalid")]),
+    ] {
+        assert_eq!(wrong(set(&pod(), &format!("{CONTAINER}/resources/claims"), references)), expected);
+    }
+    let mirror = set(&pod(), "/metadata/annotations", json!({"kubernetes.io/config.mirror": "x"}));
+    assert_eq!(wrong(mirror), [" Forbidden"]);
+}
+
+#[test]
+fn pod_validation() {
+    let at = "spec.containers[0]";
+    for (pointer, value, expected) in [
+        ("/spec/containers", json!([]), vec!["spec.containers Required".to_owned()]),
+        ("/spec/containers/0/name", json!(""), vec![format!("{at}.name Required")]),
+        ("/spec/containers/0/name", json!("A"), vec![format!("{at}.name Invalid")]),
+        ("/spec/containers/0/image", json!(""), vec![format!("{at}.image Required")]),
+        ("/spec/containers/0/image", json!(" a"), vec![format!("{at}.image Invalid")]),
+        (
+            "/spec/containers/0/imagePullPolicy",
+            json!("x"),
+            vec![format!("{at}.imagePullPolicy NotSupported")],
+        ),
+        (
+            "/spec/containers/0/ports",
+            json!([{"containerPort": 0}]),
+            vec![format!("{at}.ports[0].containerPort Invalid")],
+        ),
+        (
+            "/spec/containers/0/volumeMounts",
+            json!([{"name": "v", "mountPath": "/v"}]),
+            vec![format!("{at}.volumeMounts[0].name NotFound")],
+        ),
+        (
+            "/spec/containers/0/resources/limits",
+            json!({"cpu": "-1"}),
+            vec![
+                format!("{at}.resources.limits[cpu] Invalid"),
+                format!("{at}.resources.requests[cpu] Invalid"),
+            ],
+        ),
+        ("/spec/restartPolicy", json!("x"), vec!["spec.restartPolicy NotSupported".to_owned()]),
+        ("/spec/activeDeadlineSeconds", json!(0), vec!["spec.activeDeadlineSeconds Invalid".to_owned()]),
+        ("/spec/nodeSelector", json!({"a b": ""}), vec!["spec.nodeSelector Invalid".to_owned()]),
+        (
+            "/spec/tolerations",
+            json!([{"key": "k", "effect": "x"}]),
+            vec!["spec.tolerations[0].effect NotSupported".to_owned()],
+        ),
+        (
+            "/spec/tolerations",
+            json!([{"key": "k", "tolerationSeconds": 1}]),
+            vec!["spec.tolerations[0].effect Invalid".to_owned()],
+        ),
+        (
+            "/spec/initContainers",
+            json!([{"name": "c", "image": "i"}]),
+            vec!["spec.initContainers[0].name Duplicate".to_owned()],
+        ),
+    ] {
+        assert_eq!(wrong(set(&pod(), pointer, value)), expected, "{pointer}");
+    }
+    let gated = set(&pod(), "/spec/schedulingGates", json!([{"name": "example.com/g"}]));
+    let created = World::new().create(pods(), gated.clone()).ok();
+    assert_eq!(created["status"]["conditions"][0]["reason"], "SchedulingGated");
+    assert_eq!(wrong(set(&gated, "/spec/nodeName", json!("n"))), ["spec.nodeName Forbidden"]);
+}
+
+#[test]
+fn little_of_a_pod_may_change() {
+    let old = World::new().create(pods(), pod()).ok();
+    let update = |old: &Value, pointer: &str, value: Value| {
+        World::new().update(pods(), old, set(old, pointer, value)).wrong()
+    };
+    assert!(update(&old, "/spec/containers/0/image", json!("other:2")).is_empty());
+    assert!(update(&old, "/spec/activeDeadlineSeconds", json!(10)).is_empty());
+    assert!(update(&old, "/spec/tolerations/0/tolerationSeconds", json!(5)).is_empty());
+    assert_eq!(update(&old, "/spec/nodeName", json!("n")), ["spec Forbidden"]);
+    assert_eq!(update(&old, "/spec/containers/0/name", json!("d")), ["spec Forbidden"]);
+    assert_eq!(
+        update(&old, "/spec/schedulingGates", json!([{"name": "g"}])),
+        ["spec.schedulingGates[0].name Forbidden"]
+    );
+    assert_eq!(
+        update(&old, "/spec/containers", json!([])),
+        ["spec.containers Forbidden", "spec.containers Required"]
+    );
+    let bounded = set(&old, "/spec/activeDeadlineSeconds", json!(10));
+    assert_eq!(
+        update(&bounded, "/spec/activeDeadlineSeconds", json!(11)),
+        ["spec.activeDeadlineSeconds Invalid"]
+    );
+    assert_eq!(
+        update(&bounded, "/spec/activeDeadlineSeconds", Value::Null),
+        ["spec.activeDeadlineSeconds Invalid"]
+    );
+    let mut more = old.clone();
+    more["spec"]["tolerations"].as_array_mut().unwrap().push(json!({"key": "k", "operator": "Exists"}));
+    assert!(World::new().update(pods(), &old, more.clone()).wrong().is_empty());
+    assert_eq!(World::new().update(pods(), &more, old.clone()).wrong(), ["spec.tolerations Forbidden"]);
+    let gated = set(&old, "/spec/schedulingGates", json!([{"name": "g"}]));
+    assert!(update(&gated, "/spec/schedulingGates", json!([])).is_empty());
+    assert!(update(&gated, "/spec/nodeSelector", json!({"a": "b"})).is_empty());
+    let mut plain = pod();
+    plain["spec"]["tolerations"] = json!([]);
+    assert!(
+        World::new().update(pods(), &old, plain).wrong().is_empty(),
+        "what the server added need not be sent"
+    );
+}
+
+#[test]
+fn pod_status() {
+    let mut old = World::new().create(pods(), pod()).ok();
+    old["status"]["resourceClaimStatuses"] = json!([{"name": "gpu", "resourceClaimName": "p-gpu"}]);
+    old["metadata"]["ownerReferences"] = json!([{"name": "o"}]);
+    let status = |new: Value| World::new().status(pods(), &old, new);
+    let new = json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Running", "podIP": "10.0.0.1"}});
+    let written = status(new).ok();
+    assert_eq!(written["spec"], old["spec"]);
+    assert_eq!(written["metadata"]["labels"], json!({"a": "b"}), "labels may change");
+    assert_eq!(written["metadata"]["ownerReferences"], old["metadata"]["ownerReferences"]);
+    assert_eq!(written["status"]["qosClass"], "BestEffort");
+    assert_eq!(written["status"]["podIPs"], json!([{"ip": "10.0.0.1"}]));
+    assert_eq!(written["status"]["resourceClaimStatuses"], old["status"]["resourceClaimStatuses"], "kept");
+    let cleared = status(set(&old, "/status/resourceClaimStatuses", json!([]))).ok();
+    assert_eq!(cleared["status"]["resourceClaimStatuses"], json!([]), "cleared on purpose");
+    let unknown = set(&old, "/status/resourceClaimStatuses", json!([{"name": "other"}]));
+    assert_eq!(status(unknown).wrong(), ["status.resourceClaimStatuses[0].name Invalid"]);
+    let other = set(&old, "/status/qosClass", json!("Guaranteed"));
+    assert_eq!(status(other).wrong(), ["status.qosClass Invalid"]);
+    let extended = json!({"resourceClaimName": "x", "requestMappings": [{"containerName": "nope", "resourceName": "r", "requestName": "q"}]});
+    assert_eq!(
+        status(set(&old, "/status/extendedResourceClaimStatus", extended)).wrong(),
+        ["status.extendedResourceClaimStatus.requestMappings[0].containerName NotFound"]
+    );
+}
+
+#[test]
+fn pod_rows() {
+    let row = |status: Value| {
+        let row = World::new().row(pods(), &set(&pod(), "/status", status));
+        row[..3].join(" ")
+    };
+    let running = json!({"name": "c", "ready": true, "restartCount": 2, "state": {"running": {}}, "lastState": {"terminated": {"finishedAt": "2026-03-01T11:58:00Z"}}});
+    assert_eq!(row(json!({"phase": "Pending"})), "Ready=0/1 Status=Pending Restarts=0");
+    assert_eq!(
+        row(json!({"phase": "Running", "containerStatuses": [running]})),
+        "Ready=1/1 Status=Running Restarts=2 (2m ago)"
+    );
+    let waiting = json!({"name": "c", "state": {"waiting": {"reason": "ErrImagePull"}}});
+    assert_eq!(
+        row(json!({"phase": "Pending", "containerStatuses": [waiting]})),
+        "Ready=0/1 Status=ErrImagePull Restarts=0"
+    );
+    let failed = json!({"name": "c", "state": {"terminated": {"exitCode": 3}}});
+    assert_eq!(
+        row(json!({"phase": "Failed", "containerStatuses": [failed]})),
+        "Ready=0/1 Status=ExitCode:3 Restarts=0"
+    );
+    let init = json!({"name": "i", "state": {"waiting": {"reason": "PodInitializing"}}});
+    assert_eq!(
+        row(json!({"phase": "Pending", "initContainerStatuses": [init]})),
+        "Ready=0/1 Status=Init:0/0 Restarts=0"
+    );
+    let gated =
+        json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]});
+    assert_eq!(row(gated), "Ready=0/1 Status=SchedulingGated Restarts=0");
+    let mut deleting = set(&pod(), "/status", json!({"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]}));
+    deleting["metadata"]["deletionTimestamp"] = json!(NOW);
+    deleting["spec"]["nodeName"] = json!("n");
+    assert_eq!(
+        World::new().row(pods(), &deleting),
+        [
+            "Ready=0/1",
+            "Status=Terminating",
+            "Restarts=0",
+            "Age=60m",
+            "IP=10.0.0.1",
+            "Node=n",
+            "Nominated Node=<none>",
+            "Readiness Gates=<none>"
+        ]
+    );
+}
+
+#[test]
+fn pods_are_selected_by_their_fields() {
+    let object = json!({"spec": {"nodeName": "n", "hostNetwork": true}, "status": {"phase": "Failed", "podIPs": [{"ip": "a"}, {"ip": "b"}]}});
+    for (field, value) in [
+        ("spec.nodeName", "n"),
+        ("spec.host", "n"),
+        ("spec.hostNetwork", "true"),
+        ("status.phase", "Failed"),
+        ("status.podIPs", "a,b"),
+    ] {
+        assert_eq!(pods().rules.select(&object, field).as_deref(), Some(value));
+    }
+    assert_eq!(pods().rules.select(&Value::Null, "spec.hostNetwork").as_deref(), Some("false"));
+    assert_eq!(pods().rules.select(&object, "spec.priority"), None);
+}
+
+#[test]
+fn nodes() {
+    let nodes = kind("", "nodes");
+    let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/worker": ""}}, "status": {"capacity": {"cpu": "4", "memory": "1024Mi"}}});
+    let created = World::new().create(nodes, node.clone()).ok();
+    assert_eq!(created["status"]["allocatable"], json!({"cpu": "4", "memory": "1Gi"}));
+    assert_eq!(
+        created["spec"]["taints"],
+        json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    );
+    let twice = json!([{"key": "k", "effect": "NoSchedule"}, {"key": "k", "effect": "NoSchedule"}]);
+    assert_eq!(
+        World::new().create(nodes, set(&node, "/spec/taints", twice)).wrong(),
+        ["spec.taints[1] Duplicate"]
+    );
+    let bad = set(&node, "/spec/taints", json!([{"key": "k", "effect": "x"}]));
+    assert_eq!(World::new().create(nodes, bad).wrong(), ["spec.taints[0].effect NotSupported"]);
+    let mut status = set(&created, "/status/conditions", json!([{"type": "Ready", "status": "True"}]));
+    status["metadata"]["labels"]["zone"] = json!("z");
+    status["spec"] = json!({"unschedulable": true});
+    let written = World::new().status(nodes, &created, status).ok();
+    assert_eq!((&written["spec"], &written["metadata"]["labels"]["zone"]), (&created["spec"], &json!("z")));
+    assert_eq!(World::new().row(nodes, &written)[..2], ["Status=Ready", "Roles=worker"]);
+    let cordoned = set(&written, "/spec/unschedulable", json!(true));
+    assert_eq!(World::new().row(nodes, &cordoned)[0], "Status=Ready,SchedulingDisabled");
+    assert_eq!(nodes.rules.select(&cordoned, "spec.unschedulable").as_deref(), Some("true"));
+}
+
+#[test]
+fn namespaces() {
+    let namespaces = kind("", "namespaces");
+    let created = World::new().create(namespaces, json!({"metadata": {"name": "n"}})).ok();
+    assert_eq!(
+        created,
+        json!({"metadata": {"name": "n", "labels": {"kubernetes.io/metadata.name": "n"}}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
+    );
+    let updated = World::new()
+        .update(namespaces, &created, json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}}))
+        .ok();
+    assert_eq!(updated["spec"], created["spec"]);
+}
+
+#[test]
+fn events_have_two_forms() {
+    let (core, new) = (kind("", "events"), kind("events.k8s.io", "events"));
+    let shown = json!({
+        "metadata": {"name": "e", "namespace": "default"}, "eventTime": "2026-03-01T11:59:00.000000Z", "reportingController": "c", "reportingInstance": "i",
+        "action": "a", "reason": "Evicted", "type": "Normal", "note": "hello",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"}, "series": {"count": 2, "lastObservedTime": "2026-03-01T11:59:30.000000Z"},
+    });
+    let stored = World::new().create(new, shown.clone()).ok();
+    assert_eq!(stored["message"], "hello");
+    assert_eq!(stored["involvedObject"]["name"], "p");
+    assert_eq!(stored["reportingComponent"], "c");
+    let mut back = stored.clone();
+    new.rules.to_version(&mut back, "v1");
+    assert_eq!(back, shown);
+    assert!(new.rules.differs_in(&Value::Null, "v1") && !core.rules.differs_in(&Value::Null, "v1"));
+    let old_form = json!({"metadata": {"namespace": "default"}, "involvedObject": {"kind": "Pod"}, "message": "m", "source": {"component": "k"}, "firstTimestamp": NOW, "lastTimestamp": NOW, "count": 3});
+    let mut converted = World::new().create(core, old_form.clone()).ok();
+    new.rules.to_version(&mut converted, "v1");
+    assert_eq!(converted["deprecatedCount"], 3);
+    new.rules.from_version(&mut converted, "v1", None);
+    assert_eq!(converted, old_form);
+    for (selector, value) in
+        [("involvedObject.name", "p"), ("reason", "Evicted"), ("source", "c"), ("reportingComponent", "c")]
+    {
+        assert_eq!(core.rules.select(&stored, selector).as_deref(), Some(value));
+    }
+    assert_eq!(new.rules.select(&stored, "regarding.kind").as_deref(), Some("Pod"));
+    assert_eq!(new.rules.select(&stored, "involvedObject.kind"), None);
+    assert_eq!(
+        World::new().row(core, &stored),
+        [
+            "Last Seen=30s",
+            "Type=Normal",
+            "Reason=Evicted",
+            "Object=pod/p",
+            "Subobject=",
+            "Source=c, i",
+            "Message=hello",
+            "First Seen=60s",
+            "Count=2"
+        ]
+    );
+    assert_eq!(World::new().create(new, set(&shown, "/type", json!("Odd"))).wrong(), ["type Invalid"]);
+    assert_eq!(
+        World::new().create(new, set(&shown, "/regarding/namespace", json!("x"))).wrong(),
+        ["regarding.namespace Invalid"]
+    );
+}
+
+#[test]
+fn config_maps_and_secrets() {
+    let (maps, secrets) = (kind("", "configmaps"), kind("", "secrets"));
+    let world = World::new();
+    let map = json!({"metadata": {"name": "m"}, "data": {"a": "1"}, "immutable": true});
+    assert_eq!(world.update(maps, &map, set(&map, "/data/a", json!("2"))).wrong(), ["data Forbidden"]);
+    assert_eq!(
+        world.update(maps, &map, set(&map, "/immutable", json!(false))).wrong(),
+        ["immutable Forbidden"]
+    );
+    assert_eq!(world.create(maps, json!({"data": {"a b": ""}})).wrong(), ["data[a b] Invalid"]);
+    assert_eq!(
+        world.create(maps, json!({"data": {"a": ""}, "binaryData": {"a": ""}})).wrong(),
+        ["data[a] Invalid"]
+    );
+    assert_eq!(
+        world.create(maps, json!({"data": {"a": "x".repeat((1 << 20) + 1)}})).wrong(),
+        ["data TooLong"]
+    );
+    assert_eq!(world.row(maps, &map)[0], "Data=1");
+    let secret = world
+        .create(secrets, json!({"metadata": {"name": "s"}, "data": {"x": "eA=="}, "stringData": {"y": "fo"}}))
+        .ok();
+    assert_eq!(
+        secret,
+        json!({"metadata": {"name": "s"}, "type": "Opaque", "data": {"x": "eA==", "y": "Zm8="}})
+    );
+    assert_eq!(
+        world.update(secrets, &secret, set(&secret, "/type", json!("other"))).wrong(),
+        ["type Invalid"]
+    );
+    assert_eq!(secrets.rules.select(&secret, "type").as_deref(), Some("Opaque"));
+}
+
+#[test]
+fn services_and_priority_classes() {
+    let services = kind("", "services");
+    let service =
+        json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}});
+    let created = World::new().create(services, service.clone()).ok();
+    assert_eq!(created["spec"]["ports"][0], json!({"port": 80, "protocol": "TCP", "targetPort": 80}));
+    assert_eq!(
+        World::new().row(services, &created),
+        [
+            "Type=ClusterIP",
+            "Cluster-IP=<none>",
+            "External-IP=<none>",
+            "Port(s)=80/TCP",
+            "Age=<unknown>",
+            "Selector=a=b"
+        ]
+    );
+    assert_eq!(
+        World::new().create(services, set(&service, "/spec/ports", json!([]))).wrong(),
+        ["spec.ports Required"]
+    );
+    assert_eq!(
+        World::new().create(services, set(&service, "/spec/type", json!("x"))).wrong(),
+        ["spec.type NotSupported"]
+    );
+    let classes = kind("scheduling.k8s.io", "priorityclasses");
+    let class = |name: &str, value: i64| {
+        World::new().create(classes, json!({"metadata": {"name": name}, "value": value}))
+    };
+    let high = class("high", 1_000_000_000).ok();
+    assert_eq!(class("high", 1_000_000_001).wrong(), ["value Forbidden"]);
+    assert_eq!(class("system-mine", 1).wrong(), ["metadata.name Forbidden"]);
+    class("system-node-critical", 2_000_001_000).ok();
+    assert_eq!(
+        World::new().update(classes, &high, set(&high, "/value", json!(3))).wrong(),
+        ["value Forbidden"]
+    );
+}

@@ -1,0 +1,42 @@
+//! Leases.
+
+use serde_json::Value;
+
+use crate::{
+    Column, Context, Errors, Rules,
+    kind::age,
+    path::Path,
+    value::{has, number, text},
+};
+
+/// Leases.
+#[derive(Debug)]
+pub(crate) struct Lease;
+
+impl Rules for Lease {
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        let spec = &object["spec"];
+        let path = Path::root("spec");
+        if has(spec, "leaseDurationSeconds") && number(spec, "leaseDurationSeconds") <= 0 {
+            let seconds = number(spec, "leaseDurationSeconds");
+            errors.invalid(path.field("leaseDurationSeconds"), seconds, "must be greater than 0");
+        }
+        if number(spec, "leaseTransitions") < 0 {
+            let transitions = number(spec, "leaseTransitions");
+            errors.invalid(path.field("leaseTransitions"), transitions, "must be greater than or equal to 0");
+        }
+    }
+
+    fn validate_update(&self, new: &Value, _old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[Column::text("Holder"), Column::AGE];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        vec![text(&object["spec"], "holderIdentity").into(), age(object, context)]
+    }
+}

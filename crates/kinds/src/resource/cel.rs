@@ -1,0 +1,71 @@
+//! Expressions in objects: whether they compile, and at what cost.
+
+use lazaret_cel::{
+    COST_MAX, CompileError, EXPRESSION_LENGTH_MAX, Env, Mode, Program, compile, compile_derived,
+};
+use serde_json::Value;
+
+use super::common::SELECTORS_MAX;
+use crate::{
+    Context, Errors, FieldProblem,
+    check::each,
+    path::Path,
+    value::{some, text},
+};
+
+/// Selectors of devices. Those that are `stored` already were valid then, and are not looked at again.
+pub(super) fn selectors(
+    errors: &mut Errors,
+    path: &Path<'_>,
+    items: &[Value],
+    stored: bool,
+    context: &Context<'_>,
+) {
+    each(errors, path, items, SELECTORS_MAX, |errors, path, item| {
+        let Some(cel) = some(item, "cel") else {
+            errors.required(path.field("cel"), "");
+            return;
+        };
+        if !stored {
+            let path = path.field("cel");
+            check(errors, &path.field("expression"), text(cel, "expression"), context, compile);
+        }
+    });
+}
+
+/// An expression that computes an attribute. Returns what it may cost.
+pub(super) fn derived(errors: &mut Errors, path: &Path<'_>, expression: &str, context: &Context<'_>) -> u64 {
+    check(errors, path, expression, context, compile_derived)
+}
+
+fn check(
+    errors: &mut Errors,
+    path: &Path<'_>,
+    expression: &str,
+    context: &Context<'_>,
+    compile: fn(&str, &Env) -> Result<Program, CompileError>,
+) -> u64 {
+    if expression.len() > EXPRESSION_LENGTH_MAX {
+        errors.push(path, FieldProblem::TooLong(EXPRESSION_LENGTH_MAX));
+        return 0;
+    }
+    match compile(expression, &env(Mode::New, context)) {
+        Ok(program) => program.estimated_cost().max,
+        Err(error) => {
+            // Too dear is the only complaint about new expressions that stored ones are spared.
+            let cost = compile(expression, &env(Mode::Stored, context)).map_or(0, |p| p.estimated_cost().max);
+            if cost > COST_MAX {
+                errors.forbidden(path, "too complex, exceeds cost limit");
+            } else {
+                errors.invalid(path, expression, error.to_string());
+            }
+            cost
+        }
+    }
+}
+
+fn env(mode: Mode, context: &Context<'_>) -> Env {
+    Env::new(mode)
+        .with_list_attributes(context.features.is_on("DRAListTypeAttributes"))
+        .with_consumable_capacity(context.features.is_on("DRAConsumableCapacity"))
+}

@@ -1,0 +1,259 @@
+//! What several kinds of the group are made of: taints, tolerations, configuration, binding conditions, references to requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::{
+    Context, Errors, FieldProblem,
+    check::{
+        dns_label, driver, each, each_text, fully_qualified_name, label_name, label_value, not_supported,
+        one_of, pool, raw_object,
+    },
+    path::Path,
+    value::{fill, list, list_mut, put, remove, some, text, texts},
+};
+
+pub(super) const SELECTORS_MAX: usize = 32;
+pub(super) const REQUESTS_MAX: usize = 32;
+pub(super) const CONFIG_MAX: usize = 32;
+pub(super) const TOLERATIONS_MAX: usize = 16;
+const BINDING_CONDITIONS_MAX: usize = 4;
+const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
+const TAINT_DESCRIPTION_BYTES_MAX: usize = 1024;
+const TAINT_DATA_BYTES_MAX: usize = 10 * 1024;
+
+const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
+const OPERATORS: &[&str] = &["Equal", "Exists"];
+const NODE_OPERATIONS: &[&str] = &["*", "NodePrepareResources", "NodeUnprepareResources"];
+
+/// Fields of a taint that only v1alpha3 shows.
+const TAINT_EXTRAS: &[&str] = &["description", "data", "evictionsPerSecond"];
+/// Fields of a rule's selector that only v1alpha3 shows.
+const SELECTOR_EXTRAS: &[&str] = &["deviceClassName", "selectors"];
+
+/// When a taint was added, if it does not say.
+pub(super) fn default_time_added(taint: &mut Value, context: &Context<'_>) {
+    if taint.is_object() {
+        fill(taint, "timeAdded", context.timestamp());
+    }
+}
+
+/// A taint. Its effect is only looked at if it differs from that of `old`: a newer server may know more.
+pub(super) fn taint(errors: &mut Errors, path: &Path<'_>, taint: &Value, old: Option<&Value>) {
+    label_name(errors, &path.field("key"), text(taint, "key"));
+    label_value(errors, &path.field("value"), text(taint, "value"));
+    let effect = text(taint, "effect");
+    if old.is_none_or(|old| text(old, "effect") != effect) {
+        one_of(errors, &path.field("effect"), effect, EFFECTS);
+    }
+    if text(taint, "description").len() > TAINT_DESCRIPTION_BYTES_MAX {
+        errors.push(path.field("description"), FieldProblem::TooLong(TAINT_DESCRIPTION_BYTES_MAX));
+    }
+    if some(taint, "data").is_some_and(|data| data.to_string().len() > TAINT_DATA_BYTES_MAX) {
+        errors.push(path.field("data"), FieldProblem::TooLong(TAINT_DATA_BYTES_MAX));
+    }
+    if let Some(pace) = some(taint, "evictionsPerSecond").filter(|pace| pace.as_i64().is_none_or(|n| n < 1)) {
+        errors.invalid(path.field("evictionsPerSecond"), pace.clone(), "must be greater than zero");
+    }
+}
+
+/// The names by which a rule or patch selects devices.
+pub(super) fn device_selector(errors: &mut Errors, path: &Path<'_>, selector: &Value) {
+    let named = |field: &str| some(selector, field).map(|found| found.as_str().unwrap_or_default());
+    if let Some(class) = named("deviceClassName") {
+        crate::check::subdomain(errors, &path.field("deviceClassName"), class);
+    }
+    if let Some(name) = named("driver") {
+        driver(errors, &path.field("driver"), name);
+    }
+    if let Some(name) = named("pool") {
+        pool(errors, &path.field("pool"), name);
+    }
+    if let Some(name) = named("device") {
+        dns_label(errors, &path.field("device"), name);
+    }
+}
+
+/// Takes away what only v1alpha3 shows of a rule.
+pub(super) fn hide_rule_extras(spec: &mut Value) {
+    for (part, extras) in rule_extras() {
+        if let Some(part) = spec.get_mut(part) {
+            extras.iter().for_each(|field| remove(part, field));
+        }
+    }
+}
+
+/// Whether a rule has something that only v1alpha3 shows.
+pub(super) fn has_rule_extras(spec: &Value) -> bool {
+    rule_extras().iter().any(|(part, extras)| extras.iter().any(|field| some(&spec[*part], field).is_some()))
+}
+
+/// Brings back what only v1alpha3 shows, in the parts that are still there.
+pub(super) fn keep_rule_extras(spec: &mut Value, old: &Value) {
+    for (part, extras) in rule_extras() {
+        let Some(new) = spec.get_mut(part).filter(|new| new.is_object()) else { continue };
+        for field in extras {
+            if let Some(kept) = some(&old[part], field) {
+                put(new, field, kept.clone());
+            }
+        }
+    }
+}
+
+fn rule_extras() -> [(&'static str, &'static [&'static str]); 2] {
+    [("deviceSelector", SELECTOR_EXTRAS), ("taint", TAINT_EXTRAS)]
+}
+
+/// `Equal` is what a toleration does if it does not say.
+pub(super) fn default_tolerations(holder: &mut Value) {
+    for toleration in list_mut(holder, "tolerations") {
+        fill(toleration, "operator", "Equal");
+    }
+}
+
+/// Tolerations of a new request, or with `copied` of a result. Kubernetes documents the limit and that no key needs `Exists`, and checks
+/// neither; so what may have been stored elsewhere is not held to it.
+pub(super) fn tolerations(errors: &mut Errors, path: &Path<'_>, items: &[Value], copied: bool) {
+    let count_max = if copied { usize::MAX } else { TOLERATIONS_MAX };
+    each(errors, path, items, count_max, |errors, path, item| {
+        let (key, operator, value) = (text(item, "key"), text(item, "operator"), text(item, "value"));
+        if !key.is_empty() {
+            label_name(errors, &path.field("key"), key);
+        } else if operator == "Equal" && !copied {
+            errors.invalid(
+                path.field("operator"),
+                operator,
+                "must be Exists when key is empty: no key means every key",
+            );
+        }
+        match operator {
+            "Exists" if !value.is_empty() => {
+                errors.invalid(path.field("value"), value, "must be empty for operator `Exists`");
+            }
+            "Exists" => {}
+            "Equal" => label_value(errors, &path.field("value"), value),
+            other => one_of(errors, &path.field("operator"), other, OPERATORS),
+        }
+        let effect = text(item, "effect");
+        if !effect.is_empty() && !EFFECTS.contains(&effect) {
+            errors.push(path.field("effect"), not_supported(effect, EFFECTS));
+        }
+    });
+}
+
+/// Configuration for a driver.
+pub(super) fn configuration(errors: &mut Errors, path: &Path<'_>, config: &Value, stored: bool) {
+    let path = path.field("opaque");
+    let Some(opaque) = some(config, "opaque") else {
+        errors.required(path, "");
+        return;
+    };
+    driver(errors, &path.field("driver"), text(opaque, "driver"));
+    let bytes_max = if stored { usize::MAX } else { PARAMETERS_BYTES_MAX };
+    raw_object(errors, &path.field("parameters"), opaque.get("parameters"), bytes_max);
+}
+
+/// Conditions that must, and that must not, hold before a pod is bound.
+pub(super) fn binding_conditions(errors: &mut Errors, path: &Path<'_>, holder: &Value) {
+    const WANTED: &str = "bindingConditions";
+    const UNWANTED: &str = "bindingFailureConditions";
+    for field in [WANTED, UNWANTED] {
+        each_text(errors, &path.field(field), list(holder, field), BINDING_CONDITIONS_MAX, label_name);
+    }
+    let wanted: BTreeSet<&str> = texts(holder, WANTED).collect();
+    for (at, condition) in texts(holder, UNWANTED).enumerate() {
+        if wanted.contains(condition) {
+            errors.invalid(
+                path.field(UNWANTED).index(at),
+                condition,
+                "bindingFailureConditions must not overlap with bindingConditions",
+            );
+        }
+    }
+    for (missing, present) in [(WANTED, UNWANTED), (UNWANTED, WANTED)] {
+        if list(holder, missing).is_empty() && !list(holder, present).is_empty() {
+            errors.invalid(
+                path.field(missing),
+                Value::Null,
+                format!("{missing} are required to use {present}"),
+            );
+        }
+    }
+}
+
+/// Operations on nodes that a driver does not need.
+pub(super) fn skip_node_operations(errors: &mut Errors, path: &Path<'_>, holder: &Value) {
+    let path = path.field("skipNodeOperations");
+    let items = list(holder, "skipNodeOperations");
+    each_text(errors, &path, items, usize::MAX, |errors, path, operation| {
+        if !NODE_OPERATIONS.contains(&operation) {
+            errors.push(path, not_supported(operation, NODE_OPERATIONS));
+        }
+    });
+    let skips = |operation: &str| items.iter().any(|item| item == operation);
+    if skips("NodePrepareResources") && !skips("NodeUnprepareResources") && !skips("*") {
+        errors.invalid(
+            path,
+            Value::Array(items.to_vec()),
+            "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped",
+        );
+    }
+}
+
+/// The requests of a claim and the alternatives of each.
+pub(super) struct RequestNames<'a>(BTreeMap<&'a str, BTreeSet<&'a str>>);
+
+impl<'a> RequestNames<'a> {
+    pub(super) fn of(devices: &'a Value) -> Self {
+        let named = |request: &'a Value| {
+            let alternatives = list(request, "firstAvailable").iter().map(|sub| text(sub, "name")).collect();
+            (text(request, "name"), alternatives)
+        };
+        Self(list(devices, "requests").iter().map(named).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        match name.split_once('/') {
+            None => self.0.contains_key(name),
+            Some((request, alternative)) => {
+                self.0.get(request).is_some_and(|alternatives| alternatives.contains(alternative))
+            }
+        }
+    }
+
+    /// A reference to a request, `request`, or to one of its alternatives, `request/alternative`.
+    pub(super) fn check(&self, errors: &mut Errors, path: &Path<'_>, name: &str) {
+        const WHY: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+        if name.matches('/').count() > 1 {
+            errors.invalid(path, name, WHY);
+            return;
+        }
+        for part in name.split('/') {
+            dns_label(errors, path, part);
+        }
+        if !self.has(name) {
+            errors.invalid(path, name, WHY);
+        }
+    }
+
+    /// References to requests.
+    pub(super) fn check_all(&self, errors: &mut Errors, path: &Path<'_>, holder: &Value) {
+        each_text(
+            errors,
+            &path.field("requests"),
+            list(holder, "requests"),
+            REQUESTS_MAX,
+            |errors, path, name| {
+                self.check(errors, path, name);
+            },
+        );
+    }
+}
+
+/// A fully qualified name if the field is there.
+pub(super) fn attribute_name(errors: &mut Errors, path: &Path<'_>, holder: &Value, field: &str) {
+    if some(holder, field).is_some() {
+        fully_qualified_name(errors, &path.field(field), text(holder, field));
+    }
+}

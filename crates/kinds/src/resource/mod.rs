@@ -1,0 +1,24 @@
+//! `resource.k8s.io`: devices, claims for them, and what taints them.
+
+mod allocation;
+mod authorization;
+mod capacity;
+mod cel;
+mod claim;
+mod claim_spec;
+mod class;
+mod common;
+mod device;
+mod patch;
+mod rule;
+mod slice;
+mod template;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use claim::Claim;
+pub(crate) use class::Class;
+pub(crate) use patch::Patch;
+pub(crate) use rule::Rule;
+pub(crate) use slice::Slice;
+pub(crate) use template::Template;

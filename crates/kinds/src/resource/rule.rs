@@ -1,0 +1,127 @@
+//! Rules that taint devices.
+
+use serde_json::{Value, json};
+
+use super::{
+    cel,
+    common::{
+        default_time_added, device_selector, has_rule_extras, hide_rule_extras, keep_rule_extras, taint,
+    },
+};
+use crate::{
+    Column, Context, Errors, Rules,
+    check::conditions,
+    kind::{age, since},
+    path::Path,
+    rules::keep_status,
+    value::{field_mut, fill, list, put, remove, same_field, some, text},
+};
+
+const CONDITIONS_MAX: usize = 8;
+/// What a rule of v1alpha3 means when it names no pace.
+const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
+
+/// Rules that taint devices.
+#[derive(Debug)]
+pub(crate) struct Rule;
+
+impl Rules for Rule {
+    fn default(&self, object: &mut Value, context: &Context<'_>) {
+        let taint = field_mut(field_mut(object, "spec"), "taint");
+        default_time_added(taint, context);
+        if context.version == "v1alpha3" && taint.is_object() {
+            fill(taint, "evictionsPerSecond", EVICTIONS_PER_SECOND_DEFAULT);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        remove(object, "status");
+    }
+
+    fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {
+        validate(errors, &object["spec"], None, context);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        keep_status(new, old);
+        // The time says since when there is this effect: a client that changes the effect and not the time means now.
+        let before = &old["spec"]["taint"];
+        let taint = field_mut(field_mut(new, "spec"), "taint");
+        if text(taint, "effect") != text(before, "effect")
+            && text(taint, "timeAdded") == text(before, "timeAdded")
+        {
+            put(taint, "timeAdded", context.timestamp());
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        validate(errors, &new["spec"], Some(&old["spec"]), context);
+    }
+
+    fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        let path = Path::root("status");
+        conditions(errors, &path.field("conditions"), list(&new["status"], "conditions"), CONDITIONS_MAX);
+    }
+
+    fn to_version(&self, object: &mut Value, version: &str) {
+        if version != "v1alpha3"
+            && let Some(spec) = object.get_mut("spec")
+        {
+            hide_rule_extras(spec);
+        }
+    }
+
+    fn from_version(&self, object: &mut Value, version: &str, old: Option<&Value>) {
+        if version != "v1alpha3"
+            && let (Some(spec), Some(old)) = (object.get_mut("spec"), old)
+        {
+            keep_rule_extras(spec, &old["spec"]);
+        }
+    }
+
+    fn differs_in(&self, object: &Value, version: &str) -> bool {
+        version != "v1alpha3" && (object.is_null() || has_rule_extras(&object["spec"]))
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        const COLUMNS: &[Column] = &[
+            Column::text("Key"),
+            Column::text("Value"),
+            Column::text("Effect"),
+            Column::text("TimeAdded"),
+            Column::AGE,
+        ];
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let taint = &object["spec"]["taint"];
+        let added = Some(text(taint, "timeAdded")).filter(|time| !time.is_empty());
+        vec![
+            text(taint, "key").into(),
+            text(taint, "value").into(),
+            text(taint, "effect").into(),
+            added.map_or_else(String::new, |time| since(Some(time), context)).into(),
+            age(object, context),
+        ]
+    }
+}
+
+fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Context<'_>) {
+    let path = Path::root("spec");
+    if let Some(selector) = some(spec, "deviceSelector") {
+        let path = path.field("deviceSelector");
+        device_selector(errors, &path, selector);
+        let stored = old.is_some_and(|old| same_field(selector, &old["deviceSelector"], "selectors"));
+        cel::selectors(errors, &path.field("selectors"), list(selector, "selectors"), stored, context);
+        let evicts_all = |spec: &Value| {
+            spec["deviceSelector"] == json!({}) && text(&spec["taint"], "effect") == "NoExecute"
+        };
+        if evicts_all(spec) && !old.is_some_and(evicts_all) {
+            errors.warn(
+                "spec.deviceSelector: an empty selector selects every device in the cluster, and effect NoExecute evicts every pod that uses one and does not tolerate the taint",
+            );
+        }
+    }
+    taint(errors, &path.field("taint"), &spec["taint"], old.map(|old| &old["taint"]));
+}

@@ -1,0 +1,7 @@
+//! Tables of cases, by kind. The names of groups are those of Kubernetes' own tests where there are such.
+
+mod claim;
+mod claim_status;
+mod conversion;
+mod rule;
+mod slice;

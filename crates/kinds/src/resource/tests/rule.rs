@@ -1,0 +1,224 @@
+use serde_json::{Value, json};
+
+use crate::testing::{NOW, World, kind, set};
+
+const EARLIER: &str = "2026-02-01T00:00:00Z";
+
+fn rule() -> Value {
+    json!({
+        "metadata": {"name": "broken"},
+        "spec": {
+            "deviceSelector": {"driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"},
+            "taint": {"key": "example.com/broken", "value": "yes", "effect": "NoExecute", "timeAdded": EARLIER},
+        },
+    })
+}
+
+fn rules() -> &'static crate::Kind {
+    kind("resource.k8s.io", "devicetaintrules")
+}
+
+fn create(object: &Value) -> Vec<String> {
+    World::new().create(rules(), object.clone()).wrong()
+}
+
+#[test]
+fn create_validation() {
+    assert!(create(&rule()).is_empty(), "good");
+    let long = "a".repeat(64);
+    for (name, pointer, value, wrong) in [
+        ("bad-driver", "/spec/deviceSelector/driver", json!("!"), vec!["spec.deviceSelector.driver Invalid"]),
+        (
+            "empty-driver",
+            "/spec/deviceSelector/driver",
+            json!(""),
+            vec!["spec.deviceSelector.driver Required"],
+        ),
+        (
+            "long-driver",
+            "/spec/deviceSelector/driver",
+            json!(long),
+            vec!["spec.deviceSelector.driver TooLong"],
+        ),
+        ("bad-pool", "/spec/deviceSelector/pool", json!("a//b"), vec!["spec.deviceSelector.pool Invalid"]),
+        ("empty-pool", "/spec/deviceSelector/pool", json!(""), vec!["spec.deviceSelector.pool Required"]),
+        ("bad-device", "/spec/deviceSelector/device", json!("A"), vec!["spec.deviceSelector.device Invalid"]),
+        ("no-selector", "/spec/deviceSelector", Value::Null, vec![]),
+        ("required-taint", "/spec/taint/effect", json!(""), vec!["spec.taint.effect Required"]),
+        (
+            "invalid-taint",
+            "/spec/taint/effect",
+            json!("PreferNoSchedule"),
+            vec!["spec.taint.effect NotSupported"],
+        ),
+        ("effect-none", "/spec/taint/effect", json!("None"), vec![]),
+        ("empty-key", "/spec/taint/key", json!(""), vec!["spec.taint.key Invalid", "spec.taint.key Invalid"]),
+        ("bad-key", "/spec/taint/key", json!("a b"), vec!["spec.taint.key Invalid"]),
+        ("bad-value", "/spec/taint/value", json!("a b"), vec!["spec.taint.value Invalid"]),
+        ("future-time", "/spec/taint/timeAdded", json!("2099-01-01T00:00:00Z"), vec![]),
+    ] {
+        assert_eq!(create(&set(&rule(), pointer, value)), wrong, "{name}");
+    }
+    let refused = World::new().create(rules(), set(&rule(), "/spec/taint/effect", json!("x"))).errors;
+    assert_eq!(
+        refused.list()[0].to_string(),
+        r#"spec.taint.effect: Unsupported value: "x": supported values: "NoExecute", "NoSchedule", "None""#
+    );
+}
+
+#[test]
+fn update_validation() {
+    let stored = set(&rule(), "/spec/taint/effect", json!("FromTheFuture"));
+    let update = |new: Value| World::new().update(rules(), &stored, new).wrong();
+    assert!(update(stored.clone()).is_empty(), "valid-no-op-update");
+    assert!(
+        update(set(&stored, "/metadata/labels/a", json!("b"))).is_empty(),
+        "valid-existing-unknown-effect"
+    );
+    assert!(update(set(&stored, "/spec/taint/key", json!("other"))).is_empty(), "the key does not matter");
+    assert_eq!(
+        update(set(&stored, "/spec/taint/effect", json!("AnotherOne"))),
+        ["spec.taint.effect NotSupported"],
+        "invalid-new-unknown-effect"
+    );
+    assert_eq!(
+        update(set(&stored, "/spec/taint/effect", json!(""))),
+        ["spec.taint.effect Required"],
+        "clear effect"
+    );
+    assert_eq!(
+        update(set(&stored, "/spec/deviceSelector/device", json!("A"))),
+        ["spec.deviceSelector.device Invalid"],
+        "the selector is always looked at"
+    );
+}
+
+#[test]
+fn strategy_create_and_update() {
+    let world = World::new();
+    let created = world.create(rules(), set(&rule(), "/status/conditions", json!([{"type": "x"}]))).ok();
+    assert!(created.get("status").is_none(), "drop-status");
+    let untimed = world.create(rules(), set(&rule(), "/spec/taint/timeAdded", Value::Null)).ok();
+    assert_eq!(untimed["spec"]["taint"]["timeAdded"], NOW);
+
+    let old = set(&rule(), "/status/conditions", json!([{"type": "kept"}]));
+    let time = |new: Value| {
+        let new = world.update(rules(), &old, new).ok();
+        assert_eq!(new["status"], old["status"], "drop-status");
+        new["spec"]["taint"]["timeAdded"].as_str().unwrap().to_owned()
+    };
+    let later = "2026-02-02T00:00:00Z";
+    let effect = set(&rule(), "/spec/taint/effect", json!("None"));
+    assert_eq!(time(rule()), EARLIER, "no-changes-okay");
+    assert_eq!(time(effect.clone()), NOW, "change-effect");
+    assert_eq!(time(set(&effect, "/spec/taint/timeAdded", json!(later))), later, "the client's time wins");
+    assert_eq!(time(set(&rule(), "/spec/taint/key", json!("k"))), EARLIER, "change-key");
+    assert_eq!(time(set(&rule(), "/spec/taint/value", json!("v"))), EARLIER, "change-value");
+    assert_eq!(time(set(&rule(), "/spec/taint/timeAdded", json!(later))), later, "change-time-added");
+    assert_eq!(time(set(&rule(), "/spec/taint/timeAdded", Value::Null)), NOW, "omitted");
+}
+
+#[test]
+fn status_strategy() {
+    let condition = json!({
+        "type": "EvictionInProgress", "status": "True", "reason": "PodsPending", "message": "m", "observedGeneration": 1,
+        "lastTransitionTime": NOW,
+    });
+    let status = |conditions: Value| {
+        let new = json!({"metadata": {"name": "broken", "labels": {"x": "y"}}, "spec": {}, "status": {"conditions": conditions}});
+        World::new().status(rules(), &rule(), new)
+    };
+    let object = status(json!([condition])).ok();
+    assert_eq!(object["spec"], rule()["spec"], "drop-spec");
+    assert_eq!(object["metadata"], rule()["metadata"], "drop-meta-changes");
+    for (pointer, value, wrong) in [
+        ("/type", json!(""), "status.conditions[0].type Required"),
+        ("/type", json!("a b"), "status.conditions[0].type Invalid"),
+        ("/status", json!("Maybe"), "status.conditions[0].status NotSupported"),
+        ("/observedGeneration", json!(-1), "status.conditions[0].observedGeneration Invalid"),
+        ("/lastTransitionTime", Value::Null, "status.conditions[0].lastTransitionTime Required"),
+        ("/reason", json!(""), "status.conditions[0].reason Required"),
+        ("/reason", json!("not so"), "status.conditions[0].reason Invalid"),
+        ("/reason", json!("a".repeat(1025)), "status.conditions[0].reason TooLong"),
+        ("/message", json!("a".repeat(32_769)), "status.conditions[0].message TooLong"),
+    ] {
+        assert_eq!(status(json!([set(&condition, pointer, value)])).wrong(), [wrong]);
+    }
+    assert_eq!(status(json!([condition, condition])).wrong(), ["status.conditions[1] Duplicate"]);
+    let many: Vec<Value> = (0..9).map(|at| set(&condition, "/type", json!(format!("t{at}")))).collect();
+    assert_eq!(status(json!(many)).wrong(), ["status.conditions TooMany"]);
+}
+
+#[test]
+fn fields_of_v1alpha3_are_checked_hidden_and_kept() {
+    let alpha = World::new().in_version("v1alpha3");
+    let wide = json!({
+        "metadata": {"name": "slow"},
+        "spec": {
+            "deviceSelector": {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": "device.driver == 'a.b'"}}]},
+            "taint": {"key": "k", "effect": "NoExecute", "description": "d", "data": {"n": 1}},
+        },
+    });
+    let stored = alpha.create(rules(), wide.clone()).ok();
+    assert_eq!(stored["spec"]["taint"]["evictionsPerSecond"], 10);
+    for (pointer, value, wrong) in [
+        ("/spec/taint/evictionsPerSecond", json!(0), "spec.taint.evictionsPerSecond Invalid"),
+        ("/spec/taint/description", json!("a".repeat(1025)), "spec.taint.description TooLong"),
+        ("/spec/taint/data", json!("a".repeat(10_240)), "spec.taint.data TooLong"),
+        ("/spec/deviceSelector/deviceClassName", json!("A"), "spec.deviceSelector.deviceClassName Invalid"),
+        (
+            "/spec/deviceSelector/selectors/0/cel/expression",
+            json!("1"),
+            "spec.deviceSelector.selectors[0].cel.expression Invalid",
+        ),
+    ] {
+        assert_eq!(alpha.create(rules(), set(&wide, pointer, value)).wrong(), [wrong]);
+    }
+
+    for version in ["v1", "v1beta2"] {
+        assert!(
+            rules().rules.differs_in(&stored, version) && rules().rules.differs_in(&Value::Null, version)
+        );
+        let mut shown = stored.clone();
+        rules().rules.to_version(&mut shown, version);
+        assert_eq!(shown["spec"]["deviceSelector"], json!({}));
+        assert_eq!(shown["spec"]["taint"], json!({"key": "k", "effect": "NoExecute", "timeAdded": NOW}));
+        assert!(!rules().rules.differs_in(&shown, version), "nothing left to hide");
+        shown["spec"]["taint"]["value"] = json!("new");
+        let written = World::new().in_version(version).update(rules(), &stored, shown).ok();
+        assert_eq!(written, set(&stored, "/spec/taint/value", json!("new")), "nothing is erased");
+    }
+    assert!(!rules().rules.differs_in(&stored, "v1alpha3"));
+}
+
+#[test]
+fn a_rule_for_every_device_that_evicts_draws_a_warning() {
+    let warnings = |selector: Value, effect: &str| {
+        let object = set(&rule(), "/spec/deviceSelector", selector);
+        World::new()
+            .create(rules(), set(&object, "/spec/taint/effect", json!(effect)))
+            .errors
+            .warnings()
+            .len()
+    };
+    assert_eq!(warnings(json!({}), "NoExecute"), 1);
+    assert_eq!(warnings(json!({}), "NoSchedule"), 0);
+    assert_eq!(warnings(json!({"driver": "a.b"}), "NoExecute"), 0);
+    assert_eq!(warnings(Value::Null, "NoExecute"), 0, "no selector selects nothing");
+    let (none, all) =
+        (set(&rule(), "/spec/deviceSelector", Value::Null), set(&rule(), "/spec/deviceSelector", json!({})));
+    let update =
+        |old: &Value, new: &Value| World::new().update(rules(), old, new.clone()).errors.warnings().len();
+    assert_eq!((update(&none, &all), update(&all, &all)), (1, 0), "said when it becomes so");
+}
+
+#[test]
+fn columns() {
+    let object = set(&rule(), "/metadata/creationTimestamp", json!("2026-03-01T11:55:00Z"));
+    assert_eq!(
+        World::new().row(rules(), &object),
+        ["Key=example.com/broken", "Value=yes", "Effect=NoExecute", "TimeAdded=28d", "Age=5m"]
+    );
+    let untimed = set(&object, "/spec/taint/timeAdded", Value::Null);
+    assert_eq!(World::new().row(rules(), &untimed)[3], "TimeAdded=");
+}
