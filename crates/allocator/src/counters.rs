@@ -16,8 +16,6 @@ pub(crate) struct PoolCounters<'a> {
     names: Vec<&'a Text>,
     /// How many are less than nothing: while there are any, nothing more can be taken from the pool.
     short: usize,
-    /// Whether taking only ever makes less: always, unless somebody publishes negative amounts.
-    pub(crate) monotone: bool,
 }
 
 struct Set<'a> {
@@ -50,8 +48,7 @@ pub(crate) struct MembersBefore<'a>(Members<'a>);
 impl<'a> PoolCounters<'a> {
     /// The counters of a pool, less what allocated devices take, on this node or elsewhere.
     pub(crate) fn new(pool: &PoolView<'a>, names: &'a AttrNames) -> Self {
-        let mut counters =
-            Self { sets: Vec::new(), left: Vec::new(), names: Vec::new(), short: 0, monotone: true };
+        let mut counters = Self { sets: Vec::new(), left: Vec::new(), names: Vec::new(), short: 0 };
         for set in pool.counters.iter().flat_map(|slice| slice.shared_counters()) {
             let start = counters.left.len();
             counters.left.extend(set.counters.iter().map(|(_, value)| value.clone()));
@@ -59,31 +56,32 @@ impl<'a> PoolCounters<'a> {
             let range = start..counters.left.len();
             counters.sets.push(Set { name: &set.name, counters: range, members: Members::Nobody });
         }
+        let mut last = 0;
         for slice in pool.slices.iter().chain(&pool.elsewhere) {
-            for device in slice.devices(names) {
-                let consumed = device.consumes_counters();
-                counters.monotone &=
-                    consumed.iter().flat_map(|c| &c.counters).all(|(_, amount)| !amount.is_negative());
-                if !consumed.is_empty() && is_allocated(device, pool) {
-                    counters.seed(consumed);
-                }
+            for device in slice.devices(names).filter(|device| is_allocated(*device, pool)) {
+                last = counters.seed(device.consumes_counters(), last);
             }
         }
         counters.short = counters.left.iter().filter(|left| left.is_negative()).count();
         counters
     }
 
-    fn seed(&mut self, consumed: &'a [CounterConsumption]) {
+    /// Takes what an allocated device has. Neighbours mostly draw from the same set: `last` is where to look first.
+    fn seed(&mut self, consumed: &'a [CounterConsumption], mut last: usize) -> usize {
         for consumption in consumed {
-            let Some(set) = self.set(&consumption.counter_set) else { continue };
+            if self.sets.get(last).is_none_or(|set| *set.name != consumption.counter_set) {
+                let Some(set) = self.set(&consumption.counter_set) else { continue };
+                last = set;
+            }
             for (name, amount) in &consumption.counters {
-                if let Some(at) = self.counter(set, name) {
+                if let Some(at) = self.counter(last, name) {
                     self.left[at] = self.left[at].sub(amount);
                 }
             }
-            let members = &mut self.sets[set].members;
+            let members = &mut self.sets[last].members;
             *members = members.with(&consumption.compatibility_groups);
         }
+        last
     }
 
     fn set(&self, name: &Text) -> Option<usize> {
