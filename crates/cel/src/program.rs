@@ -10,7 +10,7 @@ use crate::{
     device::Device,
     error::{CompileError, EvalError, Issue},
     estimate::{CostRange, estimate},
-    eval::{Context, Machine, attribute, id_of, value::Value},
+    eval::{Context, Machine, attribute, id_of},
     plan::{Plan, plan},
     syntax::parse,
 };
@@ -148,13 +148,7 @@ impl Bound {
 
     /// Whether a device is wanted, and what it cost to find out.
     pub fn matches_with_cost<D: Device + ?Sized>(&self, device: &D) -> (Outcome, u64) {
-        let (result, cost) = self.run(&device, |value| {
-            if let Value::Bool(value) = value {
-                return Ok(value);
-            }
-            let found = value.type_name();
-            Err(EvalError::new(alloc::format!("CEL result of type {found} could not be converted to bool")))
-        });
+        let (result, cost) = self.run(&device, |machine| machine.run_condition());
         let outcome = match result {
             Ok(true) => Outcome::Match,
             Ok(false) => Outcome::NoMatch,
@@ -168,19 +162,19 @@ impl Bound {
     /// # Errors
     /// When the evaluation fails, or makes something that is no attribute.
     pub fn derive<D: Device + ?Sized>(&self, device: &D) -> Result<AttrValue, EvalError> {
-        self.run(&device, |value| attribute(&value)).0
+        self.run(&device, |machine| machine.run().and_then(|value| attribute(&value))).0
     }
 
     fn run<T>(
         &self,
         device: &dyn Device,
-        finish: impl FnOnce(Value<'_>) -> Result<T, EvalError>,
+        evaluate: impl FnOnce(&mut Machine<'_>) -> Result<T, EvalError>,
     ) -> (Result<T, EvalError>, u64) {
         if device.has_unsupported_value() {
             return (Err(EvalError::new("the device has an attribute with an unsupported value")), 0);
         }
         let mut machine = Machine::new(&self.program.0.plan, &self.ids, Context { device });
-        let result = machine.run().and_then(finish);
+        let result = evaluate(&mut machine);
         (result, machine.cost())
     }
 }

@@ -23,6 +23,7 @@ enum Range<'v> {
 type Guarded = Result<bool, EvalError>;
 
 impl<'v> Machine<'v> {
+    #[inline(never)]
     pub(super) fn fold(&mut self, fold: &'v Fold) -> Outcome<'v> {
         let range = match self.eval(fold.range)? {
             Value::List(list) => Range::List(list),
@@ -91,8 +92,8 @@ impl<'v> Machine<'v> {
     }
 
     fn turn(&mut self, accu: u32, condition: OpId, step: OpId) -> Result<bool, EvalError> {
-        match self.eval(condition) {
-            Ok(Value::Bool(false)) => return Ok(false),
+        match self.truth(condition) {
+            Ok(Some(false)) => return Ok(false),
             Err(error) if error.is_cost_exceeded() => return Err(error),
             Ok(_) | Err(_) => {}
         }

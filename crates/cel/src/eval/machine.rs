@@ -50,6 +50,22 @@ impl<'v> Machine<'v> {
         self.eval(self.plan.root)
     }
 
+    /// The whole expression as a condition.
+    pub(crate) fn run_condition(&mut self) -> Result<bool, EvalError> {
+        let root = self.plan.root;
+        if let Op::And(_) | Op::Or(_) | Op::Equals(..) = &self.plan.ops[root.0 as usize]
+            && let Some(value) = self.truth(root)?
+        {
+            return Ok(value);
+        }
+        let value = self.eval(root)?;
+        if let Value::Bool(value) = value {
+            return Ok(value);
+        }
+        let found = value.type_name();
+        Err(EvalError::new(alloc::format!("CEL result of type {found} could not be converted to bool")))
+    }
+
     /// What has been spent so far.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
@@ -88,9 +104,9 @@ impl<'v> Machine<'v> {
             }
             Op::Attr(attr) => self.attr(attr),
             Op::Has(attr) => self.has(attr),
-            Op::And(terms) => self.logic(terms, false),
-            Op::Or(terms) => self.logic(terms, true),
-            Op::Equals(left, right) => self.equals(*left, *right),
+            Op::And(terms) => self.logic(terms, false).map(Value::Bool),
+            Op::Or(terms) => self.logic(terms, true).map(Value::Bool),
+            Op::Equals(left, right) => self.equals(*left, *right).map(Value::Bool),
             Op::Call(call) => self.call(call),
             Op::Pattern(call, regex) => self.pattern(call, regex),
             Op::Member(arg, set) => {
@@ -114,6 +130,7 @@ impl<'v> Machine<'v> {
     }
 
     /// The value of a variable, computed now if nobody has asked before.
+    #[inline(never)]
     pub(super) fn local(&mut self, local: u32) -> Outcome<'v> {
         let at = local as usize;
         let init = match &self.locals[at] {
@@ -129,6 +146,7 @@ impl<'v> Machine<'v> {
         made
     }
 
+    #[inline(never)]
     fn slot(&mut self, read: &SlotRead) -> Outcome<'v> {
         if let Some(local) = read.via
             && let Local::Pending(_) = self.locals[local as usize]
@@ -149,6 +167,7 @@ impl<'v> Machine<'v> {
     }
 
     /// `value.orValue(default)`, without making an optional of a slot first.
+    #[inline(never)]
     fn or_value(&mut self, value: OpId, default: OpId) -> Outcome<'v> {
         let plan: &'v Plan = self.plan;
         if let Op::Slot(read @ SlotRead { how: How::Optional, via: None, .. }) = &plan.ops[value.0 as usize] {
@@ -171,14 +190,27 @@ impl<'v> Machine<'v> {
         }
     }
 
+    /// A step as a condition; `None` if its value is none. Spares what is most often asked for the way through
+    /// values.
+    pub(crate) fn truth(&mut self, id: OpId) -> Result<Option<bool>, EvalError> {
+        let plan: &'v Plan = self.plan;
+        let value = match &plan.ops[id.0 as usize] {
+            Op::And(terms) => return self.logic(terms, false).map(Some),
+            Op::Or(terms) => return self.logic(terms, true).map(Some),
+            Op::Equals(left, right) => return self.equals(*left, *right).map(Some),
+            _ => self.eval(id)?,
+        };
+        Ok(if let Value::Bool(value) = value { Some(value) } else { None })
+    }
+
     /// `&&` and `||`: a term that decides makes up for others that failed.
-    fn logic(&mut self, terms: &[OpId], decides: bool) -> Outcome<'v> {
+    fn logic(&mut self, terms: &[OpId], decides: bool) -> Result<bool, EvalError> {
         let mut failed = None;
         for term in terms {
-            match self.eval(*term) {
-                Ok(Value::Bool(value)) if value == decides => return Ok(Value::Bool(decides)),
-                Ok(Value::Bool(_)) => {}
-                Ok(_) => {
+            match self.truth(*term) {
+                Ok(Some(value)) if value == decides => return Ok(decides),
+                Ok(Some(_)) => {}
+                Ok(None) => {
                     failed.get_or_insert_with(EvalError::no_such_overload);
                 }
                 Err(error) if error.is_cost_exceeded() => return Err(error),
@@ -187,7 +219,7 @@ impl<'v> Machine<'v> {
                 }
             }
         }
-        failed.map_or(Ok(Value::Bool(!decides)), Err)
+        failed.map_or(Ok(!decides), Err)
     }
 
     /// The text of a step that is one for sure, and what it costs; `None` sends it the long way.
@@ -209,12 +241,17 @@ impl<'v> Machine<'v> {
         }
     }
 
-    fn equals(&mut self, left: OpId, right: OpId) -> Outcome<'v> {
+    fn equals(&mut self, left: OpId, right: OpId) -> Result<bool, EvalError> {
         // What most expressions do: a name against a constant.
         if let (Some((a, cost_a)), Some((b, cost_b))) = (self.text(left), self.text(right)) {
             self.spend(cost_a + cost_b + texts_price(a, b))?;
-            return Ok(Value::Bool(a == b));
+            return Ok(a == b);
         }
+        self.equals_any(left, right)
+    }
+
+    #[inline(never)]
+    fn equals_any(&mut self, left: OpId, right: OpId) -> Result<bool, EvalError> {
         let (left, right) = (self.eval_unless_broke(left)?, self.eval_unless_broke(right)?);
         let (left, right) = match (left, right) {
             (Ok(left), Ok(right)) => (left, right),
@@ -230,7 +267,7 @@ impl<'v> Machine<'v> {
         };
         let values = [left, right];
         self.spend(Self::price(self.context, EQUALS_PRICE, &values, None))?;
-        compare::equal(self.context, &values[0], &values[1]).map(Value::Bool)
+        compare::equal(self.context, &values[0], &values[1])
     }
 
     /// A value or why there is none; running out of budget stops everything.
@@ -241,6 +278,7 @@ impl<'v> Machine<'v> {
         }
     }
 
+    #[inline(never)]
     fn call(&mut self, call: &Call) -> Outcome<'v> {
         let function = |machine: &Self, args: &[Value<'v>]| functions::call(machine.context, call.func, args);
         match call.args.len() {
@@ -252,6 +290,7 @@ impl<'v> Machine<'v> {
         }
     }
 
+    #[inline(never)]
     fn pattern(&mut self, call: &Call, regex: &regex::Regex) -> Outcome<'v> {
         let function = |_: &Self, args: &[Value<'v>]| match args.first() {
             Some(Value::Text(text)) => texts::pattern_call(call.func, regex, text, args),
@@ -289,10 +328,12 @@ impl<'v> Machine<'v> {
             self.spend(Self::price(self.context, call.price, &values, made.as_ref().ok()))?;
             return made;
         }
-        self.spend(Self::price(self.context, call.price, &values, None))?;
+        let is_flat = call.price.function == FunctionCost::One;
+        self.spend(if is_flat { 1 } else { Self::price(self.context, call.price, &values, None) })?;
         function(self, &values)
     }
 
+    #[inline(never)]
     fn list(&mut self, elements: &[(OpId, bool)]) -> Outcome<'v> {
         let mut values = Vec::with_capacity(elements.len());
         let mut failed = None;
@@ -314,6 +355,7 @@ impl<'v> Machine<'v> {
         failed.map_or(Ok(Value::list(values)), Err)
     }
 
+    #[inline(never)]
     fn map(&mut self, entries: &[(OpId, OpId, bool)]) -> Outcome<'v> {
         let mut made = BTreeMap::new();
         let failed = self.fill(entries, &mut made)?;

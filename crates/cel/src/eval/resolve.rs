@@ -21,6 +21,7 @@ enum Found<'v> {
 
 impl<'v> Machine<'v> {
     /// A chain. It costs one besides its steps, unless it is a choice.
+    #[inline(never)]
     pub(super) fn attr(&mut self, attr: &'v Attr) -> Outcome<'v> {
         let found = self.resolve(attr);
         if !matches!(attr.base, Base::Choice(..)) {
@@ -30,6 +31,7 @@ impl<'v> Machine<'v> {
     }
 
     /// A chain whose last step is a test. That makes up for the one that the chain costs.
+    #[inline(never)]
     pub(super) fn has(&mut self, attr: &'v Attr) -> Outcome<'v> {
         let found = self.resolve(attr);
         if matches!(attr.base, Base::Choice(..)) {

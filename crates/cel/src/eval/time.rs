@@ -1,6 +1,6 @@
 //! Timestamps and durations: reading, writing, arithmetic, calendar fields.
 //!
-//! DEVIATION: time zones are `UTC` or an offset such as `+02:00`. Named zones need a database that changes with
+//! DEVIATION(cel-time-zones): time zones are `UTC` or an offset such as `+02:00`. Named zones need a database that changes with
 //! politics; two schedulers with different editions would disagree about a device.
 
 use alloc::{format, string::String};
