@@ -2,15 +2,17 @@
 
 use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
 
-use lazaret_model::{AttrId, AttrValue};
+use lazaret_model::AttrId;
 
 use super::{
     compare,
     context::Context,
-    cost::{LIST_PRICE, MAP_PRICE, texts_price},
+    cost::{LIST_PRICE, MAP_PRICE},
     functions::{self, Outcome},
-    lists, texts,
-    value::{Map, Side, Str, Value},
+    lists,
+    plain::Plain,
+    texts,
+    value::{Map, Str, Value},
 };
 use crate::{
     check::decls::{Cost, Func, FunctionCost},
@@ -22,7 +24,7 @@ use crate::{
 /// One evaluation.
 pub(crate) struct Machine<'v> {
     pub(super) plan: &'v Plan,
-    ids: &'v [AttrId],
+    pub(super) ids: &'v [AttrId],
     pub(super) context: Context<'v>,
     cost: u64,
     pub(super) locals: Vec<Local<'v>>,
@@ -53,10 +55,14 @@ impl<'v> Machine<'v> {
     /// The whole expression as a condition.
     pub(crate) fn run_condition(&mut self) -> Result<bool, EvalError> {
         let root = self.plan.root;
-        if let Op::And(_) | Op::Or(_) | Op::Equals(..) = &self.plan.ops[root.0 as usize]
-            && let Some(value) = self.truth(root)?
-        {
-            return Ok(value);
+        let plan: &'v Plan = self.plan;
+        match &plan.ops[root.0 as usize] {
+            Op::And(terms) => return self.logic(terms, false),
+            Op::Or(terms) => return self.logic(terms, true),
+            _ => {}
+        }
+        if let Some((Plain::Bool(value), cost)) = self.plain(root) {
+            return self.spend(cost).map(|()| value);
         }
         let value = self.eval(root)?;
         if let Value::Bool(value) = value {
@@ -197,8 +203,13 @@ impl<'v> Machine<'v> {
         let value = match &plan.ops[id.0 as usize] {
             Op::And(terms) => return self.logic(terms, false).map(Some),
             Op::Or(terms) => return self.logic(terms, true).map(Some),
-            Op::Equals(left, right) => return self.equals(*left, *right).map(Some),
-            _ => self.eval(id)?,
+            _ => match self.plain(id) {
+                Some((Plain::Bool(value), cost)) => {
+                    self.spend(cost)?;
+                    return Ok(Some(value));
+                }
+                _ => self.eval(id)?,
+            },
         };
         Ok(if let Value::Bool(value) = value { Some(value) } else { None })
     }
@@ -222,36 +233,8 @@ impl<'v> Machine<'v> {
         failed.map_or(Ok(!decides), Err)
     }
 
-    /// The text of a step that is one for sure, and what it costs; `None` sends it the long way.
-    fn text(&self, id: OpId) -> Option<(&'v str, u64)> {
-        let plan: &'v Plan = self.plan;
-        match &plan.ops[id.0 as usize] {
-            Op::Const(Value::Text(text)) => Some((text, 0)),
-            Op::Driver => Some((self.context.device.driver(), 2)),
-            Op::Slot(SlotRead { slot, how: How::Value, cost, via: None }) => {
-                if plan.slots[*slot as usize].side == Side::Capacity {
-                    return None;
-                }
-                match self.context.device.attribute(self.ids[*slot as usize])? {
-                    AttrValue::String(text) => Some((text, *cost)),
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
-    }
-
-    fn equals(&mut self, left: OpId, right: OpId) -> Result<bool, EvalError> {
-        // What most expressions do: a name against a constant.
-        if let (Some((a, cost_a)), Some((b, cost_b))) = (self.text(left), self.text(right)) {
-            self.spend(cost_a + cost_b + texts_price(a, b))?;
-            return Ok(a == b);
-        }
-        self.equals_any(left, right)
-    }
-
     #[inline(never)]
-    fn equals_any(&mut self, left: OpId, right: OpId) -> Result<bool, EvalError> {
+    fn equals(&mut self, left: OpId, right: OpId) -> Result<bool, EvalError> {
         let (left, right) = (self.eval_unless_broke(left)?, self.eval_unless_broke(right)?);
         let (left, right) = match (left, right) {
             (Ok(left), Ok(right)) => (left, right),

@@ -15,6 +15,7 @@ mod functions;
 mod kubernetes;
 mod lists;
 mod machine;
+mod plain;
 mod resolve;
 mod texts;
 pub(crate) mod time;
