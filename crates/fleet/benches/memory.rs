@@ -13,27 +13,32 @@ use lazaret_fleet::{Fleet, Input};
 
 const DEVICES: usize = 800_000;
 
-fn main() {
-    let per_slice = std::env::args().filter_map(|argument| argument.parse().ok()).next();
-    let sizes = per_slice.map_or_else(|| vec![8, 64], |size: usize| vec![size]);
-    for per_slice in sizes {
-        let slices = DEVICES / per_slice;
-        let before = resident_bytes();
-        let mut fleet = Fleet::new();
-        for at in 0..slices {
-            fleet.apply(Input::Slice(Arc::new(world::slice(at, per_slice))));
+fn main() -> std::io::Result<()> {
+    let wanted: Option<usize> = std::env::args().find_map(|argument| argument.parse().ok());
+    let Some(per_slice) = wanted else {
+        // A process of its own for each: freed memory is not given back to the system.
+        for per_slice in ["1", "8", "64"] {
+            std::process::Command::new(std::env::current_exe()?).arg(per_slice).status()?;
         }
-        let (loaded, changes) = (resident_bytes(), fleet.take_changes());
-        drop(changes);
-        let snapshot = fleet.snapshot();
-        let published = resident_bytes();
-        println!(
-            "{slices} slices of {per_slice}: {} bytes a device, {} with a snapshot of {} pools",
-            (loaded - before) / DEVICES,
-            (published - before) / DEVICES,
-            snapshot.pool_count(),
-        );
+        return Ok(());
+    };
+    let slices = DEVICES / per_slice;
+    let before = resident_bytes();
+    let mut fleet = Fleet::new();
+    for at in 0..slices {
+        fleet.apply(Input::Slice(Arc::new(world::slice(at, per_slice))));
     }
+    drop(fleet.take_changes());
+    let loaded = resident_bytes();
+    let snapshot = fleet.snapshot();
+    let published = resident_bytes();
+    println!(
+        "{slices} slices of {per_slice}: {} bytes a device, {} with a snapshot of {} pools",
+        (loaded - before) / DEVICES,
+        (published - before) / DEVICES,
+        snapshot.pool_count(),
+    );
+    Ok(())
 }
 
 fn resident_bytes() -> usize {

@@ -268,7 +268,7 @@ impl Fleet {
         if entry.state.in_use.0 != 0 || !entry.state.shared.is_empty() {
             let state = Arc::make_mut(&mut entry.state);
             state.in_use = DeviceBits::EMPTY;
-            state.shared = Arc::new([]);
+            state.shared = Arc::default();
         }
         if self.pools.get(pool).is_some_and(|pool| !pool.holders.is_empty()) {
             (0..devices).for_each(|device| self.refresh_usage_of(slice, device));

@@ -42,7 +42,7 @@ pub struct Fleet {
     pub(crate) pools: Slab<PoolEntry>,
     pub(crate) pool_ids: BTreeMap<PoolId, u32>,
     pub(crate) pool_lookup: Lookup<PoolId>,
-    pub(crate) pool_names: BTreeMap<Text, BTreeSet<u32>>,
+    pub(crate) pool_names: BTreeSet<(Text, u32)>,
     pub(crate) devices: DeviceIndex,
 
     pub(crate) rules: Slab<RuleState>,
@@ -89,7 +89,7 @@ impl Fleet {
             pools: Slab::default(),
             pool_ids: BTreeMap::new(),
             pool_lookup: Lookup::default(),
-            pool_names: BTreeMap::new(),
+            pool_names: BTreeSet::new(),
             devices: DeviceIndex::default(),
             rules: Slab::default(),
             rule_names: BTreeMap::new(),

@@ -203,7 +203,12 @@ fn child_of<K: Borrow<Q>, V, Q: Ord + ?Sized>(children: &[(K, V)], key: &Q) -> u
 }
 
 fn upper_half<T>(items: &mut Vec<T>) -> Option<Vec<T>> {
-    (items.len() > NODE_LEN_MAX).then(|| items.split_off(items.len() / 2))
+    (items.len() > NODE_LEN_MAX).then(|| {
+        let upper = items.split_off(items.len() / 2);
+        // Keys mostly come in order, and then this half never grows again.
+        items.shrink_to_fit();
+        upper
+    })
 }
 
 /// A place in a tree that enters nodes only when told to.

@@ -80,7 +80,7 @@ impl Fleet {
         }
         let id = PoolId { driver: self.vocabulary.text(&id.driver), pool: self.vocabulary.text(&id.pool) };
         let pool = self.pools.insert(PoolEntry::new(id.clone()));
-        self.pool_names.entry(id.pool.clone()).or_default().insert(pool);
+        self.pool_names.insert((id.pool.clone(), pool));
         self.pool_lookup.insert(id.clone(), pool);
         self.pool_ids.insert(id, pool);
         pool
@@ -94,12 +94,7 @@ impl Fleet {
         }
         let Some(entry) = self.pools.remove(pool) else { return };
         self.pools.recycle();
-        if let Some(same_name) = self.pool_names.get_mut(&entry.id.pool) {
-            same_name.remove(&pool);
-            if same_name.is_empty() {
-                self.pool_names.remove(&entry.id.pool);
-            }
-        }
+        self.pool_names.remove(&(entry.id.pool.clone(), pool));
         self.pool_ids.remove(&entry.id);
         self.pool_lookup.remove(&entry.id);
         if entry.noted {

@@ -70,7 +70,7 @@ impl Fleet {
             if rest.is_empty() {
                 self.next.by_node.remove(node);
             } else {
-                self.next.by_node.insert(node.clone(), Arc::new(rest));
+                self.next.by_node.insert(node.clone(), rest.into());
             }
         }
         for node in new.iter().filter(|node| old.binary_search(node).is_err()) {
@@ -78,7 +78,7 @@ impl Fleet {
             if let Err(at) = ids.binary_search(id) {
                 ids.insert(at, id.clone());
             }
-            self.next.by_node.insert(node.clone(), Arc::new(ids));
+            self.next.by_node.insert(node.clone(), ids.into());
         }
     }
 }

@@ -132,7 +132,8 @@ impl Fleet {
                 self.in_pools(self.pool_ix(&id), device.as_ref())
             }
             (None, Some(pool), device) => {
-                self.in_pools(self.pool_names.get(pool).into_iter().flatten().copied(), device.as_ref())
+                let named = self.pool_names.range((pool.clone(), 0)..=(pool.clone(), u32::MAX));
+                self.in_pools(named.map(|(_, pool)| *pool), device.as_ref())
             }
             (_, None, Some(device)) => self.devices.anywhere(device),
             (Some(driver), None, None) => {

@@ -14,6 +14,7 @@ use crate::{
     body::SliceBody,
     cel,
     taints::{Mark, OwnTaint, Source, TaintSetId, Taints, taint_set},
+    vocabulary::Vocabulary,
 };
 
 /// Equal exactly where CEL sees the same: driver, attributes, capacities, and whether the device can be shared.
@@ -58,7 +59,14 @@ pub(crate) struct SharedUse {
 }
 
 impl SliceHead {
-    pub(crate) fn of_slice(slice: &ResourceSlice, pool: PoolId) -> Self {
+    pub(crate) fn of_slice(slice: &ResourceSlice, pool: PoolId, vocabulary: &mut Vocabulary) -> Self {
+        let nodes = match &slice.nodes {
+            // Pools are often named after their node.
+            NodeScope::Node(node) => NodeScope::Node(vocabulary.text(node)),
+            NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => {
+                slice.nodes.clone()
+            }
+        };
         let taints = (0..).zip(&slice.taints).map(|(index, entry)| {
             let source = Source::TaintSlice { slice: slice.name.clone(), index, taint: entry.taint.clone() };
             (entry.device.clone(), Arc::new(source))
@@ -70,7 +78,7 @@ impl SliceHead {
             pool,
             generation: slice.pool.generation,
             slice_count: slice.pool.slice_count,
-            nodes: slice.nodes.clone(),
+            nodes,
             skip_node_operations: slice.skip_node_operations.clone(),
             shared_counters: slice.shared_counters.clone(),
             taints: taints.collect(),
@@ -120,10 +128,10 @@ impl SliceState {
         Self {
             head: Arc::new(head),
             body,
-            own: Arc::new([]),
+            own: Arc::default(),
             marks: Vec::new(),
             in_use: DeviceBits::EMPTY,
-            shared: Arc::new([]),
+            shared: Arc::default(),
         }
     }
 

@@ -74,7 +74,7 @@ impl Fleet {
         let pool = self.pool_or_new(&slice.pool_id());
         let id = self.pools.get(pool).map_or_else(|| slice.pool_id(), |entry| entry.id.clone());
         let raw = Arc::new(SliceBody::of_slice(slice, &mut self.vocabulary));
-        let head = SliceHead::of_slice(slice, id);
+        let head = SliceHead::of_slice(slice, id, &mut self.vocabulary);
         let name = head.name.clone();
         let mut state = SliceState::new(head, raw.clone());
         state.own = own_taints(slice);
@@ -99,7 +99,7 @@ impl Fleet {
         } else {
             Arc::new(SliceBody::of_slice(slice, &mut self.vocabulary))
         };
-        let head = Arc::new(SliceHead::of_slice(slice, old_head.pool.clone()));
+        let head = Arc::new(SliceHead::of_slice(slice, old_head.pool.clone(), &mut self.vocabulary));
         if let Some(entry) = self.slices.get_mut(ix) {
             entry.raw = raw.clone();
             let state = Arc::make_mut(&mut entry.state);
@@ -226,6 +226,9 @@ impl Fleet {
 }
 
 fn own_taints(slice: &ResourceSlice) -> Arc<[OwnTaint]> {
+    if slice.devices.iter().all(|device| device.taints.is_empty()) {
+        return Arc::default();
+    }
     let devices = (0..=u8::MAX).zip(slice.devices.iter().take(DEVICES_PER_SLICE_MAX));
     devices
         .flat_map(|(device, of)| {

@@ -1,6 +1,6 @@
 //! The fleet at one moment, for whoever needs it to hold still: allocator, scheduler, what-if.
 
-use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, sync::Arc};
 
 use lazaret_model::{AttrNames, DeviceId, Node, NodeScope, PoolId, Text};
 
@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub(crate) nodes: PMap<Text, Arc<Node>>,
     pub(crate) pools: PMap<PoolId, Arc<Pool>>,
     /// By node: the pools with a slice for that node by name, in order.
-    pub(crate) by_node: PMap<Text, Arc<Vec<PoolId>>>,
+    pub(crate) by_node: PMap<Text, Arc<[PoolId]>>,
     pub(crate) shared: PMap<PoolId, Arc<Pool>>,
 }
 

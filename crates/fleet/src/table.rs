@@ -5,30 +5,45 @@ use core::hash::{Hash, Hasher};
 
 use lazaret_model::{AttrId, AttrValue, CapacityValue, Quantity, RequestPolicy, Text};
 
-use crate::vocabulary::{Schema, Vocabulary};
+use rustc_hash::FxHasher;
+
+use crate::vocabulary::{SHARED_LEN_MAX, Schema, Sweeping, Vocabulary};
 
 /// The attributes, or the capacities, of the devices of one slice.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    pub(crate) schema: Arc<Schema>,
-    columns: Box<[Column<T>]>,
+    layout: Arc<Layout<T>>,
+    /// For each column that is not the same for all: what each device has.
+    each: Box<[Box<[Option<T>]>]>,
+}
+
+/// What a slice's table has in common with those of other slices of the same kind of device; kept once.
+#[derive(Debug)]
+pub(crate) struct Layout<T> {
+    schema: Arc<Schema>,
+    slots: Box<[Slot<T>]>,
 }
 
 #[derive(Debug)]
-enum Column<T> {
+enum Slot<T> {
     /// Every device has it, all the same.
     Same(T),
-    Each(Box<[Option<T>]>),
+    /// Each device has its own, or none: in this column of `each`.
+    Each(u32),
 }
 
 /// A value that a [`Table`] can hold.
 pub(crate) trait Value: Clone {
     /// Nothing that anybody can ask tells the two apart.
     fn same(&self, other: &Self) -> bool;
+    /// Whether devices of other slices may well have the same.
+    fn is_common(&self) -> bool;
     /// The same value, sharing what others have already.
     fn shared(&self, vocabulary: &mut Vocabulary) -> Self;
     /// Feeds what CEL sees of it.
     fn fingerprint(&self, hasher: &mut impl Hasher);
+    /// Where layouts of tables of such values are kept.
+    fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>>;
 }
 
 impl<T: Value> Table<T> {
@@ -48,34 +63,47 @@ impl<T: Value> Table<T> {
                 }
             }
         }
-        let columns = keys.iter().enumerate().map(|(at, key)| column(devices, at, key, vocabulary)).collect();
-        Self { schema: vocabulary.schema(driver, &keys), columns }
+        let schema = vocabulary.schema(driver, &keys);
+        let mut each = Vec::new();
+        let mut slots = Vec::with_capacity(keys.len());
+        for (at, key) in keys.iter().enumerate() {
+            slots.push(match common(devices, at, key) {
+                Some(value) => Slot::Same(value.shared(vocabulary)),
+                None => {
+                    let values = devices.iter().map(|device| find(device, at, key));
+                    each.push(values.map(|value| value.map(|value| value.shared(vocabulary))).collect());
+                    Slot::Each(u32::try_from(each.len() - 1).unwrap_or(u32::MAX))
+                }
+            });
+        }
+        Self { layout: shared_layout(schema, slots, vocabulary), each: each.into() }
     }
 
     /// What a device has in a column.
-    pub(crate) fn cell(&self, column: usize, device: usize) -> Option<&T> {
-        match &self.columns[column] {
-            Column::Same(value) => Some(value),
-            Column::Each(values) => values[device].as_ref(),
+    fn cell(&self, column: usize, device: usize) -> Option<&T> {
+        match &self.layout.slots[column] {
+            Slot::Same(value) => Some(value),
+            Slot::Each(at) => self.each[*at as usize][device].as_ref(),
         }
     }
 
     /// What a device has under a number.
     pub(crate) fn get(&self, id: AttrId, device: usize) -> Option<&T> {
-        self.schema.columns_of(id).find_map(|column| self.cell(column, device))
+        self.layout.schema.columns_of(id).find_map(|column| self.cell(column, device))
     }
 
     /// Everything a device has, by key.
     pub(crate) fn row(&self, device: usize) -> impl Iterator<Item = (&Text, AttrId, &T)> {
-        (0..self.columns.len()).filter_map(move |column| {
-            Some((&self.schema.keys[column], self.schema.ids[column], self.cell(column, device)?))
+        let schema = &self.layout.schema;
+        (0..self.layout.slots.len()).filter_map(move |column| {
+            Some((&schema.keys[column], schema.ids[column], self.cell(column, device)?))
         })
     }
 
     /// Everything a device has, by number, each number once.
     pub(crate) fn row_by_id(&self, device: usize) -> impl Iterator<Item = (AttrId, &T)> {
         let mut last = None;
-        self.schema.by_id().iter().filter_map(move |&(id, column)| {
+        self.layout.schema.by_id().iter().filter_map(move |&(id, column)| {
             let value = self.cell(column as usize, device)?;
             (last.replace(id) != Some(id)).then_some((id, value))
         })
@@ -84,7 +112,7 @@ impl<T: Value> Table<T> {
     /// Everything a device has, by name, each name once: fingerprint of the name, and value.
     pub(crate) fn row_by_name(&self, device: usize) -> impl Iterator<Item = (u128, &T)> {
         let mut last = None;
-        self.schema.by_name().iter().filter_map(move |&(name, column)| {
+        self.layout.schema.by_name().iter().filter_map(move |&(name, column)| {
             let value = self.cell(column as usize, device)?;
             (last.replace(name) != Some(name)).then_some((name, value))
         })
@@ -104,26 +132,49 @@ impl<T: Value> Table<T> {
     }
 }
 
-fn column<'a, T: Value + 'a>(
-    devices: &[&'a [(Text, T)]],
-    at: usize,
-    key: &Text,
+/// What a device has under a key that others have in place `at`: mostly it has it there too.
+fn find<'a, T>(device: &&'a [(Text, T)], at: usize, key: &Text) -> Option<&'a T> {
+    let found = device.get(at).filter(|(k, _)| k == key).or_else(|| device.iter().find(|(k, _)| k == key));
+    found.map(|(_, value)| value)
+}
+
+/// The value that all devices have under a key. A device that is alone in its slice has everything in common with
+/// itself; what counts then is whether others may have it too.
+fn common<'a, T: Value>(devices: &[&'a [(Text, T)]], at: usize, key: &Text) -> Option<&'a T> {
+    let (first, others) = devices.split_first()?;
+    let value = find(first, at, key)?;
+    let same = |device: &&'a [(Text, T)]| find(device, at, key).is_some_and(|other| other.same(value));
+    let all = if others.is_empty() { value.is_common() } else { others.iter().all(same) };
+    all.then_some(value)
+}
+
+fn shared_layout<T: Value>(
+    schema: Arc<Schema>,
+    slots: Vec<Slot<T>>,
     vocabulary: &mut Vocabulary,
-) -> Column<T> {
-    let find = |device: &&'a [(Text, T)]| {
-        // Devices of a slice mostly have the same keys in the same order.
-        let found =
-            device.get(at).filter(|(k, _)| k == key).or_else(|| device.iter().find(|(k, _)| k == key));
-        found.map(|(_, value)| value)
+) -> Arc<Layout<T>> {
+    let mut hasher = FxHasher::default();
+    Arc::as_ptr(&schema).hash(&mut hasher);
+    for slot in &slots {
+        match slot {
+            Slot::Same(value) => value.fingerprint(&mut hasher),
+            Slot::Each(_) => hasher.write_u8(1),
+        }
+    }
+    let same = |known: &Arc<Layout<T>>| {
+        let pairs = || known.slots.iter().zip(&slots);
+        Arc::ptr_eq(&known.schema, &schema)
+            && known.slots.len() == slots.len()
+            && pairs().all(|(a, b)| match (a, b) {
+                (Slot::Same(a), Slot::Same(b)) => a.same(b),
+                (Slot::Each(a), Slot::Each(b)) => a == b,
+                (Slot::Same(_), Slot::Each(_)) | (Slot::Each(_), Slot::Same(_)) => false,
+            })
     };
-    let first = devices.first().and_then(find);
-    match first {
-        Some(value) if devices.iter().skip(1).all(|d| find(d).is_some_and(|v| v.same(value))) => {
-            Column::Same(value.shared(vocabulary))
-        }
-        Some(_) | None => {
-            Column::Each(devices.iter().map(|d| find(d).map(|v| v.shared(vocabulary))).collect())
-        }
+    let layouts = T::layouts(vocabulary);
+    match layouts.get(hasher.finish(), same) {
+        Some(known) => known,
+        None => layouts.insert(hasher.finish(), Arc::new(Layout { schema, slots: slots.into() })),
     }
 }
 
@@ -132,8 +183,20 @@ impl Value for AttrValue {
         self == other
     }
 
+    fn is_common(&self) -> bool {
+        match self {
+            Self::String(text) => text.len() <= SHARED_LEN_MAX,
+            Self::Bool(_) | Self::Version(_) | Self::Unsupported => true,
+            Self::Int(_) | Self::Ints(_) | Self::Bools(_) | Self::Strings(_) | Self::Versions(_) => false,
+        }
+    }
+
     fn shared(&self, vocabulary: &mut Vocabulary) -> Self {
         vocabulary.value(self)
+    }
+
+    fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>> {
+        &mut vocabulary.attribute_layouts
     }
 
     fn fingerprint(&self, hasher: &mut impl Hasher) {
@@ -151,8 +214,16 @@ impl Value for CapacityValue {
             }
     }
 
+    fn is_common(&self) -> bool {
+        true
+    }
+
     fn shared(&self, _: &mut Vocabulary) -> Self {
         self.clone()
+    }
+
+    fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>> {
+        &mut vocabulary.capacity_layouts
     }
 
     fn fingerprint(&self, hasher: &mut impl Hasher) {

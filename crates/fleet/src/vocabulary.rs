@@ -4,14 +4,14 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::hash::{Hash, Hasher};
 
 use hashbrown::HashTable;
-use lazaret_model::{AttrId, AttrNames, AttrValue, QualifiedName, Text};
+use lazaret_model::{AttrId, AttrNames, AttrValue, CapacityValue, QualifiedName, Text};
 use rustc_hash::FxHasher;
 
-use crate::fingerprint::Fingerprint;
+use crate::{fingerprint::Fingerprint, table::Layout};
 
 /// Strings up to this length are worth a look whether they are already there: models, numbers, bus addresses.
 /// Longer ones are mostly serial numbers and occur once.
-const SHARED_LEN_MAX: usize = 24;
+pub(crate) const SHARED_LEN_MAX: usize = 24;
 
 /// A table is swept when it has grown to twice what the last sweep left, and at least to this.
 const SWEEP_LEN_MIN: usize = 1024;
@@ -56,6 +56,8 @@ pub(crate) struct Vocabulary {
     names: Arc<AttrNames>,
     strings: Sweeping<Text>,
     schemas: Sweeping<Arc<Schema>>,
+    pub(crate) attribute_layouts: Sweeping<Arc<Layout<AttrValue>>>,
+    pub(crate) capacity_layouts: Sweeping<Arc<Layout<CapacityValue>>>,
 }
 
 impl Vocabulary {
@@ -137,7 +139,7 @@ fn by_name(keys: &[Text], driver: &str) -> Box<[(u128, u32)]> {
 
 /// A set of shared things, out of which what nobody else uses any more is swept now and then.
 #[derive(Debug)]
-struct Sweeping<T> {
+pub(crate) struct Sweeping<T> {
     table: HashTable<(u64, T)>,
     sweep_at: usize,
 }
@@ -149,21 +151,30 @@ impl<T> Default for Sweeping<T> {
 }
 
 impl<T: Shared> Sweeping<T> {
-    fn get_or_insert(&mut self, hash: u64, mut same: impl FnMut(&T) -> bool, make: impl FnOnce() -> T) -> T {
-        if let Some((_, found)) = self.table.find(hash, |(_, known)| same(known)) {
-            return found.clone();
+    fn get_or_insert(&mut self, hash: u64, same: impl FnMut(&T) -> bool, make: impl FnOnce() -> T) -> T {
+        match self.get(hash, same) {
+            Some(known) => known,
+            None => self.insert(hash, make()),
         }
+    }
+
+    pub(crate) fn get(&self, hash: u64, mut same: impl FnMut(&T) -> bool) -> Option<T> {
+        self.table.find(hash, |(_, known)| same(known)).map(|(_, known)| known.clone())
+    }
+
+    /// Takes in what is not there yet.
+    pub(crate) fn insert(&mut self, hash: u64, value: T) -> T {
         if self.table.len() >= self.sweep_at {
             self.table.retain(|(_, known)| !known.is_unique());
             self.sweep_at = (self.table.len() * 2).max(SWEEP_LEN_MIN);
         }
-        let value = make();
         self.table.insert_unique(hash, (hash, value.clone()), |(hash, _)| *hash);
         value
     }
 }
 
-trait Shared: Clone {
+/// Something of which one can tell whether anybody else has it.
+pub(crate) trait Shared: Clone {
     fn is_unique(&self) -> bool;
 }
 
@@ -173,7 +184,7 @@ impl Shared for Text {
     }
 }
 
-impl Shared for Arc<Schema> {
+impl<T> Shared for Arc<T> {
     fn is_unique(&self) -> bool {
         Arc::strong_count(self) == 1
     }

@@ -1,0 +1,61 @@
+//! Stand-ins for devices that are held but that no slice speaks for: *ghosts*. A ghost is a slice of one device, so
+//! rules and patches find it the way they find any other.
+
+use alloc::sync::Arc;
+
+use lazaret_model::{DeviceId, Text};
+
+use crate::{
+    Fleet, Presence, SliceState, bits::DeviceBits, body::SliceBody, claims::Place, slice::SliceHead,
+    slices::SliceEntry,
+};
+
+impl Fleet {
+    /// A stand-in for a device that is held but not published: with the attributes it had, if they are known.
+    pub(crate) fn add_ghost(&mut self, pool: u32, device: &Text, memory: Option<SliceBody>) -> Option<u32> {
+        let id = self.pools.get(pool)?.id.clone();
+        let (presence, body) = match memory {
+            Some(body) => (Presence::Remembered, body),
+            None => (Presence::Unknown, SliceBody::of_name(&id.driver, device, &mut self.vocabulary)),
+        };
+        let raw = Arc::new(body);
+        let state = SliceState::new(SliceHead::of_ghost(id, presence), raw.clone());
+        let mut entry = SliceEntry::new(pool, state);
+        entry.held = DeviceBits::one(0);
+        let ghost = self.slices.insert(entry);
+        self.devices.insert_anywhere(ghost, &raw);
+        self.pools.get_mut(pool)?.ghosts.insert(device.clone(), ghost);
+        self.refresh_patches(ghost);
+        self.rebuild_body(ghost);
+        self.refresh_rules(ghost, None);
+        Some(ghost)
+    }
+
+    pub(crate) fn drop_ghost(&mut self, ghost: u32) {
+        self.clear_hits(ghost);
+        let Some(entry) = self.slices.remove(ghost) else { return };
+        self.slices.recycle();
+        self.devices.remove_anywhere(ghost, &entry.raw);
+        if let Some(pool) = self.pools.get_mut(entry.pool) {
+            pool.ghosts.remove(&entry.raw.names[0]);
+        }
+    }
+
+    pub(crate) fn state_at(&self, place: Place) -> Option<(&Arc<SliceState>, usize)> {
+        let (slice, device) = match place {
+            Place::Published { slice, device } => (slice, device),
+            Place::Ghost(slice) => (slice, 0),
+        };
+        Some((&self.slices.get(slice)?.state, device))
+    }
+
+    /// Where the fleet knows a device from: a slice that speaks for it, or a stand-in.
+    pub(crate) fn locate(&self, id: &DeviceId) -> Option<(&Arc<SliceState>, usize)> {
+        let pool = self.pool_ix(&id.pool_id())?;
+        if let Some((slice, device)) = self.find_published(pool, &id.device) {
+            return Some((&self.slices.get(slice)?.state, device));
+        }
+        let ghost = *self.pools.get(pool)?.ghosts.get(&id.device)?;
+        Some((&self.slices.get(ghost)?.state, 0))
+    }
+}

@@ -1,0 +1,193 @@
+//! Who taints which devices of a slice: rules, patches and slices of taints, laid over it.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use crate::{
+    Fleet,
+    bits::DeviceBits,
+    body::SliceBody,
+    patch,
+    selector::Hits,
+    taints::{Mark, Source},
+};
+
+impl Fleet {
+    /// Evaluates all patches and rules for a slice anew. `old` are the devices it had before.
+    pub(crate) fn refresh_marks(&mut self, ix: u32, old: Option<&Arc<SliceBody>>) {
+        self.refresh_patches(ix);
+        self.rebuild_body(ix);
+        self.refresh_rules(ix, old);
+        self.refresh_taint_slices(ix);
+    }
+
+    pub(crate) fn refresh_patches(&mut self, ix: u32) {
+        let Some(entry) = self.slices.get(ix) else { return };
+        let raw = entry.as_published();
+        let candidates = self.patch_index.candidates(raw.pool(), &raw.body);
+        let stale: Vec<u32> =
+            entry.patches.iter().copied().filter(|patch| !candidates.contains(patch)).collect();
+        self.rebind_if_names_grew();
+        for patch in stale {
+            self.set_patch_hits(patch, ix, Hits::default());
+        }
+        for patch in candidates {
+            let Some(state) = self.patches.get(patch) else { continue };
+            let hits = state.compiled.hits(&raw, self.vocabulary.names());
+            self.set_patch_hits(patch, ix, hits);
+        }
+    }
+
+    pub(crate) fn set_patch_hits(&mut self, patch: u32, ix: u32, hits: Hits) {
+        let Some(state) = self.patches.get_mut(patch) else { return };
+        let Some(entry) = self.slices.get_mut(ix) else { return };
+        entry.patches.retain(|other| *other != patch);
+        if hits == Hits::default() {
+            state.hits.remove(&ix);
+        } else {
+            state.hits.insert(ix, hits);
+            entry.patches.push(patch);
+        }
+        if let Some(source) = state.source.clone() {
+            self.set_mark(ix, &source, hits.matched);
+        }
+    }
+
+    /// Applies the patches that hit a slice to what the driver published.
+    pub(crate) fn rebuild_body(&mut self, ix: u32) {
+        let Some(entry) = self.slices.get(ix) else { return };
+        let mut patches: Vec<_> = entry
+            .patches
+            .iter()
+            .filter_map(|&patch| self.patches.get(patch))
+            .filter(|state| state.overrides_values())
+            .filter_map(|state| Some((state.hits.get(&ix)?.matched, state)))
+            .filter(|(bits, _)| !bits.is_empty())
+            .collect();
+        let body = if patches.is_empty() {
+            entry.raw.clone()
+        } else {
+            patches.sort_by(|(_, a), (_, b)| a.strength(b));
+            let of_device = patch::by_device(&patches, entry.raw.len());
+            Arc::new(entry.raw.overridden(|device| &of_device[device], &mut self.vocabulary))
+        };
+        if let Some(entry) = self.slices.get_mut(ix)
+            && !Arc::ptr_eq(&entry.state.body, &body)
+        {
+            Arc::make_mut(&mut entry.state).body = body;
+            let pool = entry.pool;
+            if let Some(pool) = self.pools.get_mut(pool) {
+                pool.facts = None;
+            }
+            self.note_pool(pool);
+        }
+        self.rebind_if_names_grew();
+    }
+
+    /// Evaluates all rules for a slice anew.
+    pub(crate) fn refresh_rules(&mut self, ix: u32, old: Option<&Arc<SliceBody>>) {
+        let Some(entry) = self.slices.get(ix) else { return };
+        let state = entry.state.clone();
+        let mut candidates = self.rule_index.candidates(state.pool(), &state.body);
+        if let Some(old) = old {
+            candidates.extend(self.rule_index.candidates(state.pool(), old));
+            candidates.sort_unstable();
+            candidates.dedup();
+        }
+        let same_names = old.is_some_and(|old| old.names == state.body.names);
+        for rule in candidates {
+            let Some(mut rule_state) = self.rules.take(rule) else { continue };
+            let hits = rule_state.compiled.hits(&state, self.vocabulary.names());
+            self.lay_rule(&mut rule_state, ix, hits);
+            if !same_names && hits != Hits::default() {
+                self.note_rule(&rule_state.rule.name);
+            }
+            self.rules.put(rule, rule_state);
+        }
+    }
+
+    /// Takes over what the pool's slices of taints say of a slice's devices.
+    pub(crate) fn refresh_taint_slices(&mut self, ix: u32) {
+        let Some(entry) = self.slices.get(ix) else { return };
+        let Some(pool) = self.pools.get(entry.pool) else { return };
+        let state = &entry.state;
+        let is_taint = |mark: &Mark| matches!(*mark.source, Source::TaintSlice { .. });
+        let old_len = state.marks.partition_point(is_taint);
+        let mut marks: Vec<Mark> = Vec::new();
+        for &other in &pool.taint_slices {
+            let Some(head) = self.slices.get(other).map(|entry| &entry.state.head) else { continue };
+            if head.generation != state.generation() && !pool.view.shows(head.generation) {
+                continue;
+            }
+            for (device, source) in &head.taints {
+                let bits: DeviceBits = state.body.names.iter().map(|name| name == device).collect();
+                if !bits.is_empty() {
+                    marks.push(Mark { bits, source: source.clone() });
+                }
+            }
+        }
+        let old = &state.marks[..old_len];
+        let same = |(a, b): (&Mark, &Mark)| a.bits == b.bits && a.source == b.source;
+        if old.len() == marks.len() && old.iter().zip(&marks).all(same) {
+            return;
+        }
+        let changed = old.iter().chain(&marks).fold(0, |bits, mark| bits | mark.bits.0);
+        if let Some(entry) = self.slices.get_mut(ix) {
+            Arc::make_mut(&mut entry.state).marks.splice(..old_len, marks);
+        }
+        self.taints_changed(ix, DeviceBits(changed));
+    }
+
+    /// Says which devices of a slice a source taints.
+    pub(crate) fn set_mark(&mut self, ix: u32, source: &Arc<Source>, bits: DeviceBits) {
+        let Some(entry) = self.slices.get_mut(ix) else { return };
+        let marks = &entry.state.marks;
+        let at = marks.binary_search_by(|mark| mark.source.order(source));
+        let changed = match at {
+            Ok(at) if marks[at].source == *source => DeviceBits(marks[at].bits.0 ^ bits.0),
+            Ok(at) => DeviceBits(marks[at].bits.0 | bits.0),
+            Err(_) => bits,
+        };
+        if changed.is_empty() {
+            return;
+        }
+        let marks = &mut Arc::make_mut(&mut entry.state).marks;
+        match at {
+            Ok(at) if bits.is_empty() => {
+                marks.remove(at);
+            }
+            Ok(at) => marks[at] = Mark { bits, source: source.clone() },
+            Err(at) => marks.insert(at, Mark { bits, source: source.clone() }),
+        }
+        self.taints_changed(ix, changed);
+    }
+
+    /// Forgets what rules and patches said of a slice that goes.
+    pub(crate) fn clear_hits(&mut self, ix: u32) {
+        let Some(entry) = self.slices.get(ix) else { return };
+        let (patches, state) = (entry.patches.clone(), entry.state.clone());
+        for patch in patches {
+            if let Some(patch) = self.patches.get_mut(patch) {
+                patch.hits.remove(&ix);
+            }
+        }
+        for rule in self.rule_index.candidates(state.pool(), &state.body) {
+            let Some(mut rule_state) = self.rules.take(rule) else { continue };
+            if rule_state.hits.remove(&ix).is_some() {
+                self.note_rule(&rule_state.rule.name);
+            }
+            self.rules.put(rule, rule_state);
+        }
+    }
+
+    pub(crate) fn taints_changed(&mut self, ix: u32, devices: DeviceBits) {
+        let Some(entry) = self.slices.get(ix) else { return };
+        let (pool, held) = (entry.pool, DeviceBits(entry.held.0 & devices.0));
+        self.note_pool(pool);
+        for device in held.iter() {
+            let Some(entry) = self.slices.get(ix) else { return };
+            if let Some(holder) = self.holder_ix(pool, &entry.state.body.names[device]) {
+                self.note_claims_of(holder);
+            }
+        }
+    }
+}
