@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, cel, output, plan};
+use crate::{Verdict, allocate, cel, output, plan, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -25,6 +25,8 @@ enum Command {
     Plan(plan::Args),
     /// Show which devices claims would be given, or why they get none
     Allocate(allocate::Args),
+    /// Start an API server with an embedded store
+    Up(up::Args),
     /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  lazaret completion bash > /etc/bash_completion.d/lazaret\n  lazaret completion zsh > \"${fpath[1]}/_lazaret\""
@@ -77,6 +79,7 @@ impl Cli {
             Command::Cel(command) => command.run(),
             Command::Plan(args) => args.run(),
             Command::Allocate(args) => args.run(),
+            Command::Up(args) => args.run(),
             Command::Completion { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Self::command(), "lazaret", &mut script);

@@ -12,6 +12,7 @@ mod clock;
 mod input;
 mod output;
 mod plan;
+mod up;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

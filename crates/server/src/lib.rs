@@ -5,11 +5,14 @@
 //! refused with a reason before it costs anything more. The only clock is [`clock`].
 
 mod admission;
+mod auth;
 mod body;
+mod certificates;
 mod clock;
 mod continuation;
 mod discovery;
 mod error;
+mod http_server;
 mod input;
 mod negotiate;
 mod object;
@@ -23,7 +26,10 @@ mod server;
 mod table;
 mod verbs;
 
+pub use auth::{Authenticator, Rbac, TokenKeys};
 pub use body::Body;
+pub use certificates::{Identity, Pem, certificate_authority, client_certificate, server_certificate};
 pub use error::ApiError;
+pub use http_server::{HttpOptions, TlsFiles, serve};
 pub use lazaret_kinds::{Access, Features, User};
 pub use server::{Authorizer, Server, ServerOptions};

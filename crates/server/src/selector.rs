@@ -60,23 +60,6 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The one name that is asked for, if it is just one.
-    pub(crate) fn name(&self) -> Option<&str> {
-        let mut names = self
-            .fields
-            .iter()
-            .filter(|requirement| requirement.field == "metadata.name" && requirement.equal);
-        names.next().map(|requirement| requirement.value.as_str())
-    }
-
-    /// A field that must have just this value.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|requirement| requirement.field == name && requirement.equal)
-            .map(|found| found.value.as_str())
-    }
-
     /// This selector and the one name besides.
     pub(crate) fn with_name(mut self, name: &str) -> Self {
         self.fields.push(FieldRequirement { field: "metadata.name".into(), value: name.into(), equal: true });

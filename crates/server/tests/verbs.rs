@@ -34,7 +34,10 @@ async fn an_object_lives_from_create_to_delete() {
     assert_eq!(stale["reason"], "Conflict");
 
     let unchanged = api.put(&format!("{MAPS}/a"), &written).await.expect(200);
-    assert_eq!(unchanged["metadata"]["resourceVersion"], written["metadata"]["resourceVersion"], "a write that changes nothing is none");
+    assert_eq!(
+        unchanged["metadata"]["resourceVersion"], written["metadata"]["resourceVersion"],
+        "a write that changes nothing is none"
+    );
 
     let deleted = api.delete(&format!("{MAPS}/a"), None).await.expect(200);
     assert_eq!((deleted["kind"].as_str(), deleted["status"].as_str()), (Some("Status"), Some("Success")));
@@ -51,9 +54,11 @@ async fn names_are_generated_and_checked() {
     let nameless = api.post(MAPS, &json!({"metadata": {}})).await.expect(422);
     assert_eq!(nameless["details"]["causes"][0]["field"], "metadata.name");
     api.post(MAPS, &config_map("Not_A_Name", json!({}))).await.expect(422);
-    let elsewhere = api.post(MAPS, &json!({"metadata": {"name": "a", "namespace": "other"}})).await.expect(400);
+    let elsewhere =
+        api.post(MAPS, &json!({"metadata": {"name": "a", "namespace": "other"}})).await.expect(400);
     assert!(elsewhere["message"].as_str().unwrap().contains("does not match the namespace"));
-    let nowhere = api.post("/api/v1/namespaces/gone/configmaps", &config_map("a", json!({}))).await.expect(404);
+    let nowhere =
+        api.post("/api/v1/namespaces/gone/configmaps", &config_map("a", json!({}))).await.expect(404);
     assert_eq!(nowhere["message"], r#"namespaces "gone" not found"#);
 }
 
@@ -62,7 +67,10 @@ async fn unknown_fields_are_dropped_warned_of_or_refused() {
     let api = Api::start().await;
     let body = json!({"metadata": {"name": "a"}, "dta": {}});
     let strict = api.post(&format!("{MAPS}?fieldValidation=Strict"), &body).await.expect(400);
-    assert!(strict["message"].as_str().unwrap().ends_with(r#"strict decoding error: unknown field "dta""#), "{strict}");
+    assert!(
+        strict["message"].as_str().unwrap().ends_with(r#"strict decoding error: unknown field "dta""#),
+        "{strict}"
+    );
     let answer = api.post(MAPS, &body).await;
     assert_eq!(answer.warnings(), [r#"299 - "unknown field \"dta\"""#]);
     assert!(answer.expect(201).get("dta").is_none());
@@ -75,7 +83,9 @@ async fn lists_come_in_pages_of_one_state() {
     let api = Api::start().await;
     for number in 0..5 {
         let labels = json!({"parity": if number % 2 == 0 { "even" } else { "odd" }});
-        api.post(MAPS, &json!({"metadata": {"name": format!("m{number}"), "labels": labels}})).await.expect(201);
+        api.post(MAPS, &json!({"metadata": {"name": format!("m{number}"), "labels": labels}}))
+            .await
+            .expect(201);
     }
     let first = api.get(&format!("{MAPS}?limit=2")).await.expect(200);
     assert_eq!(first["kind"], "ConfigMapList");
@@ -85,7 +95,12 @@ async fn lists_come_in_pages_of_one_state() {
     api.delete(&format!("{MAPS}/m3"), None).await.expect(200);
     let token = first["metadata"]["continue"].as_str().unwrap();
     let second = api.get(&format!("{MAPS}?limit=10&continue={token}")).await.expect(200);
-    let names: Vec<&str> = second["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = second["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["m2", "m3", "m4"], "the page shows the state of the first one");
     assert_eq!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
 
@@ -105,12 +120,27 @@ async fn every_kind_of_patch_works() {
     let api = Api::start().await;
     api.post(MAPS, &config_map("a", json!({"k": "1", "l": "1"}))).await.expect(201);
     let path = format!("{MAPS}/a");
-    let merged = api.patch(&path, "application/merge-patch+json", &json!({"data": {"k": "2", "l": null}})).await.expect(200);
+    let merged = api
+        .patch(&path, "application/merge-patch+json", &json!({"data": {"k": "2", "l": null}}))
+        .await
+        .expect(200);
     assert_eq!(merged["data"], json!({"k": "2"}));
-    let patched = api.patch(&path, "application/json-patch+json", &json!([{"op": "add", "path": "/data/m", "value": "3"}])).await.expect(200);
+    let patched = api
+        .patch(&path, "application/json-patch+json", &json!([{"op": "add", "path": "/data/m", "value": "3"}]))
+        .await
+        .expect(200);
     assert_eq!(patched["data"], json!({"k": "2", "m": "3"}));
-    api.patch(&path, "application/json-patch+json", &json!([{"op": "remove", "path": "/data/zzz"}])).await.expect(422);
-    let strategic = api.patch(&path, "application/strategic-merge-patch+json", &json!({"metadata": {"finalizers": ["x.y/z"]}})).await.expect(200);
+    api.patch(&path, "application/json-patch+json", &json!([{"op": "remove", "path": "/data/zzz"}]))
+        .await
+        .expect(422);
+    let strategic = api
+        .patch(
+            &path,
+            "application/strategic-merge-patch+json",
+            &json!({"metadata": {"finalizers": ["x.y/z"]}}),
+        )
+        .await
+        .expect(200);
     assert_eq!(strategic["metadata"]["finalizers"], json!(["x.y/z"]));
     api.patch(&path, "text/plain", &json!({})).await.expect(415);
     api.patch(&format!("{MAPS}/gone"), "application/merge-patch+json", &json!({})).await.expect(404);
@@ -123,17 +153,23 @@ async fn server_side_apply_creates_merges_and_conflicts() {
     let api = Api::start().await;
     let path = |manager: &str, force: bool| format!("{MAPS}/a?fieldManager={manager}&force={force}");
     let apply = "application/apply-patch+yaml";
-    let created = api.patch(&path("one", false), apply, &config_map("a", json!({"k": "1"}))).await.expect(201);
+    let created =
+        api.patch(&path("one", false), apply, &config_map("a", json!({"k": "1"}))).await.expect(201);
     assert_eq!(created["metadata"]["managedFields"][0]["manager"], "one");
     let shared = api.patch(&path("two", false), apply, &config_map("a", json!({"l": "2"}))).await.expect(200);
     assert_eq!(shared["data"], json!({"k": "1", "l": "2"}));
-    let conflict = api.patch(&path("two", false), apply, &config_map("a", json!({"k": "9", "l": "2"}))).await.expect(409);
+    let conflict = api
+        .patch(&path("two", false), apply, &config_map("a", json!({"k": "9", "l": "2"})))
+        .await
+        .expect(409);
     assert_eq!(conflict["details"]["causes"][0]["field"], ".data.k");
     assert_eq!(conflict["details"]["causes"][0]["reason"], "FieldManagerConflict");
-    let forced = api.patch(&path("two", true), apply, &config_map("a", json!({"k": "9", "l": "2"}))).await.expect(200);
+    let forced =
+        api.patch(&path("two", true), apply, &config_map("a", json!({"k": "9", "l": "2"}))).await.expect(200);
     assert_eq!(forced["data"]["k"], "9");
     let revision = forced["metadata"]["resourceVersion"].clone();
-    let again = api.patch(&path("two", true), apply, &config_map("a", json!({"k": "9", "l": "2"}))).await.expect(200);
+    let again =
+        api.patch(&path("two", true), apply, &config_map("a", json!({"k": "9", "l": "2"}))).await.expect(200);
     assert_eq!(again["metadata"]["resourceVersion"], revision);
     api.patch(&format!("{MAPS}/a"), apply, &config_map("a", json!({}))).await.expect(422);
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  x: z\n";
@@ -147,7 +183,10 @@ async fn a_dry_run_changes_nothing() {
     assert!(dry["metadata"]["uid"].is_string());
     api.get(&format!("{MAPS}/a")).await.expect(404);
     api.post(MAPS, &config_map("a", json!({"k": "1"}))).await.expect(201);
-    let patched = api.patch(&format!("{MAPS}/a?dryRun=All"), "application/merge-patch+json", &json!({"data": {"k": "2"}})).await.expect(200);
+    let patched = api
+        .patch(&format!("{MAPS}/a?dryRun=All"), "application/merge-patch+json", &json!({"data": {"k": "2"}}))
+        .await
+        .expect(200);
     assert_eq!(patched["data"]["k"], "2");
     assert_eq!(api.get(&format!("{MAPS}/a")).await.expect(200)["data"]["k"], "1");
     api.post(&format!("{MAPS}?dryRun=Some"), &config_map("b", json!({}))).await.expect(422);
@@ -163,7 +202,9 @@ async fn finalizers_hold_an_object_until_they_are_gone() {
     assert!(held["metadata"]["deletionTimestamp"].is_string());
     let added = json!({"metadata": {"finalizers": ["x.y/z", "x.y/new"]}});
     api.patch(&path, "application/merge-patch+json", &added).await.expect(422);
-    api.patch(&path, "application/merge-patch+json", &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    api.patch(&path, "application/merge-patch+json", &json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect(200);
     api.get(&path).await.expect(404);
 }
 
@@ -184,11 +225,15 @@ async fn deletes_honour_preconditions_and_collections_go_at_once() {
 async fn tables_and_metadata_are_served_on_request() {
     let api = Api::start().await;
     api.post(MAPS, &config_map("a", json!({}))).await.expect(201);
-    let table = api.get_as(MAPS, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").await.expect(200);
+    let table =
+        api.get_as(MAPS, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").await.expect(200);
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["rows"][0]["cells"][0], "a");
     assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
-    let metadata = api.get_as(&format!("{MAPS}/a"), "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").await.expect(200);
+    let metadata = api
+        .get_as(&format!("{MAPS}/a"), "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
+        .await
+        .expect(200);
     assert_eq!(metadata["kind"], "PartialObjectMetadata");
     assert!(metadata.get("data").is_none());
 }

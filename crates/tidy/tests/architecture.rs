@@ -19,7 +19,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("server", &["schema", "patch", "kinds", "store"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
-    ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api"]),
+    ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server"]),
     ("tidy", &[]),
 ];
 

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lazaret_kinds::Scope;
 use lazaret_store::{Item, RangeOptions, ReadError};
 use serde_json::{Map, Value, json};
 
@@ -163,14 +162,4 @@ fn encode(call: &Call<'_>, page: &Page) -> Vec<u8> {
     }
     text.extend_from_slice(b"]}");
     text
-}
-
-/// Where objects of a call live, for people.
-pub(super) fn place(call: &Call<'_>) -> String {
-    match call.kind.scope {
-        Scope::Namespaced if !call.target.namespace.is_empty() => {
-            format!("namespace {}", call.target.namespace)
-        }
-        Scope::Namespaced | Scope::Cluster => "cluster".to_owned(),
-    }
 }

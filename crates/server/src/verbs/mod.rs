@@ -12,6 +12,8 @@ mod scale;
 mod update;
 mod watch;
 
+pub(crate) use review::user_info;
+
 use bytes::Bytes;
 use lazaret_kinds::Verbs;
 

@@ -51,8 +51,12 @@ impl Api {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
             authorizer: Box::new(Everybody),
+            token_keys: None,
         };
-        let api = Self { server: Server::new(store, options), user: User { name: "tester".into(), ..User::default() } };
+        let api = Self {
+            server: Server::new(store, options),
+            user: User { name: "tester".into(), ..User::default() },
+        };
         for name in ["default", "kube-system"] {
             api.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.expect(201);
         }
@@ -63,7 +67,14 @@ impl Api {
         self.request(method, path, "application/json", content_type, body.as_bytes().to_vec().into()).await
     }
 
-    pub(crate) async fn request(&self, method: &str, path: &str, accept: &str, content_type: &str, body: Bytes) -> Answer {
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        accept: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Answer {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -74,9 +85,15 @@ impl Api {
             .unwrap();
         let response = self.server.handle(&self.user, request).await;
         let code = response.status().as_u16();
-        let warnings = response.headers().get_all(header::WARNING).iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+        let warnings = response
+            .headers()
+            .get_all(header::WARNING)
+            .iter()
+            .map(|value| value.to_str().unwrap().to_owned())
+            .collect();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        let body = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
         Answer { code, warnings, body }
     }
 
@@ -101,6 +118,7 @@ impl Api {
     }
 
     pub(crate) async fn delete(&self, path: &str, options: Option<&Value>) -> Answer {
-        self.send("DELETE", path, "application/json", &options.map(Value::to_string).unwrap_or_default()).await
+        self.send("DELETE", path, "application/json", &options.map(Value::to_string).unwrap_or_default())
+            .await
     }
 }

@@ -1,0 +1,154 @@
+//! `lazaret up`: an API server with an embedded store, in this process.
+
+mod files;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use lazaret_server::{
+    Authenticator, Features, HttpOptions, Rbac, Server, ServerOptions, TlsFiles, TokenKeys, serve,
+};
+use lazaret_store::{OpenError, Options, Store};
+use tokio::{net::TcpListener, sync::watch};
+
+use crate::{Verdict, output};
+
+/// Start a Kubernetes-compatible API server with an embedded store.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Serve the API and nothing else: no controllers, no scheduler, no nodes. Required for now: there are none yet
+    #[arg(long)]
+    api_only: bool,
+    /// Where to keep the store, certificates and the kubeconfig [default: lazaret in the user's data directory]
+    #[arg(long, value_name = "PATH")]
+    data_dir: Option<PathBuf>,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7443")]
+    listen: SocketAddr,
+    /// Keep objects in memory only
+    #[arg(long)]
+    ephemeral: bool,
+    /// Features to turn on or off, as in Kubernetes
+    #[arg(long, value_name = "GATE=BOOL,...", default_value = "", hide_default_value = true)]
+    feature_gates: String,
+    /// Group versions to serve or not: resource.k8s.io/v1alpha3=true, api/all=true
+    #[arg(long, value_name = "VERSION=BOOL,...", default_value = "", hide_default_value = true)]
+    runtime_config: String,
+}
+
+const EXAMPLES: &str = "Examples:
+  lazaret up --api-only
+  lazaret up --api-only --ephemeral --listen 127.0.0.1:0 --data-dir /tmp/play --runtime-config resource.k8s.io/v1alpha3=true";
+
+impl Args {
+    pub(crate) fn run(self) -> Result<Verdict> {
+        ensure!(self.api_only, "add --api-only: there are no controllers and no scheduler to start yet");
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+        runtime.block_on(self.serve())?;
+        Ok(Verdict::Yes)
+    }
+
+    async fn serve(self) -> Result<()> {
+        let folder = self.folder()?;
+        files::make_private_folder(&folder)?;
+        let store = self.open(&folder)?;
+        let secrets = files::Secrets::load_or_make(&folder)?;
+        let mut features = Features::kubernetes_1_37();
+        features.parse(&self.feature_gates).map_err(|error| anyhow!("--feature-gates: {error}"))?;
+        let server = Server::new(
+            store.clone(),
+            ServerOptions {
+                features,
+                runtime_config: runtime_config(&self.runtime_config)?,
+                authorizer: Box::new(Rbac::default()),
+                token_keys: Some(TokenKeys::load(&secrets.token_key).map_err(|error| anyhow!(error))?),
+            },
+        );
+        let listener = TcpListener::bind(self.listen).await.with_context(|| {
+            format!("listen on {}: is the port in use? choose another with --listen", self.listen)
+        })?;
+        let address = listener.local_addr().context("find out where it listens")?;
+        server.bootstrap().await.map_err(|error| anyhow!(error))?;
+        let hosts = vec![
+            "localhost".to_owned(),
+            "127.0.0.1".into(),
+            "::1".into(),
+            "kubernetes.default.svc".into(),
+            address.ip().to_string(),
+        ];
+        let tls = TlsFiles {
+            server: secrets.server_certificate(&hosts)?,
+            authority: secrets.authority.certificate.clone(),
+        };
+        let kubeconfig = secrets.write_kubeconfig(&folder, address)?;
+        announce(&kubeconfig, address)?;
+
+        let (stop, stopped) = watch::channel(false);
+        let options = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
+        let serving = serve(server, listener, options, stopped);
+        tokio::pin!(serving);
+        tokio::select! {
+            ended = &mut serving => ended.context("serve")?,
+            signal = tokio::signal::ctrl_c() => {
+                signal.context("wait for Ctrl-C")?;
+                output::note("stopping");
+                // Whoever serves has its own receiver; it is there until it ends.
+                let _ = stop.send(true);
+                serving.await.context("serve")?;
+            }
+        }
+        store.close();
+        Ok(())
+    }
+
+    fn folder(&self) -> Result<PathBuf> {
+        if let Some(folder) = &self.data_dir {
+            return Ok(folder.clone());
+        }
+        let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share"));
+        let base =
+            base.or_else(home).context("find the user's data directory: set HOME or give --data-dir")?;
+        Ok(base.join("lazaret"))
+    }
+
+    fn open(&self, folder: &Path) -> Result<Store> {
+        let opened = if self.ephemeral {
+            Store::ephemeral(Options::default())
+        } else {
+            Store::open(folder.join("store"), Options::default())
+        };
+        match opened {
+            Ok(store) => Ok(store),
+            Err(error @ OpenError::Locked { .. }) => {
+                Err(anyhow!("{error}: stop the other lazaret, or give another --data-dir"))
+            }
+            Err(error) => Err(anyhow!(error)),
+        }
+    }
+}
+
+fn runtime_config(text: &str) -> Result<Vec<(String, bool)>> {
+    let mut list = Vec::new();
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
+        match value {
+            "true" => list.push((name.to_owned(), true)),
+            "false" => list.push((name.to_owned(), false)),
+            other => bail!("--runtime-config {name}: {other:?} is neither true nor false"),
+        }
+    }
+    Ok(list)
+}
+
+fn announce(kubeconfig: &Path, address: SocketAddr) -> Result<()> {
+    let path = kubeconfig.display();
+    output::print(&format!(
+        "serving https://{address}\nkubeconfig: {path}\n\ntry:\n  export KUBECONFIG={path}\n  kubectl get namespaces\n  kubectl api-resources --api-group=resource.k8s.io\n"
+    ))
+}

@@ -1,0 +1,185 @@
+//! What every cluster begins with: namespaces, roles, priorities.
+
+use lazaret_kinds::User;
+use serde_json::{Value, json};
+
+use crate::Server;
+
+const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// Makes what is missing and leaves alone what is there.
+pub(crate) async fn ensure(server: &Server) -> Result<(), String> {
+    for name in NAMESPACES {
+        create(server, "/api/v1/namespaces", json!({"metadata": {"name": name}})).await?;
+        create(
+            server,
+            &format!("/api/v1/namespaces/{name}/serviceaccounts"),
+            json!({"metadata": {"name": "default"}}),
+        )
+        .await?;
+    }
+    for (name, rules) in cluster_roles() {
+        let role = json!({"metadata": {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}, "rules": rules});
+        create(server, "/apis/rbac.authorization.k8s.io/v1/clusterroles", role).await?;
+    }
+    for (role, kind, subject) in BINDINGS {
+        let binding = json!({
+            "metadata": {"name": role, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": subject}],
+        });
+        create(server, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await?;
+    }
+    for (name, value) in [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
+    {
+        let class =
+            json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority"});
+        create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", class).await?;
+    }
+    Ok(())
+}
+
+async fn create(server: &Server, path: &str, object: Value) -> Result<(), String> {
+    let user =
+        User { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..User::default() };
+    let request =
+        http::Request::builder().method("POST").uri(path).header("content-type", "application/json");
+    let request = request.body(object.to_string().into()).map_err(|error| error.to_string())?;
+    let response = server.handle(&user, request).await;
+    match response.status().as_u16() {
+        200 | 201 | 409 => Ok(()),
+        code => Err(format!("make {} in {path}: answered {code}", object["metadata"]["name"])),
+    }
+}
+
+const BINDINGS: &[(&str, &str, &str)] = &[
+    ("cluster-admin", "Group", "system:masters"),
+    ("system:discovery", "Group", "system:authenticated"),
+    ("system:basic-user", "Group", "system:authenticated"),
+    ("system:public-info-viewer", "Group", "system:unauthenticated"),
+    ("system:kube-scheduler", "User", "system:kube-scheduler"),
+    ("system:kube-controller-manager", "User", "system:kube-controller-manager"),
+];
+
+/// What of the core group anybody who may look may look at: no secrets.
+const OPEN_CORE: &[&str] = &[
+    "bindings",
+    "configmaps",
+    "endpoints",
+    "events",
+    "limitranges",
+    "namespaces",
+    "namespaces/status",
+    "persistentvolumeclaims",
+    "pods",
+    "pods/log",
+    "pods/status",
+    "replicationcontrollers",
+    "resourcequotas",
+    "serviceaccounts",
+    "services",
+];
+
+fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": groups, "resources": resources, "verbs": verbs})
+}
+
+fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
+    const READ: &[&str] = &["get", "list", "watch"];
+    const WRITE: &[&str] =
+        &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    let health = json!({"nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"], "verbs": ["get"]});
+    let discovery = json!({"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version", "/version/"], "verbs": ["get"]});
+    let everything = vec![rule(&["*"], &["*"], &["*"]), json!({"nonResourceURLs": ["*"], "verbs": ["*"]})];
+    let claims = &["resourceclaims", "resourceclaimtemplates"];
+    vec![
+        ("cluster-admin", everything.clone()),
+        ("system:discovery", vec![discovery]),
+        ("system:public-info-viewer", vec![health]),
+        (
+            "system:basic-user",
+            vec![
+                rule(
+                    &["authorization.k8s.io"],
+                    &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+                    &["create"],
+                ),
+                rule(&["authentication.k8s.io"], &["selfsubjectreviews"], &["create"]),
+            ],
+        ),
+        (
+            "system:kube-scheduler",
+            vec![
+                rule(
+                    &[""],
+                    &[
+                        "nodes",
+                        "namespaces",
+                        "services",
+                        "replicationcontrollers",
+                        "persistentvolumes",
+                        "persistentvolumeclaims",
+                    ],
+                    READ,
+                ),
+                rule(&["apps"], &["replicasets", "statefulsets"], READ),
+                rule(&["policy"], &["poddisruptionbudgets"], READ),
+                rule(&["storage.k8s.io"], &["*"], READ),
+                rule(&[""], &["bindings", "pods/binding"], &["create"]),
+                rule(&[""], &["pods"], &["delete", "get", "list", "watch"]),
+                rule(&[""], &["pods/status"], &["patch", "update"]),
+                rule(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]),
+                rule(
+                    &["resource.k8s.io"],
+                    &["deviceclasses", "devicetaintrules", "resourceslices", "resourceslicepatches"],
+                    READ,
+                ),
+                rule(&["resource.k8s.io"], &["resourceclaims"], WRITE),
+                rule(
+                    &["resource.k8s.io"],
+                    &["resourceclaims/status", "resourceclaims/binding"],
+                    &["patch", "update"],
+                ),
+                rule(
+                    &["coordination.k8s.io"],
+                    &["leases"],
+                    &["create", "get", "list", "patch", "update", "watch"],
+                ),
+                rule(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
+                rule(&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
+            ],
+        ),
+        ("system:kube-controller-manager", everything),
+        (
+            "view",
+            vec![
+                rule(&[""], OPEN_CORE, READ),
+                rule(&["apps", "batch", "policy"], &["*"], READ),
+                rule(&["resource.k8s.io"], claims, READ),
+            ],
+        ),
+        (
+            "edit",
+            vec![
+                rule(&[""], OPEN_CORE, READ),
+                rule(
+                    &[""],
+                    &[
+                        "configmaps",
+                        "events",
+                        "persistentvolumeclaims",
+                        "pods",
+                        "pods/eviction",
+                        "replicationcontrollers",
+                        "secrets",
+                        "serviceaccounts",
+                        "services",
+                    ],
+                    WRITE,
+                ),
+                rule(&["apps", "batch", "policy"], &["*"], WRITE),
+                rule(&["resource.k8s.io"], claims, WRITE),
+            ],
+        ),
+    ]
+}

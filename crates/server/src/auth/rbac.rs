@@ -1,0 +1,273 @@
+//! Role-based access: who is bound to which role, and what the role allows.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use lazaret_kinds::{Access, User};
+use lazaret_store::{Item, RangeOptions};
+use serde_json::Value;
+
+use crate::{Authorizer, Server, object};
+
+/// May do everything, whatever the roles say.
+const MASTERS: &str = "system:masters";
+
+/// Paths that anybody may look at.
+const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
+
+/// Authorization by roles and bindings in the store, and by what nodes may do.
+#[derive(Debug, Default)]
+pub struct Rbac {
+    compiled: Mutex<Option<(Stamp, Arc<Compiled>)>>,
+}
+
+/// Tells states of the RBAC objects apart: how many there are, and when the last was written.
+type Stamp = (usize, u64);
+
+/// All grants, by who holds them.
+#[derive(Debug, Default)]
+struct Compiled {
+    /// By `user:NAME`, `group:NAME`.
+    grants: BTreeMap<String, Vec<Grant>>,
+}
+
+#[derive(Clone, Debug)]
+struct Grant {
+    /// Empty: everywhere.
+    namespace: String,
+    rules: Arc<Vec<Rule>>,
+}
+
+#[derive(Debug, Default)]
+struct Rule {
+    verbs: Vec<String>,
+    groups: Vec<String>,
+    resources: Vec<String>,
+    names: Vec<String>,
+    paths: Vec<String>,
+}
+
+impl Authorizer for Rbac {
+    fn access(&self, server: &Server, user: &User, access: Access<'_>) -> Result<(), String> {
+        if user.groups.iter().any(|group| group == MASTERS) || node_may(server, user, access) {
+            return Ok(());
+        }
+        let compiled = self.compiled(server);
+        let granted = compiled.of(user).any(|grant| {
+            let here = grant.namespace.is_empty() || grant.namespace == access.namespace;
+            here && grant.rules.iter().any(|rule| rule.allows(access))
+        });
+        if granted { Ok(()) } else { Err(String::new()) }
+    }
+
+    fn path(&self, server: &Server, user: &User, verb: &str, path: &str) -> Result<(), String> {
+        let public = verb == "get"
+            && PUBLIC_PATHS.iter().any(|known| path == *known || path.starts_with(&format!("{known}/")));
+        if public || user.groups.iter().any(|group| group == MASTERS) {
+            return Ok(());
+        }
+        let compiled = self.compiled(server);
+        let granted = compiled.of(user).any(|grant| {
+            grant.namespace.is_empty() && grant.rules.iter().any(|rule| rule.allows_path(verb, path))
+        });
+        if granted { Ok(()) } else { Err(String::new()) }
+    }
+}
+
+impl Rbac {
+    /// The grants as they are now; worked out again only when something was written.
+    fn compiled(&self, server: &Server) -> Arc<Compiled> {
+        let kinds = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
+        let items: Vec<Vec<Arc<Item>>> = kinds.iter().map(|plural| items(server, plural)).collect();
+        let stamp = (
+            items.iter().map(Vec::len).sum(),
+            items.iter().flatten().map(|item| item.modified).max().unwrap_or(0),
+        );
+        let mut slot = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, compiled)) = slot.as_ref()
+            && *known == stamp
+        {
+            return compiled.clone();
+        }
+        let compiled = Arc::new(Compiled::new(&items));
+        *slot = Some((stamp, compiled.clone()));
+        compiled
+    }
+}
+
+fn items(server: &Server, plural: &str) -> Vec<Arc<Item>> {
+    let Some(kind) = lazaret_kinds::find("rbac.authorization.k8s.io", plural) else { return Vec::new() };
+    server
+        .store()
+        .range(object::key(kind, "", ""), &RangeOptions::default())
+        .map(|range| range.items)
+        .unwrap_or_default()
+}
+
+impl Compiled {
+    fn new(items: &[Vec<Arc<Item>>]) -> Self {
+        let decode = |at: usize| items[at].iter().map(|item| object::decode(&item.value)).collect::<Vec<_>>();
+        let (cluster_roles, cluster_bindings, roles, bindings) = (decode(0), decode(1), decode(2), decode(3));
+        let mut rules: BTreeMap<String, Arc<Vec<Rule>>> = BTreeMap::new();
+        for role in &cluster_roles {
+            rules.insert(
+                format!("ClusterRole/{}", object::meta(role, "name")),
+                Arc::new(aggregated(role, &cluster_roles)),
+            );
+        }
+        for role in &roles {
+            let key = format!("Role/{}/{}", object::meta(role, "namespace"), object::meta(role, "name"));
+            rules.insert(key, Arc::new(rules_of(role)));
+        }
+        let mut compiled = Self::default();
+        for binding in cluster_bindings.iter().chain(&bindings) {
+            let namespace = object::meta(binding, "namespace");
+            let name = binding["roleRef"]["name"].as_str().unwrap_or_default();
+            let key = match binding["roleRef"]["kind"].as_str() {
+                Some("Role") => format!("Role/{namespace}/{name}"),
+                _ => format!("ClusterRole/{name}"),
+            };
+            let Some(rules) = rules.get(&key) else { continue };
+            for subject in binding["subjects"].as_array().into_iter().flatten() {
+                let grant = Grant { namespace: namespace.to_owned(), rules: rules.clone() };
+                compiled.grants.entry(holder(subject)).or_default().push(grant);
+            }
+        }
+        compiled
+    }
+
+    fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = &'a Grant> {
+        let keys = std::iter::once(format!("user:{}", user.name))
+            .chain(user.groups.iter().map(|group| format!("group:{group}")));
+        keys.filter_map(|key| self.grants.get(&key)).flatten()
+    }
+}
+
+fn holder(subject: &Value) -> String {
+    let text = |name: &str| subject[name].as_str().unwrap_or_default();
+    match text("kind") {
+        "Group" => format!("group:{}", text("name")),
+        "ServiceAccount" => format!("user:system:serviceaccount:{}:{}", text("namespace"), text("name")),
+        _ => format!("user:{}", text("name")),
+    }
+}
+
+/// A role's own rules, or those of every role that its aggregation selects.
+fn aggregated(role: &Value, all: &[Value]) -> Vec<Rule> {
+    let mut rules = rules_of(role);
+    for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
+        let wanted = selector["matchLabels"].as_object();
+        let selected = |candidate: &&Value| {
+            wanted.is_some_and(|labels| {
+                !labels.is_empty()
+                    && labels
+                        .iter()
+                        .all(|(key, value)| candidate["metadata"]["labels"].get(key) == Some(value))
+            })
+        };
+        all.iter().filter(selected).for_each(|candidate| rules.extend(rules_of(candidate)));
+    }
+    rules
+}
+
+fn rules_of(role: &Value) -> Vec<Rule> {
+    let strings = |value: &Value| {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let rules = role["rules"].as_array().into_iter().flatten();
+    rules
+        .map(|rule| Rule {
+            verbs: strings(&rule["verbs"]),
+            groups: strings(&rule["apiGroups"]),
+            resources: strings(&rule["resources"]),
+            names: strings(&rule["resourceNames"]),
+            paths: strings(&rule["nonResourceURLs"]),
+        })
+        .collect()
+}
+
+fn has(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|entry| entry == "*" || entry == wanted)
+}
+
+impl Rule {
+    fn allows(&self, access: Access<'_>) -> bool {
+        let resource = if access.subresource.is_empty() {
+            access.resource.to_owned()
+        } else {
+            format!("{}/{}", access.resource, access.subresource)
+        };
+        let any_with_subresource = format!("*/{}", access.subresource);
+        has(&self.verbs, access.verb)
+            && has(&self.groups, access.group)
+            && (has(&self.resources, &resource)
+                || !access.subresource.is_empty() && self.resources.contains(&any_with_subresource))
+            && (self.names.is_empty() || self.names.iter().any(|name| name == access.name))
+    }
+
+    fn allows_path(&self, verb: &str, path: &str) -> bool {
+        let fits = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(prefix) => path.starts_with(prefix),
+            None => pattern == path,
+        };
+        has(&self.verbs, verb) && self.paths.iter().any(fits)
+    }
+}
+
+/// What a node may do without any role: read what its pods need, write its own node, slices, leases and its pods' status.
+fn node_may(server: &Server, user: &User, access: Access<'_>) -> bool {
+    let Some(node) = user.name.strip_prefix("system:node:") else { return false };
+    if !user.groups.iter().any(|group| group == "system:nodes") {
+        return false;
+    }
+    let reads = matches!(access.verb, "get" | "list" | "watch");
+    match (access.group, access.resource) {
+        ("", "nodes") => reads || access.name == node || access.verb == "create",
+        ("", "pods") => {
+            reads || matches!(access.subresource, "status" | "eviction") || access.verb == "delete"
+        }
+        ("", "services" | "namespaces") | ("storage.k8s.io", _) | ("resource.k8s.io", "deviceclasses") => {
+            reads
+        }
+        ("", "configmaps" | "secrets" | "serviceaccounts") => access.verb == "get",
+        ("", "events") | ("events.k8s.io", "events") => matches!(access.verb, "create" | "patch" | "update"),
+        ("coordination.k8s.io", "leases") => access.namespace == "kube-node-lease",
+        ("resource.k8s.io", "resourceclaims") => access.verb == "get" && uses_claim(server, node, access),
+        ("resource.k8s.io", "resourceslices") => match access.verb {
+            "create" | "list" | "watch" | "deletecollection" => true,
+            _ => owns_slice(server, node, access.name),
+        },
+        _ => false,
+    }
+}
+
+fn owns_slice(server: &Server, node: &str, name: &str) -> bool {
+    let Some(kind) = lazaret_kinds::find("resource.k8s.io", "resourceslices") else { return false };
+    server.get(kind, "", name).is_none_or(|slice| slice["spec"]["nodeName"] == node)
+}
+
+fn uses_claim(server: &Server, node: &str, access: Access<'_>) -> bool {
+    let Some(pods) = lazaret_kinds::find("", "pods") else { return false };
+    let prefix = object::key(pods, access.namespace, "");
+    let Ok(range) = server.store().range(&prefix, &RangeOptions::default()) else { return false };
+    range
+        .items
+        .iter()
+        .map(|item| object::decode(&item.value))
+        .filter(|pod| pod["spec"]["nodeName"] == node)
+        .any(|pod| {
+            let direct = pod["spec"]["resourceClaims"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|entry| entry["resourceClaimName"] == access.name);
+            let made = pod["status"]["resourceClaimStatuses"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|entry| entry["resourceClaimName"] == access.name);
+            direct || made || pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"] == access.name
+        })
+}

@@ -1,0 +1,210 @@
+//! The API over HTTPS, HTTP/1.1 and HTTP/2.
+
+use std::{convert::Infallible, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use http::{Request, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto::Builder, graceful::GracefulShutdown},
+};
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{ApiError, Authenticator, Body, Pem, Server, input::BODY_BYTES_MAX, respond::failure};
+
+/// Requests that are worked on at once; watches do not count. More are told to come back.
+const IN_FLIGHT_MAX: usize = 600;
+/// Streams of one HTTP/2 connection: client-go sends all watches of a process over one.
+const STREAMS_MAX: u32 = 1_000;
+const HEADER_BYTES_MAX: u32 = 64 << 10;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long requests may take to end when the server stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The server's certificate and the authority that client certificates must come from.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The server's own.
+    pub server: Pem,
+    /// The authority's certificate.
+    pub authority: String,
+}
+
+/// How to serve.
+#[derive(Debug)]
+pub struct HttpOptions {
+    /// Certificates; `None` serves plain HTTP, for tests on loopback.
+    pub tls: Option<TlsFiles>,
+    /// Who asks.
+    pub authenticator: Authenticator,
+}
+
+struct Front {
+    server: Server,
+    authenticator: Authenticator,
+    in_flight: Semaphore,
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Front")
+    }
+}
+
+/// Serves until `stop` says so, then lets running requests end for a moment.
+///
+/// # Errors
+/// When the certificates are damaged. A connection that fails ends alone.
+pub async fn serve(
+    server: Server,
+    listener: TcpListener,
+    options: HttpOptions,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let acceptor = options.tls.as_ref().map(tls).transpose()?;
+    let front = Arc::new(Front {
+        server,
+        authenticator: options.authenticator,
+        in_flight: Semaphore::new(IN_FLIGHT_MAX),
+    });
+    let graceful = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        // A connection that was given up before it was taken is no reason to stop.
+        let Ok((stream, peer)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        spawn(connection(front.clone(), acceptor.clone(), stream, peer, graceful.watcher(), stop.clone()));
+    }
+    drop(listener);
+    // Watches end with their clients; whatever is left then is cut.
+    let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+    Ok(())
+}
+
+#[allow(clippy::disallowed_methods, reason = "a task for each connection, which ends with it")]
+fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(task);
+}
+
+fn tls(files: &TlsFiles) -> io::Result<TlsAcceptor> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    let authority = CertificateDer::from_pem_slice(files.authority.as_bytes())
+        .map_err(|error| damaged("authority", error))?;
+    roots.add(authority).map_err(|error| damaged("authority", error))?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| damaged("authority", error))?;
+    let certificate = CertificateDer::from_pem_slice(files.server.certificate.as_bytes())
+        .map_err(|error| damaged("server certificate", error))?;
+    let key = PrivateKeyDer::from_pem_slice(files.server.key.as_bytes())
+        .map_err(|error| damaged("server key", error))?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| damaged("protocol versions", error))?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![certificate], key)
+        .map_err(|error| damaged("server certificate", error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn damaged(what: &str, error: impl fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {error}"))
+}
+
+async fn connection(
+    front: Arc<Front>,
+    acceptor: Option<TlsAcceptor>,
+    stream: TcpStream,
+    _peer: SocketAddr,
+    watcher: hyper_util::server::graceful::Watcher,
+    mut stop: watch::Receiver<bool>,
+) {
+    // Answers are small and watched for: never wait to fill a packet.
+    let _ = stream.set_nodelay(true);
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new());
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    let served = async {
+        match acceptor {
+            Some(acceptor) => {
+                let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else {
+                    return;
+                };
+                let certificate = stream
+                    .get_ref()
+                    .1
+                    .peer_certificates()
+                    .and_then(|chain| chain.first())
+                    .map(|leaf| leaf.as_ref().to_vec());
+                let service = service_fn(move |request| answer(front.clone(), request, certificate.clone()));
+                let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+                // How a connection ended is the client's affair.
+                let _ = watcher.watch(connection).await;
+            }
+            None => {
+                let service = service_fn(move |request| answer(front.clone(), request, None));
+                let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+                let _ = watcher.watch(connection).await;
+            }
+        }
+    };
+    tokio::select! {
+        () = served => {}
+        () = async { let _ = stop.wait_for(|stop| *stop).await; tokio::time::sleep(GRACE).await } => {}
+    }
+}
+
+async fn answer(
+    front: Arc<Front>,
+    request: Request<Incoming>,
+    certificate: Option<Vec<u8>>,
+) -> Result<Response<Body>, Infallible> {
+    Ok(front.answer(request, certificate).await.unwrap_or_else(|error| failure(&error)))
+}
+
+impl Front {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        certificate: Option<Vec<u8>>,
+    ) -> Result<Response<Body>, ApiError> {
+        let _permit = self
+            .in_flight
+            .try_acquire()
+            .map_err(|_| ApiError::too_many_requests("too many requests at once; try again", 1))?;
+        let user =
+            self.authenticator.authenticate(&self.server, request.headers(), certificate.as_deref())?;
+        let (parts, body) = request.into_parts();
+        let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                ApiError::too_large(format!("the body must not be larger than {BODY_BYTES_MAX} bytes"))
+            } else {
+                ApiError::bad_request(format!("read the body: {error}"))
+            }
+        })?;
+        Ok(self.server.handle(&user, Request::from_parts(parts, body.to_bytes())).await)
+    }
+}
