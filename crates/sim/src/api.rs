@@ -160,6 +160,10 @@ impl<T: Resource> Table<T> {
         self.live.values()
     }
 
+    pub(crate) fn live(&self) -> &BTreeMap<T::Key, Stored<T>> {
+        &self.live
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -278,6 +282,11 @@ impl Api {
         }
         self.lease = Lease { holder: Some(holder), version: self.versions.next() };
         Ok(self.lease.version)
+    }
+
+    /// Whoever holds the lease gives it back.
+    pub fn release_lease(&mut self) {
+        self.lease = Lease { holder: None, version: self.versions.next() };
     }
 
     /// Asks for a pod's deletion, with its UID as a precondition unless that is `None`.

@@ -71,6 +71,8 @@ marks! {
     CrashInFlight = "crashes with effects in flight",
     /// Leadership changed hands.
     LeaderChange = "leader changes",
+    /// A controller ended and gave its lease back.
+    GaveBack = "leases given back",
     /// A controller lost its lease while it worked.
     LostLease = "leases lost",
     /// A write was not sent for want of the lease.

@@ -143,7 +143,7 @@ ops! {
     Stall = "stall",
     /// The watch of client `a` for kind `b` repeats its last event.
     Repeat = "repeat",
-    /// Controller `a` dies and starts again `c` ms later.
+    /// Controller `a` ends and starts again `c` ms later; `b` even: it gives its lease back if it can.
     Crash = "crash",
     /// The clock of controller `a` jumps forward (`b` even) or back by `c` ms.
     ClockJump = "clock-jump",
@@ -267,7 +267,9 @@ fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
     let most = limits.pods.max(2);
     // Small worlds find most bugs and cost least: the size is 2 to the power of an even draw.
     let scale = number(rng, 1, most.ilog2());
-    let pods = if limits.exact { most } else { number(rng, 1 << (scale - 1), 1 << scale).min(most) };
+    let largest = if scale == most.ilog2() { most } else { 1 << scale };
+    let drawn = number(rng, 1 << (scale - 1), largest);
+    let pods = if limits.exact { most } else { drawn };
     let nodes = number(rng, 1, 2 + pods / 12);
     let slices = number(rng, 1, 3);
     let fill = pods * number(rng, 13, 22) / 10;

@@ -83,6 +83,13 @@ impl<T: Resource> Mirror<T> {
     /// Everything as it is now, and what that changes.
     fn relist(&mut self, table: &Table<T>) -> (Vec<Input>, Vec<Change<T>>) {
         let mut changes = Vec::new();
+        let fresh = self.position == 0;
+        if fresh {
+            self.live = table.live().clone();
+            let after = |stored: &Stored<T>| Some(Arc::clone(&stored.object));
+            changes.extend(table.iter().map(|stored| Change { before: None, after: after(stored) }));
+            self.position = table.log().len();
+        }
         for logged in &table.log()[self.position..] {
             let before = self.live.get(&logged.key).map(|stored| Arc::clone(&stored.object));
             let after = table.get(&logged.key);
