@@ -59,6 +59,10 @@ impl Eviction {
                 self.fail(now, flight, present);
             }
         }
+        if let Some((reasons, decided)) = &flight.before {
+            // Counted already if this attempt was why, or may have been.
+            self.count(&flight.uid, reasons, *decided);
+        }
         if present {
             self.settle(flight.pod);
             self.drop_if_blank(flight.pod);

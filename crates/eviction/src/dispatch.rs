@@ -139,6 +139,7 @@ impl Eviction {
             decided: now,
             pace: granted_by,
             taken: false,
+            before: None,
         };
         self.flights.launch(id, Flight::Evict(flight), EffectKind::Evict(evict));
     }

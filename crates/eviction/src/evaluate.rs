@@ -247,8 +247,12 @@ impl Eviction {
     fn forget(&mut self, now: Timestamp, at: PodIx) {
         self.unplan(now, at);
         let Some(slot) = self.pods.remove(at) else { return };
-        if let Some((reasons, decided)) = &slot.uncertain {
-            self.count(&slot.pod.uid, reasons, *decided);
+        if let Some((reasons, decided)) = slot.uncertain {
+            if let Phase::InFlight(id) = slot.phase {
+                self.flights.keep_before(id, (reasons, decided));
+            } else {
+                self.count(&slot.pod.uid, &reasons, decided);
+            }
         }
         if slot.settled {
             self.pods.unsettle(at);

@@ -47,6 +47,9 @@ pub(crate) struct EvictFlight {
     pub(crate) pace: Option<u32>,
     /// Somebody has taken the effect: it may be happening.
     pub(crate) taken: bool,
+    /// An attempt before this one, of which nobody knows the outcome, when the pod went before this one landed. It
+    /// counts only if this one turns out not to have been why.
+    pub(crate) before: Option<(Arc<[Reason]>, Timestamp)>,
 }
 
 /// All effects on their way. Bounded by the limits on evictions, statuses and events in the options.
@@ -101,6 +104,13 @@ impl Flights {
             }
         }
         Some(Effect { id, kind })
+    }
+
+    /// The pod is gone while its eviction is under way; an earlier attempt may have been why.
+    pub(crate) fn keep_before(&mut self, id: EffectId, uncertain: (Arc<[Reason]>, Timestamp)) {
+        if let Some(Flight::Evict(flight)) = self.flights.get_mut(&id) {
+            flight.before = Some(uncertain);
+        }
     }
 
     /// The effect is done, has failed, or is not wanted any more.
