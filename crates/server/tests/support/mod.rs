@@ -97,6 +97,14 @@ impl Api {
         Answer { code, warnings, body }
     }
 
+    /// The body of a watch.
+    pub(crate) async fn stream(&self, path: &str) -> lazaret_server::Body {
+        let request = Request::builder().uri(path).body(Bytes::new()).unwrap();
+        let response = self.server.handle(&self.user, request).await;
+        assert_eq!(response.status().as_u16(), 200);
+        response.into_body()
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, "", "").await
     }
