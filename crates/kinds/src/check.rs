@@ -19,6 +19,7 @@ pub(crate) const IMMUTABLE: &str = "field is immutable";
 
 const DRIVER_BYTES_MAX: usize = 63;
 const POOL_BYTES_MAX: usize = 253;
+const SUBDOMAIN_BYTES_MAX: usize = 253;
 const IDENTIFIER_BYTES_MAX: usize = 32;
 const CONDITION_REASON_BYTES_MAX: usize = 1024;
 const CONDITION_MESSAGE_BYTES_MAX: usize = 32_768;
@@ -68,9 +69,13 @@ fn sized_name(
 ) {
     if text.is_empty() {
         errors.required(path, "");
-    } else if text.len() > bytes_max {
+        return;
+    }
+    if text.len() > bytes_max {
         errors.push(path, FieldProblem::TooLong(bytes_max));
-    } else {
+    }
+    // A name that is only too long for what it is can still be a name.
+    if text.len() <= bytes_max || text.len() > SUBDOMAIN_BYTES_MAX {
         name(errors, path, text, valid);
     }
 }
@@ -276,7 +281,9 @@ fn condition(errors: &mut Errors, path: &Path<'_>, item: &Value) {
         kind => label_name(errors, &path.field("type"), kind),
     }
     let status = text(item, "status");
-    if !["True", "False", "Unknown"].contains(&status) {
+    if status.is_empty() {
+        errors.required(path.field("status"), "");
+    } else if !["True", "False", "Unknown"].contains(&status) {
         errors.push(path.field("status"), not_supported(status, &["False", "True", "Unknown"]));
     }
     if number(item, "observedGeneration") < 0 {

@@ -195,6 +195,11 @@ fn canonical(schema: &Schema, ty: TypeId, value: &mut Value) {
     }
 }
 
+/// A quantity that is nothing if absent.
+pub(crate) fn quantity_or_zero(holder: &Value, field: &str) -> Option<Quantity> {
+    some(holder, field).map_or_else(|| Some(Quantity::zero()), quantity)
+}
+
 /// A quantity, written as text or as a number.
 pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
     match value {

@@ -158,7 +158,7 @@ const COLUMNS: &[Column] = &[
     Column::wide("Source"),
     Column::text("Message"),
     Column::wide("First Seen"),
-    Column { name: "Count", kind: "integer", priority: 1 },
+    Column::wide("Count"),
 ];
 
 fn cells(event: &Value, context: &Context<'_>) -> Vec<Value> {

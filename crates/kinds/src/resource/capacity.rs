@@ -9,7 +9,7 @@ use crate::{
     Context, Errors, FieldProblem,
     check::qualified_name,
     path::Path,
-    value::{entries, is_true, list, quantity, some},
+    value::{entries, is_true, list, quantity, quantity_or_zero, some},
 };
 
 const VALID_VALUES_MAX: usize = 10;
@@ -20,7 +20,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, device: &Value, con
     for (key, capacity) in entries(device, "capacity") {
         qualified_name(errors, path, key);
         let path = path.key(key);
-        let Some(value) = quantity(&capacity["value"]) else {
+        let Some(value) = quantity_or_zero(capacity, "value") else {
             errors.invalid(path.field("value"), capacity["value"].clone(), "must be a quantity");
             continue;
         };

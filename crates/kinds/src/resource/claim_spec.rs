@@ -306,9 +306,7 @@ pub(super) fn from_flat(spec: &mut Value) {
         let exactly: Map<String, Value> =
             FLAT_FIELDS.iter().filter_map(|field| map.remove_entry(*field)).collect();
         let says_something = exactly.values().any(|value| !crate::value::is_blank(value) && *value != 0);
-        let alternatives =
-            map.get("firstAvailable").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-        if says_something || !alternatives {
+        if says_something {
             map.insert("exactly".into(), Value::Object(exactly));
         }
     }

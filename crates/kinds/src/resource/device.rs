@@ -12,7 +12,7 @@ use crate::{
     Context, Errors, FieldProblem,
     check::{dns_label, each, each_named, each_text, name, node_selector, qualified_name, set_fields},
     path::Path,
-    value::{count, entries, has, is_true, list, quantity, same_field, some, text},
+    value::{count, entries, has, is_filled, is_true, list, quantity, same_field, some, text},
 };
 
 const TAINTS_MAX: usize = 16;
@@ -21,8 +21,7 @@ const ATTRIBUTE_VALUES_MAX: usize = 48;
 const ATTRIBUTE_VALUE_BYTES_MAX: usize = 64;
 const CONSUMPTIONS_MAX: usize = 2;
 const COMPATIBILITY_GROUPS_MAX: usize = 2;
-const ATTRIBUTE_FIELDS: &[&str] =
-    &["bool", "int", "string", "version", "bools", "ints", "strings", "versions"];
+const SCALAR_FIELDS: &[&str] = &["bool", "int", "string", "version"];
 const LIST_FIELDS: &[&str] = &["bools", "ints", "strings", "versions"];
 const NODE_FIELDS: &[&str] = &["nodeName", "nodeSelector", "allNodes"];
 
@@ -86,7 +85,8 @@ fn attributes(errors: &mut Errors, path: &Path<'_>, device: &Value) {
 
 /// One value of just one type.
 pub(super) fn attribute(errors: &mut Errors, path: &Path<'_>, value: &Value) {
-    if set_fields(value, ATTRIBUTE_FIELDS).len() != 1 {
+    let listed = LIST_FIELDS.iter().filter(|field| is_filled(value, field)).count();
+    if set_fields(value, SCALAR_FIELDS).len() + listed != 1 {
         errors.invalid(path, value.clone(), "exactly one value must be specified");
     }
     if has(value, "string") {
@@ -189,6 +189,9 @@ fn node_allocatable(errors: &mut Errors, path: &Path<'_>, device: &Value) {
 }
 
 fn allocatable_mapping(errors: &mut Errors, path: &Path<'_>, mapping: &Value, capacities: &Value) {
+    if set_fields(mapping, &["capacityKey", "capacityMultiplier", "deviceMultiplier"]).is_empty() {
+        errors.invalid(path, "", "must specify one of: `capacityKey`, `deviceMultiplier`");
+    }
     if has(mapping, "capacityKey") {
         let key = text(mapping, "capacityKey");
         if key.is_empty() {

@@ -17,7 +17,7 @@ use crate::{
     path::Path,
     value::{
         canonical_quantities, entries, field_mut, has, is_filled, is_true, list, list_mut, number, put,
-        quantity, remove, same_field, some, text,
+        quantity_or_zero, remove, same_field, some, text,
     },
 };
 
@@ -382,7 +382,7 @@ pub(super) fn counters(errors: &mut Errors, path: &Path<'_>, holder: &Value) {
     } else {
         for (name, counter) in entries(holder, "counters") {
             dns_label(errors, path, name);
-            if quantity(&counter["value"]).is_none() {
+            if quantity_or_zero(counter, "value").is_none() {
                 let path = path.key(name);
                 errors.invalid(path.field("value"), counter["value"].clone(), "must be a quantity");
             }

@@ -134,7 +134,7 @@ fn devices_are_allocated_or_forgotten() {
             json!(["10.0.0.1/24", "10.0.0.1/24"]),
             "status.devices[0].networkData.ips[1] Duplicate",
         ),
-        ("/conditions", json!([{"type": "Ready"}]), "status.devices[0].conditions[0].status NotSupported"),
+        ("/conditions", json!([{"type": "Ready"}]), "status.devices[0].conditions[0].status Required"),
     ] {
         let found = wrong(&allocated(), with_devices(json!([set(&device("d"), pointer, value)])));
         assert!(found.contains(&expected.to_owned()), "{found:?}");

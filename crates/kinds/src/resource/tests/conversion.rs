@@ -55,10 +55,9 @@ fn what_v1beta1_leaves_out_is_asked_for_in_the_words_of_v1() {
         json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1})
     );
     let at = "spec.devices.requests[0]";
-    assert_eq!(
-        world.create(claims, claim(json!({"name": "r"}))).wrong(),
-        [format!("{at}.exactly.deviceClassName Required")]
-    );
+    assert_eq!(world.create(claims, claim(json!({"name": "r"}))).wrong(), [format!("{at} Required")]);
+    let classless = claim(json!({"name": "r", "allocationMode": "All"}));
+    assert_eq!(world.create(claims, classless).wrong(), [format!("{at}.exactly.deviceClassName Required")]);
     let both = json!({"name": "r", "deviceClassName": "gpu", "firstAvailable": [{"name": "a", "deviceClassName": "gpu"}]});
     assert_eq!(world.create(claims, claim(both)).wrong(), [format!("{at} Invalid")]);
     let empty = json!({"name": "r", "deviceClassName": "", "count": 0, "firstAvailable": [{"name": "a", "deviceClassName": "gpu"}]});

@@ -172,10 +172,14 @@ fn attributes_and_capacity() {
     let ints = set(&slice(1), "/spec/devices/0/attributes", json!({"a": {"ints": vec![1; 49]}}));
     assert_eq!(listed.create(slices(), ints).wrong(), [format!("{at} Invalid")]);
     let empty = set(&slice(1), "/spec/devices/0/attributes", json!({"a": {"strings": []}}));
-    assert_eq!(listed.create(slices(), empty).wrong(), [format!("{at}.attributes[a].strings Invalid")]);
+    assert_eq!(
+        listed.create(slices(), empty).wrong(),
+        [format!("{at}.attributes[a] Invalid"), format!("{at}.attributes[a].strings Invalid")]
+    );
 
     let capacity = |value: Value| with("/spec/devices/0/capacity", json!({"m": value}));
     assert!(capacity(json!({"value": "8Gi"})).is_empty());
+    assert!(capacity(json!({})).is_empty(), "no value is none");
     assert_eq!(capacity(json!({"value": "lots"})), [format!("{at}.capacity[m].value Invalid")]);
     assert_eq!(
         capacity(json!({"value": "8Gi", "requestPolicy": {"default": "1Gi"}})),
@@ -302,6 +306,7 @@ fn alpha_fields() {
     assert!(allocatable(json!({"cpu": {"mapping": {"deviceMultiplier": "2"}}})).is_empty());
     assert_eq!(allocatable(json!({"disk": {"overhead": {"perPod": "1"}}})), [format!("{at}[disk] Invalid")]);
     assert_eq!(allocatable(json!({"cpu": {}})), [format!("{at}[cpu] Required")]);
+    assert_eq!(allocatable(json!({"cpu": {"mapping": {}}})), [format!("{at}[cpu].mapping Invalid")]);
     assert_eq!(
         allocatable(json!({"cpu": {"mapping": {"capacityKey": "x", "capacityMultiplier": "1"}}})),
         [format!("{at}[cpu].mapping.capacityKey NotFound")]
