@@ -1,4 +1,5 @@
 //! Watches: no gap, no repeat, seen through a selector.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;
 

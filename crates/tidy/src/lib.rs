@@ -49,7 +49,15 @@ impl Workspace {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         // Packages for other platforms are never fetched, so cargo could not describe them offline.
         let output = Command::new(cargo)
-            .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform", &host()?])
+            .args([
+                "metadata",
+                "--format-version",
+                "1",
+                "--offline",
+                "--locked",
+                "--filter-platform",
+                &host()?,
+            ])
             .current_dir(&root)
             .output()?;
         if !output.status.success() {

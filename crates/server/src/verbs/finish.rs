@@ -266,6 +266,8 @@ pub(super) fn unsaved(item: &Item, new: &Value) -> Arc<Item> {
 pub(super) fn storage(error: &TxnError) -> ApiError {
     match error {
         TxnError::Invalid(why) => ApiError::too_large(why.to_string()),
-        other => ApiError::unavailable(other.to_string()),
+        TxnError::Conflict { .. } | TxnError::ReadOnly(_) | TxnError::Unknown(_) | TxnError::Closed => {
+            ApiError::unavailable(error.to_string())
+        }
     }
 }

@@ -22,9 +22,10 @@ use crate::{ApiError, negotiate::Form, object, request::Verb, respond::Answer, s
 /// Sends a call where it is answered.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
     if call.kind.verbs == Verbs::Create {
-        return match verb {
-            Verb::Create => review::create(call, &body),
-            _ => Err(ApiError::method_not_allowed()),
+        return if verb == Verb::Create {
+            review::create(call, &body)
+        } else {
+            Err(ApiError::method_not_allowed())
         };
     }
     match (call.target.subresource.as_str(), verb) {

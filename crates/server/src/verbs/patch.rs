@@ -67,7 +67,8 @@ fn check_options(call: &Call<'_>, media: Media) -> Result<(), ApiError> {
         _ if call.query.has("force") => {
             Err(ApiError::invalid_options("force", "Forbidden: may not be specified for non-apply patch"))
         }
-        _ => Ok(()),
+        Media::JsonPatch | Media::MergePatch | Media::StrategicMergePatch => Ok(()),
+        Media::Json | Media::Yaml | Media::Protobuf => Err(ApiError::internal("not a patch")),
     }
 }
 

@@ -39,7 +39,13 @@ fn wanted(call: &Call<'_>, verb: Verb, current: &Value, body: &[u8]) -> Result<i
         match media {
             Media::JsonPatch => lazaret_patch::json_patch(current, &patch)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?,
-            _ => lazaret_patch::merge_patch(current, &patch),
+            // A scale has no lists: every other kind of patch merges it alike.
+            Media::Json
+            | Media::Yaml
+            | Media::Protobuf
+            | Media::MergePatch
+            | Media::StrategicMergePatch
+            | Media::ApplyPatch => lazaret_patch::merge_patch(current, &patch),
         }
     } else {
         read_value(negotiate::body(call.content_type.as_deref())?, body, "autoscaling/v1.Scale")?.0
