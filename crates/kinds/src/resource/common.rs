@@ -11,7 +11,7 @@ use crate::{
         one_of, pool, raw_object,
     },
     path::Path,
-    value::{fill, list, list_mut, put, remove, some, text, texts},
+    value::{fill, list, list_mut, put, put_or_remove, remove, some, text, texts},
 };
 
 pub(super) const SELECTORS_MAX: usize = 32;
@@ -77,6 +77,11 @@ pub(super) fn device_selector(errors: &mut Errors, path: &Path<'_>, selector: &V
 
 /// Takes away what only v1alpha3 shows of a rule.
 pub(super) fn hide_rule_extras(spec: &mut Value) {
+    if let Some(selector) = spec.get_mut("deviceSelector")
+        && SELECTOR_EXTRAS.iter().any(|field| some(selector, field).is_some())
+    {
+        put(selector, "driver", NOBODYS_DRIVER);
+    }
     for (part, extras) in rule_extras() {
         if let Some(part) = spec.get_mut(part) {
             extras.iter().for_each(|field| remove(part, field));
@@ -91,6 +96,11 @@ pub(super) fn has_rule_extras(spec: &Value) -> bool {
 
 /// Brings back what only v1alpha3 shows, in the parts that are still there.
 pub(super) fn keep_rule_extras(spec: &mut Value, old: &Value) {
+    if let Some(selector) =
+        spec.get_mut("deviceSelector").filter(|selector| selector["driver"] == NOBODYS_DRIVER)
+    {
+        put_or_remove(selector, "driver", some(&old["deviceSelector"], "driver").cloned());
+    }
     for (part, extras) in rule_extras() {
         let Some(new) = spec.get_mut(part).filter(|new| new.is_object()) else { continue };
         for field in extras {
@@ -100,6 +110,10 @@ pub(super) fn keep_rule_extras(spec: &mut Value, old: &Value) {
         }
     }
 }
+
+/// What v1 shows as the driver of a rule that selects by class or expression. Without it the rule would read as one that selects every device,
+/// and whoever only knows v1 would taint them all; a name under `invalid` is nobody's.
+const NOBODYS_DRIVER: &str = "selected-in-v1alpha3.invalid";
 
 fn rule_extras() -> [(&'static str, &'static [&'static str]); 2] {
     [("deviceSelector", SELECTOR_EXTRAS), ("taint", TAINT_EXTRAS)]

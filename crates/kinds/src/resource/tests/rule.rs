@@ -181,7 +181,8 @@ fn fields_of_v1alpha3_are_checked_hidden_and_kept() {
         );
         let mut shown = stored.clone();
         rules().rules.to_version(&mut shown, version);
-        assert_eq!(shown["spec"]["deviceSelector"], json!({}));
+        let nobody = json!({"driver": "selected-in-v1alpha3.invalid"});
+        assert_eq!(shown["spec"]["deviceSelector"], nobody, "never a selector of everything");
         assert_eq!(shown["spec"]["taint"], json!({"key": "k", "effect": "NoExecute", "timeAdded": NOW}));
         assert!(!rules().rules.differs_in(&shown, version), "nothing left to hide");
         shown["spec"]["taint"]["value"] = json!("new");
