@@ -326,6 +326,7 @@ impl World {
                 if let EffectKind::Evict(evict) = &sent.effect.kind {
                     self.coverage.hit(Mark::HalfDone);
                     self.mark_pod(evict);
+                    self.note_uncertain(evict);
                 }
                 Outcome::Unknown
             }

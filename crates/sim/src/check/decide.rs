@@ -280,10 +280,16 @@ impl World {
             }
         }
         if sent.outcome == Outcome::Unknown {
-            for reason in evict.due_reasons() {
-                if let TaintSource::Rule { uid: rule, .. } = &reason.cause.source {
-                    self.checker.uncertain.entry(rule.clone()).or_default().insert(evict.uid.clone());
-                }
+            self.note_uncertain(evict);
+        }
+    }
+
+    /// Nobody can tell whether this pod goes because of the controller: it was marked, and then perhaps deleted by
+    /// somebody else.
+    pub(crate) fn note_uncertain(&mut self, evict: &Evict) {
+        for reason in evict.due_reasons() {
+            if let TaintSource::Rule { uid: rule, .. } = &reason.cause.source {
+                self.checker.uncertain.entry(rule.clone()).or_default().insert(evict.uid.clone());
             }
         }
     }
