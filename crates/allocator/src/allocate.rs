@@ -8,6 +8,7 @@ use lazaret_model::{Allocation, Node, ResourceClaim, Text};
 use crate::{
     BUDGET_STEPS_DEFAULT, Features, Overlay,
     alike::Alike,
+    balances::Balances,
     error::{AllocateError, ErrorKind},
     explain,
     expressions::Expressions,
@@ -76,6 +77,7 @@ pub struct Allocator {
     pub(crate) features: Features,
     pub(crate) expressions: Expressions,
     pub(crate) roster: Roster,
+    balances: Balances,
 }
 
 impl Allocator {
@@ -99,22 +101,29 @@ impl Allocator {
             Ok(plan) => plan,
             Err(error) => return Answer::Failed(error),
         };
-        self.attempt(&plan, request, &mut None, share_id).unwrap_or_else(Answer::Failed)
+        self.view(request)
+            .and_then(|view| self.attempt(&plan, request, view, None, share_id))
+            .unwrap_or_else(Answer::Failed)
+    }
+
+    /// What the node sees.
+    pub(crate) fn view<'a>(&self, request: &Request<'a>) -> Result<View<'a>, AllocateError> {
+        View::new(request.snapshot, request.node, &self.features, request.in_flight)
     }
 
     /// One node. `alike`: what is known of nodes on which nothing was found, and what is to be added to it.
-    pub(crate) fn attempt(
+    pub(crate) fn attempt<'a>(
         &mut self,
-        plan: &Plan<'_>,
-        request: &Request<'_>,
-        alike: &mut Option<&mut Alike>,
+        plan: &Plan<'a>,
+        request: &Request<'a>,
+        mut view: View<'a>,
+        alike: Option<&mut Alike>,
         share_id: &mut dyn FnMut() -> Text,
     ) -> Result<Answer, AllocateError> {
-        let mut view = View::new(request.snapshot, request.node, &self.features, request.in_flight)?;
         if request.options.prefer_healthy {
             view.prefer_healthy();
         }
-        let mut state = State::new(plan, &view, &self.features, &mut self.expressions)?;
+        let mut state = State::new(plan, &view, &self.features, &mut self.expressions, &mut self.balances)?;
         check_limits(&state)?;
         if let Some(known) = alike.as_deref().and_then(|alike| alike.recall(&mut state)) {
             return Ok(Answer::DoesNotFit(WhyNot { node: request.node.name.clone(), ..known }));

@@ -1,37 +1,46 @@
 //! What is left of a pool's shared counters, and which groups of devices draw from each set.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
 
 use lazaret_fleet::DeviceRef;
 use lazaret_model::{AttrNames, CounterConsumption, Quantity, Text};
 
-use crate::view::{PoolView, is_allocated};
+use crate::view::PoolView;
 
-/// The counters of one pool while devices are being tried.
-pub(crate) struct PoolCounters<'a> {
-    sets: Vec<Set<'a>>,
+/// The counters of one pool while devices are being tried. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolCounters {
+    layout: Arc<Layout>,
     /// Of each counter of each set: what nobody has taken yet. May be less than nothing.
     left: Vec<Quantity>,
-    names: Vec<&'a Text>,
+    /// Of each set.
+    members: Vec<Members>,
     /// How many are less than nothing: while there are any, nothing more can be taken from the pool.
     short: usize,
 }
 
-struct Set<'a> {
-    name: &'a Text,
+/// What the counters are called.
+#[derive(Debug, Default)]
+struct Layout {
+    sets: Vec<Set>,
+    names: Vec<Text>,
+}
+
+#[derive(Debug)]
+struct Set {
+    name: Text,
     counters: Range<usize>,
-    members: Members<'a>,
 }
 
 /// The compatibility groups of the devices that draw from a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Members<'a> {
+enum Members {
     Nobody,
     /// Devices of no group: only more of these can join.
     Ungrouped,
     /// Devices that have these groups in common.
-    Grouped(Vec<&'a Text>),
+    Grouped(Vec<Text>),
 }
 
 /// Why a device cannot draw from its counters.
@@ -42,34 +51,49 @@ pub(crate) enum Refusal {
 }
 
 /// What undoing needs to know about groups: the members before, by set.
-pub(crate) type GroupsBefore<'a> = Vec<(usize, MembersBefore<'a>)>;
-pub(crate) struct MembersBefore<'a>(Members<'a>);
+pub(crate) type GroupsBefore = Vec<(usize, MembersBefore)>;
+pub(crate) struct MembersBefore(Members);
 
-impl<'a> PoolCounters<'a> {
-    /// The counters of a pool, less what allocated devices take, on this node or elsewhere.
-    pub(crate) fn new(pool: &PoolView<'a>, names: &'a AttrNames) -> Self {
-        let mut counters = Self { sets: Vec::new(), left: Vec::new(), names: Vec::new(), short: 0 };
+impl PoolCounters {
+    /// The counters of a pool, less what the devices take that `counts`, on this node or elsewhere.
+    pub(crate) fn new(
+        pool: &PoolView<'_>,
+        names: &AttrNames,
+        counts: impl Fn(DeviceRef<'_>) -> bool,
+    ) -> Self {
+        let (mut layout, mut left) = (Layout::default(), Vec::new());
         for set in pool.counters.iter().flat_map(|slice| slice.shared_counters()) {
-            let start = counters.left.len();
-            counters.left.extend(set.counters.iter().map(|(_, value)| value.clone()));
-            counters.names.extend(set.counters.iter().map(|(name, _)| name));
-            let range = start..counters.left.len();
-            counters.sets.push(Set { name: &set.name, counters: range, members: Members::Nobody });
+            let start = left.len();
+            left.extend(set.counters.iter().map(|(_, value)| value.clone()));
+            layout.names.extend(set.counters.iter().map(|(name, _)| name.clone()));
+            layout.sets.push(Set { name: set.name.clone(), counters: start..left.len() });
         }
-        let mut last = 0;
-        for slice in pool.slices.iter().chain(&pool.elsewhere) {
-            for device in slice.devices(names).filter(|device| is_allocated(*device, pool)) {
-                last = counters.seed(device.consumes_counters(), last);
-            }
-        }
-        counters.short = counters.left.iter().filter(|left| left.is_negative()).count();
+        let members = layout.sets.iter().map(|_| Members::Nobody).collect();
+        let mut counters = Self { layout: Arc::new(layout), left, members, short: 0 };
+        counters.seed(pool, names, counts);
         counters
     }
 
-    /// Takes what an allocated device has. Neighbours mostly draw from the same set: `last` is where to look first.
-    fn seed(&mut self, consumed: &'a [CounterConsumption], mut last: usize) -> usize {
+    /// Takes what devices that have been given out take, the groups being what they are.
+    pub(crate) fn seed(
+        &mut self,
+        pool: &PoolView<'_>,
+        names: &AttrNames,
+        counts: impl Fn(DeviceRef<'_>) -> bool,
+    ) {
+        let mut last = 0;
+        for slice in pool.slices.iter().chain(&pool.elsewhere) {
+            for device in slice.devices(names).filter(|device| counts(*device)) {
+                last = self.seed_one(device.consumes_counters(), last);
+            }
+        }
+        self.short = self.left.iter().filter(|left| left.is_negative()).count();
+    }
+
+    /// Neighbours mostly draw from the same set: `last` is where to look first.
+    fn seed_one(&mut self, consumed: &[CounterConsumption], mut last: usize) -> usize {
         for consumption in consumed {
-            if self.sets.get(last).is_none_or(|set| *set.name != consumption.counter_set) {
+            if self.layout.sets.get(last).is_none_or(|set| set.name != consumption.counter_set) {
                 let Some(set) = self.set(&consumption.counter_set) else { continue };
                 last = set;
             }
@@ -78,22 +102,27 @@ impl<'a> PoolCounters<'a> {
                     self.left[at] = self.left[at].sub(amount);
                 }
             }
-            let members = &mut self.sets[last].members;
+            let members = &mut self.members[last];
             *members = members.with(&consumption.compatibility_groups);
         }
         last
     }
 
+    /// How many counters there are.
+    pub(crate) fn len(&self) -> usize {
+        self.left.len()
+    }
+
     fn set(&self, name: &Text) -> Option<usize> {
-        self.sets.iter().position(|set| set.name == name)
+        self.layout.sets.iter().position(|set| set.name == *name)
     }
 
     fn counter(&self, set: usize, name: &Text) -> Option<usize> {
-        self.sets[set].counters.clone().find(|&at| self.names[at] == name)
+        self.layout.sets[set].counters.clone().find(|&at| self.layout.names[at] == *name)
     }
 
     /// Takes what a device needs, if it is there and the groups agree.
-    pub(crate) fn take(&mut self, device: DeviceRef<'a>, groups: bool) -> Result<GroupsBefore<'a>, Refusal> {
+    pub(crate) fn take(&mut self, device: DeviceRef<'_>, groups: bool) -> Result<GroupsBefore, Refusal> {
         let consumed = device.consumes_counters();
         let before = if groups { self.join(consumed)? } else { Vec::new() };
         self.charge(consumed, false);
@@ -106,22 +135,22 @@ impl<'a> PoolCounters<'a> {
     }
 
     /// Undoes the last [`Self::take`].
-    pub(crate) fn give_back(&mut self, device: DeviceRef<'a>, before: GroupsBefore<'a>) {
+    pub(crate) fn give_back(&mut self, device: DeviceRef<'_>, before: GroupsBefore) {
         self.charge(device.consumes_counters(), true);
         self.leave(before);
     }
 
-    fn leave(&mut self, before: GroupsBefore<'a>) {
+    fn leave(&mut self, before: GroupsBefore) {
         for (set, members) in before.into_iter().rev() {
-            self.sets[set].members = members.0;
+            self.members[set] = members.0;
         }
     }
 
-    fn join(&mut self, consumed: &'a [CounterConsumption]) -> Result<GroupsBefore<'a>, Refusal> {
-        let mut before: GroupsBefore<'a> = Vec::with_capacity(consumed.len());
+    fn join(&mut self, consumed: &[CounterConsumption]) -> Result<GroupsBefore, Refusal> {
+        let mut before: GroupsBefore = Vec::with_capacity(consumed.len());
         for consumption in consumed {
             let Some(set) = self.set(&consumption.counter_set) else { continue };
-            let members = &mut self.sets[set].members;
+            let members = &mut self.members[set];
             if !members.admits(&consumption.compatibility_groups) {
                 self.leave(before);
                 return Err(Refusal::Group { set: consumption.counter_set.clone() });
@@ -147,17 +176,19 @@ impl<'a> PoolCounters<'a> {
 
     /// The counter that is short: one of the device's own if possible.
     fn shortage(&self, consumed: &[CounterConsumption]) -> Refusal {
-        let is_own = |set: &Set<'_>| consumed.iter().any(|consumption| consumption.counter_set == *set.name);
-        let all = self.sets.iter().flat_map(|set| set.counters.clone().map(move |at| (set, at)));
+        let is_own = |set: &Set| consumed.iter().any(|consumption| consumption.counter_set == set.name);
+        let all = self.layout.sets.iter().flat_map(|set| set.counters.clone().map(move |at| (set, at)));
         let short = all.filter(|(_, at)| self.left[*at].is_negative());
         match short.max_by_key(|(set, at)| (is_own(set), core::cmp::Reverse(*at))) {
-            Some((set, at)) => Refusal::Counter { set: set.name.clone(), counter: self.names[at].clone() },
+            Some((set, at)) => {
+                Refusal::Counter { set: set.name.clone(), counter: self.layout.names[at].clone() }
+            }
             None => Refusal::Counter { set: Text::default(), counter: Text::default() },
         }
     }
 }
 
-impl<'a> Members<'a> {
+impl Members {
     fn admits(&self, groups: &[Text]) -> bool {
         match self {
             Self::Nobody => true,
@@ -167,14 +198,14 @@ impl<'a> Members<'a> {
     }
 
     /// With one more device. Devices that should not be together (a slice changed under them) change nothing.
-    fn with(&self, groups: &'a [Text]) -> Self {
+    fn with(&self, groups: &[Text]) -> Self {
         match self {
             Self::Nobody if groups.is_empty() => Self::Ungrouped,
-            Self::Nobody => Self::Grouped(groups.iter().collect()),
+            Self::Nobody => Self::Grouped(groups.to_vec()),
             Self::Ungrouped => Self::Ungrouped,
             Self::Grouped(common) if groups.is_empty() => Self::Grouped(common.clone()),
             Self::Grouped(common) => {
-                Self::Grouped(common.iter().copied().filter(|group| groups.contains(*group)).collect())
+                Self::Grouped(common.iter().filter(|group| groups.contains(group)).cloned().collect())
             }
         }
     }

@@ -73,44 +73,81 @@ impl Allocator {
             Err(error) => return Found::Failed(error),
         };
         let needs_free = plan.needs_a_free_device() && snapshot.shared_pools().next().is_none();
-        let (mut refused, mut alike, mut full) = (Refused::default(), Alike::default(), None);
-        for (index, node) in nodes.iter().enumerate() {
-            if needs_free && self.roster.is_full(node) {
-                full.get_or_insert((0, node)).0 += 1;
-                continue;
+        let (mut refused, mut alike) = (Refused::default(), Alike::default());
+        let (mut full, mut later) = (None, Vec::new());
+        let (mut index, mut seat) = (0, 0);
+        loop {
+            if needs_free {
+                let count = self.roster.count_full(&nodes[index..], &mut seat);
+                if count > 0 {
+                    full.get_or_insert((0, index)).0 += count;
+                }
+                index += count;
             }
+            let Some(node) = nodes.get(index) else { break };
             let request = Request { snapshot, node, claims, in_flight, options };
-            match self.attempt(&plan, &request, &mut Some(&mut alike), share_id) {
-                Ok(Answer::Allocated(allocations)) => return Found::Node { index, allocations },
-                Ok(Answer::DoesNotFit(why)) => refused.add(&node.name, why.to_string(), false),
-                Ok(Answer::BudgetExhausted(why)) => refused.add(&node.name, why.to_string(), true),
-                Err(error) | Ok(Answer::Failed(error)) => match error.reach {
-                    Reach::Fatal => return Found::Failed(error),
-                    Reach::Node => refused.add(&node.name, error.to_string(), false),
-                },
+            let answer = match self.view(&request) {
+                // What is in flight fills the node: why it is refused matters only if all others are.
+                Ok(view) if needs_free && view.is_full() => {
+                    later.push(index);
+                    index += 1;
+                    continue;
+                }
+                Ok(view) => self.attempt(&plan, &request, view, Some(&mut alike), share_id),
+                Err(error) => Err(error),
+            };
+            if let Some(found) = refused.unless(index, answer) {
+                return found;
+            }
+            index += 1;
+        }
+        for index in later {
+            let request = Request { snapshot, node: &nodes[index], claims, in_flight, options };
+            let view = self.view(&request);
+            let answer = view.and_then(|v| self.attempt(&plan, &request, v, Some(&mut alike), share_id));
+            if let Some(found) = refused.unless(index, answer) {
+                return found;
             }
         }
-        if let Some((count, node)) = full {
-            refused.0.insert((FULL.to_string(), false), (count, node.name.clone()));
+        if let Some(full) = full {
+            refused.0.insert((FULL.to_string(), false), full);
         }
-        Found::Nowhere(refused.groups())
+        Found::Nowhere(refused.groups(nodes))
     }
 }
 
 /// Why a node without a free device is passed over.
 const FULL: &str = "every device of the node is in use";
 
-/// Refusals by reason.
+/// Refusals by reason: of how many nodes, and the first of them.
 #[derive(Default)]
-struct Refused(BTreeMap<(String, bool), (usize, Text)>);
+struct Refused(BTreeMap<(String, bool), (usize, usize)>);
 
 impl Refused {
-    fn add(&mut self, node: &Text, reason: String, exhausted: bool) {
-        self.0.entry((reason, exhausted)).or_insert_with(|| (0, node.clone())).0 += 1;
+    /// Notes the refusal, unless the answer ends the search over nodes.
+    fn unless(&mut self, node: usize, answer: Result<Answer, AllocateError>) -> Option<Found> {
+        let (reason, exhausted) = match answer {
+            Ok(Answer::Allocated(allocations)) => return Some(Found::Node { index: node, allocations }),
+            Ok(Answer::DoesNotFit(why)) => (why.to_string(), false),
+            Ok(Answer::BudgetExhausted(why)) => (why.to_string(), true),
+            Err(error) | Ok(Answer::Failed(error)) => match error.reach {
+                Reach::Fatal => return Some(Found::Failed(error)),
+                Reach::Node => (error.to_string(), false),
+            },
+        };
+        let (nodes, first) = self.0.entry((reason, exhausted)).or_insert((0, node));
+        *nodes += 1;
+        *first = node.min(*first);
+        None
     }
 
-    fn groups(self) -> Vec<NodeGroup> {
-        let group = |((reason, exhausted), (nodes, example))| NodeGroup { nodes, example, reason, exhausted };
+    fn groups(self, nodes: &[Arc<Node>]) -> Vec<NodeGroup> {
+        let group = |((reason, exhausted), (count, first)): (_, (_, usize))| NodeGroup {
+            nodes: count,
+            example: nodes[first].name.clone(),
+            reason,
+            exhausted,
+        };
         let mut groups: Vec<NodeGroup> = self.0.into_iter().map(group).collect();
         groups.sort_by_key(|group| core::cmp::Reverse(group.nodes));
         groups

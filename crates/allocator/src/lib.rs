@@ -2,7 +2,7 @@
 //!
 //! A pure function of a fleet's snapshot, of what is in flight on top of it, of a node and of claims. An
 //! [`Allocator`] only remembers what it has worked out before (compiled selectors, what they said of which shape of
-//! device), all of it bounded, none of it able to change an answer.
+//! device, what is left of a pool's counters), all of it bounded, none of it able to change an answer.
 //!
 //! **Invariant.** With default options the answer is the one that Kubernetes 1.37 gives: the same devices, or no
 //! devices, or an error, for the same features. What is skipped to be faster is skipped only where Kubernetes would
@@ -17,6 +17,7 @@ extern crate std;
 
 mod alike;
 mod allocate;
+mod balances;
 mod bits;
 mod capacity;
 mod config;

@@ -40,14 +40,14 @@ pub(crate) fn allocations(
     Ok(allocations)
 }
 
-fn scope<'a>(search: &Search<'a, '_>, pick: &Pick<'a>) -> (&'a NodeScope, bool) {
+fn scope<'a>(search: &Search<'a, '_>, pick: &Pick) -> (&'a NodeScope, bool) {
     let device = search.state.view.slots[pick.slot].device;
     let slice = device.slice().nodes();
     let scope = if matches!(slice, NodeScope::PerDevice) { device.nodes().unwrap_or(slice) } else { slice };
     (scope, device.binds_to_node())
 }
 
-fn result(search: &Search<'_, '_>, pick: &Pick<'_>, share_id: &mut dyn FnMut() -> Text) -> DeviceResult {
+fn result(search: &Search<'_, '_>, pick: &Pick, share_id: &mut dyn FnMut() -> Text) -> DeviceResult {
     let state = &search.state;
     let (ask, device) = (&state.plan.asks[pick.ask], state.view.slots[pick.slot].device);
     let conditions = |conditions: Option<&[Text]>| match conditions {

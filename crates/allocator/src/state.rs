@@ -9,6 +9,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{
     Features,
+    balances::Balances,
     bits::Bits,
     capacity::{self, Amounts, CapacityError, Demand},
     constraint::Taken,
@@ -25,12 +26,12 @@ use crate::{
 pub(crate) const OPTIONAL_NODE_OPERATIONS: &str = "DRAOptionalNodeOperations";
 
 /// A device given to an ask.
-pub(crate) struct Pick<'a> {
+pub(crate) struct Pick {
     pub(crate) ask: usize,
     pub(crate) slot: usize,
     /// `Some` when it is a share: how much of it.
     pub(crate) share: Option<Amounts>,
-    groups: GroupsBefore<'a>,
+    groups: GroupsBefore,
     charged: bool,
 }
 
@@ -66,8 +67,9 @@ pub(crate) struct State<'a, 's> {
     pub(crate) view: &'s View<'a>,
     pub(crate) features: &'s Features,
     expressions: &'s mut Expressions,
+    balances: &'s mut Balances,
     pub(crate) wanted: Vec<Wanted>,
-    pub(crate) picks: Vec<Pick<'a>>,
+    pub(crate) picks: Vec<Pick>,
     /// How many devices each claim has.
     pub(crate) picked: Vec<i64>,
     /// In use, or being given out as a whole.
@@ -75,7 +77,7 @@ pub(crate) struct State<'a, 's> {
     /// How many claims are getting a device as a whole.
     getting: Vec<u32>,
     shares: BTreeMap<usize, Shares>,
-    counters: Vec<Option<PoolCounters<'a>>>,
+    counters: Vec<Option<PoolCounters>>,
     /// By claim and constraint.
     pub(crate) taken: Vec<Vec<Taken>>,
     /// Whether a device can be selected for an ask: 0 unknown, 1 no, 2 yes.
@@ -92,6 +94,7 @@ impl<'a, 's> State<'a, 's> {
         view: &'s View<'a>,
         features: &'s Features,
         expressions: &'s mut Expressions,
+        balances: &'s mut Balances,
     ) -> Result<Self, AllocateError> {
         let slots = view.slots.len();
         let taken = |claim: &ClaimPlan<'_>| claim.constraints.iter().map(|c| Taken::new(c.rule)).collect();
@@ -100,6 +103,7 @@ impl<'a, 's> State<'a, 's> {
             view,
             features,
             expressions,
+            balances,
             wanted: Vec::with_capacity(plan.asks.len()),
             picks: Vec::new(),
             picked: vec![0; plan.claims.len()],
@@ -309,9 +313,9 @@ impl<'a, 's> State<'a, 's> {
         self.view.slots[slot].device.taints().find(blocks)
     }
 
-    pub(crate) fn counters(&mut self, slot: usize) -> &mut PoolCounters<'a> {
+    pub(crate) fn counters(&mut self, slot: usize) -> &mut PoolCounters {
         let (pool, view) = (self.view.slots[slot].pool, self.view);
-        self.counters[pool].get_or_insert_with(|| PoolCounters::new(&view.pools[pool], view.names))
+        self.counters[pool].get_or_insert_with(|| self.balances.of(&view.pools[pool], view.names))
     }
 
     /// Whether the pool's counters alone keep the device away.
@@ -450,7 +454,7 @@ impl<'a, 's> State<'a, 's> {
     }
 
     /// Gives counters back.
-    fn release(&mut self, pick: Pick<'a>) {
+    fn release(&mut self, pick: Pick) {
         if pick.charged {
             let device = self.view.slots[pick.slot].device;
             self.counters(pick.slot).give_back(device, pick.groups);

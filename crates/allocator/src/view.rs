@@ -32,6 +32,7 @@ pub(crate) struct View<'a> {
 
 /// A pool as a node sees it.
 pub(crate) struct PoolView<'a> {
+    pub(crate) pool: &'a Arc<Pool>,
     pub(crate) id: &'a PoolId,
     pub(crate) state: PoolState,
     /// Slices with devices for the node, by name.
@@ -60,9 +61,9 @@ pub(crate) struct Slot<'a> {
 }
 
 impl<'a> PoolView<'a> {
-    fn empty(id: &'a PoolId, state: PoolState) -> Self {
+    fn empty(pool: &'a Arc<Pool>, state: PoolState) -> Self {
         let (slices, elsewhere, counters) = (Vec::new(), Vec::new(), Vec::new());
-        Self { id, state, slices, elsewhere, counters, in_flight: None, slots: 0..0 }
+        Self { pool, id: &pool.id, state, slices, elsewhere, counters, in_flight: None, slots: 0..0 }
     }
 
     /// What in-flight claims hold of a device.
@@ -125,6 +126,11 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether every device is in use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.in_use.next_absent(0, self.slots.len()).is_none()
+    }
+
     /// Puts devices with informational taints behind those without, and devices that draw from counters that are
     /// in use already before others, each time keeping the order otherwise and never crossing to pools that are
     /// tried last.
@@ -167,7 +173,12 @@ fn opened_sets<'a>(pool: &PoolView<'a>, names: &'a AttrNames) -> BTreeSet<&'a Te
 
 /// Whether any claim has the device or a share of it.
 pub(crate) fn is_allocated(device: DeviceRef<'_>, pool: &PoolView<'_>) -> bool {
-    device.in_use() || device.shares() > 0 || pool.in_flight(device.name()).is_some()
+    is_held(device) || pool.in_flight(device.name()).is_some()
+}
+
+/// Whether any claim of the snapshot has the device or a share of it.
+pub(crate) fn is_held(device: DeviceRef<'_>) -> bool {
+    device.in_use() || device.shares() > 0
 }
 
 /// The pools with a slice for the node by name, and those with slices that name no node; by driver and name.
@@ -194,7 +205,7 @@ struct Gather<'a, 'f> {
 
 impl<'a> Gather<'a, '_> {
     /// The pool as the node sees it; `None` when it has nothing for the node, or nothing current.
-    fn pool(&self, pool: &'a Pool) -> Result<Option<PoolView<'a>>, AllocateError> {
+    fn pool(&self, pool: &'a Arc<Pool>) -> Result<Option<PoolView<'a>>, AllocateError> {
         let mut relevant: Vec<&SliceState> = Vec::with_capacity(pool.slices.len());
         for slice in &pool.slices {
             if !self.ignores(slice) && self.is_reached_by(slice)? {
@@ -219,7 +230,7 @@ impl<'a> Gather<'a, '_> {
             let all: Vec<&SliceState> =
                 same.filter(|slice| self.features.compatibility_groups || !self.has_groups(slice)).collect();
             if !is_all(all.len()) {
-                return Ok(Some(PoolView::empty(&pool.id, PoolState::Incomplete)));
+                return Ok(Some(PoolView::empty(pool, PoolState::Incomplete)));
             }
             others
                 .extend(all.into_iter().filter(|slice| !relevant.iter().any(|r| core::ptr::eq(*r, *slice))));
@@ -229,13 +240,13 @@ impl<'a> Gather<'a, '_> {
 
     fn build(
         &self,
-        pool: &'a Pool,
+        pool: &'a Arc<Pool>,
         relevant: Vec<&'a SliceState>,
         others: Vec<&'a SliceState>,
     ) -> PoolView<'a> {
         let has_counters =
             |slice: &&SliceState| self.features.partitionable_devices && !slice.shared_counters().is_empty();
-        let mut view = PoolView::empty(&pool.id, PoolState::Usable);
+        let mut view = PoolView::empty(pool, PoolState::Usable);
         let seen = relevant.len() + others.len();
         if relevant.iter().chain(&others).any(has_counters) {
             let (counters, slices) = relevant.into_iter().partition(has_counters);
@@ -252,7 +263,7 @@ impl<'a> Gather<'a, '_> {
             [] | [_, _, ..] => false,
         };
         if !sound && let Some(reason) = self.why_invalid(&view) {
-            return PoolView::empty(&pool.id, PoolState::Invalid(reason.to_string()));
+            return PoolView::empty(pool, PoolState::Invalid(reason.to_string()));
         }
         view
     }

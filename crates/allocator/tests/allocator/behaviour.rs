@@ -290,6 +290,72 @@ fn a_later_snapshot_is_noticed() {
 }
 
 #[test]
+fn nodes_filled_in_flight_are_refused_for_their_own_reason() {
+    let (case, nodes, snapshot) = cluster(4, |node| [1, 0, 2, 0][node], "c0: r0=a*2");
+    let (mut allocator, mut overlay) = (Allocator::new(Features::all()), Overlay::new());
+    for expected in [1, 3] {
+        match find(&mut allocator, &case, &nodes, &snapshot, &overlay) {
+            Found::Node { index, allocations } => {
+                assert_eq!(index, expected);
+                overlay.insert(&format!("uid-{index}").into(), &allocations[0]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let found = find(&mut allocator, &case, &nodes, &snapshot, &overlay);
+    let Found::Nowhere(groups) = found else { panic!("{found:?}") };
+    let groups: Vec<_> =
+        groups.iter().map(|group| (group.nodes, &*group.example, group.reason.as_str())).collect();
+    assert_eq!(
+        groups,
+        [
+            (2, "m1", "request r0 wants 2, 0 of 2 devices suitable (2 about to be used)"),
+            (1, "m2", "every device of the node is in use"),
+            (1, "m0", "request r0 wants 2, 1 of 2 devices suitable (1 in use)"),
+        ]
+    );
+}
+
+/// Rounds on a changing world, some of what was given in flight, some in the fleet: the allocator that has seen all
+/// of it says the same as one that has seen nothing.
+#[test]
+fn what_is_remembered_changes_no_answer() {
+    let (mut given, options) = (0, Options::default());
+    for seed in 0..600 {
+        let case = &dsl::cases(&crate::random::case(seed))[0];
+        let mut fleet = Fleet::new();
+        case.inputs().into_iter().for_each(|input| fleet.apply(input));
+        let mut seasoned = Allocator::new(case.features.unwrap());
+        let mut overlay = Overlay::new();
+        for round in 0..4 {
+            let snapshot = fleet.snapshot();
+            let (node, claims) = (&case.node, &case.claims);
+            let request =
+                Request { snapshot: &snapshot, node, claims, in_flight: &overlay, options: &options };
+            let fresh = Allocator::new(case.features.unwrap()).allocate(&request, &mut || "share".into());
+            let answer = seasoned.allocate(&request, &mut || "share".into());
+            assert_eq!(answer, fresh, "seed {seed}, round {round}");
+            let Answer::Allocated(allocations) = answer else { break };
+            given += 1;
+            for (at, allocation) in allocations.into_iter().enumerate() {
+                let name = format!("round-{round}-{at}");
+                if (seed + round) % 2 == 0 {
+                    overlay.insert(&name.into(), &allocation);
+                } else {
+                    fleet.apply(Input::Claim(Arc::new(ResourceClaim {
+                        key: ObjectKey::new("rounds", name.clone()),
+                        uid: name.into(),
+                        allocation: Some(Arc::new(allocation)),
+                        ..ResourceClaim::default()
+                    })));
+                }
+            }
+        }
+    }
+    assert!(given > 300, "only {given} rounds gave anything");
+}
+
+#[test]
 fn nodes_that_are_alike_are_searched_once_and_counted_all() {
     let (case, nodes, snapshot) = cluster(25, |node| usize::from(node % 5 == 0), "c0: r0=a*3");
     let found = find(&mut Allocator::new(Features::all()), &case, &nodes, &snapshot, &Overlay::new());
