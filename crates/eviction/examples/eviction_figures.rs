@@ -1,4 +1,4 @@
-//! Figures in CPU time, which a busy machine does not spoil: `cargo run --release -p lazaret-eviction --example figures`.
+//! Figures in CPU time, which a busy machine does not spoil: `cargo run --release -p lazaret-eviction --example eviction_figures`.
 //! Linux only: reads what the kernel says this thread has spent.
 #![allow(missing_docs, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Prints what this machine makes of the store: `cargo run --release -p lazaret-store --example figures [dir]`.
+//! Prints what this machine makes of the store: `cargo run --release -p lazaret-store --example store_figures [dir]`.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
