@@ -56,6 +56,8 @@ pub(crate) struct Sent {
     term: u64,
     pub(crate) effect: Effect,
     pub(crate) outcome: Outcome,
+    /// An answer that was given before.
+    echo: bool,
 }
 
 impl Controller {
@@ -171,7 +173,8 @@ impl World {
             controller.in_flight += 1;
             let delay = controller.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
             let (life, term) = (controller.life, controller.term);
-            let sent = Sent { controller: number, life, term, effect, outcome: Outcome::Unknown };
+            let sent =
+                Sent { controller: number, life, term, effect, outcome: Outcome::Unknown, echo: false };
             self.push(self.now + delay, Step::Send(Box::new(sent)));
         }
         self.plan_tick(number);
@@ -334,7 +337,7 @@ impl World {
         let back = self.controllers[number].rng.below(u64::from(self.config.latency_ms) / 2 + 1);
         if self.controllers[number].rng.chance(REPEATED_ACK_PERMILLE) && !self.resting {
             self.coverage.hit(Mark::RepeatedAck);
-            let again = Sent { effect: sent.effect.clone(), ..*sent };
+            let again = Sent { effect: sent.effect.clone(), echo: true, ..*sent };
             self.push(self.now + back + 500, Step::Answer(Box::new(again)));
         }
         self.push(self.now + back, Step::Answer(sent));
@@ -345,7 +348,9 @@ impl World {
         if controller.life != sent.life || self.clients[sent.controller].down {
             return;
         }
-        controller.in_flight = controller.in_flight.saturating_sub(1);
+        if !sent.echo {
+            controller.in_flight = controller.in_flight.saturating_sub(1);
+        }
         self.check_answer(sent);
         self.say(&format!("controller {} hears {:?}", sent.controller, sent.outcome));
         self.feed(sent.controller, Input::Acknowledged { effect: sent.effect.id, outcome: sent.outcome });

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_eviction::{EVICTION_IN_PROGRESS, EffectKind, Eviction, Input};
 use lazaret_fleet::Fleet;
-use lazaret_model::{ConditionStatus, DeviceId, DeviceTaintRule, Pod, Text};
+use lazaret_model::{ConditionStatus, DeviceId, DeviceTaintRule, Pod, Text, Uid};
 
 use crate::{
     actors::client::fleet_kind,
@@ -98,17 +98,17 @@ impl World {
 
     /// A status counts the pods that left because of the rule. Exactly, as long as nobody died, the lease stayed
     /// where it was and every answer was heard. An eviction whose outcome nobody knows may be counted though
-    /// somebody else was quicker; a change of leaders may lose some, never invent any.
+    /// somebody else was quicker, and be it the leader before, who has counted it already. Apart from that a change of
+    /// leaders may lose some, never invent any.
     fn check_count(&mut self, rule: &DeviceTaintRule, stated: u64) {
         let size = |set: Option<&BTreeSet<_>>| set.map_or(0, |set| set.len() as u64);
         let evicted = self.checker.evicted.get(&rule.uid);
         let uncertain = self.checker.uncertain.get(&rule.uid);
-        let unsure = uncertain.map_or(0, |set| {
-            set.iter().filter(|uid| evicted.is_none_or(|evicted| !evicted.contains(*uid))).count() as u64
-        });
-        let truth = size(evicted);
         let steady = self.checker.crashes == 0 && self.checker.leaders <= 1;
-        let least = if steady { truth } else { 0 };
+        let least = if steady { size(evicted) } else { 0 };
+        let twice = |uid: &Uid| !steady || evicted.is_none_or(|evicted| !evicted.contains(uid));
+        let unsure = uncertain.map_or(0, |set| set.iter().filter(|uid| twice(uid)).count() as u64);
+        let truth = size(evicted);
         if stated > truth + unsure || stated < least {
             let detail = format!(
                 "{}: states {stated}, {truth} pods left, {unsure} unsure, steady {steady}",
