@@ -10,7 +10,7 @@ use crate::{
     device::Device,
     error::{CompileError, EvalError, Issue},
     estimate::{CostRange, estimate},
-    eval::{Context, Machine, attribute, id_of},
+    eval::{Context, Machine, attribute, id_of, quick},
     plan::{Plan, plan},
     syntax::parse,
 };
@@ -143,6 +143,11 @@ impl Bound {
 
     /// Whether a device is wanted.
     pub fn matches<D: Device + ?Sized>(&self, device: &D) -> Outcome {
+        if !device.has_unsupported_value()
+            && let Some(holds) = quick::condition(&self.program.0.plan, &self.ids, device)
+        {
+            return if holds { Outcome::Match } else { Outcome::NoMatch };
+        }
         self.matches_with_cost(device).0
     }
 

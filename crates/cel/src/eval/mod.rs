@@ -16,6 +16,7 @@ mod kubernetes;
 mod lists;
 mod machine;
 mod plain;
+pub(crate) mod quick;
 mod resolve;
 mod texts;
 pub(crate) mod time;

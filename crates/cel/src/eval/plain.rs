@@ -155,7 +155,7 @@ impl<'v> Machine<'v> {
 }
 
 impl<'v> Plain<'v> {
-    fn of(value: &'v Value<'v>) -> Option<Self> {
+    pub(super) fn of(value: &'v Value<'v>) -> Option<Self> {
         match value {
             Value::Bool(value) => Some(Self::Bool(*value)),
             Value::Int(value) => Some(Self::Int(*value)),

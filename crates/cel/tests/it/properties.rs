@@ -61,6 +61,7 @@ fn evaluate(bound: &lazaret_cel::Bound, device: &SimpleDevice, expression: &str)
     #[expect(clippy::disallowed_methods, reason = "the bound on real time is what is tested")]
     let start = Instant::now();
     let (outcome, cost) = bound.matches_with_cost(device);
+    assert_eq!(bound.matches(device), outcome, "with and without counting");
     assert!(start.elapsed() < EVALUATION_TIME_MAX, "{expression}");
     let stopped = matches!(&outcome, Outcome::Error(error) if error.is_cost_exceeded());
     assert!(stopped || cost <= COST_MAX, "{expression}: {cost}");

@@ -156,6 +156,7 @@ fn estimate(program: &Program) -> String {
 
 fn matched(bound: &Bound, device: &SimpleDevice) -> (String, String) {
     let (outcome, cost) = bound.matches_with_cost(device);
+    assert_eq!(bound.matches(device), outcome, "with and without counting: {}", bound.program().expression());
     let outcome = match outcome {
         Outcome::Match => "true".to_owned(),
         Outcome::NoMatch => "false".to_owned(),
