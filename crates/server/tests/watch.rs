@@ -115,3 +115,18 @@ async fn a_watch_ends_when_its_time_is_up_and_one_of_a_name_sees_only_that() {
     assert_eq!(events.brief().await, "ADDED b");
     assert_eq!(events.next().await, None);
 }
+
+#[tokio::test]
+async fn a_long_backlog_arrives_whole_and_in_order() {
+    let api = Api::start().await;
+    let revision =
+        api.get(MAPS).await.expect(200)["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    for number in 0..200 {
+        create(&api, &format!("m{number:03}"), json!({})).await;
+    }
+    let query = format!("watch=true&resourceVersion={revision}&timeoutSeconds=9223372036854775807");
+    let mut events = Events::open(&api, &format!("{MAPS}?{query}")).await;
+    for number in 0..200 {
+        assert_eq!(events.brief().await, format!("ADDED m{number:03}"));
+    }
+}

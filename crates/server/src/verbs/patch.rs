@@ -31,7 +31,7 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     }
     let validation = FieldValidation::of(&call.query)?;
     let mut warnings = Vec::new();
-    let written = change(call, &call.target.name, |old, modified| {
+    let written = change(call, &call.target.name, |old, _| {
         let current = object::versioned(call.kind, call.served, old.clone());
         let patched = patched(call, media, &current, &patch)?;
         let incoming = checked(call.kind, call.served, patched, duplicates.clone(), validation, None)
@@ -43,7 +43,6 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
             .as_str()
             .filter(|text| !text.is_empty())
             .map(|_| said.parse().unwrap_or(0));
-        let _ = modified;
         let mut object = incoming.object;
         call.kind.rules.from_version(&mut object, call.served.version, Some(old));
         Ok(Change { object, owners_known: false, expected })

@@ -22,6 +22,8 @@ const BACKLOG_CHUNKS: usize = 128;
 const STALL: Duration = Duration::from_secs(30);
 /// A watch without a limit of its own ends after this; clients begin again where they were.
 const DEFAULT_SECONDS: u64 = 2_700;
+/// No watch lasts longer, whatever it asks for.
+const SECONDS_MAX: u64 = 24 * 3_600;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark comes so long before the end, so that the client can begin again from there.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
@@ -53,7 +55,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
         .number("timeoutSeconds")?
         .and_then(|seconds| u64::try_from(seconds).ok())
         .filter(|seconds| *seconds > 0);
-    let deadline = Instant::now() + Duration::from_secs(seconds.unwrap_or(DEFAULT_SECONDS));
+    let deadline = Instant::now() + Duration::from_secs(seconds.unwrap_or(DEFAULT_SECONDS).min(SECONDS_MAX));
     if initial == Initial::All
         && let Some(revision) = revision
     {
@@ -185,17 +187,15 @@ impl Stream {
                 () = self.out.closed() => return,
             };
             let mut text = Vec::new();
-            let mut event = match event {
+            let event = match event {
                 Ok(event) => event,
                 Err(error) => return self.fail(&too_old(&error, watch.progress())).await,
             };
-            // What has piled up meanwhile goes in one piece.
-            for _ in 0..EVENTS_PER_CHUNK {
-                self.event(&event, &mut text, clock);
-                match watch.try_next() {
-                    Ok(Some(next)) => event = next,
-                    Ok(None) | Err(_) => break,
-                }
+            self.event(&event, &mut text, clock);
+            // What has piled up meanwhile goes in one piece. A failure shows again at the next look.
+            for _ in 1..EVENTS_PER_CHUNK {
+                let Ok(Some(next)) = watch.try_next() else { break };
+                self.event(&next, &mut text, clock);
             }
             if self.send(text).await.is_none() {
                 return;
