@@ -8,6 +8,7 @@ mod admission;
 mod auth;
 mod body;
 mod certificates;
+mod client;
 mod clock;
 mod continuation;
 mod discovery;

@@ -19,6 +19,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("kinds", &["model", "cel", "schema"]),
     ("store", &[]),
     ("server", &["schema", "patch", "kinds", "store"]),
+    ("runtime", &["model", "api"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
     ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server"]),
     ("tidy", &[]),
