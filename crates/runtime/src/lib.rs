@@ -1,5 +1,34 @@
 //! The one loop that runs a core against an API server, in this process or far away: watches in, writes out.
 //!
+//! [`Hub`] watches each resource once and shares what it hears ([`News`]) with every [`Inbox`]; [`run`] feeds an [`Agent`]
+//! (a core with its objects) and hands its effects to a [`Perform`]er; [`Leader`] holds a Lease so that of several
+//! processes one acts.
+//!
 //! **Invariant.** Decides nothing. What a core hears is level-triggered: any news may come late, twice, or only with the
 //! next list; every queue has a limit, and a listener that is too slow is told everything again instead of being
 //! buffered for. Nothing is written by who does not hold the lease.
+
+mod agent;
+mod call;
+mod clock;
+mod election;
+mod hub;
+mod inbox;
+mod lease;
+mod metrics;
+mod object;
+mod pump;
+mod resource;
+mod tasks;
+
+pub use agent::{Agent, AgentOptions, Outcome, Perform, run};
+pub use call::{Call, CallError, Client, PatchKind};
+pub use clock::{now, sleep_until};
+pub use election::{Leader, Leadership};
+pub use hub::Hub;
+pub use inbox::Inbox;
+pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord};
+pub use metrics::Metrics;
+pub use object::{Model, News, Object};
+pub use resource::*;
+pub use tasks::Tasks;

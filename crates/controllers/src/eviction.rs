@@ -1,0 +1,193 @@
+//! Device taint eviction: runs [`lazaret_eviction`] and does what it decides.
+
+use lazaret_eviction::{Effect, EffectId, EffectKind, Evict, Eviction, Input, Options, SetRuleStatus};
+use lazaret_fleet::Fleet;
+use lazaret_model::{Condition, ConditionStatus, Timestamp};
+use lazaret_runtime::{
+    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Resource, now,
+};
+use serde_json::{Value, json};
+use tracing::info;
+
+use crate::{
+    event::Event,
+    feed::{Sources, feed},
+    telemetry::EvictionMetrics,
+};
+
+/// What it calls itself in events and as a field manager.
+pub(crate) const NAME: &str = "device-taint-eviction";
+
+/// The core with its objects.
+#[derive(Debug)]
+pub(crate) struct EvictionAgent {
+    fleet: Fleet,
+    eviction: Eviction,
+    heard: bool,
+}
+
+impl EvictionAgent {
+    pub(crate) fn new(options: Options) -> Self {
+        Self { fleet: Fleet::new(), eviction: Eviction::new(options), heard: false }
+    }
+}
+
+impl Agent for EvictionAgent {
+    type Effect = EffectKind;
+
+    fn hear(&mut self, _: Timestamp, news: News) {
+        feed(&mut self.fleet, &news);
+        self.heard = true;
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        if core::mem::take(&mut self.heard) {
+            let changes = self.fleet.take_changes();
+            self.eviction.handle(now, &self.fleet, Input::Changed(&changes));
+        } else {
+            self.eviction.handle(now, &self.fleet, Input::Tick);
+        }
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        // It must know what there is before it is asked to act on it.
+        self.think(now);
+        let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
+        self.eviction.handle(now, &self.fleet, input);
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, outcome: Outcome) {
+        let outcome = match outcome {
+            Outcome::Done => lazaret_eviction::Outcome::Done,
+            Outcome::Gone => lazaret_eviction::Outcome::Gone,
+            Outcome::Conflict => lazaret_eviction::Outcome::Conflict,
+            Outcome::Refused | Outcome::RetryLater => lazaret_eviction::Outcome::RetryLater,
+            Outcome::Unknown => lazaret_eviction::Outcome::Unknown,
+        };
+        self.eviction.handle(now, &self.fleet, Input::Acknowledged { effect: EffectId(effect), outcome });
+    }
+
+    fn poll(&mut self) -> Option<(u64, EffectKind)> {
+        self.eviction.poll_effect().map(|Effect { id, kind }| (id.0, kind))
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.eviction.next_wake().map(|wake| wake.at)
+    }
+}
+
+/// Deletes pods, writes statuses, posts events.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    client: Client,
+    rules: Resource,
+    metrics: EvictionMetrics,
+    serial: std::sync::atomic::AtomicU64,
+}
+
+impl Executor {
+    pub(crate) fn new(client: Client, sources: Sources, metrics: EvictionMetrics) -> Self {
+        Self { client, rules: sources.rules(), metrics, serial: std::sync::atomic::AtomicU64::new(0) }
+    }
+
+    /// The condition first, so that whoever sees the pod leave can read why; both only for this incarnation.
+    async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
+        let (namespace, name) = (&*evict.pod.namespace, &*evict.pod.name);
+        let condition = json!({
+            "metadata": {"uid": &*evict.uid},
+            "status": {"conditions": [condition_json(&evict.condition())]},
+        });
+        let marked = self
+            .client
+            .send(Call::patch(&PODS, namespace, name, "status", PatchKind::Strategic, condition.to_string()))
+            .await;
+        let pod: Value = match marked {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+            // The precondition is the UID: a conflict over it means that this pod is gone.
+            Err(CallError::Conflict(_) | CallError::NotFound(_)) => return Ok(Outcome::Gone),
+            Err(error) => return Err(error),
+        };
+        if pod["metadata"]["deletionTimestamp"].is_string() {
+            return Ok(Outcome::Gone);
+        }
+        let options = json!({"preconditions": {"uid": &*evict.uid}});
+        match self.client.send(Call::delete(&PODS, namespace, name, options.to_string())).await {
+            Ok(_) => {}
+            Err(CallError::Conflict(_) | CallError::NotFound(_)) => return Ok(Outcome::Gone),
+            Err(error) => return Err(error),
+        }
+        self.metrics.evicted(now(), evict);
+        if let Some(reason) = evict.due_reasons().first() {
+            info!(pod = %evict.pod, node = %evict.node, why = %reason, "evicted");
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
+        let body = json!({
+            "apiVersion": self.rules.api_version(),
+            "kind": self.rules.kind,
+            "metadata": {"name": &*status.rule, "uid": &*status.uid},
+            "status": {"conditions": [condition_json(&status.condition)]},
+        });
+        let kind = PatchKind::Apply { manager: NAME };
+        match self
+            .client
+            .send(Call::patch(&self.rules, "", &status.rule, "status", kind, body.to_string()))
+            .await
+        {
+            Ok(_) => Ok(Outcome::Done),
+            Err(CallError::Conflict(_) | CallError::NotFound(_)) => Ok(Outcome::Gone),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Perform<EffectKind> for Executor {
+    async fn perform(&self, effect: EffectKind) -> Outcome {
+        let done = match &effect {
+            EffectKind::Evict(evict) => self.evict(evict).await,
+            EffectKind::SetRuleStatus(status) => self.set_status(status).await,
+            EffectKind::Event(event) => {
+                let serial = self.serial.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let event = Event {
+                    about: PODS,
+                    key: &event.pod,
+                    uid: &event.uid,
+                    severity: "Normal",
+                    reason: event.reason,
+                    action: "Evicting",
+                    message: &event.message,
+                    component: NAME,
+                };
+                self.client.send(event.call(now(), serial)).await.map(|_| Outcome::Done)
+            }
+        };
+        done.unwrap_or_else(|error| {
+            tracing::warn!(%error, "an effect of the eviction failed");
+            Outcome::from(&error)
+        })
+    }
+}
+
+/// A condition as the API has it.
+pub(crate) fn condition_json(condition: &Condition) -> Value {
+    let status = match condition.status {
+        ConditionStatus::True => "True",
+        ConditionStatus::False => "False",
+        ConditionStatus::Unknown => "Unknown",
+    };
+    let mut json = json!({
+        "type": &*condition.kind,
+        "status": status,
+        "reason": &*condition.reason,
+        "message": &*condition.message,
+    });
+    if let Some(since) = condition.last_transition {
+        json["lastTransitionTime"] = lazaret_api::format_time(since).into();
+    }
+    if condition.observed_generation > 0 {
+        json["observedGeneration"] = condition.observed_generation.into();
+    }
+    json
+}

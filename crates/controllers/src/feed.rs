@@ -1,0 +1,105 @@
+//! News of objects become inputs of a fleet.
+
+use lazaret_fleet::{Fleet, Input, Kind};
+use lazaret_runtime::{
+    CLAIMS, CLASSES, Model, NODES, News, Object, PATCHES, PODS, RULES, RULES_V1ALPHA3, Resource, SLICES,
+    SLICES_V1ALPHA3,
+};
+use tracing::warn;
+
+/// What a fleet is fed with. The widest version is taken where the server has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources {
+    wide: bool,
+}
+
+impl Sources {
+    /// Of a server that serves `resource.k8s.io/v1alpha3` with all that is Lazaret's own, or one that does not.
+    #[must_use]
+    pub fn new(wide: bool) -> Self {
+        Self { wide }
+    }
+
+    /// The resources that a fleet hears of.
+    #[must_use]
+    pub fn resources(self) -> Vec<Resource> {
+        let mut resources = vec![CLASSES, CLAIMS, PODS, NODES];
+        if self.wide {
+            resources.extend([SLICES_V1ALPHA3, RULES_V1ALPHA3, PATCHES]);
+        } else {
+            resources.extend([SLICES, RULES]);
+        }
+        resources
+    }
+
+    /// The resource to write a rule's status through.
+    #[must_use]
+    pub fn rules(self) -> Resource {
+        if self.wide { RULES_V1ALPHA3 } else { RULES }
+    }
+}
+
+/// Tells a fleet what was heard. News of what it does not know are no news.
+pub(crate) fn feed(fleet: &mut Fleet, news: &News) {
+    match news {
+        News::Listed(resource, objects) => {
+            if let Some(kind) = kind(resource) {
+                fleet.relist(kind, objects.iter().filter_map(|object| input(kind, object)).collect());
+            }
+        }
+        News::Set(resource, object) => {
+            if let Some(kind) = kind(resource) {
+                // What cannot be understood cannot be kept in mind either.
+                fleet.apply(input(kind, object).unwrap_or_else(|| gone(kind, object)));
+            }
+        }
+        News::Gone(resource, object) => {
+            if let Some(kind) = kind(resource) {
+                fleet.apply(gone(kind, object));
+            }
+        }
+    }
+}
+
+fn kind(resource: &Resource) -> Option<Kind> {
+    Some(match resource.plural {
+        "resourceslices" => Kind::Slice,
+        "devicetaintrules" => Kind::Rule,
+        "resourceslicepatches" => Kind::Patch,
+        "deviceclasses" => Kind::Class,
+        "resourceclaims" => Kind::Claim,
+        "pods" => Kind::Pod,
+        "nodes" => Kind::Node,
+        _ => return None,
+    })
+}
+
+fn input(kind: Kind, object: &Object) -> Option<Input> {
+    match object.model() {
+        Ok(Model::Slice(slice)) => Some(Input::Slice(slice.clone())),
+        Ok(Model::Class(class)) => Some(Input::Class(class.clone())),
+        Ok(Model::Claim(claim)) => Some(Input::Claim(claim.clone())),
+        Ok(Model::Rule(rule)) => Some(Input::Rule(rule.clone())),
+        Ok(Model::Patch(patch)) => Some(Input::Patch(patch.clone())),
+        Ok(Model::Pod(pod)) => Some(Input::Pod(pod.clone())),
+        Ok(Model::Node(node)) => Some(Input::Node(node.clone())),
+        Ok(Model::Template(_) | Model::Other) => None,
+        Err(error) => {
+            warn!(?kind, key = %object.key, %error, "an object that cannot be understood is left out");
+            None
+        }
+    }
+}
+
+fn gone(kind: Kind, object: &Object) -> Input {
+    let (key, name) = (object.key.clone(), object.key.name.clone());
+    match kind {
+        Kind::Slice => Input::SliceGone(name),
+        Kind::Rule => Input::RuleGone(name),
+        Kind::Patch => Input::PatchGone(name),
+        Kind::Class => Input::ClassGone(name),
+        Kind::Claim => Input::ClaimGone(key),
+        Kind::Pod => Input::PodGone(key),
+        Kind::Node => Input::NodeGone(name),
+    }
+}

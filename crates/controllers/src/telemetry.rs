@@ -1,0 +1,73 @@
+//! The metrics that Kubernetes' eviction controller has, under the same names, and the same by cause.
+
+use lazaret_eviction::{Evict, Source};
+use lazaret_model::Timestamp;
+use lazaret_runtime::Metrics;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+};
+
+/// Counts of evictions. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct EvictionMetrics {
+    deletions: Counter,
+    latency: Histogram,
+    by_cause: Family<Cause, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Cause {
+    /// What put the taint there: a rule's name, or `slice`, or `patch`.
+    source: String,
+    key: String,
+}
+
+impl EvictionMetrics {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let this = Self {
+            deletions: Counter::default(),
+            latency: Histogram::new([
+                0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
+            ]),
+            by_cause: Family::default(),
+        };
+        metrics.register(|registry| {
+            let prefix = "device_taint_eviction_controller";
+            // The library writes `_total` behind a counter's name.
+            registry.register(
+                format!("{prefix}_pod_deletions"),
+                "Pods deleted because of device taints",
+                this.deletions.clone(),
+            );
+            registry.register(
+                format!("{prefix}_pod_deletion_duration_seconds"),
+                "Between the moment a pod had to go and its deletion",
+                this.latency.clone(),
+            );
+            registry.register(
+                "lazaret_evictions",
+                "Pods deleted because of device taints, by what set the taint",
+                this.by_cause.clone(),
+            );
+        });
+        this
+    }
+
+    pub(crate) fn evicted(&self, now: Timestamp, evict: &Evict) {
+        self.deletions.inc();
+        let late =
+            u32::try_from(now.as_millis().saturating_sub(evict.due.as_millis()).max(0)).unwrap_or(u32::MAX);
+        self.latency.observe(f64::from(late) / 1_000.0);
+        if let Some(reason) = evict.due_reasons().first() {
+            let source = match &reason.cause.source {
+                Source::Rule { name, .. } | Source::Patch { name, .. } => name.as_str(),
+                // There are as many slices as nodes: too many for a label.
+                Source::Device { .. } | Source::TaintSlice { .. } => "slice",
+            };
+            self.by_cause
+                .get_or_create(&Cause { source: source.to_owned(), key: reason.cause.taint.key.to_string() })
+                .inc();
+        }
+    }
+}

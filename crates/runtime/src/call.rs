@@ -1,0 +1,247 @@
+//! One request to the API, and what can become of it.
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::Resource;
+
+/// The API, in this process or far away. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    kube: kube::Client,
+}
+
+impl core::fmt::Debug for Client {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// How a patch is to be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    /// A list of operations.
+    Json,
+    /// A merge of objects; lists are replaced.
+    Merge,
+    /// A merge that knows the keys of lists.
+    Strategic,
+    /// What the field manager wants, on top of what others own. Forced.
+    Apply {
+        /// Who owns it then.
+        manager: &'static str,
+    },
+}
+
+/// A request for one object, not yet sent.
+#[derive(Clone, Debug)]
+pub struct Call {
+    method: Method,
+    path: String,
+    content_type: &'static str,
+    body: Bytes,
+}
+
+/// Why a call did not do what it should. Texts are the server's.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CallError {
+    /// No such object, or no such resource.
+    #[error("not found: {0}")]
+    NotFound(String),
+    /// There is one of that name.
+    #[error("already exists: {0}")]
+    AlreadyExists(String),
+    /// The object is not as the request expected.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// The request makes no sense, now and always.
+    #[error("refused: {0}")]
+    Invalid(String),
+    /// This user may not do it.
+    #[error("not permitted: {0}")]
+    Forbidden(String),
+    /// Come back later; a disruption budget, or too much load.
+    #[error("not now: {0}")]
+    TooMany(String),
+    /// The history that was asked for is gone.
+    #[error("history is gone: {0}")]
+    Expired(String),
+    /// The server failed before doing anything, or could not be reached.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+    /// Nobody knows whether it was done.
+    #[error("unknown outcome: {0}")]
+    Unknown(String),
+}
+
+impl Call {
+    /// Creates an object.
+    #[must_use]
+    pub fn create(resource: &Resource, namespace: &str, body: impl Into<Bytes>) -> Self {
+        Self::new(Method::POST, resource.path(namespace, "", ""), "application/json", body)
+    }
+
+    /// Creates something under an object: a binding, an eviction.
+    #[must_use]
+    pub fn create_under(
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        Self::new(Method::POST, resource.path(namespace, name, subresource), "application/json", body)
+    }
+
+    /// Reads an object.
+    #[must_use]
+    pub fn get(resource: &Resource, namespace: &str, name: &str) -> Self {
+        Self::new(Method::GET, resource.path(namespace, name, ""), "application/json", Bytes::new())
+    }
+
+    /// Replaces an object or its subresource.
+    #[must_use]
+    pub fn replace(
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        Self::new(Method::PUT, resource.path(namespace, name, subresource), "application/json", body)
+    }
+
+    /// Changes an object or its subresource. Preconditions (`metadata.uid`, `metadata.resourceVersion`) are part of the body.
+    #[must_use]
+    pub fn patch(
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        kind: PatchKind,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        let mut path = resource.path(namespace, name, subresource);
+        let content_type = match kind {
+            PatchKind::Json => "application/json-patch+json",
+            PatchKind::Merge => "application/merge-patch+json",
+            PatchKind::Strategic => "application/strategic-merge-patch+json",
+            PatchKind::Apply { manager } => {
+                path.push_str("?force=true&fieldManager=");
+                path.push_str(manager);
+                "application/apply-patch+yaml"
+            }
+        };
+        Self::new(Method::PATCH, path, content_type, body)
+    }
+
+    /// Deletes an object; `options` is a `DeleteOptions` and holds the preconditions.
+    #[must_use]
+    pub fn delete(resource: &Resource, namespace: &str, name: &str, options: impl Into<Bytes>) -> Self {
+        Self::new(Method::DELETE, resource.path(namespace, name, ""), "application/json", options)
+    }
+
+    fn new(method: Method, path: String, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { method, path, content_type, body: body.into() }
+    }
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl Client {
+    /// Over a kube client.
+    #[must_use]
+    pub fn new(kube: kube::Client) -> Self {
+        Self { kube }
+    }
+
+    /// The kube client under it.
+    #[must_use]
+    pub fn kube(&self) -> &kube::Client {
+        &self.kube
+    }
+
+    /// Whether the server knows a resource in that version.
+    ///
+    /// # Errors
+    /// When the server cannot be asked.
+    pub async fn serves(&self, resource: &Resource) -> Result<bool, CallError> {
+        let group =
+            if resource.group.is_empty() { "/api/".to_owned() } else { format!("/apis/{}/", resource.group) };
+        let path = format!("{group}{}", resource.version);
+        let found = match self.send(Call::new(Method::GET, path, "application/json", Bytes::new())).await {
+            Ok(found) => found,
+            Err(CallError::NotFound(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let list: serde_json::Value =
+            serde_json::from_slice(&found).map_err(|error| CallError::Unavailable(error.to_string()))?;
+        let resources = list["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(resources.iter().any(|entry| entry["name"] == resource.plural))
+    }
+
+    /// Sends a call and gives the object that came back.
+    ///
+    /// # Errors
+    /// What the server said, sorted by what to do about it.
+    pub async fn send(&self, call: Call) -> Result<Bytes, CallError> {
+        let writes = call.method != Method::GET;
+        let request = Request::builder()
+            .method(call.method)
+            .uri(call.path)
+            .header(http::header::CONTENT_TYPE, call.content_type)
+            .header(http::header::ACCEPT, "application/json")
+            .body(kube::client::Body::from(call.body))
+            .map_err(|error| CallError::Invalid(error.to_string()))?;
+        let lost =
+            |error: String| if writes { CallError::Unknown(error) } else { CallError::Unavailable(error) };
+        let response = self.kube.send(request).await.map_err(|error| lost(error.to_string()))?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| lost(error.to_string()))?.to_bytes();
+        if status.is_success() { Ok(body) } else { Err(CallError::of(status.as_u16(), &body)) }
+    }
+}
+
+impl CallError {
+    pub(crate) fn of(code: u16, body: &[u8]) -> Self {
+        let status = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| Status {
+            reason: String::new(),
+            message: String::from_utf8_lossy(&body[..body.len().min(512)]).into_owned(),
+        });
+        let text = status.message;
+        match (code, status.reason.as_str()) {
+            (404, _) => Self::NotFound(text),
+            (409, "AlreadyExists") => Self::AlreadyExists(text),
+            (409, _) => Self::Conflict(text),
+            (410, _) => Self::Expired(text),
+            (401 | 403, _) => Self::Forbidden(text),
+            (429, _) => Self::TooMany(text),
+            (500 | 503, _) => Self::Unavailable(text),
+            (504, _) => Self::Unknown(text),
+            (400..=499, _) => Self::Invalid(text),
+            _ => Self::Unknown(format!("{code}: {text}")),
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::TooMany(_)
+            | Self::Unavailable(_)
+            | Self::Unknown(_)
+            | Self::Conflict(_)
+            | Self::Expired(_) => true,
+            Self::NotFound(_) | Self::AlreadyExists(_) | Self::Invalid(_) | Self::Forbidden(_) => false,
+        }
+    }
+}

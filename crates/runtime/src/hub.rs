@@ -1,0 +1,174 @@
+//! Each resource is watched once, whoever wants to hear of it.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use lazaret_model::ObjectKey;
+use tokio::sync::mpsc;
+
+use crate::{Client, Inbox, Metrics, News, Object, Resource, Tasks, pump};
+
+/// News that may wait for one listener. Who is further behind is told everything again when it has caught up.
+const QUEUE_MAX: usize = 16_384;
+
+/// The watches of one process over one client. They end when it is dropped.
+pub struct Hub {
+    client: Client,
+    metrics: Metrics,
+    next_listener: AtomicU64,
+    shared: std::sync::Mutex<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    topics: BTreeMap<Resource, Arc<Topic>>,
+    tasks: Tasks,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hub")
+    }
+}
+
+impl Hub {
+    /// Watches through `client`.
+    #[must_use]
+    pub fn new(client: Client, metrics: Metrics) -> Self {
+        Self { client, metrics, next_listener: AtomicU64::new(0), shared: std::sync::Mutex::default() }
+    }
+
+    /// The client it watches through.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Counts of what happens in it.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Hears of these resources from now on: first all there is of each, then what changes.
+    #[must_use]
+    pub fn listen(&self, resources: &[Resource]) -> Inbox {
+        let (sender, queue) = mpsc::channel(QUEUE_MAX);
+        let id = self.next_listener.fetch_add(1, Ordering::Relaxed);
+        let mut shared = lock(&self.shared);
+        let topics = resources
+            .iter()
+            .map(|resource| shared.topic(*resource, &self.client, &self.metrics))
+            .collect::<Vec<_>>();
+        drop(shared);
+        for topic in &topics {
+            topic.join(Listener { id, queue: sender.clone(), behind: false });
+        }
+        Inbox::new(id, queue, topics)
+    }
+}
+
+impl Shared {
+    fn topic(&mut self, resource: Resource, client: &Client, metrics: &Metrics) -> Arc<Topic> {
+        let Self { topics, tasks } = self;
+        let topic = topics.entry(resource).or_insert_with(|| {
+            let topic = Arc::new(Topic { resource, state: std::sync::Mutex::default() });
+            tasks.spawn(pump::follow(client.clone(), metrics.clone(), Arc::clone(&topic)));
+            topic
+        });
+        Arc::clone(topic)
+    }
+}
+
+/// What is known of one resource, and who wants to know.
+pub(crate) struct Topic {
+    pub(crate) resource: Resource,
+    state: std::sync::Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<ObjectKey, Arc<Object>>,
+    listed: bool,
+    listeners: Vec<Listener>,
+}
+
+struct Listener {
+    id: u64,
+    queue: mpsc::Sender<News>,
+    /// Missed something: it gets no news until it asks for all.
+    behind: bool,
+}
+
+impl Topic {
+    fn join(&self, listener: Listener) {
+        let mut state = lock(&self.state);
+        state.listeners.push(listener);
+        if state.listed {
+            let all = News::Listed(self.resource, state.objects.values().cloned().collect());
+            if let Some(listener) = state.listeners.last_mut() {
+                listener.tell(all);
+            }
+        }
+    }
+
+    pub(crate) fn leave(&self, id: u64) {
+        lock(&self.state).listeners.retain(|listener| listener.id != id);
+    }
+
+    /// All there is, if this listener missed something.
+    pub(crate) fn catch_up(&self, id: u64) -> Option<News> {
+        let mut state = lock(&self.state);
+        let listener = state.listeners.iter_mut().find(|listener| listener.id == id)?;
+        if !core::mem::take(&mut listener.behind) {
+            return None;
+        }
+        Some(News::Listed(self.resource, state.objects.values().cloned().collect()))
+    }
+
+    pub(crate) fn list(&self, objects: Vec<Arc<Object>>) {
+        let mut state = lock(&self.state);
+        state.objects = objects.iter().map(|object| (object.key.clone(), Arc::clone(object))).collect();
+        state.listed = true;
+        state.tell(&News::Listed(self.resource, objects));
+    }
+
+    pub(crate) fn set(&self, object: Arc<Object>) {
+        let mut state = lock(&self.state);
+        state.objects.insert(object.key.clone(), Arc::clone(&object));
+        state.tell(&News::Set(self.resource, object));
+    }
+
+    pub(crate) fn gone(&self, object: Arc<Object>) {
+        let mut state = lock(&self.state);
+        state.objects.remove(&object.key);
+        state.tell(&News::Gone(self.resource, object));
+    }
+}
+
+impl State {
+    fn tell(&mut self, news: &News) {
+        for listener in &mut self.listeners {
+            listener.tell(news.clone());
+        }
+    }
+}
+
+impl Listener {
+    fn tell(&mut self, news: News) {
+        if !self.behind {
+            self.behind = self.queue.try_send(news).is_err();
+        }
+    }
+}
+
+/// Nobody panics while holding these locks; if one did, what it left is still a list of objects.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,84 @@
+//! What one agent has yet to hear.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use tokio::sync::mpsc;
+
+use crate::{News, Resource, hub::Topic};
+
+/// News of some resources, in the order they came. Leaves the hub when dropped.
+pub struct Inbox {
+    id: u64,
+    queue: mpsc::Receiver<News>,
+    topics: Vec<Arc<Topic>>,
+    unlisted: BTreeSet<Resource>,
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("waiting", &self.queue.len()).field("unlisted", &self.unlisted).finish()
+    }
+}
+
+impl Inbox {
+    pub(crate) fn new(id: u64, queue: mpsc::Receiver<News>, topics: Vec<Arc<Topic>>) -> Self {
+        let unlisted = topics.iter().map(|topic| topic.resource).collect();
+        Self { id, queue, topics, unlisted }
+    }
+
+    /// Whether all there is of every resource has been handed out once.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.unlisted.is_empty()
+    }
+
+    /// How much waits.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The next news.
+    pub async fn next(&mut self) -> News {
+        let news = match self.try_next() {
+            Some(news) => return news,
+            None => self.queue.recv().await,
+        };
+        match news {
+            Some(news) => self.handed(news),
+            // The hub is gone: nothing will come any more.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The next news, if there is any now.
+    pub fn try_next(&mut self) -> Option<News> {
+        let news = match self.queue.try_recv() {
+            Ok(news) => news,
+            // Only who has drained its queue asks for all, or it would hear old news after it.
+            Err(_) => self.topics.iter().find_map(|topic| topic.catch_up(self.id))?,
+        };
+        Some(self.handed(news))
+    }
+
+    fn handed(&mut self, news: News) -> News {
+        if let News::Listed(resource, _) = &news {
+            self.unlisted.remove(resource);
+        }
+        news
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        for topic in &self.topics {
+            topic.leave(self.id);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Who may act, as a state machine over a Lease: `(now, what was read) → what to write`.
+//!
+//! A candidate never trusts another machine's clock: a lease is taken over when *this* clock has seen it unchanged for as
+//! long as it lasts. A holder stops leading before others may think so.
+
+use lazaret_model::Timestamp;
+
+/// How long things last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseOptions {
+    /// How long a lease lasts after its last renewal.
+    pub duration_ms: i64,
+    /// Who could not renew for so long stops leading.
+    pub renew_deadline_ms: i64,
+    /// Between two tries or renewals.
+    pub retry_ms: i64,
+}
+
+impl Default for LeaseOptions {
+    /// What Kubernetes' own controllers take.
+    fn default() -> Self {
+        Self { duration_ms: 15_000, renew_deadline_ms: 10_000, retry_ms: 2_000 }
+    }
+}
+
+/// What a Lease says.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct LeaseRecord {
+    /// Who holds it; empty when released.
+    pub holder: String,
+    /// How long it lasts.
+    pub duration_ms: i64,
+    /// When it was last renewed, by the holder's clock: compared for change, never for order.
+    pub renewed: String,
+    /// How often it changed hands.
+    pub transitions: i64,
+    /// The precondition of a write.
+    pub resource_version: String,
+}
+
+/// What to do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseAction {
+    /// Read the lease.
+    Read,
+    /// Write it with this precondition (empty: create it).
+    Write {
+        /// How often it changed hands.
+        transitions: i64,
+        /// Only if it is still at this version.
+        resource_version: String,
+        /// Whether it changes hands.
+        acquire: bool,
+    },
+    /// Nothing before this instant.
+    Wait(Timestamp),
+}
+
+/// One who wants to lead.
+#[derive(Debug)]
+pub struct Candidate {
+    identity: String,
+    options: LeaseOptions,
+    /// The lease as last read, and when this clock first saw it so.
+    seen: Option<(LeaseRecord, Timestamp)>,
+    /// When the last renewal that succeeded was sent.
+    renewed: Option<Timestamp>,
+    next: Timestamp,
+    /// Whether what was seen may be written upon.
+    fresh: bool,
+}
+
+impl Candidate {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new(identity: impl Into<String>, options: LeaseOptions) -> Self {
+        Self {
+            identity: identity.into(),
+            options,
+            seen: None,
+            renewed: None,
+            next: Timestamp::from_millis(i64::MIN),
+            fresh: false,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Whether it may act.
+    #[must_use]
+    pub fn leads(&self, now: Timestamp) -> bool {
+        self.renewed.is_some_and(|at| {
+            let age = now.as_millis().saturating_sub(at.as_millis());
+            // A clock that went back says nothing about how long ago it was.
+            (0..self.options.renew_deadline_ms).contains(&age)
+        })
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn next(&self, now: Timestamp) -> LeaseAction {
+        if now < self.next {
+            return LeaseAction::Wait(self.next);
+        }
+        if !self.fresh {
+            return LeaseAction::Read;
+        }
+        match &self.seen {
+            None => LeaseAction::Write { transitions: 0, resource_version: String::new(), acquire: true },
+            Some((record, _)) => {
+                let mine = record.holder == self.identity;
+                LeaseAction::Write {
+                    transitions: record.transitions + i64::from(!mine),
+                    resource_version: record.resource_version.clone(),
+                    acquire: !mine,
+                }
+            }
+        }
+    }
+
+    /// The lease was read; `None`: there is none.
+    pub fn read(&mut self, now: Timestamp, record: Option<LeaseRecord>) {
+        self.seen = record.map(|record| match self.seen.take() {
+            Some((old, since)) if old.renewed == record.renewed && old.holder == record.holder => {
+                (record, since)
+            }
+            _ => (record, now),
+        });
+        self.fresh = match &self.seen {
+            None => true,
+            Some((record, since)) => {
+                let age = now.as_millis().saturating_sub(since.as_millis());
+                record.holder.is_empty() || record.holder == self.identity || age >= record.duration_ms.max(1)
+            }
+        };
+        if self.seen.as_ref().is_some_and(|(record, _)| record.holder != self.identity) {
+            self.renewed = None;
+        }
+        if self.fresh {
+            self.next = now;
+        } else {
+            self.pause(now);
+        }
+    }
+
+    /// The write that was sent at `sent` was done; this is what the lease says now.
+    pub fn written(&mut self, sent: Timestamp, record: LeaseRecord) {
+        self.seen = Some((record, sent));
+        self.renewed = Some(sent);
+        self.fresh = true;
+        self.pause(sent);
+    }
+
+    /// A read or write failed. What was known is not trusted for the next write.
+    pub fn failed(&mut self, now: Timestamp) {
+        self.fresh = false;
+        self.pause(now);
+    }
+
+    /// It was released: it leads no more.
+    pub fn released(&mut self) {
+        self.renewed = None;
+        self.fresh = false;
+    }
+
+    fn pause(&mut self, now: Timestamp) {
+        let retry = now.as_millis().saturating_add(self.options.retry_ms);
+        // Who waits for another's lease to end looks when it does.
+        let expiry =
+            self.seen.as_ref().filter(|(record, _)| record.holder != self.identity).map(|(record, since)| {
+                since
+                    .as_millis()
+                    .saturating_add(record.duration_ms.max(1))
+                    .max(now.as_millis().saturating_add(1))
+            });
+        self.next = Timestamp::from_millis(expiry.map_or(retry, |expiry| expiry.min(retry)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    fn held(holder: &str, renewed: &str) -> LeaseRecord {
+        LeaseRecord {
+            holder: holder.into(),
+            duration_ms: 15_000,
+            renewed: renewed.into(),
+            transitions: 3,
+            resource_version: format!("v-{renewed}"),
+        }
+    }
+
+    fn write(transitions: i64, version: &str, acquire: bool) -> LeaseAction {
+        LeaseAction::Write { transitions, resource_version: version.into(), acquire }
+    }
+
+    #[test]
+    fn the_first_takes_a_lease_that_is_not_there_and_renews_it() {
+        let mut me = Candidate::new("me", LeaseOptions::default());
+        assert_eq!(me.next(at(0)), LeaseAction::Read);
+        me.read(at(0), None);
+        assert_eq!(me.next(at(0)), write(0, "", true));
+        assert!(!me.leads(at(0)));
+        me.written(at(0), held("me", "a"));
+        assert!(me.leads(at(0)) && me.leads(at(9_999)) && !me.leads(at(10_000)));
+        assert_eq!(me.next(at(5)), LeaseAction::Wait(at(2_000)));
+        assert_eq!(me.next(at(2_000)), write(3, "v-a", false));
+    }
+
+    #[test]
+    fn another_ones_lease_is_taken_only_after_it_was_seen_unchanged_for_as_long_as_it_lasts() {
+        let mut me = Candidate::new("me", LeaseOptions::default());
+        me.read(at(0), Some(held("other", "a")));
+        assert_eq!(me.next(at(0)), LeaseAction::Wait(at(2_000)));
+        me.read(at(14_000), Some(held("other", "b")));
+        me.read(at(28_000), Some(held("other", "b")));
+        assert_eq!(me.next(at(28_000)), LeaseAction::Wait(at(29_000)));
+        assert_eq!(me.next(at(29_000)), LeaseAction::Read);
+        me.read(at(29_000), Some(held("other", "b")));
+        assert_eq!(me.next(at(29_000)), write(4, "v-b", true));
+    }
+
+    #[test]
+    fn a_released_lease_and_ones_own_of_an_earlier_life_are_taken_at_once() {
+        for holder in ["", "me"] {
+            let mut me = Candidate::new("me", LeaseOptions::default());
+            me.read(at(0), Some(held(holder, "a")));
+            assert!(matches!(me.next(at(0)), LeaseAction::Write { .. }), "{holder:?}");
+        }
+    }
+
+    #[test]
+    fn who_was_robbed_or_cannot_renew_stops_before_others_start() {
+        let mut me = Candidate::new("me", LeaseOptions::default());
+        me.read(at(0), None);
+        me.written(at(0), held("me", "a"));
+        me.failed(at(2_000));
+        assert_eq!(me.next(at(4_000)), LeaseAction::Read);
+        assert!(me.leads(at(4_000)) && !me.leads(at(10_000)));
+        me.read(at(4_000), Some(held("other", "b")));
+        assert!(!me.leads(at(4_000)));
+    }
+
+    /// Two candidates with clocks of their own and a lease with versions: never both at once.
+    #[test]
+    fn two_never_lead_at_the_same_time() {
+        for seed in 0..2_000_u64 {
+            let mut dice = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+            let mut roll = |n: u64| {
+                dice ^= dice << 13;
+                dice ^= dice >> 7;
+                dice ^= dice << 17;
+                dice % n
+            };
+            let mut lease: Option<LeaseRecord> = None;
+            let mut version = 0_u64;
+            let mut all =
+                [Candidate::new("a", LeaseOptions::default()), Candidate::new("b", LeaseOptions::default())];
+            let skew = [0_i64, 3_600_000];
+            let mut time = 0_i64;
+            for _ in 0..300 {
+                time += i64::try_from(roll(900)).unwrap();
+                let who = usize::try_from(roll(2)).unwrap();
+                let now = at(time + skew[who]);
+                let silent = roll(4) == 0;
+                match all[who].next(now) {
+                    LeaseAction::Read if silent => all[who].failed(now),
+                    LeaseAction::Read => all[who].read(now, lease.clone()),
+                    LeaseAction::Write { transitions, resource_version, .. } => {
+                        let expected = lease.as_ref().map_or("", |lease| &lease.resource_version).to_owned();
+                        if expected == resource_version {
+                            version += 1;
+                            let record = LeaseRecord {
+                                holder: all[who].identity().into(),
+                                duration_ms: 15_000,
+                                renewed: version.to_string(),
+                                transitions,
+                                resource_version: version.to_string(),
+                            };
+                            lease = Some(record.clone());
+                            if silent { all[who].failed(now) } else { all[who].written(now, record) }
+                        } else {
+                            all[who].failed(now);
+                        }
+                    }
+                    LeaseAction::Wait(_) => {}
+                }
+                let leading = (0..2).filter(|one| all[*one].leads(at(time + skew[*one]))).count();
+                assert!(leading < 2, "seed {seed} at {time}");
+            }
+        }
+    }
+}

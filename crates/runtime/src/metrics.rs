@@ -1,0 +1,91 @@
+//! Counts of what the loops do.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::{Outcome, Resource};
+
+/// The metrics of one process. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    lists: Family<Watched, Counter>,
+    effects: Family<Effected, Counter>,
+    waiting: Family<Run, Gauge>,
+    leading: Family<Run, Gauge>,
+    duration: Family<Run, Histogram>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Watched {
+    resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Effected {
+    controller: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Run {
+    controller: &'static str,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let lists = Family::default();
+        let effects = Family::default();
+        let (waiting, leading) = (Family::default(), Family::default());
+        let duration = Family::new_with_constructor(seconds as fn() -> Histogram);
+        registry.register("lazaret_lists", "Times a resource was read whole", lists.clone());
+        registry.register("lazaret_effects", "Effects carried out, by outcome", effects.clone());
+        registry.register("lazaret_effects_waiting", "Effects decided and not sent yet", waiting.clone());
+        registry.register("lazaret_leading", "Whether this process acts", leading.clone());
+        registry.register("lazaret_effect_seconds", "How long effects take", duration.clone());
+        Self { registry: Arc::new(Mutex::new(registry)), lists, effects, waiting, leading, duration }
+    }
+}
+
+fn seconds() -> Histogram {
+    Histogram::new([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
+}
+
+impl Metrics {
+    /// Adds metrics of one's own.
+    pub fn register<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
+        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The text that Prometheus reads.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        let _ = self.register(|registry| prometheus_client::encoding::text::encode(&mut text, registry));
+        text
+    }
+
+    pub(crate) fn listed(&self, resource: &Resource) {
+        self.lists.get_or_create(&Watched { resource: resource.plural }).inc();
+    }
+
+    pub(crate) fn effect(&self, controller: &'static str, outcome: Outcome, seconds: f64) {
+        self.effects.get_or_create(&Effected { controller, outcome: outcome.name() }).inc();
+        self.duration.get_or_create(&Run { controller }).observe(seconds);
+    }
+
+    pub(crate) fn waiting(&self, controller: &'static str, effects: usize) {
+        self.waiting.get_or_create(&Run { controller }).set(i64::try_from(effects).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn leading(&self, controller: &'static str, leading: bool) {
+        self.leading.get_or_create(&Run { controller }).set(i64::from(leading));
+    }
+}

@@ -1,0 +1,184 @@
+//! An object as it came over the wire, read at most once for everybody.
+
+use std::{
+    any::Any,
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use lazaret_api::{ClaimTemplate, FieldError};
+use lazaret_model::{
+    DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch,
+    Text, Uid,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::Resource;
+
+/// What an agent hears of one resource.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// All there is; what is not among it is gone.
+    Listed(Resource, Vec<Arc<Object>>),
+    /// An object as it is now.
+    Set(Resource, Arc<Object>),
+    /// An object as it last was, and it is gone.
+    Gone(Resource, Arc<Object>),
+}
+
+/// An object. Its bytes are shared; each of its readings is made when first asked for.
+pub struct Object {
+    /// Where it is.
+    pub key: ObjectKey,
+    /// Its incarnation.
+    pub uid: Uid,
+    /// Its version, for preconditions.
+    pub resource_version: Text,
+    bytes: Bytes,
+    typed: OnceLock<Arc<dyn Any + Send + Sync>>,
+    model: OnceLock<Result<Model, FieldError>>,
+}
+
+/// What the cores know of an object. Clones share it.
+#[derive(Clone, Debug)]
+pub enum Model {
+    /// What a driver publishes.
+    Slice(Arc<ResourceSlice>),
+    /// A class of devices.
+    Class(Arc<DeviceClass>),
+    /// A claim.
+    Claim(Arc<ResourceClaim>),
+    /// A template of claims.
+    Template(Arc<ClaimTemplate>),
+    /// A rule that taints.
+    Rule(Arc<DeviceTaintRule>),
+    /// A patch of devices.
+    Patch(Arc<ResourceSlicePatch>),
+    /// A pod.
+    Pod(Arc<Pod>),
+    /// A node.
+    Node(Arc<Node>),
+    /// Something that they do not know.
+    Other,
+}
+
+impl From<lazaret_api::Object> for Model {
+    fn from(object: lazaret_api::Object) -> Self {
+        use lazaret_api::Object as Read;
+        match object {
+            Read::Slice(slice) => Self::Slice(Arc::new(slice)),
+            Read::Class(class) => Self::Class(Arc::new(class)),
+            Read::Claim(claim) => Self::Claim(Arc::new(claim)),
+            Read::Template(template) => Self::Template(Arc::new(template)),
+            Read::Rule(rule) => Self::Rule(Arc::new(rule)),
+            Read::Patch(patch) => Self::Patch(Arc::new(patch)),
+            Read::Pod(pod) => Self::Pod(Arc::new(pod)),
+            Read::Node(node) => Self::Node(Arc::new(node)),
+            Read::Other(_) => Self::Other,
+        }
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("key", &self.key)
+            .field("version", &self.resource_version)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Header<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(default)]
+    kind: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(default)]
+    namespace: &'a str,
+    #[serde(default)]
+    name: &'a str,
+    #[serde(default)]
+    uid: &'a str,
+    #[serde(default, rename = "resourceVersion")]
+    resource_version: &'a str,
+}
+
+impl Object {
+    /// Takes note of an object's JSON. What a list leaves out (`apiVersion`, `kind`) is put back.
+    ///
+    /// # Errors
+    /// When it is not an object with metadata.
+    pub fn new(resource: &Resource, bytes: Bytes) -> Result<Self, serde_json::Error> {
+        let header: Header<'_> = serde_json::from_slice(&bytes)?;
+        let metadata = header.metadata;
+        let (key, uid, resource_version) = (
+            ObjectKey::new(metadata.namespace, metadata.name),
+            metadata.uid.into(),
+            metadata.resource_version.into(),
+        );
+        let bytes = if header.kind.is_some() { bytes } else { with_kind(resource, &bytes) };
+        Ok(Self { key, uid, resource_version, bytes, typed: OnceLock::new(), model: OnceLock::new() })
+    }
+
+    /// Its JSON.
+    #[must_use]
+    pub fn json(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// What the cores know of it.
+    ///
+    /// # Errors
+    /// The field that cannot be understood.
+    pub fn model(&self) -> Result<&Model, &FieldError> {
+        let text = || core::str::from_utf8(&self.bytes).unwrap_or_default();
+        self.model.get_or_init(|| lazaret_api::decode_json(text()).map(Model::from)).as_ref()
+    }
+
+    /// Read as `K`. The first `K` that is asked for is kept for the next who asks.
+    ///
+    /// # Errors
+    /// When it is no `K`.
+    pub fn read<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<K>, serde_json::Error> {
+        if let Some(kept) = self.typed.get().and_then(|kept| Arc::clone(kept).downcast::<K>().ok()) {
+            return Ok(kept);
+        }
+        let read = Arc::new(serde_json::from_slice::<K>(&self.bytes)?);
+        // Whoever was faster, or keeps another type, is as good.
+        let _ = self.typed.set(Arc::clone(&read) as Arc<dyn Any + Send + Sync>);
+        Ok(read)
+    }
+}
+
+fn with_kind(resource: &Resource, bytes: &[u8]) -> Bytes {
+    let rest = &bytes[bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1)..];
+    let mut whole =
+        format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", resource.api_version(), resource.kind)
+            .into_bytes();
+    whole.extend_from_slice(rest);
+    whole.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PODS;
+
+    #[test]
+    fn what_a_list_leaves_out_is_put_back() {
+        let bare = Bytes::from_static(
+            br#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"},"spec":{}}"#,
+        );
+        let object = Object::new(&PODS, bare).unwrap();
+        assert_eq!((object.key.to_string().as_str(), object.uid.as_str()), ("n/a", "u"));
+        assert!(matches!(object.model(), Ok(Model::Pod(_))));
+        let typed = object.read::<k8s_openapi::api::core::v1::Pod>().unwrap();
+        assert!(Arc::ptr_eq(&typed, &object.read().unwrap()));
+    }
+}

@@ -1,0 +1,241 @@
+//! Follows one resource for ever: all there is, then what changes, and all of it again when the thread is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::Request;
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tracing::{debug, warn};
+
+use crate::{CallError, Client, Metrics, Object, Resource, hub::Topic};
+
+/// Objects of one page of a list.
+const PAGE: usize = 500;
+/// The server ends a watch after so long; without a word for longer than that and a bit, it is lost.
+const WATCH_SECONDS: u64 = 300;
+const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS + 30);
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// An event larger than this is not believed.
+const LINE_BYTES_MAX: usize = 8 << 20;
+
+/// Runs until its task is dropped.
+pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) {
+    let mut pump = Pump { client, topic, version: None, streams: true };
+    let mut pause = PAUSE_MIN;
+    loop {
+        let before = pump.version.clone();
+        match pump.turn(&metrics).await {
+            Ok(()) => pause = PAUSE_MIN,
+            Err(error) => {
+                if matches!(error, CallError::Expired(_)) {
+                    pump.version = None;
+                }
+                if before != pump.version {
+                    pause = PAUSE_MIN;
+                }
+                let resource = pump.topic.resource.plural;
+                if pause >= Duration::from_secs(1) {
+                    warn!(resource, %error, "watch failed; trying again");
+                } else {
+                    debug!(resource, %error, "watch ended");
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+}
+
+struct Pump {
+    client: Client,
+    topic: Arc<Topic>,
+    /// The newest version heard of; `None` asks for all there is.
+    version: Option<String>,
+    /// Whether the server can stream a list.
+    streams: bool,
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Mark {
+    metadata: MarkMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MarkMetadata {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    annotations: std::collections::BTreeMap<String, String>,
+    #[serde(default, rename = "continue")]
+    more: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    metadata: MarkMetadata,
+    #[serde(default)]
+    items: Vec<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    #[serde(default)]
+    code: u16,
+}
+
+impl Pump {
+    /// One watch, from where the last one ended; with a list before it if there was none.
+    async fn turn(&mut self, metrics: &Metrics) -> Result<(), CallError> {
+        if self.version.is_none() {
+            metrics.listed(&self.topic.resource);
+            if !self.streams {
+                self.list().await?;
+            }
+        }
+        let query = match &self.version {
+            Some(version) => format!("resourceVersion={version}"),
+            None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+        };
+        let path = self.topic.resource.path("", "", "");
+        let uri =
+            format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&{query}");
+        match self.watch(uri).await {
+            Err(CallError::Invalid(why)) if self.streams && self.version.is_none() => {
+                debug!(resource = self.topic.resource.plural, why, "no streaming lists here; listing");
+                self.streams = false;
+                Ok(())
+            }
+            ended => ended,
+        }
+    }
+
+    async fn open(&self, uri: String) -> Result<kube::client::Body, CallError> {
+        let request = Request::builder()
+            .uri(uri)
+            .header(http::header::ACCEPT, "application/json")
+            .body(kube::client::Body::empty())
+            .map_err(|error| CallError::Invalid(error.to_string()))?;
+        let response = self
+            .client
+            .kube()
+            .send(request)
+            .await
+            .map_err(|error| CallError::Unavailable(error.to_string()))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response.into_body());
+        }
+        let body =
+            response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        Err(CallError::of(status.as_u16(), &body))
+    }
+
+    async fn list(&mut self) -> Result<(), CallError> {
+        let path = self.topic.resource.path("", "", "");
+        let (mut more, mut objects) = (String::new(), Vec::new());
+        loop {
+            let body = self.open(format!("{path}?limit={PAGE}&continue={more}")).await?;
+            let bytes =
+                body.collect().await.map_err(|error| CallError::Unavailable(error.to_string()))?.to_bytes();
+            let page: List =
+                serde_json::from_slice(&bytes).map_err(|error| CallError::Unavailable(error.to_string()))?;
+            objects.extend(page.items.iter().filter_map(|item| read(&self.topic.resource, item)));
+            if page.metadata.more.is_empty() {
+                self.version = Some(page.metadata.resource_version);
+                self.topic.list(objects);
+                return Ok(());
+            }
+            more = page.metadata.more;
+        }
+    }
+
+    async fn watch(&mut self, uri: String) -> Result<(), CallError> {
+        let mut body = self.open(uri).await?;
+        let mut initial = self.version.is_none().then(Vec::new);
+        let mut buffer = BytesMut::new();
+        let mut searched = 0;
+        loop {
+            let frame = tokio::time::timeout(SILENCE_MAX, body.frame()).await;
+            let chunk: Bytes = match frame {
+                Err(_) => return Err(CallError::Unavailable("the watch fell silent".into())),
+                Ok(None) => return Ok(()),
+                Ok(Some(Err(error))) => return Err(CallError::Unavailable(error.to_string())),
+                Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            };
+            buffer.extend_from_slice(&chunk);
+            while let Some(end) = buffer[searched..].iter().position(|byte| *byte == b'\n') {
+                let line = &buffer[..searched + end];
+                let length = line.len() + 1;
+                self.event(line, &mut initial)?;
+                buffer.advance(length);
+                searched = 0;
+            }
+            searched = buffer.len();
+            if buffer.len() > LINE_BYTES_MAX {
+                return Err(CallError::Unavailable("an event is too large".into()));
+            }
+        }
+    }
+
+    fn event(&mut self, line: &[u8], initial: &mut Option<Vec<Arc<Object>>>) -> Result<(), CallError> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let event: Event<'_> = serde_json::from_slice(line)
+            .map_err(|error| CallError::Unavailable(format!("a damaged event: {error}")))?;
+        match event.kind {
+            "BOOKMARK" => {
+                let Ok(mark) = serde_json::from_str::<Mark>(event.object.get()) else { return Ok(()) };
+                let ends = mark
+                    .metadata
+                    .annotations
+                    .get("k8s.io/initial-events-end")
+                    .is_some_and(|end| end == "true");
+                if ends && let Some(objects) = initial.take() {
+                    self.topic.list(objects);
+                }
+                if initial.is_none() {
+                    self.version = Some(mark.metadata.resource_version);
+                }
+            }
+            "ERROR" => {
+                let code =
+                    serde_json::from_str::<Failure>(event.object.get()).map_or(0, |failure| failure.code);
+                return Err(CallError::of(code, event.object.get().as_bytes()));
+            }
+            kind => {
+                let Some(object) = read(&self.topic.resource, event.object) else { return Ok(()) };
+                match (initial.as_mut(), kind) {
+                    (Some(objects), _) => objects.push(object),
+                    (None, kind) => {
+                        self.version = Some(object.resource_version.as_str().to_owned());
+                        if kind == "DELETED" { self.topic.gone(object) } else { self.topic.set(object) }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(resource: &Resource, raw: &RawValue) -> Option<Arc<Object>> {
+    match Object::new(resource, Bytes::copy_from_slice(raw.get().as_bytes())) {
+        Ok(object) => Some(Arc::new(object)),
+        Err(error) => {
+            warn!(resource = resource.plural, %error, "an object that cannot be read is left out");
+            None
+        }
+    }
+}

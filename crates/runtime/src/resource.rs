@@ -1,0 +1,114 @@
+//! The resources that agents watch and write.
+
+/// A resource of the API in one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource {
+    /// Its group; empty for the core.
+    pub group: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// Its name in paths.
+    pub plural: &'static str,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+}
+
+impl Resource {
+    /// `v1`, `apps/v1`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// The path of a collection, of an object, or of its subresource. An empty namespace means all.
+    #[must_use]
+    pub fn path(&self, namespace: &str, name: &str, subresource: &str) -> String {
+        let mut path =
+            if self.group.is_empty() { "/api/".to_owned() } else { format!("/apis/{}/", self.group) };
+        path.push_str(self.version);
+        if self.namespaced && !namespace.is_empty() {
+            path.push_str("/namespaces/");
+            path.push_str(namespace);
+        }
+        for part in [self.plural, name, subresource].into_iter().filter(|part| !part.is_empty()) {
+            path.push('/');
+            path.push_str(part);
+        }
+        path
+    }
+}
+
+macro_rules! resources {
+    ($($(#[$doc:meta])* $name:ident: $group:literal $version:literal $plural:literal $kind:literal $namespaced:literal;)*) => {
+        $($(#[$doc])* pub const $name: Resource = Resource {
+            group: $group, version: $version, plural: $plural, kind: $kind, namespaced: $namespaced,
+        };)*
+    };
+}
+
+resources! {
+    /// Pods.
+    PODS: "" "v1" "pods" "Pod" true;
+    /// Nodes.
+    NODES: "" "v1" "nodes" "Node" false;
+    /// Namespaces.
+    NAMESPACES: "" "v1" "namespaces" "Namespace" false;
+    /// Service accounts.
+    SERVICE_ACCOUNTS: "" "v1" "serviceaccounts" "ServiceAccount" true;
+    /// Configuration maps.
+    CONFIG_MAPS: "" "v1" "configmaps" "ConfigMap" true;
+    /// Events of the core group.
+    EVENTS: "" "v1" "events" "Event" true;
+    /// Leases.
+    LEASES: "coordination.k8s.io" "v1" "leases" "Lease" true;
+    /// Deployments.
+    DEPLOYMENTS: "apps" "v1" "deployments" "Deployment" true;
+    /// Replica sets.
+    REPLICA_SETS: "apps" "v1" "replicasets" "ReplicaSet" true;
+    /// Stateful sets.
+    STATEFUL_SETS: "apps" "v1" "statefulsets" "StatefulSet" true;
+    /// Jobs.
+    JOBS: "batch" "v1" "jobs" "Job" true;
+    /// Disruption budgets.
+    DISRUPTION_BUDGETS: "policy" "v1" "poddisruptionbudgets" "PodDisruptionBudget" true;
+    /// Slices.
+    SLICES: "resource.k8s.io" "v1" "resourceslices" "ResourceSlice" false;
+    /// Slices with what only the widest version shows.
+    SLICES_V1ALPHA3: "resource.k8s.io" "v1alpha3" "resourceslices" "ResourceSlice" false;
+    /// Claims.
+    CLAIMS: "resource.k8s.io" "v1" "resourceclaims" "ResourceClaim" true;
+    /// Claim templates.
+    CLAIM_TEMPLATES: "resource.k8s.io" "v1" "resourceclaimtemplates" "ResourceClaimTemplate" true;
+    /// Device classes.
+    CLASSES: "resource.k8s.io" "v1" "deviceclasses" "DeviceClass" false;
+    /// Taint rules.
+    RULES: "resource.k8s.io" "v1" "devicetaintrules" "DeviceTaintRule" false;
+    /// Taint rules with what only the widest version shows.
+    RULES_V1ALPHA3: "resource.k8s.io" "v1alpha3" "devicetaintrules" "DeviceTaintRule" false;
+    /// Patches of devices.
+    PATCHES: "resource.k8s.io" "v1alpha3" "resourceslicepatches" "ResourceSlicePatch" false;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        let rows = [
+            (PODS.path("", "", ""), "/api/v1/pods"),
+            (PODS.path("a", "b", "status"), "/api/v1/namespaces/a/pods/b/status"),
+            (NODES.path("", "n", ""), "/api/v1/nodes/n"),
+            (CLAIMS.path("a", "", ""), "/apis/resource.k8s.io/v1/namespaces/a/resourceclaims"),
+        ];
+        for (path, wanted) in rows {
+            assert_eq!(path, wanted);
+        }
+    }
+}
