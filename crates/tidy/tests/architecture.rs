@@ -13,6 +13,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("fleet", &["model", "cel"]),
     ("allocator", &["model", "cel", "fleet"]),
     ("eviction", &["model", "fleet"]),
+    ("claims", &["model"]),
     ("api", &["model", "cel"]),
     ("schema", &[]),
     ("patch", &["schema"]),
@@ -27,7 +28,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide and never do. What they may be built from besides each other is listed with the reason.
-const CORES: &[&str] = &["model", "cel", "fleet", "allocator", "eviction"];
+const CORES: &[&str] = &["model", "cel", "fleet", "allocator", "eviction", "claims"];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
     ("rustc-hash", "a fast hash that is the same in every run"),

@@ -1,0 +1,173 @@
+//! What is to be done about claims, and what is heard back.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::fmt;
+
+use lazaret_model::{Consumer, ObjectKey, Text, Timestamp, Uid};
+
+use crate::input::Template;
+
+/// On a claim made from a template: the name of the pod's entry.
+pub const CLAIM_NAME_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
+/// Keeps an allocated claim from being removed.
+pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+/// Who owns what is applied to a pod's status.
+pub const FIELD_MANAGER: &str = "ResourceClaimController";
+/// The reason of every event about a pod.
+pub const EVENT_REASON: &str = "FailedResourceClaimCreation";
+
+/// Names an effect until it is acknowledged. Never used twice by one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectId(pub u64);
+
+/// Something to be done by whoever runs the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// To acknowledge it by.
+    pub id: EffectId,
+    /// What.
+    pub kind: EffectKind,
+}
+
+/// What is to be done. All but events are to be acknowledged.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EffectKind {
+    /// Make a claim for a pod.
+    CreateClaim(CreateClaim),
+    /// Write the names of a pod's claims into its status.
+    SetPodClaims(SetPodClaims),
+    /// Change who uses a claim, take back what it was given, let it go.
+    ChangeClaim(ChangeClaim),
+    /// Ask whether a pod lives. Reads, writes nothing.
+    ConfirmPod(ConfirmPod),
+    /// Tell people. Best effort.
+    Event(PodEvent),
+}
+
+/// Make a claim, on the precondition that there is none of this name.
+///
+/// [`Outcome::Done`]: it was made, or one of this name is there already whose controller has the UID `owner`. Then
+/// nothing is made and nothing changed: an earlier attempt, or another leader, was quicker. [`Outcome::Conflict`]: the
+/// name belongs to something else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateClaim {
+    /// Its namespace and name.
+    pub claim: ObjectKey,
+    /// What the name begins with; goes into `metadata.generateName`.
+    pub generate_name: Text,
+    /// The pod that will control it: API version `v1`, kind `Pod`, `controller: true`, and no `blockOwnerDeletion`.
+    pub pod: Text,
+    /// Which incarnation of the pod.
+    pub owner: Uid,
+    /// The pod's entry: the value of [`CLAIM_NAME_ANNOTATION`], which comes on top of the template's annotations.
+    pub entry: Text,
+    /// Labels, annotations and spec of the claim.
+    pub template: Arc<Template>,
+}
+
+/// Apply `names` to `status.resourceClaimStatuses` of a pod: server-side, by [`FIELD_MANAGER`], with force, on the
+/// precondition that its UID is `uid`. Entries that others wrote stay as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetPodClaims {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation of it: a precondition.
+    pub uid: Uid,
+    /// Entry and claim, by entry; all that have a claim made from a template.
+    pub names: Vec<(Text, Text)>,
+}
+
+/// Do `steps` in order, each on the precondition that the claim has this UID and the version that the step before left
+/// it with. The first one that fails ends it. [`Outcome::Done`] if all were done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangeClaim {
+    /// Which claim.
+    pub claim: ObjectKey,
+    /// Which incarnation of it: a precondition.
+    pub uid: Uid,
+    /// Its resource version: a precondition of the first step.
+    pub version: Text,
+    /// At least one.
+    pub steps: Vec<ClaimStep>,
+}
+
+/// One write to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimStep {
+    /// Write its status.
+    SetStatus {
+        /// All of `reservedFor`.
+        reserved_for: Vec<Consumer>,
+        /// Whether `allocation` goes.
+        deallocate: bool,
+    },
+    /// Write `metadata.finalizers`: these are all that stay.
+    SetFinalizers(Vec<Text>),
+    /// Delete it. The UID is the only precondition.
+    Delete,
+}
+
+/// Ask the API server itself, not a cache, whether this pod exists. [`Outcome::Done`]: it does.
+/// [`Outcome::Gone`]: there is none of this name, or it is another incarnation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfirmPod {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation of it.
+    pub uid: Uid,
+}
+
+/// An event about a pod, of type Warning and reason [`EVENT_REASON`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodEvent {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation of it.
+    pub uid: Uid,
+    /// For machines.
+    pub reason: &'static str,
+    /// For people.
+    pub message: Text,
+}
+
+/// What became of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It was done, or found done.
+    Done,
+    /// Nothing is left to do it to: no such object, or another incarnation.
+    Gone,
+    /// Refused, for the object is not as it was thought to be.
+    Conflict,
+    /// It failed, certainly.
+    RetryLater,
+    /// It may or may not have been done.
+    Unknown,
+}
+
+/// When the machine wants to be called again, if nothing happens before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// Not before this instant.
+    pub at: Timestamp,
+    /// What will be done then.
+    pub why: WakeReason,
+}
+
+/// What a wake-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WakeReason {
+    /// Something that failed is tried again.
+    Retry,
+    /// What was written, or heard, should have been seen in the meantime.
+    Recheck,
+}
+
+impl fmt::Display for WakeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Retry => "a failed write is tried again",
+            Self::Recheck => "a write that nobody has seen yet is looked after",
+        })
+    }
+}

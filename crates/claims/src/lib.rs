@@ -1,0 +1,44 @@
+//! Which claims a pod needs, who may still use one, and when a claim is given back or goes.
+//!
+//! [`Claims`] is a state machine over pods, claims and templates as they are told to it. It yields effects: make this
+//! claim, write these names into that pod's status, take these pods off that claim, ask whether this pod still lives.
+//!
+//! **Invariant.** At no time does an entry of a pod get a second claim, even if answers are lost, leaders overlap or
+//! the machine starts anew: a claim's name follows from the pod's UID and the entry, and to make what is there already
+//! is no work. A reservation goes only when its pod has ended, was never placed and is being deleted, or is known to
+//! be gone; what is merely not known is asked for. After every call, what is wanted depends on the objects told, not
+//! on the order in which they came. Every write is conditional.
+//!
+//! It must never know what a claim asks for (the template's spec is a text to it), what the API looks like on the
+//! wire, how a write is done, or what time it is: `now` comes in. It never allocates.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod acknowledge;
+mod claim_work;
+mod counters;
+mod effect;
+mod flights;
+mod input;
+mod links;
+mod machine;
+mod names;
+mod options;
+mod pod_work;
+mod queue;
+mod remembered;
+mod standing;
+mod tables;
+
+pub use counters::{Census, Counters, Source};
+pub use effect::{
+    CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, ConfirmPod, CreateClaim, EVENT_REASON, Effect, EffectId,
+    EffectKind, FIELD_MANAGER, FINALIZER, Outcome, PodEvent, SetPodClaims, Wake, WakeReason,
+};
+pub use input::{Input, SeenClaim, Template};
+pub use machine::Claims;
+pub use names::generate_name;
+pub use options::Options;

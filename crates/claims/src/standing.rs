@@ -1,0 +1,195 @@
+//! Whether a pod still needs its claims.
+
+use hashbrown::HashMap;
+use lazaret_model::{Consumer, ObjectKey, Pod, Timestamp, Uid};
+use rustc_hash::FxBuildHasher;
+
+use crate::{Claims, remembered::Remembered};
+
+/// What is known of one incarnation of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It runs or may run.
+    Needed,
+    /// It was confirmed and not seen yet: to be looked at again at this time.
+    NeededUntil(Timestamp),
+    /// It will never run again, or never will.
+    Done,
+    /// It exists no more.
+    Gone,
+    /// Nothing is known: it may be too new.
+    Unknown,
+}
+
+/// What is known of pods beyond what is seen of them.
+#[derive(Debug)]
+pub(crate) struct Hearsay {
+    /// Known to exist no more.
+    pub(crate) gone: Remembered,
+    /// About pods that a claim names and nobody has seen. Old answers are swept out when it has doubled.
+    asked: HashMap<Uid, Asked, FxBuildHasher>,
+    sweep_at: usize,
+}
+
+/// Below this many there is nothing to gain from sweeping.
+const ASKED_MIN: usize = 1_024;
+
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    InFlight { failures: u32 },
+    Lives { until: Timestamp },
+    RetryAt { at: Timestamp, failures: u32 },
+}
+
+/// What to do about a pod of which nothing is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inquiry {
+    /// Ask.
+    Ask,
+    /// The answer is on its way.
+    Wait,
+    /// The last attempt failed; ask again then.
+    AskAt(Timestamp),
+}
+
+impl Hearsay {
+    pub(crate) fn new(gone_max: usize) -> Self {
+        Self { gone: Remembered::new(gone_max), asked: HashMap::default(), sweep_at: ASKED_MIN }
+    }
+
+    /// [`Inquiry::Ask`] is said once: whoever hears it has to ask.
+    pub(crate) fn inquire(&mut self, uid: &Uid, now: Timestamp) -> Inquiry {
+        let failures = match self.asked.get(uid) {
+            Some(Asked::InFlight { .. }) => return Inquiry::Wait,
+            Some(Asked::RetryAt { at, .. }) if *at > now => return Inquiry::AskAt(*at),
+            Some(Asked::RetryAt { failures, .. }) => *failures,
+            Some(Asked::Lives { .. }) | None => 0,
+        };
+        self.sweep(now);
+        self.asked.insert(uid.clone(), Asked::InFlight { failures });
+        Inquiry::Ask
+    }
+
+    pub(crate) fn lives(&mut self, uid: &Uid, until: Timestamp) {
+        self.asked.insert(uid.clone(), Asked::Lives { until });
+    }
+
+    pub(crate) fn is_gone(&mut self, uid: &Uid) {
+        self.asked.remove(uid);
+        self.gone.insert(uid.clone());
+    }
+
+    /// It has been seen: no more need to go by hearsay.
+    pub(crate) fn seen(&mut self, uid: &Uid) {
+        if !self.asked.is_empty() {
+            self.asked.remove(uid);
+        }
+    }
+
+    /// No answer came. `retry` says how long to wait after so many failures.
+    pub(crate) fn failed(&mut self, uid: &Uid, now: Timestamp, retry: impl FnOnce(u32) -> i64) {
+        let failures = match self.asked.get(uid) {
+            Some(Asked::InFlight { failures } | Asked::RetryAt { failures, .. }) => {
+                failures.saturating_add(1)
+            }
+            Some(Asked::Lives { .. }) | None => 1,
+        };
+        let at = now.plus_millis(retry(failures));
+        self.asked.insert(uid.clone(), Asked::RetryAt { at, failures });
+    }
+
+    /// Answers to old questions will not be heard.
+    pub(crate) fn forget_questions(&mut self) {
+        self.asked.clear();
+    }
+
+    pub(crate) fn questions(&self) -> usize {
+        self.asked.len()
+    }
+
+    fn sweep(&mut self, now: Timestamp) {
+        if self.asked.len() < self.sweep_at {
+            return;
+        }
+        self.asked.retain(|_, asked| match asked {
+            Asked::InFlight { .. } => true,
+            Asked::Lives { until: at } | Asked::RetryAt { at, .. } => *at > now,
+        });
+        self.sweep_at = ASKED_MIN.max(self.asked.len() * 2);
+    }
+}
+
+impl Claims {
+    /// What is known of this incarnation of a pod.
+    pub(crate) fn standing(&self, key: &ObjectKey, uid: &Uid, now: Timestamp) -> Standing {
+        if self.hearsay.gone.contains(uid) {
+            return Standing::Gone;
+        }
+        match self.tables.pods.get(key) {
+            Some(slot) if slot.pod.uid == *uid => {
+                if is_done(&slot.pod) {
+                    Standing::Done
+                } else {
+                    Standing::Needed
+                }
+            }
+            // DEVIATION(confirmed-owners): of the two incarnations either may be the newer one.
+            Some(_) | None => match self.hearsay.asked.get(uid) {
+                Some(Asked::Lives { until }) if *until > now => Standing::NeededUntil(*until),
+                Some(_) | None => Standing::Unknown,
+            },
+        }
+    }
+}
+
+/// Whether it is certain that none of its containers run, or ever will.
+pub(crate) fn is_done(pod: &Pod) -> bool {
+    pod.phase.is_finished() || (pod.deleting_since.is_some() && pod.node.is_none())
+}
+
+/// Whether the pod is to be given what it lacks. Unlike Kubernetes' controller this one gives nothing to a pod that
+/// has ended, which would only be taken away again.
+///
+/// Members of a group get their claims with the group, which needs a feature that is off in Kubernetes 1.37.
+// DEVIATION(ended-pods-claims)
+pub(crate) fn wants_claims(pod: &Pod) -> bool {
+    pod.deleting_since.is_none() && !pod.phase.is_finished() && pod.group.is_none()
+}
+
+/// Whether the user of a claim is a pod.
+pub(crate) fn is_pod(consumer: &Consumer) -> bool {
+    consumer.api_group.is_empty() && *consumer.resource == *"pods"
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_model::PodPhase;
+
+    use super::*;
+
+    #[test]
+    fn done_pods_will_not_run() {
+        // phase, being deleted, has a node; done; wants claims
+        let cases = [
+            (PodPhase::Pending, false, false, false, true),
+            (PodPhase::Pending, false, true, false, true),
+            (PodPhase::Pending, true, false, true, false),
+            (PodPhase::Pending, true, true, false, false),
+            (PodPhase::Running, false, true, false, true),
+            (PodPhase::Running, true, true, false, false),
+            (PodPhase::Unknown, false, true, false, true),
+            (PodPhase::Succeeded, false, true, true, false),
+            (PodPhase::Failed, false, false, true, false),
+            (PodPhase::Failed, true, true, true, false),
+        ];
+        for (phase, deleting, bound, done, wants) in cases {
+            let pod = Pod {
+                phase,
+                deleting_since: deleting.then_some(Timestamp::EPOCH),
+                node: bound.then(|| "node".into()),
+                ..Pod::default()
+            };
+            assert_eq!((is_done(&pod), wants_claims(&pod)), (done, wants), "{phase:?} {deleting} {bound}");
+        }
+    }
+}
