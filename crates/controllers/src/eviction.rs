@@ -4,7 +4,7 @@ use lazaret_eviction::{Effect, EffectId, EffectKind, Evict, Eviction, Input, Opt
 use lazaret_fleet::Fleet;
 use lazaret_model::{Condition, ConditionStatus, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Resource, now,
+    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Reply, Resource, now,
 };
 use serde_json::{Value, json};
 use tracing::info;
@@ -56,8 +56,8 @@ impl Agent for EvictionAgent {
         self.eviction.handle(now, &self.fleet, input);
     }
 
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, outcome: Outcome) {
-        let outcome = match outcome {
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        let outcome = match reply.outcome {
             Outcome::Done => lazaret_eviction::Outcome::Done,
             Outcome::Gone => lazaret_eviction::Outcome::Gone,
             Outcome::Conflict => lazaret_eviction::Outcome::Conflict,
@@ -144,7 +144,7 @@ impl Executor {
 }
 
 impl Perform<EffectKind> for Executor {
-    async fn perform(&self, effect: EffectKind) -> Outcome {
+    async fn perform(&self, effect: EffectKind) -> Reply {
         let done = match &effect {
             EffectKind::Evict(evict) => self.evict(evict).await,
             EffectKind::SetRuleStatus(status) => self.set_status(status).await,
@@ -163,10 +163,13 @@ impl Perform<EffectKind> for Executor {
                 self.client.send(event.call(now(), serial)).await.map(|_| Outcome::Done)
             }
         };
-        done.unwrap_or_else(|error| {
-            tracing::warn!(%error, "an effect of the eviction failed");
-            Outcome::from(&error)
-        })
+        done.map_or_else(
+            |error| {
+                tracing::warn!(%error, "an effect of the eviction failed");
+                Reply::from(&error)
+            },
+            Reply::from,
+        )
     }
 }
 

@@ -3,9 +3,11 @@
 //! **Invariant.** Decides nothing: news go in, effects come out and are carried out with their preconditions, and what became
 //! of them goes back. Must never know which server it talks to.
 
+mod claims;
 mod event;
 mod eviction;
 mod feed;
+mod ledger;
 mod telemetry;
 
 pub use feed::Sources;
@@ -18,6 +20,8 @@ use tokio::sync::watch;
 pub struct Options {
     /// How pods leave tainted devices.
     pub eviction: lazaret_eviction::Options,
+    /// How claims are made and given back.
+    pub claims: lazaret_claims::Options,
 }
 
 /// Starts all controllers; they end after `stop`, or when the tasks are dropped.
@@ -38,6 +42,15 @@ pub fn start(
         leadership.clone(),
         metrics,
         AgentOptions { name: eviction::NAME, in_flight_max: options.eviction.evictions_in_flight_max },
+        stop.clone(),
+    ));
+    tasks.spawn(run(
+        claims::ClaimsAgent::new(options.claims.clone()),
+        claims::Executor::new(hub.client().clone()),
+        hub.listen(&claims::RESOURCES),
+        leadership.clone(),
+        hub.metrics().clone(),
+        AgentOptions { name: claims::NAME, in_flight_max: options.claims.in_flight_max },
         stop.clone(),
     ));
     tasks

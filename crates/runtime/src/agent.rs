@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use bytes::Bytes;
 use lazaret_model::Timestamp;
 use tokio::{sync::watch, task::JoinSet};
 use tracing::debug;
@@ -23,7 +24,7 @@ pub trait Agent: Send + 'static {
     fn lead(&mut self, now: Timestamp, leading: bool);
 
     /// What became of an effect.
-    fn acknowledge(&mut self, now: Timestamp, effect: u64, outcome: Outcome);
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply);
 
     /// The next thing to be done, and the number to acknowledge it by.
     fn poll(&mut self) -> Option<(u64, Self::Effect)>;
@@ -35,10 +36,42 @@ pub trait Agent: Send + 'static {
 /// Carries effects out.
 pub trait Perform<E>: Send + Sync + 'static {
     /// Does it, and says what became of it.
-    fn perform(&self, effect: E) -> impl Future<Output = Outcome> + Send;
+    fn perform(&self, effect: E) -> impl Future<Output = Reply> + Send;
 }
 
-/// What became of an effect.
+/// What became of an effect, and what is worth knowing of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Whether it was done.
+    pub outcome: Outcome,
+    /// The object as it was written, where there is one.
+    pub object: Option<Bytes>,
+    /// Why not, in the words of whoever refused.
+    pub why: Option<String>,
+}
+
+impl From<Outcome> for Reply {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, object: None, why: None }
+    }
+}
+
+impl From<Result<Bytes, CallError>> for Reply {
+    fn from(result: Result<Bytes, CallError>) -> Self {
+        match result {
+            Ok(object) => Self { outcome: Outcome::Done, object: Some(object), why: None },
+            Err(error) => Self::from(&error),
+        }
+    }
+}
+
+impl From<&CallError> for Reply {
+    fn from(error: &CallError) -> Self {
+        Self { outcome: error.into(), object: None, why: Some(error.to_string()) }
+    }
+}
+
+/// Whether an effect was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// Done, by this effect.
@@ -81,15 +114,6 @@ impl From<&CallError> for Outcome {
             | CallError::Expired(_)
             | CallError::Unavailable(_) => Self::RetryLater,
             CallError::Unknown(_) => Self::Unknown,
-        }
-    }
-}
-
-impl<T> From<Result<T, CallError>> for Outcome {
-    fn from(result: Result<T, CallError>) -> Self {
-        match result {
-            Ok(_) => Self::Done,
-            Err(error) => Self::from(&error),
         }
     }
 }
@@ -157,7 +181,7 @@ struct Turn<A: Agent, P> {
     leading: bool,
     /// Bounded by what the agent lets be under way.
     waiting: VecDeque<(u64, A::Effect)>,
-    flying: JoinSet<(u64, Outcome, f64)>,
+    flying: JoinSet<(u64, Reply, f64)>,
 }
 
 impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
@@ -170,13 +194,13 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
         }
     }
 
-    fn landed(&mut self, landed: Option<(u64, Outcome, f64)>) {
+    fn landed(&mut self, landed: Option<(u64, Reply, f64)>) {
         let now = clock::now();
         // A task that panicked has no number; its effect stays under way and is not repeated blindly.
         let mut next = landed;
-        while let Some((effect, outcome, seconds)) = next {
-            self.metrics.effect(self.options.name, outcome, seconds);
-            self.agent.acknowledge(now, effect, outcome);
+        while let Some((effect, reply, seconds)) = next {
+            self.metrics.effect(self.options.name, reply.outcome, seconds);
+            self.agent.acknowledge(now, effect, reply);
             next = self.flying.try_join_next().and_then(Result::ok);
         }
     }
@@ -193,7 +217,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
         if !leads {
             // Whoever leads next decides anew: what was not sent is not sent later.
             for (effect, _) in core::mem::take(&mut self.waiting) {
-                self.agent.acknowledge(now, effect, Outcome::RetryLater);
+                self.agent.acknowledge(now, effect, Outcome::RetryLater.into());
             }
         }
     }
@@ -203,7 +227,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
             if self.leading {
                 self.waiting.push_back(effect);
             } else {
-                self.agent.acknowledge(clock::now(), effect.0, Outcome::RetryLater);
+                self.agent.acknowledge(clock::now(), effect.0, Outcome::RetryLater.into());
             }
         }
         while self.flying.len() < self.options.in_flight_max
@@ -212,8 +236,8 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
             let performer = Arc::clone(&self.performer);
             self.flying.spawn(async move {
                 let start = tokio::time::Instant::now();
-                let outcome = performer.perform(effect).await;
-                (id, outcome, start.elapsed().as_secs_f64())
+                let reply = performer.perform(effect).await;
+                (id, reply, start.elapsed().as_secs_f64())
             });
         }
         self.metrics.waiting(self.options.name, self.waiting.len());

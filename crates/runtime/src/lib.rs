@@ -21,7 +21,7 @@ mod pump;
 mod resource;
 mod tasks;
 
-pub use agent::{Agent, AgentOptions, Outcome, Perform, run};
+pub use agent::{Agent, AgentOptions, Outcome, Perform, Reply, run};
 pub use call::{Call, CallError, Client, PatchKind};
 pub use clock::{now, sleep_until};
 pub use election::{Leader, Leadership};

@@ -1,0 +1,346 @@
+//! The claims of pods: runs [`lazaret_claims`] and does what it decides.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use lazaret_claims::{
+    CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, ConfirmPod, CreateClaim, Effect, EffectId,
+    EffectKind, FIELD_MANAGER, Input, Options, SeenClaim, SetPodClaims, Template,
+};
+use lazaret_model::{Consumer, Text, Timestamp};
+use lazaret_runtime::{
+    Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, News, Object, Outcome, PODS, PatchKind,
+    Perform, Reply, Resource, now,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use crate::{
+    event::Event,
+    ledger::{Change, Ledger},
+};
+
+/// What it calls itself.
+pub(crate) const NAME: &str = "resourceclaim-controller";
+/// What it hears of.
+pub(crate) const RESOURCES: [Resource; 3] = [PODS, CLAIMS, CLAIM_TEMPLATES];
+
+/// The core with what it has been told.
+#[derive(Debug)]
+pub(crate) struct ClaimsAgent {
+    claims: Claims,
+    ledger: Ledger,
+}
+
+impl ClaimsAgent {
+    pub(crate) fn new(options: Options) -> Self {
+        Self { claims: Claims::new(options), ledger: Ledger::default() }
+    }
+}
+
+impl Agent for ClaimsAgent {
+    type Effect = EffectKind;
+
+    fn hear(&mut self, now: Timestamp, news: News) {
+        let Self { claims, ledger } = self;
+        ledger.changes(news, |change| {
+            if let Some(input) = input(change) {
+                claims.handle(now, input);
+            }
+        });
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.claims.handle(now, Input::Tick);
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        if leading {
+            self.claims.handle(now, Input::Synced);
+        }
+        self.claims.handle(now, if leading { Input::BecameLeader } else { Input::LostLeadership });
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        let outcome = match reply.outcome {
+            Outcome::Done => lazaret_claims::Outcome::Done,
+            Outcome::Gone => lazaret_claims::Outcome::Gone,
+            Outcome::Conflict => lazaret_claims::Outcome::Conflict,
+            Outcome::Refused | Outcome::RetryLater => lazaret_claims::Outcome::RetryLater,
+            Outcome::Unknown => lazaret_claims::Outcome::Unknown,
+        };
+        let why = reply.why.map(Text::from);
+        self.claims.handle(now, Input::Acknowledged { effect: EffectId(effect), outcome, why });
+    }
+
+    fn poll(&mut self) -> Option<(u64, EffectKind)> {
+        self.claims.poll_effect().map(|Effect { id, kind }| (id.0, kind))
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.claims.next_wake().map(|wake| wake.at)
+    }
+}
+
+fn input(change: Change) -> Option<Input> {
+    match change {
+        Change::Gone(resource, key, uid) => Some(match resource.plural {
+            "pods" => Input::PodGone { key, uid },
+            "resourceclaims" => Input::ClaimGone(key),
+            _ => Input::TemplateGone(key),
+        }),
+        Change::Set(object) => match object.model() {
+            Ok(Model::Pod(pod)) => Some(Input::Pod(Arc::clone(pod))),
+            Ok(Model::Claim(claim)) => Some(Input::Claim(seen(Arc::clone(claim), &object))),
+            Ok(Model::Template(_)) => template(&object).map(|template| Input::Template(Arc::new(template))),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(key = %object.key, %error, "an object that cannot be understood is left out");
+                None
+            }
+        },
+    }
+}
+
+#[derive(Deserialize)]
+struct ClaimMetadata {
+    metadata: Housekeeping,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Housekeeping {
+    finalizers: Vec<String>,
+    annotations: std::collections::BTreeMap<String, String>,
+    labels: std::collections::BTreeMap<String, String>,
+}
+
+fn seen(claim: Arc<lazaret_model::ResourceClaim>, object: &Object) -> SeenClaim {
+    let metadata = serde_json::from_slice::<ClaimMetadata>(object.json())
+        .map(|claim| claim.metadata)
+        .unwrap_or_default();
+    SeenClaim {
+        claim,
+        version: object.resource_version.clone(),
+        finalizers: metadata.finalizers.into_iter().map(Text::from).collect(),
+        entry: metadata.annotations.get(CLAIM_NAME_ANNOTATION).map(|entry| entry.as_str().into()),
+    }
+}
+
+#[derive(Deserialize)]
+struct WireTemplate {
+    spec: WireTemplateSpec,
+}
+
+#[derive(Deserialize)]
+struct WireTemplateSpec {
+    #[serde(default)]
+    metadata: Housekeeping,
+    spec: Box<RawValue>,
+}
+
+fn template(object: &Object) -> Option<Template> {
+    let wire: WireTemplate = serde_json::from_slice(object.json()).ok()?;
+    let pairs = |map: std::collections::BTreeMap<String, String>| {
+        map.into_iter().map(|(key, value)| (Text::from(key), Text::from(value))).collect()
+    };
+    let admin_access = wire.spec.spec.get().contains("\"adminAccess\":true");
+    Some(Template {
+        key: object.key.clone(),
+        labels: pairs(wire.spec.metadata.labels),
+        annotations: pairs(wire.spec.metadata.annotations),
+        spec: wire.spec.spec.get().into(),
+        admin_access,
+    })
+}
+
+/// Makes claims, writes who uses them.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    client: Client,
+    serial: AtomicU64,
+}
+
+impl Executor {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, serial: AtomicU64::new(0) }
+    }
+
+    async fn create(&self, create: &CreateClaim) -> Reply {
+        let made = self.client.send(Call::create(&CLAIMS, &create.claim.namespace, new_claim(create))).await;
+        let Err(CallError::AlreadyExists(why)) = &made else { return made.into() };
+        // An earlier attempt may have been quicker, or a stranger.
+        let found = self.client.send(Call::get(&CLAIMS, &create.claim.namespace, &create.claim.name)).await;
+        match found {
+            Ok(found) if controller(&found).as_deref() == Some(&*create.owner) => Outcome::Done.into(),
+            Ok(_) => Reply { outcome: Outcome::Conflict, object: None, why: Some(why.clone()) },
+            Err(CallError::NotFound(_)) => Outcome::RetryLater.into(),
+            Err(error) => Reply::from(&error),
+        }
+    }
+
+    async fn set_pod_claims(&self, set: &SetPodClaims) -> Reply {
+        let names: Vec<Value> = set
+            .names
+            .iter()
+            .map(|(entry, claim)| json!({"name": &**entry, "resourceClaimName": &**claim}))
+            .collect();
+        let body = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": &*set.pod.name, "namespace": &*set.pod.namespace, "uid": &*set.uid},
+            "status": {"resourceClaimStatuses": names},
+        });
+        let kind = PatchKind::Apply { manager: FIELD_MANAGER };
+        let call = Call::patch(&PODS, &set.pod.namespace, &set.pod.name, "status", kind, body.to_string());
+        match self.client.send(call).await {
+            // With force there is nothing else to conflict over than the UID.
+            Err(CallError::Conflict(_)) => Outcome::Gone.into(),
+            reply => reply.into(),
+        }
+    }
+
+    async fn change(&self, change: &ChangeClaim) -> Reply {
+        let (namespace, name) = (&*change.claim.namespace, &*change.claim.name);
+        let mut version = change.version.as_str().to_owned();
+        for step in &change.steps {
+            let metadata = json!({"uid": &*change.uid, "resourceVersion": version});
+            let patch = |subresource, body: Value| {
+                Call::patch(&CLAIMS, namespace, name, subresource, PatchKind::Merge, body.to_string())
+            };
+            let call = match step {
+                ClaimStep::SetStatus { reserved_for, deallocate } => patch(
+                    "status",
+                    json!({"metadata": metadata, "status": new_status(reserved_for, *deallocate)}),
+                ),
+                ClaimStep::SetFinalizers(finalizers) => {
+                    let mut metadata = metadata;
+                    metadata["finalizers"] = finalizers.iter().map(|name| Value::from(&**name)).collect();
+                    patch("", json!({"metadata": metadata}))
+                }
+                ClaimStep::Delete => {
+                    let options = json!({"preconditions": {"uid": &*change.uid}});
+                    Call::delete(&CLAIMS, namespace, name, options.to_string())
+                }
+            };
+            match self.client.send(call).await {
+                Ok(written) => version = version_of(&written).unwrap_or(version),
+                Err(CallError::NotFound(_)) => return Outcome::Gone.into(),
+                Err(error) => return Reply::from(&error),
+            }
+        }
+        Outcome::Done.into()
+    }
+
+    async fn confirm(&self, confirm: &ConfirmPod) -> Reply {
+        match self.client.send(Call::get(&PODS, &confirm.pod.namespace, &confirm.pod.name)).await {
+            Ok(pod) if uid_of(&pod).as_deref() == Some(&*confirm.uid) => Outcome::Done.into(),
+            Ok(_) | Err(CallError::NotFound(_)) => Outcome::Gone.into(),
+            Err(error) => Reply::from(&error),
+        }
+    }
+}
+
+impl Perform<EffectKind> for Executor {
+    async fn perform(&self, effect: EffectKind) -> Reply {
+        match &effect {
+            EffectKind::CreateClaim(create) => self.create(create).await,
+            EffectKind::SetPodClaims(set) => self.set_pod_claims(set).await,
+            EffectKind::ChangeClaim(change) => self.change(change).await,
+            EffectKind::ConfirmPod(confirm) => self.confirm(confirm).await,
+            EffectKind::Event(event) => {
+                let event = Event {
+                    about: PODS,
+                    key: &event.pod,
+                    uid: &event.uid,
+                    severity: "Warning",
+                    reason: event.reason,
+                    action: "CreatingClaim",
+                    message: &event.message,
+                    component: NAME,
+                };
+                self.client.send(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).await.into()
+            }
+        }
+    }
+}
+
+fn new_claim(create: &CreateClaim) -> String {
+    let map = |pairs: &[(Text, Text)]| -> Map<String, Value> {
+        pairs.iter().map(|(key, value)| (key.as_str().to_owned(), Value::from(value.as_str()))).collect()
+    };
+    let mut annotations = map(&create.template.annotations);
+    annotations.insert(CLAIM_NAME_ANNOTATION.to_owned(), create.entry.as_str().into());
+    let metadata = json!({
+        "name": &*create.claim.name,
+        "namespace": &*create.claim.namespace,
+        "generateName": &*create.generate_name,
+        "labels": map(&create.template.labels),
+        "annotations": annotations,
+        "ownerReferences": [{
+            "apiVersion": "v1", "kind": "Pod", "name": &*create.pod, "uid": &*create.owner, "controller": true,
+        }],
+    });
+    // The spec is handed on as the template has it.
+    format!(
+        r#"{{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{metadata},"spec":{}}}"#,
+        create.template.spec
+    )
+}
+
+fn new_status(reserved_for: &[Consumer], deallocate: bool) -> Value {
+    let mut status = json!({"reservedFor": reserved_for.iter().map(consumer_json).collect::<Vec<_>>()});
+    if deallocate {
+        status["allocation"] = Value::Null;
+        status["devices"] = Value::Null;
+    }
+    status
+}
+
+/// An entry of `reservedFor`.
+pub(crate) fn consumer_json(consumer: &Consumer) -> Value {
+    let mut json = json!({
+        "resource": &*consumer.resource, "name": &*consumer.name, "uid": &*consumer.uid,
+    });
+    if !consumer.api_group.is_empty() {
+        json["apiGroup"] = consumer.api_group.as_str().into();
+    }
+    json
+}
+
+#[derive(Deserialize)]
+struct Written {
+    metadata: WrittenMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WrittenMetadata {
+    uid: String,
+    resource_version: String,
+    owner_references: Vec<WrittenOwner>,
+}
+
+#[derive(Deserialize)]
+struct WrittenOwner {
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+fn metadata(object: &[u8]) -> Option<WrittenMetadata> {
+    serde_json::from_slice::<Written>(object).ok().map(|written| written.metadata)
+}
+
+fn version_of(object: &[u8]) -> Option<String> {
+    metadata(object).map(|metadata| metadata.resource_version)
+}
+
+fn uid_of(object: &[u8]) -> Option<String> {
+    metadata(object).map(|metadata| metadata.uid)
+}
+
+fn controller(object: &[u8]) -> Option<String> {
+    metadata(object)?.owner_references.into_iter().find(|owner| owner.controller).map(|owner| owner.uid)
+}

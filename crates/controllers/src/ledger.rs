@@ -1,0 +1,94 @@
+//! What a core that knows no lists has been told, so that a list can be told to it object by object.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use lazaret_model::{ObjectKey, Uid};
+use lazaret_runtime::{News, Object, Resource};
+
+/// One object as it is now, or the incarnation that is gone.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Set(Arc<Object>),
+    Gone(Resource, ObjectKey, Uid),
+}
+
+/// The incarnations that were told.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    told: BTreeMap<Resource, BTreeMap<ObjectKey, Uid>>,
+}
+
+impl Ledger {
+    /// What these news mean, one by one. A name that changed hands is gone before it is there.
+    pub(crate) fn changes(&mut self, news: News, mut tell: impl FnMut(Change)) {
+        match news {
+            News::Set(resource, object) => self.set(resource, object, &mut tell),
+            News::Gone(resource, object) => {
+                let told = self.told.entry(resource).or_default();
+                if told.get(&object.key) == Some(&object.uid) {
+                    told.remove(&object.key);
+                }
+                tell(Change::Gone(resource, object.key.clone(), object.uid.clone()));
+            }
+            News::Listed(resource, objects) => {
+                let mut before = self.told.remove(&resource).unwrap_or_default();
+                let mut now = BTreeMap::new();
+                for object in &objects {
+                    if let Some(uid) = before.remove(&object.key).filter(|uid| *uid != object.uid) {
+                        tell(Change::Gone(resource, object.key.clone(), uid));
+                    }
+                    now.insert(object.key.clone(), object.uid.clone());
+                }
+                self.told.insert(resource, now);
+                for (key, uid) in before {
+                    tell(Change::Gone(resource, key, uid));
+                }
+                for object in objects {
+                    tell(Change::Set(object));
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, resource: Resource, object: Arc<Object>, tell: &mut impl FnMut(Change)) {
+        let told = self.told.entry(resource).or_default();
+        let before = told.insert(object.key.clone(), object.uid.clone());
+        if let Some(uid) = before.filter(|uid| *uid != object.uid) {
+            tell(Change::Gone(resource, object.key.clone(), uid));
+        }
+        tell(Change::Set(object));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazaret_runtime::PODS;
+
+    fn pod(name: &str, uid: &str) -> Arc<Object> {
+        let text =
+            format!(r#"{{"kind":"Pod","metadata":{{"name":"{name}","namespace":"n","uid":"{uid}"}}}}"#);
+        Arc::new(Object::new(&PODS, text.into_bytes().into()).unwrap())
+    }
+
+    fn heard(ledger: &mut Ledger, news: News) -> String {
+        let mut all = Vec::new();
+        ledger.changes(news, |change| {
+            all.push(match change {
+                Change::Set(object) => format!("+{}:{}", object.key.name, object.uid),
+                Change::Gone(_, key, uid) => format!("-{}:{uid}", key.name),
+            });
+        });
+        all.join(" ")
+    }
+
+    #[test]
+    fn a_list_says_what_is_gone_and_a_name_that_changed_hands_is_gone_first() {
+        let mut ledger = Ledger::default();
+        assert_eq!(heard(&mut ledger, News::Listed(PODS, vec![pod("a", "1"), pod("b", "2")])), "+a:1 +b:2");
+        assert_eq!(heard(&mut ledger, News::Set(PODS, pod("a", "3"))), "-a:1 +a:3");
+        assert_eq!(heard(&mut ledger, News::Listed(PODS, vec![pod("a", "4")])), "-a:3 -b:2 +a:4");
+        assert_eq!(heard(&mut ledger, News::Gone(PODS, pod("a", "4"))), "-a:4");
+        assert_eq!(heard(&mut ledger, News::Listed(PODS, vec![])), "");
+    }
+}
