@@ -30,7 +30,7 @@ impl Ledger {
                 }
                 tell(Change::Gone(resource, object.key.clone(), object.uid.clone()));
             }
-            News::Listed(resource, objects) => {
+            News::Listed(resource, objects, _) => {
                 let mut before = self.told.remove(&resource).unwrap_or_default();
                 let mut now = BTreeMap::new();
                 for object in &objects {
@@ -85,10 +85,13 @@ mod tests {
     #[test]
     fn a_list_says_what_is_gone_and_a_name_that_changed_hands_is_gone_first() {
         let mut ledger = Ledger::default();
-        assert_eq!(heard(&mut ledger, News::Listed(PODS, vec![pod("a", "1"), pod("b", "2")])), "+a:1 +b:2");
+        assert_eq!(
+            heard(&mut ledger, News::Listed(PODS, vec![pod("a", "1"), pod("b", "2")], 1)),
+            "+a:1 +b:2"
+        );
         assert_eq!(heard(&mut ledger, News::Set(PODS, pod("a", "3"))), "-a:1 +a:3");
-        assert_eq!(heard(&mut ledger, News::Listed(PODS, vec![pod("a", "4")])), "-a:3 -b:2 +a:4");
+        assert_eq!(heard(&mut ledger, News::Listed(PODS, vec![pod("a", "4")], 1)), "-a:3 -b:2 +a:4");
         assert_eq!(heard(&mut ledger, News::Gone(PODS, pod("a", "4"))), "-a:4");
-        assert_eq!(heard(&mut ledger, News::Listed(PODS, vec![])), "");
+        assert_eq!(heard(&mut ledger, News::Listed(PODS, vec![], 1)), "");
     }
 }

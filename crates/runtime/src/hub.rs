@@ -96,6 +96,8 @@ pub(crate) struct Topic {
 struct State {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     listed: bool,
+    /// What the objects are as of.
+    revision: u64,
     listeners: Vec<Listener>,
 }
 
@@ -111,7 +113,7 @@ impl Topic {
         let mut state = lock(&self.state);
         state.listeners.push(listener);
         if state.listed {
-            let all = News::Listed(self.resource, state.objects.values().cloned().collect());
+            let all = state.all(self.resource);
             if let Some(listener) = state.listeners.last_mut() {
                 listener.tell(all);
             }
@@ -129,30 +131,37 @@ impl Topic {
         if !core::mem::take(&mut listener.behind) {
             return None;
         }
-        Some(News::Listed(self.resource, state.objects.values().cloned().collect()))
+        Some(state.all(self.resource))
     }
 
-    pub(crate) fn list(&self, objects: Vec<Arc<Object>>) {
+    pub(crate) fn list(&self, objects: Vec<Arc<Object>>, revision: u64) {
         let mut state = lock(&self.state);
+        state.revision = revision;
         state.objects = objects.iter().map(|object| (object.key.clone(), Arc::clone(object))).collect();
         state.listed = true;
-        state.tell(&News::Listed(self.resource, objects));
+        state.tell(&News::Listed(self.resource, objects, revision));
     }
 
     pub(crate) fn set(&self, object: Arc<Object>) {
         let mut state = lock(&self.state);
+        state.revision = object.revision();
         state.objects.insert(object.key.clone(), Arc::clone(&object));
         state.tell(&News::Set(self.resource, object));
     }
 
     pub(crate) fn gone(&self, object: Arc<Object>) {
         let mut state = lock(&self.state);
+        state.revision = object.revision();
         state.objects.remove(&object.key);
         state.tell(&News::Gone(self.resource, object));
     }
 }
 
 impl State {
+    fn all(&self, resource: Resource) -> News {
+        News::Listed(resource, self.objects.values().cloned().collect(), self.revision)
+    }
+
     fn tell(&mut self, news: &News) {
         for listener in &mut self.listeners {
             listener.tell(news.clone());

@@ -68,7 +68,7 @@ impl Inbox {
     }
 
     fn handed(&mut self, news: News) -> News {
-        if let News::Listed(resource, _) = &news {
+        if let News::Listed(resource, ..) = &news {
             self.unlisted.remove(resource);
         }
         news

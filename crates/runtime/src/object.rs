@@ -19,8 +19,8 @@ use crate::Resource;
 /// What an agent hears of one resource.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// All there is; what is not among it is gone.
-    Listed(Resource, Vec<Arc<Object>>),
+    /// All there is at a revision of the server's store; what is not among it is gone.
+    Listed(Resource, Vec<Arc<Object>>, u64),
     /// An object as it is now.
     Set(Resource, Arc<Object>),
     /// An object as it last was, and it is gone.
@@ -124,6 +124,12 @@ impl Object {
         );
         let bytes = if header.kind.is_some() { bytes } else { with_kind(resource, &bytes) };
         Ok(Self { key, uid, resource_version, bytes, typed: OnceLock::new(), model: OnceLock::new() })
+    }
+
+    /// Its version as a number: servers since 1.35 promise that it is one. Nought if it is none.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.resource_version.parse().unwrap_or(0)
     }
 
     /// Its JSON.

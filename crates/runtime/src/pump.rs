@@ -153,8 +153,9 @@ impl Pump {
                 serde_json::from_slice(&bytes).map_err(|error| CallError::Unavailable(error.to_string()))?;
             objects.extend(page.items.iter().filter_map(|item| read(&self.topic.resource, item)));
             if page.metadata.more.is_empty() {
+                let revision = page.metadata.resource_version.parse().unwrap_or(0);
                 self.version = Some(page.metadata.resource_version);
-                self.topic.list(objects);
+                self.topic.list(objects, revision);
                 return Ok(());
             }
             more = page.metadata.more;
@@ -204,7 +205,7 @@ impl Pump {
                     .get("k8s.io/initial-events-end")
                     .is_some_and(|end| end == "true");
                 if ends && let Some(objects) = initial.take() {
-                    self.topic.list(objects);
+                    self.topic.list(objects, mark.metadata.resource_version.parse().unwrap_or(0));
                 }
                 if initial.is_none() {
                     self.version = Some(mark.metadata.resource_version);
