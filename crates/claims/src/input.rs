@@ -29,6 +29,12 @@ pub enum Input {
     Template(Arc<Template>),
     /// No such template.
     TemplateGone(ObjectKey),
+    /// All pods there are; what is not among them is gone.
+    PodsListed(Vec<Arc<Pod>>),
+    /// All claims there are; what is not among them is gone.
+    ClaimsListed(Vec<SeenClaim>),
+    /// All templates there are; what is not among them is gone.
+    TemplatesListed(Vec<Arc<Template>>),
     /// Everything that exists has been told. Nothing is done before.
     Synced,
     /// What became of an effect. Unknown or repeated ids are ignored.

@@ -26,6 +26,7 @@ mod input;
 mod links;
 mod machine;
 mod names;
+mod notes;
 mod options;
 mod pod_work;
 mod queue;

@@ -1,26 +1,26 @@
 //! The machine: its state, what it takes note of, and what can be asked of it.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::vec::Vec;
 
-use lazaret_model::{ObjectKey, Pod, Timestamp, Uid};
+use lazaret_model::{ObjectKey, Timestamp};
 
 use crate::{
     counters::{Census, Counters},
     effect::{Effect, Wake, WakeReason},
     flights::Flights,
-    input::{Input, SeenClaim, Template},
+    input::Input,
     options::Options,
     queue::{Item, Queue},
-    standing::{Hearsay, is_done},
-    tables::{Tables, named_claim},
+    standing::Hearsay,
+    tables::Tables,
 };
 
 /// The claims of one cluster.
 #[derive(Debug)]
 pub struct Claims {
     pub(crate) options: Options,
-    leads: bool,
-    synced: bool,
+    pub(crate) leads: bool,
+    pub(crate) synced: bool,
     pub(crate) tables: Tables,
     pub(crate) hearsay: Hearsay,
     pub(crate) queue: Queue,
@@ -55,21 +55,7 @@ impl Claims {
             self.start_over();
         }
         self.latest = now;
-        match input {
-            Input::Pod(pod) => self.see_pod(pod),
-            Input::PodGone { key, uid } => self.miss_pod(&key, &uid),
-            Input::Claim(seen) => self.see_claim(seen),
-            Input::ClaimGone(key) => self.miss_claim(&key),
-            Input::Template(template) => self.see_template(template),
-            Input::TemplateGone(key) => {
-                self.tables.templates.remove(&key);
-            }
-            Input::Synced => self.synced = true,
-            Input::Acknowledged { effect, outcome, why } => self.acknowledge(now, effect, outcome, why),
-            Input::Tick => {}
-            Input::BecameLeader => self.leads = true,
-            Input::LostLeadership => self.leads = false,
-        }
+        self.take_note(now, input);
         if was_active != self.is_active() {
             self.start_over();
         }
@@ -188,95 +174,5 @@ impl Claims {
     pub(crate) fn touch_claims_of(&mut self, pod: &ObjectKey) {
         let claims: Vec<ObjectKey> = self.tables.claims_of_pod.of(pod).collect();
         claims.into_iter().for_each(|claim| self.touch(Item::Claim(claim)));
-    }
-
-    fn see_pod(&mut self, pod: Arc<Pod>) {
-        if self.hearsay.gone.contains(&pod.uid) {
-            return;
-        }
-        self.hearsay.seen(&pod.uid);
-        let before = self.tables.put_pod(pod.clone());
-        if before.is_some_and(|before| is_same(&before, &pod)) {
-            return;
-        }
-        if !pod.claims.is_empty() {
-            self.touch(Item::Pod(pod.key.clone()));
-        }
-        self.touch_claims_of(&pod.key);
-        for name in pod.claims.iter().filter_map(|entry| named_claim(&entry.source)) {
-            let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
-            self.touch(Item::Claim(key));
-        }
-    }
-
-    fn miss_pod(&mut self, key: &ObjectKey, uid: &Uid) {
-        self.hearsay.is_gone(uid);
-        if self.tables.pods.get(key).is_some_and(|slot| slot.pod.uid == *uid) {
-            self.tables.remove_pod(key);
-        }
-        self.touch_claims_of(key);
-    }
-
-    fn see_claim(&mut self, seen: SeenClaim) {
-        let key = seen.claim.key.clone();
-        if let Some(slot) = self.tables.claims.get(&key)
-            && slot.seen.claim.uid == seen.claim.uid
-            && is_older(&seen.version, &slot.seen.version)
-        {
-            return;
-        }
-        let before = self.tables.put_claim(seen.clone());
-        self.touch(Item::Claim(key));
-        let same = before.is_some_and(|before| {
-            before.claim.uid == seen.claim.uid
-                && before.claim.owner == seen.claim.owner
-                && before.entry == seen.entry
-        });
-        if !same {
-            self.touch_pods_of(&seen);
-        }
-    }
-
-    fn miss_claim(&mut self, key: &ObjectKey) {
-        if let Some(seen) = self.tables.remove_claim(key) {
-            self.forget_made(&seen);
-            self.touch_pods_of(&seen);
-        }
-    }
-
-    /// Looks at the pods that name or own a claim.
-    fn touch_pods_of(&mut self, seen: &SeenClaim) {
-        let mut pods: Vec<ObjectKey> = self.tables.pods_of_claim.of(&seen.claim.key).collect();
-        if let Some((name, _)) = seen.owning_pod() {
-            pods.push(ObjectKey { namespace: seen.claim.key.namespace.clone(), name: name.clone() });
-        }
-        pods.into_iter().for_each(|pod| self.touch(Item::Pod(pod)));
-    }
-
-    fn see_template(&mut self, template: Arc<Template>) {
-        let key = template.key.clone();
-        if self.tables.templates.insert(key.clone(), template).is_none() {
-            let pods: Vec<ObjectKey> = self.tables.pods_of_template.of(&key).collect();
-            pods.into_iter().for_each(|pod| self.touch(Item::Pod(pod)));
-        }
-    }
-}
-
-/// Whether nothing changed that matters here.
-fn is_same(before: &Pod, now: &Pod) -> bool {
-    before.uid == now.uid
-        && before.node.is_some() == now.node.is_some()
-        && before.deleting_since.is_some() == now.deleting_since.is_some()
-        && is_done(before) == is_done(now)
-        && before.group == now.group
-        && before.claims == now.claims
-        && before.extended_claim == now.extended_claim
-}
-
-/// Versions of one object are numbers that grow; of others nothing is said.
-fn is_older(this: &str, that: &str) -> bool {
-    match (this.parse::<u64>(), that.parse::<u64>()) {
-        (Ok(this), Ok(that)) => this < that,
-        (Err(_), _) | (_, Err(_)) => false,
     }
 }

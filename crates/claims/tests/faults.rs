@@ -4,10 +4,8 @@
 
 mod world;
 
-use std::collections::BTreeMap;
-
 use lazaret_claims::{Claims, Effect, Input, Options, Outcome};
-use lazaret_model::{ClaimSource, ObjectKey, Timestamp, Uid};
+use lazaret_model::{ClaimSource, ObjectKey, Timestamp};
 use proptest::prelude::*;
 use world::{World, consumer, direct, is_needed, key, templated};
 
@@ -16,10 +14,6 @@ struct Run {
     world: World,
     machine: Claims,
     now: Timestamp,
-    /// Pods and claims that the listener knows, for lists.
-    known_pods: BTreeMap<ObjectKey, Uid>,
-    known_claims: Vec<ObjectKey>,
-    known_templates: Vec<ObjectKey>,
     taken: Vec<Effect>,
 }
 
@@ -27,11 +21,8 @@ impl Run {
     fn new() -> Self {
         let mut run = Self {
             world: World::default(),
-            machine: Claims::new(Options { in_flight_max: 4, ..Options::default() }),
+            machine: Claims::new(Options::default()),
             now: Timestamp::from_secs(1_000),
-            known_pods: BTreeMap::new(),
-            known_claims: Vec::new(),
-            known_templates: Vec::new(),
             taken: Vec::new(),
         };
         run.restart();
@@ -40,58 +31,22 @@ impl Run {
 
     /// A new process: knows what a list says, and nothing else.
     fn restart(&mut self) {
-        self.machine = Claims::new(self.machine_options());
-        self.known_pods.clear();
-        self.known_claims.clear();
-        self.known_templates.clear();
+        // Small limits, so that they are met.
+        self.machine = Claims::new(Options { in_flight_max: 4, gone_max: 3, ..Options::default() });
         self.taken.clear();
         self.relist();
         self.tell(Input::BecameLeader);
         self.tell(Input::Synced);
     }
 
-    fn machine_options(&self) -> Options {
-        Options { in_flight_max: 4, gone_max: 3, ..Options::default() }
-    }
-
     fn tell(&mut self, input: Input) {
-        match &input {
-            Input::Pod(pod) => drop(self.known_pods.insert(pod.key.clone(), pod.uid.clone())),
-            Input::Claim(seen) => self.known_claims.push(seen.claim.key.clone()),
-            Input::Template(template) => self.known_templates.push(template.key.clone()),
-            Input::PodGone { key, .. } => drop(self.known_pods.remove(key)),
-            Input::ClaimGone(_)
-            | Input::TemplateGone(_)
-            | Input::Synced
-            | Input::Acknowledged { .. }
-            | Input::Tick
-            | Input::BecameLeader
-            | Input::LostLeadership => {}
-        }
         self.machine.handle(self.now, input);
     }
 
-    /// The watch broke: what it had to tell is lost, and a list takes its place.
+    /// The watch broke: what it had to tell is lost, and lists take its place.
     fn relist(&mut self) {
         self.world.news.clear();
-        for (key, uid) in std::mem::take(&mut self.known_pods) {
-            if self.world.pods.get(&key).is_none_or(|pod| pod.uid != uid) {
-                self.tell(Input::PodGone { key, uid });
-            }
-        }
-        for key in std::mem::take(&mut self.known_claims) {
-            if !self.world.claims.contains_key(&key) {
-                self.tell(Input::ClaimGone(key));
-            }
-        }
-        for key in std::mem::take(&mut self.known_templates) {
-            if !self.world.templates.contains_key(&key) {
-                self.tell(Input::TemplateGone(key));
-            }
-        }
-        for input in self.world.list() {
-            self.tell(input);
-        }
+        self.world.list().into_iter().for_each(|input| self.tell(input));
     }
 
     fn hear(&mut self, count: usize, twice: bool) {

@@ -178,12 +178,14 @@ impl World {
         })
     }
 
-    /// Everything, as a list would tell it, after what a listener knew that is there no more.
-    pub fn list(&self) -> Vec<Input> {
-        let pods = self.pods.values().map(|pod| Input::Pod(Arc::new(pod.clone())));
-        let claims = self.claims.values().map(|stored| Input::Claim(seen(stored)));
-        let templates = self.templates.values().map(|template| Input::Template(Arc::new(template.clone())));
-        pods.chain(claims).chain(templates).collect()
+    /// Everything, as lists tell it.
+    pub fn list(&self) -> [Input; 3] {
+        let templates = self.templates.values().cloned().map(Arc::new).collect();
+        [
+            Input::PodsListed(self.pods.values().cloned().map(Arc::new).collect()),
+            Input::ClaimsListed(self.claims.values().map(seen).collect()),
+            Input::TemplatesListed(templates),
+        ]
     }
 
     fn new_uid(&mut self) -> Uid {
