@@ -14,6 +14,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("allocator", &["model", "cel", "fleet"]),
     ("eviction", &["model", "fleet"]),
     ("claims", &["model"]),
+    ("scheduler", &["model", "cel", "fleet", "allocator"]),
     ("api", &["model", "cel"]),
     ("schema", &[]),
     ("patch", &["schema"]),
@@ -28,7 +29,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide and never do. What they may be built from besides each other is listed with the reason.
-const CORES: &[&str] = &["model", "cel", "fleet", "allocator", "eviction", "claims"];
+const CORES: &[&str] = &["model", "cel", "fleet", "allocator", "eviction", "claims", "scheduler"];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
     ("rustc-hash", "a fast hash that is the same in every run"),

@@ -1,0 +1,308 @@
+//! Taking in what is heard of nodes, pods, claims and devices, and waking whom it can help.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use lazaret_fleet as fleet;
+use lazaret_model::{ObjectKey, Text, Timestamp};
+
+use crate::{
+    Claim, Labels, Node, Pod,
+    causes::Cause,
+    effect::WakeReason,
+    flight::Phase,
+    machine::{Alarm, PodEntry, Scheduler},
+};
+
+/// The class of a name can be asked for as an extended resource of this domain.
+pub(crate) const CLASS_RESOURCE_DOMAIN: &str = "deviceclass.resource.kubernetes.io/";
+
+impl Scheduler {
+    // === Nodes ===
+
+    pub(crate) fn node_is(&mut self, node: &Arc<Node>) {
+        let known = self.nodes.find(&node.facts.name).and_then(|ix| self.nodes.get(ix)?.node.clone());
+        let Some(old) = known else {
+            self.nodes.set(node);
+            self.fleet.apply(fleet::Input::Node(node.facts.clone()));
+            return Cause::ALL.into_iter().for_each(|cause| self.queue.wake_all(self.now, cause));
+        };
+        if old == *node {
+            return;
+        }
+        // The allocator recognises nodes by the address of their facts.
+        let node = &Arc::new(Node {
+            facts: if old.facts == node.facts { old.facts.clone() } else { node.facts.clone() },
+            ..Node::clone(node)
+        });
+        self.nodes.set(node);
+        self.fleet.apply(fleet::Input::Node(node.facts.clone()));
+        if old.allocatable != node.allocatable || old.pods_max != node.pods_max {
+            self.queue.wake_all(self.now, Cause::Room);
+        }
+        if !Arc::ptr_eq(&old.facts, &node.facts) {
+            [Cause::Nodes, Cause::Neighbours, Cause::Devices, Cause::Claims]
+                .into_iter()
+                .for_each(|cause| self.queue.wake_all(self.now, cause));
+        } else if old.taints != node.taints || old.unschedulable != node.unschedulable {
+            // Spreading may leave tainted nodes out of account.
+            [Cause::Nodes, Cause::Neighbours]
+                .into_iter()
+                .for_each(|cause| self.queue.wake_all(self.now, cause));
+        }
+    }
+
+    pub(crate) fn node_gone(&mut self, name: &Text) {
+        if self.nodes.remove(name) {
+            self.fleet.apply(fleet::Input::NodeGone(name.clone()));
+            // Without it, pods may be spread evenly that were not.
+            self.queue.wake_all(self.now, Cause::Neighbours);
+        }
+    }
+
+    // === Pods ===
+
+    pub(crate) fn pod_is(&mut self, pod: Arc<Pod>) {
+        let ix = match self.pod_keys.get(&pod.key).copied() {
+            Some(ix) => match self.pods.get(ix).map(|entry| entry.pod.clone()) {
+                Some(old) if old == pod => return,
+                Some(old) if old.uid == pod.uid => {
+                    self.book.unfile(ix, &old);
+                    self.book.file(ix, &pod);
+                    if let Some(entry) = self.pods.get_mut(ix) {
+                        entry.pod = pod.clone();
+                    }
+                    return self.pod_changed(ix, &old, &pod);
+                }
+                Some(_) | None => {
+                    self.pod_gone(&pod.key);
+                    self.add_pod(&pod)
+                }
+            },
+            None => self.add_pod(&pod),
+        };
+        self.pod_changed(ix, &Pod::default(), &pod);
+    }
+
+    fn add_pod(&mut self, pod: &Arc<Pod>) -> u32 {
+        let ix = self.pods.insert(PodEntry { pod: pod.clone(), on: None, nominated: None, why: None });
+        self.pod_keys.insert(pod.key.clone(), ix);
+        self.book.file(ix, pod);
+        ix
+    }
+
+    fn pod_changed(&mut self, ix: u32, old: &Pod, pod: &Arc<Pod>) {
+        if pod.is_placed() {
+            return self.pod_placed(ix, old, pod);
+        }
+        if pod.phase.is_finished() || pod.deleting || !self.is_ours(pod) {
+            return self.pod_left(ix);
+        }
+        self.renominate(ix, pod);
+        if self.flights.contains_key(&ix) {
+            return;
+        }
+        let gated = !pod.spec.gates.is_empty();
+        if self.queue.place(ix).is_none() {
+            self.queue.enter(self.now, ix, pod.spec.priority, gated);
+        } else if gated {
+            self.queue.gate(ix);
+        } else if old.claims != pod.claims || old.labels != pod.labels || old.spec != pod.spec {
+            self.queue.wake(self.now, ix);
+        }
+    }
+
+    fn pod_placed(&mut self, ix: u32, old: &Pod, pod: &Arc<Pod>) {
+        let Some(name) = &pod.node else { return };
+        self.flights.remove(&ix);
+        self.queue.leave(ix);
+        self.set_nominated(ix, None);
+        let on = self.pods.get(ix).and_then(|entry| entry.on);
+        match on.filter(|on| self.nodes.get(*on).is_some_and(|state| state.name == *name)) {
+            Some(on) => {
+                self.nodes.replace(on, ix, pod);
+                if old.spec.requests != pod.spec.requests {
+                    self.queue.wake_all(self.now, Cause::Room);
+                }
+                if old.labels == pod.labels && old.node == pod.node {
+                    return;
+                }
+            }
+            None => {
+                self.displace(ix);
+                let on = self.nodes.place(name, ix, pod);
+                self.set_on(ix, Some(on));
+            }
+        }
+        self.queue.wake_all(self.now, Cause::Neighbours);
+    }
+
+    /// It takes up no room any more and is not to be placed.
+    fn pod_left(&mut self, ix: u32) {
+        self.abandon(ix);
+        self.queue.leave(ix);
+        self.set_nominated(ix, None);
+        self.displace(ix);
+    }
+
+    pub(crate) fn pod_gone(&mut self, key: &ObjectKey) {
+        let Some(ix) = self.pod_keys.remove(key) else { return };
+        self.pod_left(ix);
+        if let Some(entry) = self.pods.remove(ix) {
+            self.book.unfile(ix, &entry.pod);
+        }
+    }
+
+    /// Gives back the room that a pod takes up on a node.
+    pub(crate) fn displace(&mut self, ix: u32) {
+        let Some(on) = self.pods.get_mut(ix).and_then(|entry| entry.on.take()) else { return };
+        self.nodes.displace(on, ix);
+        self.queue.wake_all(self.now, Cause::Room);
+        self.queue.wake_all(self.now, Cause::Neighbours);
+    }
+
+    pub(crate) fn set_on(&mut self, ix: u32, on: Option<u32>) {
+        if let Some(entry) = self.pods.get_mut(ix) {
+            entry.on = on;
+        }
+    }
+
+    fn is_ours(&self, pod: &Pod) -> bool {
+        self.options.names.contains(&pod.spec.scheduler)
+    }
+
+    /// Keeps room for a pod as its status says.
+    fn renominate(&mut self, ix: u32, pod: &Arc<Pod>) {
+        let now_on = self.pods.get(ix).and_then(|entry| entry.nominated);
+        let same =
+            now_on.and_then(|on| self.nodes.get(on)).map(|state| &state.name) == pod.nominated.as_ref();
+        if !same {
+            self.set_nominated(ix, pod.nominated.as_ref());
+        }
+    }
+
+    /// Keeps room for a pod on a node, or nowhere.
+    pub(crate) fn set_nominated(&mut self, ix: u32, node: Option<&Text>) {
+        let Some(entry) = self.pods.get_mut(ix) else { return };
+        if let Some(on) = entry.nominated.take() {
+            self.nodes.withdraw(on, ix);
+            self.queue.wake_all(self.now, Cause::Room);
+        }
+        if let Some(name) = node.filter(|name| !name.is_empty()) {
+            let on = self.nodes.nominate(name, ix, &entry.pod);
+            entry.nominated = Some(on);
+        }
+    }
+
+    // === Claims and devices ===
+
+    pub(crate) fn claim_is(&mut self, claim: &Arc<Claim>) {
+        let key = &claim.claim.key;
+        let known = self.book.get(key);
+        if known.is_some_and(|old| old.claim.uid == claim.claim.uid && old.version >= claim.version) {
+            return;
+        }
+        let old = self.book.set(claim);
+        self.fleet.apply(fleet::Input::Claim(claim.claim.clone()));
+        self.fleet.take_changes();
+        let freed = old.as_ref().is_some_and(|old| {
+            old.claim.allocation.is_some()
+                && (claim.claim.allocation.is_none() || old.claim.uid != claim.claim.uid)
+        });
+        if freed {
+            self.queue.wake_all(self.now, Cause::Devices);
+        }
+        self.claim_seen(key);
+        if old.is_none_or(|old| old.claim != claim.claim) {
+            self.wake_users(key);
+        }
+    }
+
+    pub(crate) fn claim_gone(&mut self, key: &ObjectKey) {
+        let Some(old) = self.book.remove(key) else { return };
+        self.fleet.apply(fleet::Input::ClaimGone(key.clone()));
+        self.fleet.take_changes();
+        if old.claim.allocation.is_some() {
+            self.queue.wake_all(self.now, Cause::Devices);
+        }
+        self.claim_seen(key);
+        self.wake_users(key);
+    }
+
+    fn wake_users(&mut self, key: &ObjectKey) {
+        let users: Vec<u32> = self.book.users(key).to_vec();
+        for pod in users {
+            let gated = self.pods.get(pod).is_some_and(|entry| !entry.pod.spec.gates.is_empty());
+            if !gated {
+                self.queue.wake(self.now, pod);
+            }
+        }
+    }
+
+    pub(crate) fn devices_are(&mut self, input: fleet::Input) {
+        match input.kind() {
+            fleet::Kind::Slice | fleet::Kind::Rule | fleet::Kind::Patch | fleet::Kind::Class => {}
+            fleet::Kind::Claim | fleet::Kind::Pod | fleet::Kind::Node => return,
+        }
+        let revision = self.fleet.revision();
+        let is_class = input.kind() == fleet::Kind::Class;
+        self.fleet.apply(input);
+        self.fleet.take_changes();
+        if self.fleet.revision() == revision {
+            return;
+        }
+        if is_class {
+            self.list_delegated();
+        }
+        self.queue.wake_all(self.now, Cause::Devices);
+        self.queue.wake_all(self.now, Cause::Room);
+    }
+
+    /// Finds out anew for which resources devices can stand in.
+    fn list_delegated(&mut self) {
+        self.delegated.clear();
+        for class in self.fleet.snapshot().classes() {
+            let name = &class.class.name;
+            self.delegated.insert(alloc::format!("{CLASS_RESOURCE_DOMAIN}{name}").into());
+            self.delegated.extend(class.class.extended_resource_name.clone());
+        }
+    }
+
+    pub(crate) fn namespace_is(&mut self, name: Text, labels: Arc<Labels>) {
+        if self.namespaces.get(&name) != Some(&labels) {
+            self.namespaces.insert(name, labels);
+            self.queue.wake_all(self.now, Cause::Neighbours);
+        }
+    }
+
+    // === Time ===
+
+    pub(crate) fn set_alarm(&mut self, at: Timestamp, alarm: Alarm) {
+        self.alarms.insert((at, alarm));
+    }
+
+    /// Looks at whatever has come due. An alarm whose reason is gone does nothing.
+    pub(crate) fn ring(&mut self) {
+        self.queue.advance(self.now);
+        while let Some((at, _)) = self.alarms.first()
+            && *at <= self.now
+        {
+            match self.alarms.pop_first() {
+                Some((_, Alarm::Claim(key))) => self.write_claim(&key),
+                Some((_, Alarm::Pod(ix))) => self.proceed(ix),
+                None => {}
+            }
+        }
+    }
+
+    pub(crate) fn why_wake(&self, alarm: &Alarm) -> WakeReason {
+        match alarm {
+            Alarm::Claim(_) => WakeReason::Retry,
+            Alarm::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {
+                Some(Phase::Preparing { .. }) => WakeReason::BindingTimeout,
+                Some(Phase::Reserving | Phase::Binding | Phase::Pausing { .. } | Phase::Bound) | None => {
+                    WakeReason::Retry
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What is under way for claims: allocations that were decided and not seen yet, reservations that are to be written.
+//!
+//! A claim is written by one effect at a time. Pods that want the same claim meanwhile are reserved together by the
+//! next one. There is an entry for each claim of a pod that is being bound, and for each that was written and not
+//! seen since, so there are at most as many as pods in flight have claims, and those few that the watch is behind.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+
+use lazaret_model::{Allocation, Consumer, ObjectKey, Timestamp, Uid};
+
+use crate::effect::EffectId;
+
+/// A claim is written anew after a conflict, but only so often: then the pods are decided on anew.
+pub(crate) const TRIES_MAX: u32 = 5;
+/// How long to wait for news of a claim after a conflict, or when nobody knows what became of a write.
+pub(crate) const NEWS_MS_MAX: i64 = 1_000;
+
+/// What is under way for one claim.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) uid: Uid,
+    /// Decided here, and not seen to be so yet.
+    pub(crate) allocation: Option<Arc<Allocation>>,
+    /// The allocation is known to be written.
+    pub(crate) written: bool,
+    /// Pods for which it is to be reserved.
+    pub(crate) wanted: BTreeMap<u32, Consumer>,
+    /// Consumers that are to be removed.
+    pub(crate) unwanted: Vec<Uid>,
+    /// The devices are to be given back.
+    pub(crate) deallocate: bool,
+    /// The write that was given out.
+    pub(crate) write: Option<Write>,
+    /// The version that the last write led to; 0: none.
+    pub(crate) version: u64,
+    pub(crate) tries: u32,
+    /// Not to be written before something newer than this version is seen, or this instant has come.
+    pub(crate) held_up: Option<(u64, Timestamp)>,
+}
+
+/// A write that was given out.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) effect: EffectId,
+    /// The version that it is based on.
+    pub(crate) version: u64,
+    /// For whom it reserves.
+    pub(crate) pods: BTreeMap<u32, Consumer>,
+    pub(crate) allocates: bool,
+    pub(crate) deallocates: bool,
+}
+
+impl Entry {
+    /// Pods that are about to use the claim.
+    pub(crate) fn coming(&self) -> usize {
+        self.wanted.len() + self.write.as_ref().map_or(0, |write| write.pods.len())
+    }
+
+    /// Nothing is wanted any more.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.wanted.is_empty() && self.unwanted.is_empty() && !self.deallocate && self.write.is_none()
+    }
+}
+
+/// The entries.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    entries: BTreeMap<ObjectKey, Entry>,
+}
+
+impl Desk {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Entry> {
+        self.entries.get_mut(key)
+    }
+
+    /// The entry for this incarnation of a claim. One for another incarnation is replaced.
+    pub(crate) fn open(&mut self, key: &ObjectKey, uid: &Uid) -> &mut Entry {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.uid != *uid {
+            *entry = Entry { uid: uid.clone(), ..Entry::default() };
+        }
+        entry
+    }
+
+    pub(crate) fn close(&mut self, key: &ObjectKey) -> Option<Entry> {
+        self.entries.remove(key)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
+        self.entries.keys().cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

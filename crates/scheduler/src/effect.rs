@@ -1,0 +1,307 @@
+//! What the scheduler wants done, and what it hears back.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::fmt;
+
+use lazaret_model::{Allocation, ClaimSpec, Consumer, ObjectKey, Owner, Text, Timestamp, Uid};
+
+/// The finalizer of claims that are allocated.
+pub const CLAIM_FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+/// The annotation, with the value `true`, of claims for extended resources.
+pub const EXTENDED_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// Names an effect until it is acknowledged. Never used twice by one scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectId(pub u64);
+
+/// Something to be done by whoever runs the scheduler. Effects are independent of each other: whatever must wait for
+/// another is not given out before that is acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// To acknowledge it by.
+    pub id: EffectId,
+    /// What.
+    pub kind: EffectKind,
+}
+
+/// What is to be done. All but [`EffectKind::Event`] are to be acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EffectKind {
+    /// Give a claim to pods.
+    ReserveClaim(ReserveClaim),
+    /// Take a claim, or its devices, back.
+    ReleaseClaim(ReleaseClaim),
+    /// Make a claim for a pod's extended resources. The reply names what was made.
+    CreateExtendedClaim(CreateExtendedClaim),
+    /// Delete a claim for extended resources that is not used: remove [`CLAIM_FINALIZER`], then delete.
+    DeleteExtendedClaim(DeleteExtendedClaim),
+    /// Say in a pod's status which claim was made for its extended resources.
+    SetExtendedClaim(SetExtendedClaim),
+    /// Bind a pod to a node.
+    Bind(Bind),
+    /// Say in a pod's status why it is not placed.
+    SetPodCondition(SetPodCondition),
+    /// Make a pod leave for another.
+    Evict(Evict),
+    /// Tell people. Best effort, needs no acknowledgement.
+    Event(Event),
+}
+
+/// One write of a claim's status. If `add_finalizer`, one of its metadata before that, which changes the version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReserveClaim {
+    /// Which claim.
+    pub claim: ObjectKey,
+    /// Which incarnation: a precondition.
+    pub uid: Uid,
+    /// Which version: a precondition.
+    pub version: u64,
+    /// Add [`CLAIM_FINALIZER`] first.
+    pub add_finalizer: bool,
+    /// Set `status.allocation` to this; it has none now.
+    pub allocation: Option<Arc<Allocation>>,
+    /// Add these to `status.reservedFor`.
+    pub reserve_for: Vec<Consumer>,
+}
+
+/// One write of a claim's status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseClaim {
+    /// Which claim.
+    pub claim: ObjectKey,
+    /// Which incarnation: a precondition.
+    pub uid: Uid,
+    /// Which version: a precondition.
+    pub version: u64,
+    /// Remove this consumer from `status.reservedFor`.
+    pub consumer: Option<Uid>,
+    /// Remove `status.allocation`, `status.devices` and all of `status.reservedFor`.
+    pub deallocate: bool,
+}
+
+/// A claim to be made: `metadata.generateName` is the pod's name and `-extended-resources-`, it is controlled by the
+/// pod, and it has [`EXTENDED_CLAIM_ANNOTATION`] and [`CLAIM_FINALIZER`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateExtendedClaim {
+    /// For which pod.
+    pub pod: ObjectKey,
+    /// The pod as the claim's controller.
+    pub owner: Owner,
+    /// `metadata.generateName`.
+    pub generate_name: Text,
+    /// What it asks for.
+    pub spec: Arc<ClaimSpec>,
+}
+
+/// A claim to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteExtendedClaim {
+    /// Which claim.
+    pub claim: ObjectKey,
+    /// Which incarnation: a precondition.
+    pub uid: Uid,
+}
+
+/// `status.extendedResourceClaimStatus` of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetExtendedClaim {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation: a precondition.
+    pub uid: Uid,
+    /// The claim's name.
+    pub claim: Text,
+    /// Which request serves which resource of which container.
+    pub mappings: Arc<[Mapping]>,
+}
+
+/// Which request serves a container's extended resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mapping {
+    /// The container.
+    pub container: Text,
+    /// The resource.
+    pub resource: Text,
+    /// The request of the claim.
+    pub request: Text,
+}
+
+/// A binding to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation: a precondition.
+    pub uid: Uid,
+    /// To which node.
+    pub node: Text,
+}
+
+/// The condition `PodScheduled`, with the status `False`, of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetPodCondition {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation: a precondition.
+    pub uid: Uid,
+    /// `Unschedulable` or `SchedulerError`.
+    pub reason: &'static str,
+    /// For people.
+    pub message: Text,
+    /// When it was found out.
+    pub at: Timestamp,
+    /// `status.nominatedNodeName` as it is to be; `None`: as it is. An empty name clears it.
+    pub nominated: Option<Text>,
+}
+
+/// Set the condition `DisruptionTarget` with the reason `PreemptionByScheduler` on a pod, then delete it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evict {
+    /// Which pod.
+    pub victim: ObjectKey,
+    /// Which incarnation: a precondition.
+    pub uid: Uid,
+    /// For which pod.
+    pub preemptor: ObjectKey,
+    /// For people.
+    pub message: Text,
+    /// When it was decided.
+    pub at: Timestamp,
+}
+
+/// An event about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation of it.
+    pub uid: Uid,
+    /// What happened.
+    pub kind: EventKind,
+    /// For people.
+    pub message: Text,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// It was bound.
+    Scheduled,
+    /// It could not be placed.
+    FailedScheduling,
+    /// It had to leave for another.
+    Preempted,
+    /// Its devices are being made ready.
+    BindingConditionsPending,
+}
+
+impl EventKind {
+    /// `reason` of the event.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Scheduled => "Scheduled",
+            Self::FailedScheduling => "FailedScheduling",
+            Self::Preempted => "Preempted",
+            Self::BindingConditionsPending => "BindingConditionsPending",
+        }
+    }
+
+    /// `action` of the event.
+    #[must_use]
+    pub const fn action(self) -> &'static str {
+        match self {
+            Self::Scheduled => "Binding",
+            Self::FailedScheduling | Self::BindingConditionsPending => "Scheduling",
+            Self::Preempted => "Preempting",
+        }
+    }
+
+    /// Whether its type is `Warning`, not `Normal`.
+    #[must_use]
+    pub const fn is_warning(self) -> bool {
+        matches!(self, Self::FailedScheduling)
+    }
+}
+
+/// What became of an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Whether it was done.
+    pub outcome: Outcome,
+    /// The object as it was written, for writes of claims.
+    pub written: Option<Written>,
+}
+
+impl Reply {
+    /// A reply without an object.
+    #[must_use]
+    pub const fn of(outcome: Outcome) -> Self {
+        Self { outcome, written: None }
+    }
+}
+
+/// An object that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its name.
+    pub name: Text,
+    /// Its incarnation.
+    pub uid: Uid,
+    /// Its `resourceVersion`.
+    pub version: u64,
+}
+
+/// Whether an effect was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It was done, by this effect.
+    Done,
+    /// Nothing was done: there is no such object, or it has another UID.
+    Gone,
+    /// Refused, for the object is not as it was thought to be. Nothing was done.
+    Conflict,
+    /// It failed, certainly. Nothing was done.
+    RetryLater,
+    /// It may or may not have been done.
+    Unknown,
+}
+
+/// When the scheduler wants to be called again, if nothing happens before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// Not before this instant.
+    pub at: Timestamp,
+    /// What will be done then.
+    pub why: WakeReason,
+}
+
+/// What a wake-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WakeReason {
+    /// More pods can be decided on.
+    Queue,
+    /// A pod may be tried again.
+    Backoff,
+    /// A pod has been waiting for an event for so long that it is tried without.
+    Flush,
+    /// A write that failed is tried again.
+    Retry,
+    /// A pod's devices were not ready in time.
+    BindingTimeout,
+    /// What was written has not been seen for long.
+    Unseen,
+}
+
+impl fmt::Display for WakeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Queue => "more pods can be decided on",
+            Self::Backoff => "a pod may be tried again",
+            Self::Flush => "a pod has waited for an event long enough",
+            Self::Retry => "a failed write is tried again",
+            Self::BindingTimeout => "the devices of a pod were not ready in time",
+            Self::Unseen => "a write has not been seen for long",
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! Whether a pod may go to a node, devices aside.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use hashbrown::HashSet;
+use lazaret_model::{Effect, NodeSelector, Operator, Taint, Text, Toleration, tolerates};
+use rustc_hash::FxBuildHasher;
+
+use crate::{Amounts, Node, Pod, neighbours::Neighbours, nodes::NodeState, why::Refusal};
+
+/// The taint that goes with a cordoned node.
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+/// Keeps pods away if there is anything else.
+pub(crate) const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
+
+/// Resources that devices can stand in for where nodes have none of their own.
+pub(crate) type Delegated = HashSet<Text, FxBuildHasher>;
+
+/// How many nodes were refused for what.
+pub(crate) type Tally = BTreeMap<Refusal, usize>;
+
+/// A pod, and what was found out about it before nodes are looked at.
+#[derive(Debug)]
+pub(crate) struct Filter<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) pod_ix: u32,
+    pub(crate) delegated: &'a Delegated,
+    pub(crate) neighbours: &'a Neighbours,
+    /// Where the claims that it has already can be used.
+    pub(crate) usable: &'a [&'a NodeSelector],
+}
+
+impl Filter<'_> {
+    /// Whether the pod may go there. If not, the reasons are counted.
+    pub(crate) fn admits(&self, state: &NodeState, tally: &mut Tally) -> bool {
+        let Some(node) = &state.node else { return false };
+        let refused = self
+            .refused_by_node(node)
+            .or_else(|| self.has_port_clash(state).then_some(Refusal::Ports))
+            .or_else(|| self.refused_for_room(node, state, tally))
+            .or_else(|| self.neighbours.refusal(node))
+            .or_else(|| self.refused_for_claims(node));
+        match refused {
+            None => true,
+            Some(refusal) => {
+                count(tally, refusal);
+                false
+            }
+        }
+    }
+
+    /// Reasons that lie in the node alone.
+    pub(crate) fn refused_by_node(&self, node: &Node) -> Option<Refusal> {
+        let spec = &self.pod.spec;
+        if node.unschedulable && !tolerates_any(&spec.tolerations, &unschedulable()) {
+            return Some(Refusal::Unschedulable);
+        }
+        if untolerated(&node.taints, &spec.tolerations).is_some() {
+            return Some(Refusal::Tainted);
+        }
+        (!matches_affinity(self.pod, node)).then_some(Refusal::NodeAffinity)
+    }
+
+    fn has_port_clash(&self, state: &NodeState) -> bool {
+        let wanted = &self.pod.spec.ports;
+        !wanted.is_empty()
+            && (wanted.iter().any(|port| state.ports.iter().any(|taken| taken.clashes_with(port)))
+                || self
+                    .favoured(state)
+                    .flat_map(|pod| &pod.spec.ports)
+                    .any(|taken| wanted.iter().any(|port| taken.clashes_with(port))))
+    }
+
+    /// Pods for which room is kept on the node, and before which this one has no precedence.
+    fn favoured<'b>(&self, state: &'b NodeState) -> impl Iterator<Item = &'b Pod> {
+        let (priority, own) = (self.pod.spec.priority, self.pod_ix);
+        let nominated = state.nominated.iter().filter(move |(ix, _)| *ix != own);
+        nominated.map(|(_, pod)| &**pod).filter(move |pod| pod.spec.priority >= priority)
+    }
+
+    /// All but the last reason are counted here.
+    fn refused_for_room(&self, node: &Node, state: &NodeState, tally: &mut Tally) -> Option<Refusal> {
+        let mut short = Vec::new();
+        let with_favoured;
+        let (used, pods) = if state.nominated.is_empty() {
+            (&state.used, state.pods.len())
+        } else {
+            let mut sum = state.used.clone();
+            self.favoured(state).for_each(|pod| sum.add(&pod.spec.requests));
+            with_favoured = sum;
+            (&with_favoured, state.pods.len() + self.favoured(state).count())
+        };
+        if i64::try_from(pods).unwrap_or(i64::MAX) >= node.pods_max {
+            short.push(Refusal::TooManyPods);
+        }
+        shortages(&self.pod.spec.requests, used, &node.allocatable, self.delegated, &mut short);
+        let last = short.pop();
+        short.into_iter().for_each(|refusal| count(tally, refusal));
+        last
+    }
+
+    fn refused_for_claims(&self, node: &Node) -> Option<Refusal> {
+        let usable = |selector: &&NodeSelector| selector.matches(&node.facts).unwrap_or(false);
+        (!self.usable.iter().all(usable)).then_some(Refusal::ClaimElsewhere)
+    }
+}
+
+pub(crate) fn count(tally: &mut Tally, refusal: Refusal) {
+    *tally.entry(refusal).or_insert(0) += 1;
+}
+
+fn shortages(
+    wanted: &Amounts,
+    used: &Amounts,
+    allocatable: &Amounts,
+    delegated: &Delegated,
+    short: &mut Vec<Refusal>,
+) {
+    let mut check = |name: &str, wanted: i64, used: i64, there: i64| {
+        if wanted > 0 && wanted > there.saturating_sub(used) {
+            short.push(Refusal::Insufficient(name.into()));
+        }
+    };
+    check("cpu", wanted.cpu_milli, used.cpu_milli, allocatable.cpu_milli);
+    check("memory", wanted.memory, used.memory, allocatable.memory);
+    check(
+        "ephemeral-storage",
+        wanted.ephemeral_storage,
+        used.ephemeral_storage,
+        allocatable.ephemeral_storage,
+    );
+    for (name, amount) in &wanted.others {
+        let there = allocatable.other(name);
+        if there > 0 || !delegated.contains(name) {
+            check(name, *amount, used.other(name), there);
+        }
+    }
+}
+
+/// Whether the pod's node selector and required node affinity admit the node.
+pub(crate) fn matches_affinity(pod: &Pod, node: &Node) -> bool {
+    let labels = &node.facts.labels;
+    pod.spec.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+        // A selector that cannot be asked admits nothing.
+        && pod.spec.node_affinity.as_ref().is_none_or(|terms| terms.matches(&node.facts).unwrap_or(false))
+}
+
+/// The names of the only nodes that can match, if the selector says so by name.
+pub(crate) fn named_nodes(selector: &NodeSelector) -> Option<Vec<&Text>> {
+    let mut names = Vec::new();
+    for term in &selector.terms {
+        let named = term
+            .match_fields
+            .iter()
+            .find(|requirement| requirement.key == "metadata.name" && requirement.operator == Operator::In);
+        names.extend(&named?.values);
+    }
+    names.sort_unstable();
+    names.dedup();
+    Some(names)
+}
+
+/// The first taint that keeps pods away and is not tolerated.
+pub(crate) fn untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Option<&'a Taint> {
+    taints.iter().find(|taint| taint.effect.blocks_allocation() && !tolerates_any(tolerations, taint))
+}
+
+/// Taints that keep pods away only if there is anything else, and are not tolerated.
+pub(crate) fn disliked(taints: &[Taint], tolerations: &[Toleration]) -> usize {
+    let prefers = |taint: &&Taint| match &taint.effect {
+        Effect::Unknown(name) => name == PREFER_NO_SCHEDULE,
+        Effect::None | Effect::NoSchedule | Effect::NoExecute => false,
+    };
+    taints.iter().filter(prefers).filter(|taint| !tolerates_any(tolerations, taint)).count()
+}
+
+fn tolerates_any(tolerations: &[Toleration], taint: &Taint) -> bool {
+    tolerations.iter().any(|toleration| tolerates(toleration, taint))
+}
+
+fn unschedulable() -> Taint {
+    Taint { key: UNSCHEDULABLE_TAINT.into(), effect: Effect::NoSchedule, ..Taint::default() }
+}

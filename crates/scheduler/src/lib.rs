@@ -1,0 +1,67 @@
+//! Which node and which devices a pod gets, when, and why not.
+//!
+//! [`Scheduler`] is a state machine: it hears of nodes, pods, claims, slices, classes and rules, of what became of its
+//! effects, and that time has passed; it yields effects: reserve this claim with these devices, bind this pod, say
+//! why that one waits, make a third one leave. Effects of many pods are under way at a time; what was decided counts
+//! at once, and is taken back when it could not be done.
+//!
+//! **Invariant.** No room and no device is given twice, as far as is known; no device with a taint that the claim does
+//! not tolerate is given at all; every write names the incarnation, and claims also the version, that it is meant
+//! for. A pod is parked only with the causes that keep it there, and whatever can remove one of them wakes it. Equal
+//! inputs in equal order give equal effects.
+//!
+//! It must never know what objects look like on the wire, how a write is done, or what time it is: `now` comes in.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod absorb;
+mod amounts;
+mod causes;
+mod claims;
+mod decide;
+mod desk;
+mod effect;
+mod filter;
+mod flight;
+mod input;
+mod labels;
+mod machine;
+mod neighbours;
+mod node;
+mod nodes;
+mod options;
+mod outbox;
+mod pod;
+mod queue;
+mod reserve;
+mod score;
+mod share;
+mod slab;
+mod why;
+
+pub use amounts::Amounts;
+pub use causes::{Cause, Causes};
+pub use effect::{
+    Bind, CLAIM_FINALIZER, CreateExtendedClaim, DeleteExtendedClaim, EXTENDED_CLAIM_ANNOTATION, Effect,
+    EffectId, EffectKind, Event, EventKind, Evict, Mapping, Outcome, ReleaseClaim, Reply, ReserveClaim,
+    SetExtendedClaim, SetPodCondition, Wake, WakeReason, Written,
+};
+pub use input::{Budget, Claim, DeviceStatus, Input};
+pub use labels::{LabelSelector, Labels};
+pub use machine::{Scheduler, Sizes};
+pub use node::Node;
+pub use options::{Options, Packing};
+pub use pod::{
+    CPU_MILLI_ASSUMED, Container, Extended, HostPort, MEMORY_ASSUMED, Pod, PodSpec, PodTerm, Role, Spread,
+    Unscheduled, Weighed,
+};
+pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, Nowhere, Refusal, Verdict, Why};
+
+/// Who places pods that do not say who is to.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// So many pods may use a claim.
+pub const CONSUMERS_MAX: usize = 256;

@@ -1,0 +1,254 @@
+//! The scheduler: its state, the one way in, the ways out.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use hashbrown::HashMap;
+use lazaret_allocator::{Allocator, Overlay};
+use lazaret_fleet::{Fleet, Snapshot};
+use lazaret_model::{ObjectKey, Text, Timestamp};
+use rustc_hash::FxBuildHasher;
+
+use crate::{
+    Budget, Input, Labels, Options, Pod,
+    claims::Book,
+    desk::Desk,
+    effect::{Effect, Wake, WakeReason},
+    filter::Delegated,
+    flight::Flight,
+    nodes::Nodes,
+    outbox::Outbox,
+    queue::{Pauses, Queue},
+    slab::Slab,
+    why::Why,
+};
+
+/// Decisions that one call of [`Scheduler::poll_effect`] makes at most, so that inputs are heard in between.
+const DECISIONS_PER_POLL_MAX: usize = 32;
+
+/// Places the pods of one cluster.
+#[derive(Debug)]
+pub struct Scheduler {
+    pub(crate) options: Options,
+    pub(crate) leads: bool,
+    /// The latest instant heard of.
+    pub(crate) now: Timestamp,
+    pub(crate) fleet: Fleet,
+    pub(crate) allocator: Allocator,
+    /// Allocations that were decided and are not in the fleet.
+    pub(crate) overlay: Overlay,
+    /// The snapshot that free devices of nodes were last counted in.
+    pub(crate) counted: Arc<Snapshot>,
+    /// Resources that a class can stand in for, each with the class.
+    pub(crate) delegated: Delegated,
+    pub(crate) nodes: Nodes,
+    /// Where the next search begins.
+    pub(crate) start: usize,
+    pub(crate) pods: Slab<PodEntry>,
+    pub(crate) pod_keys: HashMap<ObjectKey, u32, FxBuildHasher>,
+    pub(crate) namespaces: BTreeMap<Text, Arc<Labels>>,
+    pub(crate) budgets: BTreeMap<ObjectKey, Arc<Budget>>,
+    pub(crate) book: Book,
+    pub(crate) queue: Queue,
+    pub(crate) flights: BTreeMap<u32, Flight>,
+    pub(crate) desk: Desk,
+    pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
+    pub(crate) outbox: Outbox,
+    /// How many decisions were made.
+    pub(crate) decisions: u64,
+}
+
+/// A pod, and where it is.
+#[derive(Debug)]
+pub(crate) struct PodEntry {
+    pub(crate) pod: Arc<Pod>,
+    /// The node whose room it takes up: it is bound there, or is being bound.
+    pub(crate) on: Option<u32>,
+    /// The node on which room is kept for it.
+    pub(crate) nominated: Option<u32>,
+    /// Why it was not placed when last tried.
+    pub(crate) why: Option<Arc<Why>>,
+}
+
+/// What is to be looked at when its time has come.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Alarm {
+    /// A claim that could not be written.
+    Claim(ObjectKey),
+    /// A pod that is being bound.
+    Pod(u32),
+}
+
+/// How much there is of what. For gauges, and for tests of forgetting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods, placed or not.
+    pub pods: usize,
+    /// Pods that can be tried now.
+    pub active: usize,
+    /// Pods that wait for a pause to end.
+    pub backing_off: usize,
+    /// Pods that wait for something to happen.
+    pub parked: usize,
+    /// Pods that wait to be changed.
+    pub gated: usize,
+    /// Pods that are being bound.
+    pub in_flight: usize,
+    /// Claims that are being written, or were and are not seen yet.
+    pub claims_in_flight: usize,
+    /// Effects that wait to be acknowledged.
+    pub effects_pending: usize,
+}
+
+impl Scheduler {
+    /// A scheduler that knows nothing yet and does not lead.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let mut fleet = Fleet::new();
+        Self {
+            leads: false,
+            now: Timestamp::from_millis(i64::MIN),
+            counted: fleet.snapshot(),
+            fleet,
+            allocator: Allocator::new(options.features.clone()),
+            overlay: Overlay::new(),
+            delegated: Delegated::default(),
+            nodes: Nodes::default(),
+            start: 0,
+            pods: Slab::default(),
+            pod_keys: HashMap::default(),
+            namespaces: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            book: Book::default(),
+            queue: Queue::new(Pauses {
+                backoff_ms: options.backoff_ms,
+                backoff_ms_max: options.backoff_ms_max,
+                flush_ms: options.flush_ms,
+            }),
+            flights: BTreeMap::new(),
+            desk: Desk::default(),
+            alarms: BTreeSet::new(),
+            outbox: Outbox::default(),
+            decisions: 0,
+            options,
+        }
+    }
+
+    /// Takes note of `input`. Total: any input in any state. Decisions are made when effects are asked for.
+    pub fn handle(&mut self, now: Timestamp, input: Input) {
+        self.now = now;
+        match input {
+            Input::Node(node) => self.node_is(&node),
+            Input::NodeGone(name) => self.node_gone(&name),
+            Input::Pod(pod) => self.pod_is(pod),
+            Input::PodGone(key) => self.pod_gone(&key),
+            Input::Claim(claim) => self.claim_is(&claim),
+            Input::ClaimGone(key) => self.claim_gone(&key),
+            Input::Fleet(input) => self.devices_are(input),
+            Input::Namespace(name, labels) => self.namespace_is(name, labels),
+            Input::NamespaceGone(name) => {
+                self.namespaces.remove(&name);
+            }
+            Input::Budget(budget) => {
+                self.budgets.insert(budget.key.clone(), budget);
+            }
+            Input::BudgetGone(key) => {
+                self.budgets.remove(&key);
+            }
+            Input::Acknowledged(effect, reply) => self.acknowledged(effect, reply),
+            Input::Tick => {}
+            Input::BecameLeader => self.start_leading(),
+            Input::LostLeadership => self.stop_leading(),
+        }
+        self.ring();
+    }
+
+    /// The next effect to be done. Makes decisions when none is ready; the pods with the highest priority first.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        if !self.leads {
+            return None;
+        }
+        for _ in 0..DECISIONS_PER_POLL_MAX {
+            if let Some(effect) = self.outbox.take() {
+                return Some(effect);
+            }
+            if !self.may_decide() {
+                return None;
+            }
+            let pod = self.queue.next(self.now)?;
+            self.decide(pod);
+        }
+        self.outbox.take()
+    }
+
+    /// When to call again if nothing happens before. `None`: there is nothing to wait for.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Wake> {
+        if !self.leads {
+            return None;
+        }
+        if self.may_decide() && self.queue.is_ready() {
+            return Some(Wake { at: self.now, why: WakeReason::Queue });
+        }
+        let backoff = self.queue.next_backoff().map(|at| Wake { at, why: WakeReason::Backoff });
+        let flush = self.queue.next_flush().map(|at| Wake { at, why: WakeReason::Flush });
+        let alarm = self.alarms.first().map(|(at, alarm)| Wake { at: *at, why: self.why_wake(alarm) });
+        [backoff, flush, alarm].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
+    }
+
+    /// Whether effects are wanted.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.leads
+    }
+
+    /// Why a pod was not placed when it was last tried; `None` when it was not tried, or was placed.
+    #[must_use]
+    pub fn why(&self, pod: &ObjectKey) -> Option<&Arc<Why>> {
+        self.pods.get(*self.pod_keys.get(pod)?)?.why.as_ref()
+    }
+
+    /// The node whose room a pod takes up: it is bound there, or is being bound.
+    #[must_use]
+    pub fn node_of(&self, pod: &ObjectKey) -> Option<&Text> {
+        let on = self.pods.get(*self.pod_keys.get(pod)?)?.on?;
+        self.nodes.get(on).map(|state| &state.name)
+    }
+
+    /// The fleet as it is known here.
+    #[must_use]
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// How many decisions were made since the beginning.
+    #[must_use]
+    pub fn decisions(&self) -> u64 {
+        self.decisions
+    }
+
+    /// How much there is of what.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        let [active, backing_off, parked, gated] = self.queue.lengths();
+        Sizes {
+            nodes: self.nodes.order().len(),
+            pods: self.pods.len(),
+            active,
+            backing_off,
+            parked,
+            gated,
+            in_flight: self.flights.len(),
+            claims_in_flight: self.desk.len(),
+            effects_pending: self.outbox.pending(),
+        }
+    }
+
+    fn may_decide(&self) -> bool {
+        self.flights.len() < self.options.in_flight_max
+    }
+}

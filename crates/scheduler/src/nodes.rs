@@ -1,0 +1,181 @@
+//! The nodes, and what the pods on them take up. Pods that are being bound count as if they were there.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+
+use hashbrown::HashMap;
+use lazaret_model::Text;
+use rustc_hash::FxBuildHasher;
+
+use crate::{Amounts, HostPort, Node, Pod, Weighed, slab::Slab};
+
+/// A node, or a name that a pod says it is on.
+#[derive(Debug, Default)]
+pub(crate) struct NodeState {
+    pub(crate) name: Text,
+    /// `None`: no such node is known, but pods are on it.
+    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) pods: Vec<(u32, Arc<Pod>)>,
+    pub(crate) used: Amounts,
+    pub(crate) weighed: Weighed,
+    pub(crate) ports: Vec<HostPort>,
+    /// Pods for which others were made to leave here.
+    pub(crate) nominated: Vec<(u32, Arc<Pod>)>,
+    /// Devices of its own that no claim of the fleet has to itself.
+    pub(crate) devices_free: usize,
+}
+
+impl NodeState {
+    fn add_up(&mut self, pod: &Pod) {
+        let spec = &pod.spec;
+        self.used.add(&spec.requests);
+        self.weighed.cpu_milli = self.weighed.cpu_milli.saturating_add(spec.weighed.cpu_milli);
+        self.weighed.memory = self.weighed.memory.saturating_add(spec.weighed.memory);
+        self.ports.extend(spec.ports.iter().cloned());
+    }
+
+    fn add_up_all(&mut self) {
+        self.used = Amounts::default();
+        self.weighed = Weighed::default();
+        self.ports.clear();
+        let pods = core::mem::take(&mut self.pods);
+        pods.iter().for_each(|(_, pod)| self.add_up(pod));
+        self.pods = pods;
+    }
+
+    fn is_forgettable(&self) -> bool {
+        self.node.is_none() && self.pods.is_empty() && self.nominated.is_empty()
+    }
+}
+
+/// All nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    slots: Slab<NodeState>,
+    by_name: HashMap<Text, u32, FxBuildHasher>,
+    /// Nodes that exist, by name.
+    order: Vec<u32>,
+    /// Pods that keep others away, and where they are.
+    keeping_away: BTreeMap<u32, u32>,
+}
+
+impl Nodes {
+    pub(crate) fn get(&self, ix: u32) -> Option<&NodeState> {
+        self.slots.get(ix)
+    }
+
+    pub(crate) fn get_mut(&mut self, ix: u32) -> Option<&mut NodeState> {
+        self.slots.get_mut(ix)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Nodes that exist, by name.
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// Nodes that exist, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &NodeState)> {
+        self.order.iter().filter_map(|&ix| Some((ix, self.slots.get(ix)?)))
+    }
+
+    /// Pods that keep others away, and where they are.
+    pub(crate) fn keeping_away(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.keeping_away.iter().map(|(pod, node)| (*pod, *node))
+    }
+
+    /// Takes in a node as it is now; gives back what it was.
+    pub(crate) fn set(&mut self, node: &Arc<Node>) -> Option<Arc<Node>> {
+        let ix = self.find_or_new(&node.facts.name);
+        let old = self.slots.get_mut(ix)?.node.replace(node.clone());
+        if old.is_none() {
+            let at = self.order.partition_point(|&other| self.name_of(other) < Some(&node.facts.name));
+            self.order.insert(at, ix);
+        }
+        old
+    }
+
+    /// The node is gone; pods may still claim to be on it.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let Some(ix) = self.find(name) else { return false };
+        let known = self.slots.get_mut(ix).is_some_and(|state| state.node.take().is_some());
+        self.order.retain(|other| *other != ix);
+        self.forget_if_empty(ix);
+        known
+    }
+
+    /// A pod is on a node, or will be.
+    pub(crate) fn place(&mut self, name: &Text, pod_ix: u32, pod: &Arc<Pod>) -> u32 {
+        let ix = self.find_or_new(name);
+        if let Some(state) = self.slots.get_mut(ix) {
+            state.pods.push((pod_ix, pod.clone()));
+            state.add_up(pod);
+        }
+        if !pod.spec.anti_affinity.is_empty() {
+            self.keeping_away.insert(pod_ix, ix);
+        }
+        ix
+    }
+
+    /// A pod is not on a node any more.
+    pub(crate) fn displace(&mut self, ix: u32, pod_ix: u32) {
+        let Some(state) = self.slots.get_mut(ix) else { return };
+        let Some(at) = state.pods.iter().position(|(other, _)| *other == pod_ix) else { return };
+        state.pods.remove(at);
+        // Sums saturate, so they cannot be taken back.
+        state.add_up_all();
+        self.keeping_away.remove(&pod_ix);
+        self.forget_if_empty(ix);
+    }
+
+    /// A pod on a node is not as it was.
+    pub(crate) fn replace(&mut self, ix: u32, pod_ix: u32, pod: &Arc<Pod>) {
+        let Some(state) = self.slots.get_mut(ix) else { return };
+        let Some((_, known)) = state.pods.iter_mut().find(|(other, _)| *other == pod_ix) else { return };
+        let same = known.spec.requests == pod.spec.requests && known.spec.weighed == pod.spec.weighed;
+        *known = pod.clone();
+        if !same {
+            state.add_up_all();
+        }
+    }
+
+    /// Room is kept on a node for a pod.
+    pub(crate) fn nominate(&mut self, name: &Text, pod_ix: u32, pod: &Arc<Pod>) -> u32 {
+        let ix = self.find_or_new(name);
+        if let Some(state) = self.slots.get_mut(ix) {
+            state.nominated.push((pod_ix, pod.clone()));
+        }
+        ix
+    }
+
+    /// No room is kept any more.
+    pub(crate) fn withdraw(&mut self, ix: u32, pod_ix: u32) {
+        if let Some(state) = self.slots.get_mut(ix) {
+            state.nominated.retain(|(other, _)| *other != pod_ix);
+        }
+        self.forget_if_empty(ix);
+    }
+
+    fn find_or_new(&mut self, name: &Text) -> u32 {
+        if let Some(ix) = self.find(name) {
+            return ix;
+        }
+        let ix = self.slots.insert(NodeState { name: name.clone(), ..NodeState::default() });
+        self.by_name.insert(name.clone(), ix);
+        ix
+    }
+
+    fn name_of(&self, ix: u32) -> Option<&Text> {
+        self.slots.get(ix).map(|state| &state.name)
+    }
+
+    fn forget_if_empty(&mut self, ix: u32) {
+        if self.slots.get(ix).is_some_and(NodeState::is_forgettable)
+            && let Some(state) = self.slots.remove(ix)
+        {
+            self.by_name.remove(&state.name);
+        }
+    }
+}

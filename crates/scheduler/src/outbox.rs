@@ -1,0 +1,58 @@
+//! Effects on their way out, and what they are for until they are acknowledged.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use lazaret_model::ObjectKey;
+
+use crate::effect::{Effect, EffectId, EffectKind};
+
+/// What an effect is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A write of this claim.
+    Claim(ObjectKey),
+    /// A step of binding this pod.
+    Pod(u32),
+    /// A pod's condition.
+    Condition(u32),
+    /// Nobody waits for it.
+    Aside,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    last: u64,
+    ready: VecDeque<Effect>,
+    pending: BTreeMap<EffectId, Purpose>,
+}
+
+impl Outbox {
+    pub(crate) fn push(&mut self, kind: EffectKind, purpose: Purpose) -> EffectId {
+        self.last += 1;
+        let id = EffectId(self.last);
+        if !matches!(kind, EffectKind::Event(_)) {
+            self.pending.insert(id, purpose);
+        }
+        self.ready.push_back(Effect { id, kind });
+        id
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Effect> {
+        self.ready.pop_front()
+    }
+
+    pub(crate) fn acknowledge(&mut self, id: EffectId) -> Option<Purpose> {
+        self.pending.remove(&id)
+    }
+
+    /// Nothing is wanted any more; acknowledgements that still come are ignored.
+    pub(crate) fn clear(&mut self) {
+        self.ready.clear();
+        self.pending.clear();
+    }
+
+    /// How many effects wait to be acknowledged.
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+}

@@ -1,0 +1,269 @@
+//! Writing claims: one write at a time for each, for all pods that want it.
+
+use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+
+use lazaret_model::{Allocation, ObjectKey};
+
+use crate::{
+    Claim, Pod,
+    causes::Cause,
+    claims,
+    desk::{NEWS_MS_MAX, TRIES_MAX, Write},
+    effect::{EffectKind, Outcome, ReleaseClaim, Reply, ReserveClaim},
+    machine::{Alarm, Scheduler},
+    outbox::Purpose,
+};
+
+impl Scheduler {
+    /// What a claim was given, be it that only this scheduler knows yet.
+    pub(crate) fn allocation_of(&self, claim: &Claim) -> Option<Arc<Allocation>> {
+        let decided = || {
+            let entry = self.desk.get(&claim.claim.key)?;
+            entry.allocation.clone().filter(|_| entry.uid == claim.claim.uid)
+        };
+        claim.claim.allocation.clone().or_else(decided)
+    }
+
+    /// A pod is to have a claim, with these devices if it has none yet. Whether it has to wait for a write.
+    pub(crate) fn want_claim(
+        &mut self,
+        pod_ix: u32,
+        pod: &Pod,
+        claim: &Claim,
+        allocation: Option<Allocation>,
+    ) -> bool {
+        if allocation.is_none() && claim.claim.allocation.is_some() && claims::is_reserved_for(claim, pod) {
+            return false;
+        }
+        let entry = self.desk.open(&claim.claim.key, &claim.claim.uid);
+        if let Some(allocation) = allocation {
+            self.overlay.insert(&claim.claim.uid, &allocation);
+            entry.allocation = Some(Arc::new(allocation));
+            entry.written = false;
+        }
+        entry.unwanted.retain(|uid| *uid != pod.uid);
+        entry.deallocate = false;
+        entry.wanted.insert(pod_ix, claims::consumer(pod));
+        true
+    }
+
+    /// A pod is not to have a claim after all.
+    pub(crate) fn unwant_claim(&mut self, pod_ix: u32, pod: &Pod, key: &ObjectKey) {
+        let reserved = self.book.get(key).is_some_and(|claim| claims::is_reserved_for(claim, pod));
+        let uid = self.book.get(key).map(|claim| claim.claim.uid.clone());
+        match self.desk.get_mut(key) {
+            Some(entry) => {
+                let waited = entry.wanted.remove(&pod_ix).is_some();
+                let written = entry.write.as_mut().is_some_and(|write| write.pods.remove(&pod_ix).is_some());
+                // Reserved by a write that is done, and not seen yet, or by one that may still be.
+                if reserved || written || !waited {
+                    entry.unwanted.push(pod.uid.clone());
+                }
+            }
+            None => {
+                if let Some(uid) = uid.filter(|_| reserved) {
+                    self.desk.open(key, &uid).unwanted.push(pod.uid.clone());
+                }
+            }
+        }
+        self.write_claim(key);
+    }
+
+    /// The devices of a claim that nobody uses are to be given back.
+    pub(crate) fn give_back(&mut self, claim: &Claim) {
+        let entry = self.desk.open(&claim.claim.key, &claim.claim.uid);
+        if entry.coming() == 0 {
+            entry.deallocate = true;
+            self.write_claim(&claim.claim.key);
+        }
+    }
+
+    /// There is news of a claim in the book.
+    pub(crate) fn claim_seen(&mut self, key: &ObjectKey) {
+        let Some(entry) = self.desk.get_mut(key) else { return self.proceed_users(key) };
+        let Some(claim) = self.book.get(key).filter(|claim| claim.claim.uid == entry.uid) else {
+            return self.drop_claim(key, "the claim is gone");
+        };
+        if let Some(given) = &claim.claim.allocation {
+            if let Some(decided) = entry.allocation.take() {
+                self.overlay.remove(&entry.uid);
+                if decided.results != given.results {
+                    return self.drop_claim(key, "the claim was allocated by somebody else");
+                }
+            }
+        } else if entry.written && claim.version >= entry.version && entry.write.is_none() {
+            // Written, and given back by somebody before it was seen.
+            entry.allocation = None;
+            self.overlay.remove(&entry.uid);
+            return self.drop_claim(key, "the claim was given back by somebody else");
+        }
+        self.write_claim(key);
+        self.proceed_users(key);
+    }
+
+    fn proceed_users(&mut self, key: &ObjectKey) {
+        let users: Vec<u32> = self.book.users(key).to_vec();
+        users.into_iter().for_each(|pod| self.proceed(pod));
+    }
+
+    /// Gives out the next write of a claim, unless one is under way or it is not the time.
+    pub(crate) fn write_claim(&mut self, key: &ObjectKey) {
+        let Some(claim) = self.book.get(key).cloned() else { return };
+        let Some(entry) = self.desk.get_mut(key) else { return };
+        if !self.leads || entry.write.is_some() || entry.uid != claim.claim.uid {
+            return;
+        }
+        if let Some((version, until)) = entry.held_up {
+            if claim.version <= version && self.now < until {
+                return;
+            }
+            entry.held_up = None;
+        }
+        let had = |uid: &str| {
+            claim.claim.allocation.is_some() && claim.claim.reserved_for.iter().any(|c| *c.uid == *uid)
+        };
+        let done: Vec<u32> =
+            entry.wanted.iter().filter(|(_, consumer)| had(&consumer.uid)).map(|(pod, _)| *pod).collect();
+        done.iter().for_each(|pod| {
+            entry.wanted.remove(pod);
+        });
+        let version = claim.version.max(entry.version);
+        if !entry.wanted.is_empty() {
+            self.give_out_reservation(key, &claim, version);
+        } else if !entry.unwanted.is_empty() || entry.deallocate {
+            self.give_out_release(key, &claim, version);
+        } else {
+            self.close_if_seen(key, &claim);
+        }
+        done.into_iter().for_each(|pod| self.claim_ready(pod, key));
+    }
+
+    fn give_out_reservation(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
+        let Some(entry) = self.desk.get_mut(key) else { return };
+        let pods = core::mem::take(&mut entry.wanted);
+        let allocation = entry.allocation.clone().filter(|_| !entry.written);
+        let timestamp = Some(self.now.truncated_to_secs());
+        let allocation =
+            allocation.map(|given| Arc::new(Allocation { timestamp, ..Allocation::clone(&given) }));
+        let write = ReserveClaim {
+            claim: key.clone(),
+            uid: entry.uid.clone(),
+            version,
+            add_finalizer: allocation.is_some() && !claim.has_finalizer,
+            reserve_for: pods.values().cloned().collect(),
+            allocation,
+        };
+        let allocates = write.allocation.is_some();
+        let effect = self.outbox.push(EffectKind::ReserveClaim(write), Purpose::Claim(key.clone()));
+        entry.write = Some(Write { effect, version, pods, allocates, deallocates: false });
+    }
+
+    fn give_out_release(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
+        let Some(entry) = self.desk.get_mut(key) else { return };
+        let deallocate = entry.deallocate && claim.claim.allocation.is_some();
+        let is_there = |uid: &&lazaret_model::Uid| {
+            // What this scheduler wrote may not be seen yet.
+            entry.version > claim.version || claim.claim.reserved_for.iter().any(|c| c.uid == **uid)
+        };
+        let consumer = entry.unwanted.iter().find(is_there).cloned();
+        entry.deallocate = false;
+        match &consumer {
+            Some(uid) => entry.unwanted.retain(|other| other != uid),
+            None => entry.unwanted.clear(),
+        }
+        if consumer.is_none() && !deallocate {
+            return self.close_if_seen(key, claim);
+        }
+        let write =
+            ReleaseClaim { claim: key.clone(), uid: entry.uid.clone(), version, consumer, deallocate };
+        let effect = self.outbox.push(EffectKind::ReleaseClaim(write), Purpose::Claim(key.clone()));
+        let pods = BTreeMap::new();
+        entry.write = Some(Write { effect, version, pods, allocates: false, deallocates: deallocate });
+    }
+
+    /// Forgets what is under way for a claim when nothing is, and what was is in the book.
+    fn close_if_seen(&mut self, key: &ObjectKey, claim: &Claim) {
+        let Some(entry) = self.desk.get_mut(key) else { return };
+        if !entry.is_idle() {
+            return;
+        }
+        if !entry.written && entry.allocation.take().is_some() {
+            self.overlay.remove(&entry.uid);
+            // Devices that were as good as given are free again.
+            self.queue.wake_all(self.now, Cause::Devices);
+        }
+        if claim.version >= entry.version && entry.allocation.is_none() {
+            self.desk.close(key);
+        }
+    }
+
+    /// What became of a claim's write.
+    pub(crate) fn claim_written(&mut self, key: &ObjectKey, reply: &Reply) {
+        let Some(entry) = self.desk.get_mut(key) else { return };
+        let Some(write) = entry.write.take() else { return };
+        match reply.outcome {
+            Outcome::Done => {
+                entry.tries = 0;
+                entry.written |= write.allocates;
+                match &reply.written {
+                    Some(written) => entry.version = written.version,
+                    // Nothing is known of the version: wait for the watch before the next write.
+                    None => entry.held_up = Some((write.version, self.now.plus_millis(NEWS_MS_MAX))),
+                }
+                write.pods.into_keys().for_each(|pod| self.claim_ready(pod, key));
+                self.settle_claim(key);
+            }
+            Outcome::Conflict | Outcome::Unknown => {
+                entry.tries += 1;
+                entry.wanted.extend(write.pods);
+                entry.deallocate |= write.deallocates;
+                if entry.tries > TRIES_MAX {
+                    return self.drop_claim(key, "the claim could not be written: it kept changing");
+                }
+                let until = self.now.plus_millis(NEWS_MS_MAX);
+                entry.held_up = Some((write.version, until));
+                self.set_alarm(until, Alarm::Claim(key.clone()));
+                self.claim_seen(key);
+            }
+            Outcome::Gone => {
+                entry.wanted.extend(write.pods);
+                self.drop_claim(key, "the claim is gone");
+            }
+            Outcome::RetryLater => {
+                entry.wanted.extend(write.pods);
+                self.drop_claim(key, "the claim could not be written");
+            }
+        }
+    }
+
+    /// The watch may have been faster than the reply.
+    fn settle_claim(&mut self, key: &ObjectKey) {
+        let seen = self.desk.get(key).zip(self.book.get(key));
+        if seen.is_some_and(|(entry, claim)| claim.version >= entry.version) {
+            self.claim_seen(key);
+        } else {
+            self.write_claim(key);
+        }
+    }
+
+    /// Nothing comes of what is under way for a claim: all pods that wait for it are decided on anew.
+    fn drop_claim(&mut self, key: &ObjectKey, why: &str) {
+        let Some(entry) = self.desk.get_mut(key) else { return };
+        let pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
+        (entry.tries, entry.held_up) = (0, None);
+        entry.unwanted.clear();
+        if !entry.written && entry.write.is_none() {
+            entry.allocation = None;
+            self.overlay.remove(&entry.uid);
+        }
+        let exists = self.book.get(key).is_some_and(|claim| claim.claim.uid == entry.uid);
+        if !exists {
+            self.overlay.remove(&entry.uid);
+            self.desk.close(key);
+        } else if let Some(claim) = self.book.get(key).cloned() {
+            self.close_if_seen(key, &claim);
+        }
+        let message: String = format!("resourceclaim {:?}: {why}", key.name.as_str());
+        pods.into_iter().for_each(|pod| self.roll_back(pod, &message));
+    }
+}

@@ -1,0 +1,317 @@
+//! Why a pod is not placed: complete for a program, one line for a person.
+
+use alloc::{
+    collections::BTreeMap,
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::fmt;
+
+use lazaret_allocator::NodeGroup;
+use lazaret_model::{DeviceId, ObjectKey, Text};
+
+use crate::causes::{Cause, Causes};
+
+/// A message is cut to so many bytes: the API server keeps longer ones, but people do not read them.
+pub const MESSAGE_BYTES_MAX: usize = 1_024;
+/// Of so many groups of nodes is told why their devices do not do; the rest is counted.
+const GROUPS_TOLD_MAX: usize = 3;
+
+/// Why a pod is not placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// What stands in the way.
+    pub verdict: Verdict,
+    /// What was found out about making room by force.
+    pub preemption: Option<String>,
+}
+
+/// What stands in the way of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has scheduling gates.
+    Gated(Vec<Text>),
+    /// Its claims are not such that it could be placed anywhere.
+    Claims(ClaimProblem),
+    /// It fits on no node.
+    Nowhere(Nowhere),
+    /// It could not be found out.
+    Failed(String),
+}
+
+/// Why a pod fits on no node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nowhere {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How many of them were refused for what. A node can be refused for several resources.
+    pub refusals: BTreeMap<Refusal, usize>,
+    /// Nodes without the devices, by what is wrong with those; most nodes first.
+    pub devices: Vec<NodeGroup>,
+}
+
+/// Why a node does not do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// It is cordoned.
+    Unschedulable,
+    /// Another one is named.
+    NodeName,
+    /// It has a taint that is not tolerated.
+    Tainted,
+    /// Selector or affinity do not admit it.
+    NodeAffinity,
+    /// A port is taken.
+    Ports,
+    /// It has as many pods as it takes.
+    TooManyPods,
+    /// Too little is left of this resource.
+    Insufficient(Text),
+    /// It lacks a label that pods are spread over.
+    SpreadLabel,
+    /// Pods would be spread too unevenly.
+    Spread,
+    /// The pods that it must be near are not.
+    Affinity,
+    /// A pod that it must not be near is.
+    AntiAffinity,
+    /// A pod that must not be near it is.
+    ExistingAntiAffinity,
+    /// A claim is allocated where this node cannot use it, or its devices did not get ready.
+    ClaimElsewhere,
+    /// Devices for all claims cannot be had.
+    Devices,
+}
+
+/// Why claims do not let a pod be placed anywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimProblem {
+    /// The claim for an entry was not made from its template yet.
+    NotMade {
+        /// The entry.
+        entry: Text,
+    },
+    /// An entry is of a kind this version does not know.
+    UnknownSource {
+        /// The entry.
+        entry: Text,
+    },
+    /// There is no such claim.
+    Missing(ObjectKey),
+    /// The claim is being deleted.
+    Deleting(ObjectKey),
+    /// The claim was not made for this pod.
+    NotOwned(ObjectKey),
+    /// No more pods may use the claim.
+    Full(ObjectKey),
+    /// A class that the claim asks for does not exist.
+    NoClass {
+        /// The claim.
+        claim: ObjectKey,
+        /// The class.
+        class: Text,
+    },
+    /// A device of the claim has a taint that makes pods leave, and the claim does not tolerate it.
+    Tainted {
+        /// The claim.
+        claim: ObjectKey,
+        /// The device.
+        device: DeviceId,
+        /// `key=value:effect`.
+        taint: String,
+        /// From where: `rule NAME`, `slice NAME`, `patch NAME`.
+        by: String,
+    },
+}
+
+impl Refusal {
+    /// What would have to change.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Unschedulable | Self::NodeName | Self::Tainted | Self::NodeAffinity | Self::SpreadLabel => {
+                Cause::Nodes
+            }
+            Self::Ports | Self::TooManyPods | Self::Insufficient(_) => Cause::Room,
+            Self::Spread | Self::Affinity | Self::AntiAffinity | Self::ExistingAntiAffinity => {
+                Cause::Neighbours
+            }
+            Self::ClaimElsewhere => Cause::Claims,
+            Self::Devices => Cause::Devices,
+        }
+    }
+
+    /// Whether it could help that pods leave the node.
+    #[must_use]
+    pub fn yields_to_preemption(&self) -> bool {
+        match self {
+            Self::Unschedulable
+            | Self::NodeName
+            | Self::Tainted
+            | Self::NodeAffinity
+            | Self::SpreadLabel
+            | Self::Affinity
+            | Self::ClaimElsewhere => false,
+            Self::Ports
+            | Self::TooManyPods
+            | Self::Insufficient(_)
+            | Self::Spread
+            | Self::AntiAffinity
+            | Self::ExistingAntiAffinity
+            | Self::Devices => true,
+        }
+    }
+}
+
+impl Why {
+    pub(crate) fn of(verdict: Verdict) -> Self {
+        Self { verdict, preemption: None }
+    }
+
+    /// What would have to change. Waiting for nodes and for a claim's release always helps: a new node may do, and
+    /// what is refused for one reason may have been refused for another before.
+    #[must_use]
+    pub fn causes(&self) -> Causes {
+        match &self.verdict {
+            Verdict::Gated(_) | Verdict::Failed(_) => Causes::NONE,
+            Verdict::Claims(problem) => match problem {
+                ClaimProblem::NoClass { .. } | ClaimProblem::Tainted { .. } => {
+                    Causes::NONE.with(Cause::Claims).with(Cause::Devices)
+                }
+                ClaimProblem::NotMade { .. }
+                | ClaimProblem::UnknownSource { .. }
+                | ClaimProblem::Missing(_)
+                | ClaimProblem::Deleting(_)
+                | ClaimProblem::NotOwned(_)
+                | ClaimProblem::Full(_) => Causes::NONE.with(Cause::Claims),
+            },
+            Verdict::Nowhere(nowhere) => nowhere
+                .refusals
+                .keys()
+                .fold(Causes::NONE.with(Cause::Nodes), |causes, refusal| causes.with(refusal.cause())),
+        }
+    }
+
+    /// `reason` of the condition.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Gated(_) => "SchedulingGated",
+            Verdict::Claims(_) | Verdict::Nowhere(_) => "Unschedulable",
+            Verdict::Failed(_) => "SchedulerError",
+        }
+    }
+
+    /// One line, at most [`MESSAGE_BYTES_MAX`] bytes.
+    #[must_use]
+    pub fn message(&self) -> String {
+        truncated(self.to_string())
+    }
+}
+
+fn truncated(mut text: String) -> String {
+    if text.len() > MESSAGE_BYTES_MAX {
+        let mut end = MESSAGE_BYTES_MAX - "...".len();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unschedulable => "node(s) were unschedulable",
+            Self::NodeName => "node(s) didn't match the requested node name",
+            Self::Tainted => "node(s) had untolerated taint(s)",
+            Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
+            Self::Ports => "node(s) didn't have free ports for the requested pod ports",
+            Self::TooManyPods => "Too many pods",
+            Self::Insufficient(resource) => return write!(f, "Insufficient {resource}"),
+            Self::SpreadLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
+            Self::Spread => "node(s) didn't match pod topology spread constraints",
+            Self::Affinity => "node(s) didn't match pod affinity rules",
+            Self::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Self::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+            Self::ClaimElsewhere => "resourceclaim not available on the node",
+            Self::Devices => "cannot allocate all claims",
+        })
+    }
+}
+
+impl fmt::Display for ClaimProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMade { entry } => {
+                write!(f, "waiting for the claim of pod entry {entry:?} to be made from its template")
+            }
+            Self::UnknownSource { entry } => {
+                write!(f, "pod entry {entry:?} names neither a claim nor a template")
+            }
+            Self::Missing(claim) => write!(f, "resourceclaim {:?} not found", claim.name.as_str()),
+            Self::Deleting(claim) => write!(f, "resourceclaim {:?} is being deleted", claim.name.as_str()),
+            Self::NotOwned(claim) => {
+                write!(f, "resourceclaim {:?} was not created for this pod", claim.name.as_str())
+            }
+            Self::Full(claim) => write!(
+                f,
+                "resourceclaim {:?} is used by {} pods, no more may use it",
+                claim.name.as_str(),
+                crate::CONSUMERS_MAX
+            ),
+            Self::NoClass { claim, class } => write!(
+                f,
+                "resourceclaim {:?} asks for the device class {:?}, which does not exist",
+                claim.name.as_str(),
+                class.as_str()
+            ),
+            Self::Tainted { claim, device, taint, by } => write!(
+                f,
+                "resourceclaim {:?} holds {device}, which has the untolerated taint {taint} from {by}",
+                claim.name.as_str()
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Nowhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0/{} nodes are available:", self.nodes)?;
+        let mut reasons: Vec<String> =
+            self.refusals.iter().map(|(refusal, nodes)| format!("{nodes} {refusal}")).collect();
+        reasons.sort_unstable();
+        for (at, reason) in reasons.iter().enumerate() {
+            write!(f, "{}{reason}", if at == 0 { " " } else { ", " })?;
+        }
+        f.write_str(if reasons.is_empty() { " no nodes are known." } else { "." })?;
+        for group in self.devices.iter().take(GROUPS_TOLD_MAX) {
+            write!(f, " Devices of {} node(s): {}.", group.nodes, group.reason)?;
+        }
+        let untold: usize = self.devices.iter().skip(GROUPS_TOLD_MAX).map(|group| group.nodes).sum();
+        if untold > 0 {
+            write!(f, " Devices of {untold} more node(s): other reasons.")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.verdict {
+            Verdict::Gated(_) => f.write_str("Scheduling is blocked due to non-empty scheduling gates")?,
+            Verdict::Claims(problem) => write!(f, "{problem}")?,
+            Verdict::Nowhere(nowhere) => write!(f, "{nowhere}")?,
+            Verdict::Failed(message) => f.write_str(message)?,
+        }
+        match &self.preemption {
+            Some(preemption) => write!(f, " preemption: {preemption}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The scheduler against a small API server that does what it is told, at once or not.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod bind;
+mod world;
