@@ -1,11 +1,6 @@
 //! The claims as the API server has them, who names them, and what a pod's claims mean for placing it.
 
-use alloc::{
-    format,
-    string::{String, ToString},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{format, string::ToString, sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
 use lazaret_fleet::{Fleet, Origin, Snapshot};
@@ -169,7 +164,7 @@ pub(crate) fn check_taints(
     }
 }
 
-fn evicting_taint<'a>(fleet: &Fleet, result: &'a DeviceResult) -> Option<(&'a DeviceResult, String, String)> {
+fn evicting_taint<'a>(fleet: &Fleet, result: &'a DeviceResult) -> Option<(&'a DeviceResult, Text, Text)> {
     let borne = |taint: &lazaret_model::Taint| {
         result.tolerations.iter().any(|toleration: &Toleration| tolerates(toleration, taint))
     };
@@ -180,5 +175,5 @@ fn evicting_taint<'a>(fleet: &Fleet, result: &'a DeviceResult) -> Option<(&'a De
         Origin::Patch { name, .. } => format!("patch {name}"),
         Origin::Rule { name, .. } => format!("rule {name}"),
     };
-    Some((result, bad.taint.to_string(), by))
+    Some((result, bad.taint.to_string().into(), by.into()))
 }

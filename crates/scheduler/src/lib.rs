@@ -12,6 +12,7 @@
 //!
 //! It must never know what objects look like on the wire, how a write is done, or what time it is: `now` comes in.
 #![no_std]
+#![allow(dead_code, reason = "binding conditions and giving back follow")]
 
 extern crate alloc;
 #[cfg(test)]

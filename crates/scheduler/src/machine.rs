@@ -114,7 +114,7 @@ impl Scheduler {
             now: Timestamp::from_millis(i64::MIN),
             counted: fleet.snapshot(),
             fleet,
-            allocator: Allocator::new(options.features.clone()),
+            allocator: Allocator::new(options.features),
             overlay: Overlay::new(),
             delegated: Delegated::default(),
             nodes: Nodes::default(),

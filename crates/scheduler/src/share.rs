@@ -1,7 +1,7 @@
 //! Identifiers for shares of devices, made without a die.
 
 use alloc::format;
-use core::hash::{BuildHasher, Hash, Hasher};
+use core::hash::BuildHasher;
 
 use lazaret_model::{Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
@@ -23,11 +23,7 @@ impl<'a> ShareIds<'a> {
 
     pub(crate) fn next(&mut self) -> Text {
         self.count += 1;
-        let half = |salt: u64| {
-            let mut hasher = FxBuildHasher.build_hasher();
-            (salt, self.pod, self.now, self.decision, self.count).hash(&mut hasher);
-            hasher.finish()
-        };
+        let half = |salt: u64| FxBuildHasher.hash_one((salt, self.pod, self.now, self.decision, self.count));
         let (high, low) = (half(0x5eed), half(0xc0de));
         format!(
             "{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",

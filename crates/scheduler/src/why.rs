@@ -119,9 +119,9 @@ pub enum ClaimProblem {
         /// The device.
         device: DeviceId,
         /// `key=value:effect`.
-        taint: String,
+        taint: Text,
         /// From where: `rule NAME`, `slice NAME`, `patch NAME`.
-        by: String,
+        by: Text,
     },
 }
 

@@ -49,3 +49,18 @@ fn what_is_decided_counts_at_once() {
     assert_eq!(world.node_of("q"), None);
     assert_eq!(world.message_of("q"), "0/1 nodes are available: 1 Insufficient cpu.");
 }
+
+#[test]
+fn a_binding_that_nobody_knows_of_is_tried_again_on_the_same_node() {
+    let mut world = World::new(Options::default());
+    world.node("a", 4_000, 0);
+    world.node("b", 4_000, 0);
+    world.faults.push(Outcome::RetryLater);
+    world.add_pod(pod("p", 1_000, &[]));
+    world.settle();
+    assert_eq!(world.node_of("p"), None);
+    world.pass(1_000);
+    let binds: Vec<_> = world.log.iter().filter(|kind| matches!(kind, EffectKind::Bind(_))).collect();
+    assert!(binds.len() == 2 && binds[0] == binds[1], "{binds:?}");
+    assert!(world.node_of("p").is_some());
+}

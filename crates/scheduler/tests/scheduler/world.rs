@@ -177,28 +177,7 @@ impl World {
                 self.remove_pod(&evict.victim.name);
                 Reply::of(Outcome::Done)
             }
-            EffectKind::CreateExtendedClaim(create) => {
-                self.version += 1;
-                let name: Text = format!("{}{}", create.generate_name, self.version).into();
-                let uid: Uid = format!("claim-{}", self.version).into();
-                let claim = ResourceClaim {
-                    key: ObjectKey { namespace: create.pod.namespace.clone(), name: name.clone() },
-                    uid: uid.clone(),
-                    owner: Some(create.owner.clone()),
-                    extended_resource: true,
-                    spec: create.spec.clone(),
-                    ..ResourceClaim::default()
-                };
-                let claim = Claim {
-                    claim: Arc::new(claim),
-                    version: self.version,
-                    has_finalizer: true,
-                    devices: vec![],
-                };
-                self.claims.insert(claim.claim.key.clone(), claim.clone());
-                self.news.push(Input::Claim(Arc::new(claim)));
-                Reply { outcome: Outcome::Done, written: Some(Written { name, uid, version: self.version }) }
-            }
+            EffectKind::CreateExtendedClaim(create) => self.create_claim(create),
             EffectKind::DeleteExtendedClaim(delete) => {
                 self.claims.remove(&delete.claim);
                 self.news.push(Input::ClaimGone(delete.claim.clone()));
@@ -210,6 +189,25 @@ impl World {
             }),
             EffectKind::Event(_) => Reply::of(Outcome::Done),
         }
+    }
+
+    fn create_claim(&mut self, create: &CreateExtendedClaim) -> Reply {
+        self.version += 1;
+        let name: Text = format!("{}{}", create.generate_name, self.version).into();
+        let uid: Uid = format!("claim-{}", self.version).into();
+        let claim = ResourceClaim {
+            key: ObjectKey { namespace: create.pod.namespace.clone(), name: name.clone() },
+            uid: uid.clone(),
+            owner: Some(create.owner.clone()),
+            extended_resource: true,
+            spec: create.spec.clone(),
+            ..ResourceClaim::default()
+        };
+        let claim =
+            Claim { claim: Arc::new(claim), version: self.version, has_finalizer: true, devices: vec![] };
+        self.claims.insert(claim.claim.key.clone(), claim.clone());
+        self.news.push(Input::Claim(Arc::new(claim)));
+        Reply { outcome: Outcome::Done, written: Some(Written { name, uid, version: self.version }) }
     }
 
     fn write_claim(
@@ -242,14 +240,6 @@ impl World {
         }
         self.news.push(Input::Pod(Arc::new(pod.clone())));
         Reply::of(Outcome::Done)
-    }
-
-    /// Where each pod is, by name.
-    pub(crate) fn placed(&self) -> Vec<(String, Option<String>)> {
-        self.pods
-            .values()
-            .map(|pod| (pod.key.name.to_string(), pod.node.as_ref().map(ToString::to_string)))
-            .collect()
     }
 
     pub(crate) fn node_of(&self, pod: &str) -> Option<String> {
