@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use crate::{
     event::Event,
     ledger::{Change, Ledger},
+    wire,
 };
 
 /// What it calls itself.
@@ -91,7 +92,7 @@ fn input(change: Change) -> Option<Input> {
             "resourceclaims" => Input::ClaimGone(key),
             _ => Input::TemplateGone(key),
         }),
-        Change::Set(object) => match object.model() {
+        Change::Set(_, object) => match object.model() {
             Ok(Model::Pod(pod)) => Some(Input::Pod(Arc::clone(pod))),
             Ok(Model::Claim(claim)) => Some(Input::Claim(seen(Arc::clone(claim), &object))),
             Ok(Model::Template(_)) => template(&object).map(|template| Input::Template(Arc::new(template))),
@@ -174,7 +175,7 @@ impl Executor {
         // An earlier attempt may have been quicker, or a stranger.
         let found = self.client.send(Call::get(&CLAIMS, &create.claim.namespace, &create.claim.name)).await;
         match found {
-            Ok(found) if controller(&found).as_deref() == Some(&*create.owner) => Outcome::Done.into(),
+            Ok(found) if is_controlled_by(&found, &create.owner) => Outcome::Done.into(),
             Ok(_) => Reply { outcome: Outcome::Conflict, object: None, why: Some(why.clone()) },
             Err(CallError::NotFound(_)) => Outcome::RetryLater.into(),
             Err(error) => Reply::from(&error),
@@ -225,7 +226,9 @@ impl Executor {
                 }
             };
             match self.client.send(call).await {
-                Ok(written) => version = version_of(&written).unwrap_or(version),
+                Ok(written) => {
+                    version = wire::metadata(&written).map_or(version, |metadata| metadata.resource_version)
+                }
                 Err(CallError::NotFound(_)) => return Outcome::Gone.into(),
                 Err(error) => return Reply::from(&error),
             }
@@ -235,7 +238,9 @@ impl Executor {
 
     async fn confirm(&self, confirm: &ConfirmPod) -> Reply {
         match self.client.send(Call::get(&PODS, &confirm.pod.namespace, &confirm.pod.name)).await {
-            Ok(pod) if uid_of(&pod).as_deref() == Some(&*confirm.uid) => Outcome::Done.into(),
+            Ok(pod) if wire::metadata(&pod).is_some_and(|pod| *pod.uid == *confirm.uid) => {
+                Outcome::Done.into()
+            }
             Ok(_) | Err(CallError::NotFound(_)) => Outcome::Gone.into(),
             Err(error) => Reply::from(&error),
         }
@@ -290,7 +295,7 @@ fn new_claim(create: &CreateClaim) -> String {
 }
 
 fn new_status(reserved_for: &[Consumer], deallocate: bool) -> Value {
-    let mut status = json!({"reservedFor": reserved_for.iter().map(consumer_json).collect::<Vec<_>>()});
+    let mut status = json!({"reservedFor": reserved_for.iter().map(wire::consumer).collect::<Vec<_>>()});
     if deallocate {
         status["allocation"] = Value::Null;
         status["devices"] = Value::Null;
@@ -298,49 +303,6 @@ fn new_status(reserved_for: &[Consumer], deallocate: bool) -> Value {
     status
 }
 
-/// An entry of `reservedFor`.
-pub(crate) fn consumer_json(consumer: &Consumer) -> Value {
-    let mut json = json!({
-        "resource": &*consumer.resource, "name": &*consumer.name, "uid": &*consumer.uid,
-    });
-    if !consumer.api_group.is_empty() {
-        json["apiGroup"] = consumer.api_group.as_str().into();
-    }
-    json
-}
-
-#[derive(Deserialize)]
-struct Written {
-    metadata: WrittenMetadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WrittenMetadata {
-    uid: String,
-    resource_version: String,
-    owner_references: Vec<WrittenOwner>,
-}
-
-#[derive(Deserialize)]
-struct WrittenOwner {
-    uid: String,
-    #[serde(default)]
-    controller: bool,
-}
-
-fn metadata(object: &[u8]) -> Option<WrittenMetadata> {
-    serde_json::from_slice::<Written>(object).ok().map(|written| written.metadata)
-}
-
-fn version_of(object: &[u8]) -> Option<String> {
-    metadata(object).map(|metadata| metadata.resource_version)
-}
-
-fn uid_of(object: &[u8]) -> Option<String> {
-    metadata(object).map(|metadata| metadata.uid)
-}
-
-fn controller(object: &[u8]) -> Option<String> {
-    metadata(object)?.owner_references.into_iter().find(|owner| owner.controller).map(|owner| owner.uid)
+fn is_controlled_by(object: &[u8], uid: &str) -> bool {
+    wire::metadata(object).is_some_and(|metadata| metadata.controller() == Some(uid))
 }

@@ -2,17 +2,19 @@
 
 use lazaret_eviction::{Effect, EffectId, EffectKind, Evict, Eviction, Input, Options, SetRuleStatus};
 use lazaret_fleet::Fleet;
-use lazaret_model::{Condition, ConditionStatus, Timestamp};
+use lazaret_model::Timestamp;
 use lazaret_runtime::{
     Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Reply, Resource, now,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::info;
 
 use crate::{
+    disrupt::disrupt,
     event::Event,
     feed::{Sources, feed},
     telemetry::EvictionMetrics,
+    wire,
 };
 
 /// What it calls itself in events and as a field manager.
@@ -90,37 +92,15 @@ impl Executor {
         Self { client, rules: sources.rules(), metrics, serial: std::sync::atomic::AtomicU64::new(0) }
     }
 
-    /// The condition first, so that whoever sees the pod leave can read why; both only for this incarnation.
     async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
-        let (namespace, name) = (&*evict.pod.namespace, &*evict.pod.name);
-        let condition = json!({
-            "metadata": {"uid": &*evict.uid},
-            "status": {"conditions": [condition_json(&evict.condition())]},
-        });
-        let marked = self
-            .client
-            .send(Call::patch(&PODS, namespace, name, "status", PatchKind::Strategic, condition.to_string()))
-            .await;
-        let pod: Value = match marked {
-            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-            // The precondition is the UID: a conflict over it means that this pod is gone.
-            Err(CallError::Conflict(_) | CallError::NotFound(_)) => return Ok(Outcome::Gone),
-            Err(error) => return Err(error),
-        };
-        if pod["metadata"]["deletionTimestamp"].is_string() {
-            return Ok(Outcome::Gone);
+        let outcome = disrupt(&self.client, &evict.pod, &evict.uid, &evict.condition()).await?;
+        if outcome == Outcome::Done {
+            self.metrics.evicted(now(), evict);
+            if let Some(reason) = evict.due_reasons().first() {
+                info!(pod = %evict.pod, node = %evict.node, why = %reason, "evicted");
+            }
         }
-        let options = json!({"preconditions": {"uid": &*evict.uid}});
-        match self.client.send(Call::delete(&PODS, namespace, name, options.to_string())).await {
-            Ok(_) => {}
-            Err(CallError::Conflict(_) | CallError::NotFound(_)) => return Ok(Outcome::Gone),
-            Err(error) => return Err(error),
-        }
-        self.metrics.evicted(now(), evict);
-        if let Some(reason) = evict.due_reasons().first() {
-            info!(pod = %evict.pod, node = %evict.node, why = %reason, "evicted");
-        }
-        Ok(Outcome::Done)
+        Ok(outcome)
     }
 
     async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
@@ -128,7 +108,7 @@ impl Executor {
             "apiVersion": self.rules.api_version(),
             "kind": self.rules.kind,
             "metadata": {"name": &*status.rule, "uid": &*status.uid},
-            "status": {"conditions": [condition_json(&status.condition)]},
+            "status": {"conditions": [wire::condition(&status.condition)]},
         });
         let kind = PatchKind::Apply { manager: NAME };
         match self
@@ -171,26 +151,4 @@ impl Perform<EffectKind> for Executor {
             Reply::from,
         )
     }
-}
-
-/// A condition as the API has it.
-pub(crate) fn condition_json(condition: &Condition) -> Value {
-    let status = match condition.status {
-        ConditionStatus::True => "True",
-        ConditionStatus::False => "False",
-        ConditionStatus::Unknown => "Unknown",
-    };
-    let mut json = json!({
-        "type": &*condition.kind,
-        "status": status,
-        "reason": &*condition.reason,
-        "message": &*condition.message,
-    });
-    if let Some(since) = condition.last_transition {
-        json["lastTransitionTime"] = lazaret_api::format_time(since).into();
-    }
-    if condition.observed_generation > 0 {
-        json["observedGeneration"] = condition.observed_generation.into();
-    }
-    json
 }

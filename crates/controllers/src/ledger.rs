@@ -8,7 +8,7 @@ use lazaret_runtime::{News, Object, Resource};
 /// One object as it is now, or the incarnation that is gone.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    Set(Arc<Object>),
+    Set(Resource, Arc<Object>),
     Gone(Resource, ObjectKey, Uid),
 }
 
@@ -44,7 +44,7 @@ impl Ledger {
                     tell(Change::Gone(resource, key, uid));
                 }
                 for object in objects {
-                    tell(Change::Set(object));
+                    tell(Change::Set(resource, object));
                 }
             }
         }
@@ -56,7 +56,7 @@ impl Ledger {
         if let Some(uid) = before.filter(|uid| *uid != object.uid) {
             tell(Change::Gone(resource, object.key.clone(), uid));
         }
-        tell(Change::Set(object));
+        tell(Change::Set(resource, object));
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
         let mut all = Vec::new();
         ledger.changes(news, |change| {
             all.push(match change {
-                Change::Set(object) => format!("+{}:{}", object.key.name, object.uid),
+                Change::Set(_, object) => format!("+{}:{}", object.key.name, object.uid),
                 Change::Gone(_, key, uid) => format!("-{}:{uid}", key.name),
             });
         });

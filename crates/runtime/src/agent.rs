@@ -1,6 +1,6 @@
 //! Runs one core: news in, effects out, answers back.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use lazaret_model::Timestamp;
@@ -129,6 +129,8 @@ pub struct AgentOptions {
 
 /// News taken in before the agent thinks.
 const BATCH_MAX: usize = 1_024;
+/// Effects taken before it hears the next news: deciding takes time too.
+const POLL_MAX: usize = 64;
 
 /// Runs `agent` until `stop`. Nothing is done before all resources were read once, nor without leadership.
 pub async fn run<A: Agent, P: Perform<A::Effect>>(
@@ -147,10 +149,10 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         metrics,
         options,
         leading: false,
-        waiting: VecDeque::new(),
         flying: JoinSet::new(),
     };
     let mut leadership = leadership.subscribe();
+    let mut more = false;
     while !*stop.borrow() {
         let wake = turn.agent.wake().filter(|_| turn.leading);
         tokio::select! {
@@ -161,11 +163,12 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
             // A leadership without a holder never changes again.
             Ok(()) = leadership.changed() => {}
             () = clock::sleep_until(wake) => {}
+            () = std::future::ready(()), if more => {}
         }
         let leads = *leadership.borrow_and_update() && turn.inbox.is_synced();
         turn.lead(leads);
         turn.agent.think(clock::now());
-        turn.send();
+        more = turn.send();
     }
     turn.lead(false);
     // What is under way is let end, so that nothing is half done.
@@ -179,8 +182,6 @@ struct Turn<A: Agent, P> {
     metrics: Metrics,
     options: AgentOptions,
     leading: bool,
-    /// Bounded by what the agent lets be under way.
-    waiting: VecDeque<(u64, A::Effect)>,
     flying: JoinSet<(u64, Reply, f64)>,
 }
 
@@ -212,27 +213,21 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
         debug!(controller = self.options.name, leads, "leadership");
         self.leading = leads;
         self.metrics.leading(self.options.name, leads);
-        let now = clock::now();
-        self.agent.lead(now, leads);
-        if !leads {
-            // Whoever leads next decides anew: what was not sent is not sent later.
-            for (effect, _) in core::mem::take(&mut self.waiting) {
-                self.agent.acknowledge(now, effect, Outcome::RetryLater.into());
-            }
-        }
+        self.agent.lead(clock::now(), leads);
     }
 
-    fn send(&mut self) {
-        while let Some(effect) = self.agent.poll() {
-            if self.leading {
-                self.waiting.push_back(effect);
-            } else {
-                self.agent.acknowledge(clock::now(), effect.0, Outcome::RetryLater.into());
+    /// Sends what may be sent now; whether there may be more at once.
+    fn send(&mut self) -> bool {
+        for _ in 0..POLL_MAX {
+            if self.flying.len() >= self.options.in_flight_max {
+                // The next one that lands makes room, and brings us back here.
+                return false;
             }
-        }
-        while self.flying.len() < self.options.in_flight_max
-            && let Some((id, effect)) = self.waiting.pop_front()
-        {
+            let Some((id, effect)) = self.agent.poll() else { return false };
+            if !self.leading {
+                self.agent.acknowledge(clock::now(), id, Outcome::RetryLater.into());
+                continue;
+            }
             let performer = Arc::clone(&self.performer);
             self.flying.spawn(async move {
                 let start = tokio::time::Instant::now();
@@ -240,6 +235,6 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
                 (id, reply, start.elapsed().as_secs_f64())
             });
         }
-        self.metrics.waiting(self.options.name, self.waiting.len());
+        true
     }
 }

@@ -16,7 +16,6 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     lists: Family<Watched, Counter>,
     effects: Family<Effected, Counter>,
-    waiting: Family<Run, Gauge>,
     leading: Family<Run, Gauge>,
     duration: Family<Run, Histogram>,
 }
@@ -42,14 +41,13 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let lists = Family::default();
         let effects = Family::default();
-        let (waiting, leading) = (Family::default(), Family::default());
+        let leading = Family::default();
         let duration = Family::new_with_constructor(seconds as fn() -> Histogram);
         registry.register("lazaret_lists", "Times a resource was read whole", lists.clone());
         registry.register("lazaret_effects", "Effects carried out, by outcome", effects.clone());
-        registry.register("lazaret_effects_waiting", "Effects decided and not sent yet", waiting.clone());
         registry.register("lazaret_leading", "Whether this process acts", leading.clone());
         registry.register("lazaret_effect_seconds", "How long effects take", duration.clone());
-        Self { registry: Arc::new(Mutex::new(registry)), lists, effects, waiting, leading, duration }
+        Self { registry: Arc::new(Mutex::new(registry)), lists, effects, leading, duration }
     }
 }
 
@@ -79,10 +77,6 @@ impl Metrics {
     pub(crate) fn effect(&self, controller: &'static str, outcome: Outcome, seconds: f64) {
         self.effects.get_or_create(&Effected { controller, outcome: outcome.name() }).inc();
         self.duration.get_or_create(&Run { controller }).observe(seconds);
-    }
-
-    pub(crate) fn waiting(&self, controller: &'static str, effects: usize) {
-        self.waiting.get_or_create(&Run { controller }).set(i64::try_from(effects).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn leading(&self, controller: &'static str, leading: bool) {

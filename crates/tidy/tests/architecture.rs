@@ -22,7 +22,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("server", &["schema", "patch", "kinds", "store"]),
     ("runtime", &["model", "api"]),
-    ("controllers", &["model", "fleet", "eviction", "claims", "api", "runtime"]),
+    ("controllers", &["model", "fleet", "eviction", "claims", "scheduler", "api", "runtime"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
     ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server"]),
     ("tidy", &[]),

@@ -1,0 +1,141 @@
+//! All of it together: the watches, the leases, the agents.
+
+use lazaret_runtime::{
+    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, RULES_V1ALPHA3, Tasks,
+    run,
+};
+use tokio::sync::watch;
+
+use crate::{Sources, claims, eviction, scheduler, telemetry};
+
+/// Where leases are kept.
+const NAMESPACE: &str = "kube-system";
+
+/// What may be chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Which parts run.
+    pub parts: Parts,
+    /// How pods leave tainted devices.
+    pub eviction: lazaret_eviction::Options,
+    /// How claims are made and given back.
+    pub claims: lazaret_claims::Options,
+    /// How pods are placed.
+    pub scheduler: lazaret_scheduler::Options,
+    /// Whether others may run the same parts; then a lease says who acts.
+    pub rivals: Option<Rivals>,
+}
+
+/// Which parts run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// Placing pods.
+    pub scheduler: bool,
+    /// Everything else.
+    pub controllers: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { scheduler: true, controllers: true }
+    }
+}
+
+/// How a process competes with others.
+#[derive(Clone, Debug)]
+pub struct Rivals {
+    /// Its name in the lease. Who comes back under the same name goes on at once.
+    pub identity: String,
+    /// How long things last.
+    pub lease: LeaseOptions,
+}
+
+/// The parts at work. Dropping it cuts them off; [`Plane::stop`] lets them end what they began.
+#[derive(Debug)]
+pub struct Plane {
+    hub: Hub,
+    agents: Tasks,
+    leaders: Tasks,
+    stop: watch::Sender<bool>,
+    release: watch::Sender<bool>,
+}
+
+impl Plane {
+    /// Starts what was chosen against a server.
+    ///
+    /// # Errors
+    /// When the server cannot be asked what it serves.
+    pub async fn start(client: Client, metrics: Metrics, options: &Options) -> Result<Self, CallError> {
+        let sources = Sources::new(client.serves(&RULES_V1ALPHA3).await?);
+        let mut plane = Self {
+            hub: Hub::new(client, metrics),
+            agents: Tasks::default(),
+            leaders: Tasks::default(),
+            stop: watch::channel(false).0,
+            release: watch::channel(false).0,
+        };
+        if options.parts.controllers {
+            let leadership = plane.leadership("lazaret-controllers", options.rivals.as_ref());
+            plane.controllers(sources, options, &leadership);
+        }
+        if options.parts.scheduler {
+            let leadership = plane.leadership("lazaret-scheduler", options.rivals.as_ref());
+            plane.scheduler(sources, options, &leadership);
+        }
+        Ok(plane)
+    }
+
+    /// Lets what is under way end, then gives the leases back.
+    pub async fn stop(self) {
+        let Self { hub, agents, leaders, stop, release } = self;
+        // Nobody listens any more when all have ended by themselves.
+        let _ = stop.send(true);
+        agents.join().await;
+        let _ = release.send(true);
+        leaders.join().await;
+        drop(hub);
+    }
+
+    fn leadership(&mut self, name: &str, rivals: Option<&Rivals>) -> Leadership {
+        let Some(rivals) = rivals else { return Leadership::unrivalled() };
+        let client = self.hub.client().clone();
+        let (leader, leadership) = Leader::new(client, NAMESPACE, name, &rivals.identity, rivals.lease);
+        self.leaders.spawn(leader.run(self.release.subscribe()));
+        leadership
+    }
+
+    fn controllers(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
+        let (client, metrics) = (self.hub.client().clone(), self.hub.metrics().clone());
+        let telemetry = telemetry::EvictionMetrics::new(&metrics);
+        self.agents.spawn(run(
+            eviction::EvictionAgent::new(options.eviction.clone()),
+            eviction::Executor::new(client.clone(), sources, telemetry),
+            self.hub.listen(&sources.resources()),
+            leadership.clone(),
+            metrics.clone(),
+            AgentOptions { name: eviction::NAME, in_flight_max: 128 },
+            self.stop.subscribe(),
+        ));
+        self.agents.spawn(run(
+            claims::ClaimsAgent::new(options.claims.clone()),
+            claims::Executor::new(client),
+            self.hub.listen(&claims::RESOURCES),
+            leadership.clone(),
+            metrics,
+            AgentOptions { name: claims::NAME, in_flight_max: 128 },
+            self.stop.subscribe(),
+        ));
+    }
+
+    fn scheduler(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
+        self.agents.spawn(run(
+            scheduler::SchedulerAgent::new(options.scheduler.clone()),
+            scheduler::Executor::new(self.hub.client().clone()),
+            self.hub.listen(&scheduler::resources(sources)),
+            leadership.clone(),
+            self.hub.metrics().clone(),
+            AgentOptions { name: scheduler::NAME, in_flight_max: 256 },
+            self.stop.subscribe(),
+        ));
+    }
+}

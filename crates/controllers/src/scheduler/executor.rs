@@ -1,0 +1,195 @@
+//! Reserves claims, binds pods, says why.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lazaret_model::{Condition, ConditionStatus};
+use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Reply, now};
+use lazaret_scheduler::{
+    Bind, CLAIM_FINALIZER, DeleteExtendedClaim, EffectKind, Event as SchedulerEvent, Evict, ReleaseClaim,
+    ReserveClaim, SetExtendedClaim, SetPodCondition,
+};
+use serde_json::{Value, json};
+
+use super::claims;
+use crate::{disrupt::disrupt, event::Event, wire};
+
+#[derive(Debug)]
+pub(crate) struct Executor {
+    client: Client,
+    serial: AtomicU64,
+}
+
+impl Executor {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, serial: AtomicU64::new(0) }
+    }
+
+    async fn reserve(&self, reserve: &ReserveClaim) -> Reply {
+        let (namespace, name) = (&*reserve.claim.namespace, &*reserve.claim.name);
+        let mut version = reserve.version.to_string();
+        if reserve.add_finalizer {
+            // No claim is allocated before it is protected from going.
+            let body = json!({"metadata": {
+                "uid": &*reserve.uid, "resourceVersion": version, "finalizers": [CLAIM_FINALIZER],
+            }});
+            let call = Call::patch(&CLAIMS, namespace, name, "", PatchKind::Strategic, body.to_string());
+            match self.client.send(call).await {
+                Ok(written) => {
+                    version = wire::metadata(&written).map_or(version, |metadata| metadata.resource_version);
+                }
+                Err(error) => return Reply::from(&error),
+            }
+        }
+        let mut status =
+            json!({"reservedFor": reserve.reserve_for.iter().map(wire::consumer).collect::<Vec<_>>()});
+        if let Some(allocation) = &reserve.allocation {
+            status["allocation"] = lazaret_api::allocation_to_json(allocation);
+        }
+        self.claim_status(&reserve.claim, &reserve.uid, &version, status).await
+    }
+
+    async fn release(&self, release: &ReleaseClaim) -> Reply {
+        let status = if release.deallocate {
+            json!({"allocation": null, "devices": null, "reservedFor": null})
+        } else if let Some(consumer) = &release.consumer {
+            json!({"reservedFor": [{"$patch": "delete", "uid": &**consumer}]})
+        } else {
+            return Outcome::Done.into();
+        };
+        self.claim_status(&release.claim, &release.uid, &release.version.to_string(), status).await
+    }
+
+    async fn claim_status(
+        &self,
+        claim: &lazaret_model::ObjectKey,
+        uid: &str,
+        version: &str,
+        status: Value,
+    ) -> Reply {
+        let body = json!({"metadata": {"uid": uid, "resourceVersion": version}, "status": status});
+        let kind = PatchKind::Strategic;
+        self.client
+            .send(Call::patch(&CLAIMS, &claim.namespace, &claim.name, "status", kind, body.to_string()))
+            .await
+            .into()
+    }
+
+    async fn delete_extended(&self, delete: &DeleteExtendedClaim) -> Reply {
+        let (namespace, name) = (&*delete.claim.namespace, &*delete.claim.name);
+        let body = json!({"metadata": {"uid": &*delete.uid, "$deleteFromPrimitiveList/finalizers": [CLAIM_FINALIZER]}});
+        let call = Call::patch(&CLAIMS, namespace, name, "", PatchKind::Strategic, body.to_string());
+        if let Err(error) = self.client.send(call).await {
+            return Reply::from(&error);
+        }
+        let options = json!({"preconditions": {"uid": &*delete.uid}});
+        self.client.send(Call::delete(&CLAIMS, namespace, name, options.to_string())).await.into()
+    }
+
+    async fn pod_status(&self, pod: &lazaret_model::ObjectKey, uid: &str, status: Value) -> Reply {
+        let body = json!({"metadata": {"uid": uid}, "status": status});
+        let kind = PatchKind::Strategic;
+        match self
+            .client
+            .send(Call::patch(&PODS, &pod.namespace, &pod.name, "status", kind, body.to_string()))
+            .await
+        {
+            // The only precondition is the UID.
+            Err(CallError::Conflict(_)) => Outcome::Gone.into(),
+            reply => reply.into(),
+        }
+    }
+
+    async fn set_extended(&self, set: &SetExtendedClaim) -> Reply {
+        let mappings: Vec<Value> = set
+            .mappings
+            .iter()
+            .map(|mapping| {
+                json!({
+                    "containerName": &*mapping.container,
+                    "resourceName": &*mapping.resource,
+                    "requestName": &*mapping.request,
+                })
+            })
+            .collect();
+        let status = json!({"extendedResourceClaimStatus": {
+            "requestMappings": mappings, "resourceClaimName": &*set.claim,
+        }});
+        self.pod_status(&set.pod, &set.uid, status).await
+    }
+
+    async fn set_condition(&self, set: &SetPodCondition) -> Reply {
+        let mut status = json!({"conditions": [{
+            "type": "PodScheduled", "status": "False", "reason": set.reason, "message": &*set.message,
+            "lastProbeTime": null, "lastTransitionTime": lazaret_api::format_time(set.at),
+        }]});
+        if let Some(node) = &set.nominated {
+            status["nominatedNodeName"] =
+                if node.is_empty() { Value::Null } else { Value::from(node.as_str()) };
+        }
+        self.pod_status(&set.pod, &set.uid, status).await
+    }
+
+    async fn bind(&self, bind: &Bind) -> Reply {
+        let body = json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"name": &*bind.pod.name, "namespace": &*bind.pod.namespace, "uid": &*bind.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": &*bind.node},
+        });
+        self.client
+            .send(Call::create_under(&PODS, &bind.pod.namespace, &bind.pod.name, "binding", body.to_string()))
+            .await
+            .into()
+    }
+
+    async fn evict(&self, evict: &Evict) -> Reply {
+        let condition = Condition {
+            kind: "DisruptionTarget".into(),
+            status: ConditionStatus::True,
+            reason: "PreemptionByScheduler".into(),
+            message: evict.message.clone(),
+            observed_generation: 0,
+            last_transition: Some(evict.at),
+        };
+        match disrupt(&self.client, &evict.victim, &evict.uid, &condition).await {
+            Ok(outcome) => outcome.into(),
+            Err(error) => Reply::from(&error),
+        }
+    }
+
+    async fn event(&self, event: &SchedulerEvent) -> Reply {
+        let event = Event {
+            about: PODS,
+            key: &event.pod,
+            uid: &event.uid,
+            severity: if event.kind.is_warning() { "Warning" } else { "Normal" },
+            reason: event.kind.reason(),
+            action: event.kind.action(),
+            message: &event.message,
+            component: super::NAME,
+        };
+        self.client.send(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).await.into()
+    }
+}
+
+impl Perform<EffectKind> for Executor {
+    async fn perform(&self, effect: EffectKind) -> Reply {
+        let reply = match &effect {
+            EffectKind::ReserveClaim(reserve) => self.reserve(reserve).await,
+            EffectKind::ReleaseClaim(release) => self.release(release).await,
+            EffectKind::CreateExtendedClaim(create) => {
+                let body = claims::extended_claim(create);
+                self.client.send(Call::create(&CLAIMS, &create.pod.namespace, body)).await.into()
+            }
+            EffectKind::DeleteExtendedClaim(delete) => self.delete_extended(delete).await,
+            EffectKind::SetExtendedClaim(set) => self.set_extended(set).await,
+            EffectKind::Bind(bind) => self.bind(bind).await,
+            EffectKind::SetPodCondition(set) => self.set_condition(set).await,
+            EffectKind::Evict(evict) => self.evict(evict).await,
+            EffectKind::Event(event) => self.event(event).await,
+        };
+        if let Some(why) = &reply.why {
+            tracing::debug!(why, outcome = reply.outcome.name(), "an effect of the scheduler was not done");
+        }
+        reply
+    }
+}

@@ -1,0 +1,132 @@
+//! Scheduling: runs [`lazaret_scheduler`] and does what it decides.
+
+mod amounts;
+mod claims;
+mod executor;
+mod nodes;
+mod pods;
+
+use std::sync::Arc;
+
+use lazaret_model::Timestamp;
+use lazaret_runtime::{Agent, DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, Outcome, Reply, Resource};
+use lazaret_scheduler::{Effect, EffectId, EffectKind, Input, Options, Scheduler, Written};
+
+pub(crate) use executor::Executor;
+
+use crate::{
+    Sources,
+    ledger::{Change, Ledger},
+    wire,
+};
+
+/// What it calls itself.
+pub(crate) const NAME: &str = "default-scheduler";
+
+/// What it hears of.
+pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
+    let mut resources = sources.resources();
+    resources.extend([NAMESPACES, DISRUPTION_BUDGETS]);
+    resources
+}
+
+/// The core with what it has been told.
+#[derive(Debug)]
+pub(crate) struct SchedulerAgent {
+    scheduler: Scheduler,
+    ledger: Ledger,
+}
+
+impl SchedulerAgent {
+    pub(crate) fn new(options: Options) -> Self {
+        Self { scheduler: Scheduler::new(options), ledger: Ledger::default() }
+    }
+}
+
+impl Agent for SchedulerAgent {
+    type Effect = EffectKind;
+
+    fn hear(&mut self, now: Timestamp, news: News) {
+        let Self { scheduler, ledger } = self;
+        ledger.changes(news, |change| {
+            if let Some(input) = input(change) {
+                scheduler.handle(now, input);
+            }
+        });
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.scheduler.handle(now, Input::Tick);
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        self.scheduler.handle(now, if leading { Input::BecameLeader } else { Input::LostLeadership });
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        let outcome = match reply.outcome {
+            Outcome::Done => lazaret_scheduler::Outcome::Done,
+            Outcome::Gone => lazaret_scheduler::Outcome::Gone,
+            Outcome::Conflict => lazaret_scheduler::Outcome::Conflict,
+            Outcome::Refused | Outcome::RetryLater => lazaret_scheduler::Outcome::RetryLater,
+            Outcome::Unknown => lazaret_scheduler::Outcome::Unknown,
+        };
+        let written = reply.object.as_deref().and_then(wire::metadata).map(|metadata| Written {
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
+            version: metadata.resource_version.parse().unwrap_or(0),
+        });
+        let reply = lazaret_scheduler::Reply { outcome, written };
+        self.scheduler.handle(now, Input::Acknowledged(EffectId(effect), reply));
+    }
+
+    fn poll(&mut self) -> Option<(u64, EffectKind)> {
+        self.scheduler.poll_effect().map(|Effect { id, kind }| (id.0, kind))
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.scheduler.next_wake().map(|wake| wake.at)
+    }
+}
+
+fn input(change: Change) -> Option<Input> {
+    use lazaret_fleet::Input as Device;
+    match change {
+        Change::Set(resource, object) => set(&resource, &object),
+        Change::Gone(resource, key, _) => Some(match resource.plural {
+            "pods" => Input::PodGone(key),
+            "nodes" => Input::NodeGone(key.name),
+            "resourceclaims" => Input::ClaimGone(key),
+            "namespaces" => Input::NamespaceGone(key.name),
+            "poddisruptionbudgets" => Input::BudgetGone(key),
+            "resourceslices" => Input::Fleet(Device::SliceGone(key.name)),
+            "devicetaintrules" => Input::Fleet(Device::RuleGone(key.name)),
+            "resourceslicepatches" => Input::Fleet(Device::PatchGone(key.name)),
+            "deviceclasses" => Input::Fleet(Device::ClassGone(key.name)),
+            _ => return None,
+        }),
+    }
+}
+
+fn set(resource: &Resource, object: &Object) -> Option<Input> {
+    use lazaret_fleet::Input as Device;
+    match resource.plural {
+        "namespaces" => return nodes::namespace(object).map(|(name, labels)| Input::Namespace(name, labels)),
+        "poddisruptionbudgets" => return nodes::budget(object).map(|budget| Input::Budget(Arc::new(budget))),
+        _ => {}
+    }
+    match object.model() {
+        Ok(Model::Pod(_)) => pods::pod(object).map(|pod| Input::Pod(Arc::new(pod))),
+        Ok(Model::Node(_)) => nodes::node(object).map(|node| Input::Node(Arc::new(node))),
+        Ok(Model::Claim(claim)) => Some(Input::Claim(Arc::new(claims::claim(claim, object)))),
+        Ok(Model::Slice(slice)) => Some(Input::Fleet(Device::Slice(Arc::clone(slice)))),
+        Ok(Model::Class(class)) => Some(Input::Fleet(Device::Class(Arc::clone(class)))),
+        Ok(Model::Rule(rule)) => Some(Input::Fleet(Device::Rule(Arc::clone(rule)))),
+        Ok(Model::Patch(patch)) => Some(Input::Fleet(Device::Patch(Arc::clone(patch)))),
+        Ok(Model::Template(_) | Model::Other) => None,
+        Err(error) => {
+            tracing::warn!(key = %object.key, %error, "an object that cannot be understood is left out");
+            None
+        }
+    }
+}

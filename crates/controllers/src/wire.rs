@@ -1,0 +1,71 @@
+//! Pieces of objects that several agents read and write.
+
+use lazaret_model::{Condition, ConditionStatus, Consumer};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A condition as the API has it.
+pub(crate) fn condition(condition: &Condition) -> Value {
+    let status = match condition.status {
+        ConditionStatus::True => "True",
+        ConditionStatus::False => "False",
+        ConditionStatus::Unknown => "Unknown",
+    };
+    let mut json = json!({
+        "type": &*condition.kind,
+        "status": status,
+        "reason": &*condition.reason,
+        "message": &*condition.message,
+    });
+    if let Some(since) = condition.last_transition {
+        json["lastTransitionTime"] = lazaret_api::format_time(since).into();
+    }
+    if condition.observed_generation > 0 {
+        json["observedGeneration"] = condition.observed_generation.into();
+    }
+    json
+}
+
+/// An entry of `reservedFor`.
+pub(crate) fn consumer(consumer: &Consumer) -> Value {
+    let mut json = json!({"resource": &*consumer.resource, "name": &*consumer.name, "uid": &*consumer.uid});
+    if !consumer.api_group.is_empty() {
+        json["apiGroup"] = consumer.api_group.as_str().into();
+    }
+    json
+}
+
+#[derive(Deserialize)]
+struct Written {
+    metadata: Metadata,
+}
+
+/// What an answer says of the object that was written.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Metadata {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) resource_version: String,
+    pub(crate) deletion_timestamp: Option<String>,
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+impl Metadata {
+    /// The UID of its controller.
+    pub(crate) fn controller(&self) -> Option<&str> {
+        self.owner_references.iter().find(|owner| owner.controller).map(|owner| owner.uid.as_str())
+    }
+}
+
+/// The metadata of an object.
+pub(crate) fn metadata(object: &[u8]) -> Option<Metadata> {
+    serde_json::from_slice::<Written>(object).ok().map(|written| written.metadata)
+}
