@@ -15,6 +15,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("eviction", &["model", "fleet"]),
     ("claims", &["model"]),
     ("scheduler", &["model", "cel", "fleet", "allocator"]),
+    ("workloads", &["model"]),
     ("api", &["model", "cel"]),
     ("schema", &[]),
     ("patch", &["schema"]),
@@ -29,7 +30,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide and never do. What they may be built from besides each other is listed with the reason.
-const CORES: &[&str] = &["model", "cel", "fleet", "allocator", "eviction", "claims", "scheduler"];
+const CORES: &[&str] = &["model", "cel", "fleet", "allocator", "eviction", "claims", "scheduler", "workloads"];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
     ("rustc-hash", "a fast hash that is the same in every run"),
@@ -40,6 +41,9 @@ const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("jiff", "calendar arithmetic for CEL timestamps, without its clock"),
     ("thiserror", "error texts"),
     ("smallvec", "short lists without an allocation"),
+    ("k8s-openapi", "the shapes of Kubernetes' own objects, no client"),
+    ("serde", "reads those shapes"),
+    ("serde_json", "bodies of writes, as values"),
 ];
 
 /// What gives a core a clock, a file, a socket, a thread or a die.

@@ -1,0 +1,114 @@
+//! Which objects an owner manages: those it has, those it takes in, those it lets go.
+
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::LabelSelector};
+
+use crate::{meta, prelude::*, selector, shelf::Shelf};
+
+/// What an owner manages.
+#[derive(Debug)]
+pub(crate) struct Claimed<T> {
+    /// What it has, with what it takes in now.
+    pub(crate) mine: Vec<Arc<T>>,
+    /// The writes that take in and let go.
+    pub(crate) writes: Vec<Write>,
+}
+
+/// Sorts out what `owner` manages: by reference what it has, by selector what it should have. An owner that is leaving
+/// takes nothing in.
+pub(crate) fn claim<T: Metadata<Ty = ObjectMeta>>(
+    shelf: &Shelf<T>,
+    kind: (&'static Resource, &'static Resource),
+    owner: &ObjectMeta,
+    labels: &LabelSelector,
+    wanted: impl Fn(&T) -> bool,
+) -> Claimed<T> {
+    let (owner_kind, kind) = kind;
+    let mut claimed = Claimed { mine: Vec::new(), writes: Vec::new() };
+    for object in shelf.managed_by(meta::uid(owner)).filter(|object| wanted(object)) {
+        if selector::matches(labels, object.metadata()) {
+            claimed.mine.push(Arc::clone(object));
+        } else if !meta::is_leaving(owner) {
+            claimed.writes.push(without_owners(kind, object.metadata(), &[meta::uid(owner)]));
+        }
+    }
+    if meta::is_leaving(owner) || selector::is_empty(labels) {
+        return claimed;
+    }
+    let namespace = owner.namespace.as_deref().unwrap_or_default();
+    for object in shelf.loose_within(namespace).filter(|object| wanted(object)) {
+        let metadata = object.metadata();
+        if !meta::is_leaving(metadata) && selector::matches(labels, metadata) {
+            claimed.writes.push(with_controller(kind, metadata, owner_kind, owner));
+            claimed.mine.push(Arc::clone(object));
+        }
+    }
+    claimed
+}
+
+/// The owners that would take in an object which nobody manages.
+pub(crate) fn adopters<'a, T: Metadata<Ty = ObjectMeta> + 'a>(
+    shelf: &'a Shelf<T>,
+    metadata: &'a ObjectMeta,
+    labels: impl Fn(&'a T) -> Option<&'a LabelSelector> + 'a,
+) -> impl Iterator<Item = Key> + 'a {
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    shelf.within(namespace).filter_map(move |(key, owner)| {
+        let labels = labels(owner)?;
+        (!selector::is_empty(labels) && selector::matches(labels, metadata)).then(|| key.clone())
+    })
+}
+
+/// The owners that a change of a pod concerns: those that managed or manage it, or would like to.
+pub(crate) fn concerned<T: Metadata<Ty = ObjectMeta>>(
+    shelf: &Shelf<T>,
+    kind: &Resource,
+    heard: &Heard,
+    labels: impl Fn(&T) -> Option<&LabelSelector>,
+    keys: &mut Vec<Key>,
+) {
+    let owner = |object: &Option<Object>| {
+        let metadata = object.as_ref()?.metadata();
+        let owner = meta::controller_of(metadata)?;
+        kind.is(&owner.api_version, &owner.kind)
+            .then(|| Key::new(metadata.namespace.clone().unwrap_or_default(), owner.name.clone()))
+    };
+    keys.extend(owner(&heard.old));
+    keys.extend(owner(&heard.new));
+    let Some(new) = &heard.new else { return };
+    if meta::controller_of(new.metadata()).is_some() || meta::is_leaving(new.metadata()) {
+        return;
+    }
+    let same_labels = heard.old.as_ref().is_some_and(|old| {
+        old.metadata().labels == new.metadata().labels && meta::controller_of(old.metadata()).is_none()
+    });
+    if !same_labels {
+        keys.extend(adopters(shelf, new.metadata(), labels));
+    }
+}
+
+/// The patch that makes `owner` the one that manages an object.
+fn with_controller(
+    kind: &'static Resource,
+    metadata: &ObjectMeta,
+    owner_kind: &Resource,
+    owner: &ObjectMeta,
+) -> Write {
+    let mut owners = metadata.owner_references.clone().unwrap_or_default();
+    owners.retain(|known| known.uid != meta::uid(owner));
+    owners.push(meta::controller_reference(owner_kind, owner));
+    set_owners(kind, metadata, &owners)
+}
+
+/// The patch that takes away references to these owners.
+pub(crate) fn without_owners(kind: &'static Resource, metadata: &ObjectMeta, uids: &[&str]) -> Write {
+    let mut owners = metadata.owner_references.clone().unwrap_or_default();
+    owners.retain(|owner| !uids.contains(&owner.uid.as_str()));
+    set_owners(kind, metadata, &owners)
+}
+
+/// The patch that replaces all references to owners.
+pub(crate) fn set_owners(kind: &'static Resource, metadata: &ObjectMeta, owners: &[OwnerReference]) -> Write {
+    let mut body = json!({"metadata": meta::precondition(metadata)});
+    body["metadata"]["ownerReferences"] = if owners.is_empty() { Value::Null } else { json!(owners) };
+    Write::Patch { resource: kind, key: Key::of(metadata), subresource: "", kind: PatchKind::Merge, body }
+}

@@ -1,0 +1,261 @@
+//! The one machine that runs every controller: a queue of keys, a decision for each, and what is under way.
+//!
+//! While writes for a key are under way the key is not looked at again. Their results are put into the [`World`] before
+//! the next look, so a decision counts what the one before it did, without keeping books of what to expect.
+
+use crate::{effect::Effect, effect::Outcome, flight::Flight, prelude::*, queue::Queue};
+
+/// So many keys are decided in one poll, so that no controller keeps the others waiting.
+const DECISIONS_MAX: usize = 256;
+/// With so many writes under way no further key is decided.
+const UNDER_WAY_MAX: usize = 2_000;
+/// Identifiers of effects of different controllers differ in their remainder.
+pub(crate) const CONTROLLERS_MAX: u64 = 64;
+
+/// What a controller is: which keys a change concerns, and what to do about a key.
+#[derive(Clone, Copy)]
+pub struct Rules {
+    /// As in events and metrics.
+    pub name: &'static str,
+    /// Nothing is decided before all of these have been listed.
+    pub needs: &'static [&'static Resource],
+    /// The keys that a change concerns.
+    pub concerns: fn(&World, &Heard, &mut Vec<Key>),
+    /// What to do about a key. Called with any key at any time; must be quick to find that there is nothing to do.
+    pub decide: fn(&Context<'_>, &mut Plan),
+}
+
+impl core::fmt::Debug for Rules {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What a decision is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The time.
+    pub now: Timestamp,
+    /// All that is known.
+    pub world: &'a World,
+    /// What the decision is about.
+    pub key: &'a Key,
+    /// Why the last attempt failed for good, if it did.
+    pub failure: Option<&'a str>,
+    /// What the last look asked to have remembered, and since when it has been the same.
+    pub remembered: Option<(u64, Timestamp)>,
+}
+
+impl Context<'_> {
+    /// Since when looks have found this mark: from now on, if the last one found another.
+    #[must_use]
+    pub fn since(&self, mark: u64) -> Timestamp {
+        self.remembered.filter(|(known, _)| *known == mark).map_or(self.now, |(_, since)| since)
+    }
+}
+
+/// A decision: what to do now, and when to look again unless something changes before.
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub(crate) writes: Vec<Planned>,
+    pub(crate) again: Option<Timestamp>,
+    pub(crate) mark: Option<u64>,
+}
+
+/// A write, and what to tell people once it is done.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) write: Write,
+    pub(crate) note: Option<Note>,
+    pub(crate) tries: u32,
+}
+
+impl Plan {
+    /// Does this.
+    pub fn write(&mut self, write: Write) {
+        self.writes.push(Planned { write, note: None, tries: 0 });
+    }
+
+    /// Does this, and tells people once it is done.
+    pub fn write_and_tell(&mut self, write: Write, note: Note) {
+        self.writes.push(Planned { write, note: Some(note), tries: 0 });
+    }
+
+    /// Looks again at this time, or earlier.
+    pub fn look_again(&mut self, at: Timestamp) {
+        self.again = Some(self.again.map_or(at, |known| known.min(at)));
+    }
+
+    /// Has the next look at this key find the mark, with the time since when it has been this one. For what can only be
+    /// told by watching: that something has not changed for a while.
+    pub fn remember(&mut self, mark: u64) {
+        self.mark = Some(mark);
+    }
+
+    /// Whether nothing is to be done now.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}
+
+/// A controller at work.
+#[derive(Debug)]
+pub struct Controller {
+    rules: Rules,
+    queue: Queue,
+    flights: BTreeMap<Key, Flight>,
+    by_effect: BTreeMap<u64, Key>,
+    failures: BTreeMap<Key, String>,
+    /// What looks asked to have remembered: one mark a key, dropped by the first look that does not ask.
+    remembered: BTreeMap<Key, (u64, Timestamp)>,
+    out: Vec<Effect>,
+    next_id: u64,
+}
+
+impl Controller {
+    /// A controller with these rules; `index` makes its identifiers differ from those of others.
+    #[must_use]
+    pub fn new(rules: Rules, index: u64) -> Self {
+        Self {
+            rules,
+            queue: Queue::default(),
+            flights: BTreeMap::new(),
+            by_effect: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            remembered: BTreeMap::new(),
+            out: Vec::new(),
+            next_id: index % CONTROLLERS_MAX,
+        }
+    }
+
+    /// As in events and metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.rules.name
+    }
+
+    /// How many keys wait to be looked at, and how many writes are under way.
+    #[must_use]
+    pub fn load(&self) -> (usize, usize) {
+        (self.queue.len(), self.by_effect.len())
+    }
+
+    /// Something has changed; `world` already knows.
+    pub fn hear(&mut self, now: Timestamp, world: &World, heard: &Heard) {
+        let mut keys = Vec::new();
+        (self.rules.concerns)(world, heard, &mut keys);
+        for key in keys {
+            self.queue.touch(now, key);
+        }
+    }
+
+    /// Looks at this key, whatever is heard.
+    pub fn look(&mut self, at: Timestamp, key: Key) {
+        self.queue.add(at, key);
+    }
+
+    /// What to do now.
+    pub fn poll(&mut self, now: Timestamp, world: &World) -> Vec<Effect> {
+        if world.knows(self.rules.needs) {
+            for _ in 0..DECISIONS_MAX {
+                if self.by_effect.len() >= UNDER_WAY_MAX {
+                    break;
+                }
+                let Some(key) = self.queue.pop(now) else { break };
+                self.turn(now, world, key);
+            }
+        }
+        core::mem::take(&mut self.out)
+    }
+
+    /// When to poll next, unless something is heard before.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        if self.by_effect.len() >= UNDER_WAY_MAX { None } else { self.queue.next() }
+    }
+
+    /// An effect has come to an end. What `world` learns from it is returned, for every controller to hear.
+    pub fn acknowledge(
+        &mut self,
+        now: Timestamp,
+        world: &mut World,
+        id: u64,
+        outcome: Outcome,
+    ) -> Vec<Heard> {
+        let Some(key) = self.by_effect.remove(&id) else { return Vec::new() };
+        let Some(flight) = self.flights.get_mut(&key) else { return Vec::new() };
+        let (heard, note) = flight.land(now, world, id, outcome);
+        if let Some(note) = note {
+            let id = self.id();
+            self.out.push(Effect { id, write: Write::Event(note) });
+        }
+        self.proceed(now, world, key);
+        heard
+    }
+
+    /// Looks at a key: goes on with what is under way, or decides anew.
+    fn turn(&mut self, now: Timestamp, world: &World, key: Key) {
+        if self.flights.contains_key(&key) {
+            self.proceed(now, world, key);
+            return;
+        }
+        let mut plan = Plan::default();
+        let failure = self.failures.get(&key).map(String::as_str);
+        let remembered = self.remembered.get(&key).copied();
+        let context = Context { now, world, key: &key, failure, remembered };
+        (self.rules.decide)(&context, &mut plan);
+        match plan.mark.map(|mark| (mark, context.since(mark))) {
+            Some(entry) => self.remembered.insert(key.clone(), entry),
+            None => self.remembered.remove(&key),
+        };
+        if let Some(at) = plan.again {
+            self.queue.add(at, key.clone());
+        }
+        if plan.writes.is_empty() {
+            self.queue.forgive(&key);
+            self.failures.remove(&key);
+            return;
+        }
+        self.flights.insert(key.clone(), Flight::new(plan.writes));
+        self.proceed(now, world, key);
+    }
+
+    /// Sends what may be sent, or ends the flight.
+    fn proceed(&mut self, now: Timestamp, world: &World, key: Key) {
+        let Some(mut flight) = self.flights.remove(&key) else { return };
+        for planned in flight.release(now, world) {
+            let id = self.id();
+            self.out.push(Effect { id, write: planned.write.clone() });
+            if !matches!(planned.write, Write::Event(_)) {
+                self.by_effect.insert(id, key.clone());
+                flight.sent(id, planned);
+            }
+        }
+        if !flight.is_over(now, world) {
+            if let Some(at) = flight.next() {
+                self.queue.add(at, key.clone());
+            }
+            self.flights.insert(key, flight);
+            return;
+        }
+        match flight.into_failure() {
+            Some(why) => {
+                self.queue.fail(now, &key);
+                if let Some(why) = why {
+                    self.failures.insert(key, why);
+                }
+            }
+            None => {
+                self.queue.forgive(&key);
+                self.failures.remove(&key);
+                self.queue.touch(now, key);
+            }
+        }
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next_id += CONTROLLERS_MAX;
+        self.next_id
+    }
+}

@@ -1,0 +1,176 @@
+//! What controllers want done, and what became of it.
+
+use crate::prelude::*;
+
+/// Something to do. Answer with the same `id`; events need no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// Never used twice in the life of a process.
+    pub id: u64,
+    /// What to do.
+    pub write: Write,
+}
+
+/// What to do. Everything but an event carries what must still be true for it to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Make an object. Its name is in the body, so that doing it twice is noticed.
+    Create {
+        /// The kind.
+        resource: &'static Resource,
+        /// The namespace, or nothing.
+        namespace: String,
+        /// The object.
+        body: Value,
+    },
+    /// Change some fields. `metadata.uid` and, where others may write the same fields, `metadata.resourceVersion`
+    /// stand in the body: the server refuses when they do not hold.
+    Patch {
+        /// The kind.
+        resource: &'static Resource,
+        /// Which one.
+        key: Key,
+        /// `status`, or nothing.
+        subresource: &'static str,
+        /// The language of the patch.
+        kind: PatchKind,
+        /// The patch.
+        body: Value,
+    },
+    /// Replace an object, or a subresource that takes nothing but that (`finalize` of a namespace).
+    Replace {
+        /// The kind.
+        resource: &'static Resource,
+        /// Which one.
+        key: Key,
+        /// The subresource, or nothing.
+        subresource: &'static str,
+        /// The whole object, with UID and resource version.
+        body: Value,
+    },
+    /// Delete just this object.
+    Delete {
+        /// The kind.
+        resource: &'static Resource,
+        /// Which one.
+        key: Key,
+        /// It must be this one.
+        uid: String,
+        /// It must not have changed since, if said.
+        resource_version: Option<String>,
+        /// What happens to what it owns.
+        propagation: Propagation,
+        /// Seconds to stop in; the object's own if not said.
+        grace: Option<u32>,
+    },
+    /// Ask for a pod to go, as budgets permit: answers `RetryLater` when they do not.
+    Evict {
+        /// Which pod.
+        key: Key,
+        /// It must be this one.
+        uid: String,
+    },
+    /// Read one object afresh, past every cache: answer `Done` with it, or `Gone`.
+    Confirm {
+        /// The kind.
+        resource: &'static Resource,
+        /// Which one.
+        key: Key,
+        /// The UID that is doubted, or nothing if any will do; the answer is whatever has the name now.
+        uid: String,
+    },
+    /// Tell people.
+    Event(Note),
+}
+
+/// The language of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    /// RFC 7386.
+    Merge,
+    /// RFC 6902.
+    Json,
+    /// Server-side apply.
+    Apply,
+    /// Kubernetes' own, with merge keys.
+    Strategic,
+}
+
+/// What happens to what a deleted object owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// It goes afterwards.
+    Background,
+    /// It goes first.
+    Foreground,
+    /// It stays.
+    Orphan,
+}
+
+impl Propagation {
+    /// As on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+}
+
+/// An event for people to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The kind of the object that it is about.
+    pub resource: &'static Resource,
+    /// The object that it is about.
+    pub key: Key,
+    /// Its UID.
+    pub uid: String,
+    /// Whether someone should worry.
+    pub kind: EventType,
+    /// One word, in camel case.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+    /// Who says so: `replicaset-controller`.
+    pub component: &'static str,
+}
+
+/// Whether someone should worry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// No.
+    Normal,
+    /// Perhaps.
+    Warning,
+}
+
+impl EventType {
+    /// As on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// What became of an effect.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was done, and this is the object as the server returned it, if it did.
+    Done(Option<Value>),
+    /// There is no such object any more (404), or one with another UID.
+    Gone,
+    /// Something else is true than what the write expected (409): another version, or the name is taken.
+    Conflict,
+    /// It will not be done however often it is asked (400, 403, 422): the server's words.
+    Invalid(String),
+    /// Not now (429, 503): the server is there and refuses for the time being.
+    RetryLater,
+    /// Nobody knows whether it was done (the connection broke).
+    Unknown,
+}

@@ -1,0 +1,196 @@
+//! The writes of one decision, under way.
+
+use crate::{controller::Planned, effect::Outcome, meta, prelude::*, queue::backoff_ms};
+
+/// A write is sent so often before the decision is made anew. Each has a precondition or a name, so that sending it
+/// twice does it once.
+const TRIES_MAX: u32 = 5;
+/// An object that is there already, though not yet heard of, is waited for so long.
+const AWAIT_MS_MAX: i64 = 10_000;
+
+/// The writes of one decision.
+///
+/// Creations start slowly, one, two, four at a time: when a quota forbids them all, few are tried.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    waiting: VecDeque<Planned>,
+    outstanding: BTreeMap<u64, Planned>,
+    /// To be sent again, not before the time.
+    again: VecDeque<(Timestamp, Planned)>,
+    /// What others have created under a name that we wanted, until the time.
+    awaited: Vec<(&'static Resource, Key, Timestamp)>,
+    window: usize,
+    failed: bool,
+    why: Option<String>,
+}
+
+impl Flight {
+    /// What creates nothing goes first: a status that tells of a refusal must not wait for what is refused.
+    pub(crate) fn new(writes: Vec<Planned>) -> Self {
+        let creates = |planned: &Planned| matches!(planned.write, Write::Create { .. });
+        let (creations, others): (Vec<_>, Vec<_>) = writes.into_iter().partition(creates);
+        Self {
+            waiting: others.into_iter().chain(creations).collect(),
+            outstanding: BTreeMap::new(),
+            again: VecDeque::new(),
+            awaited: Vec::new(),
+            window: 1,
+            failed: false,
+            why: None,
+        }
+    }
+
+    /// What may be sent now.
+    pub(crate) fn release(&mut self, now: Timestamp, world: &World) -> Vec<Planned> {
+        self.awaited.retain(|(resource, key, until)| *until > now && world.get(resource, key).is_none());
+        let mut released = Vec::new();
+        let again = core::mem::take(&mut self.again);
+        for (at, planned) in again {
+            if at <= now {
+                released.push(planned);
+            } else {
+                self.again.push_back((at, planned));
+            }
+        }
+        if self.failed {
+            self.waiting.clear();
+        }
+        if self.outstanding.is_empty() && self.again.is_empty() && released.is_empty() {
+            let mut creations = 0;
+            while let Some(next) = self.waiting.front() {
+                let creation = matches!(next.write, Write::Create { .. });
+                if creation && creations >= self.window {
+                    break;
+                }
+                creations += usize::from(creation);
+                released.extend(self.waiting.pop_front());
+            }
+            if creations > 0 {
+                self.window = self.window.saturating_mul(2);
+            }
+        }
+        released
+    }
+
+    pub(crate) fn sent(&mut self, id: u64, planned: Planned) {
+        self.outstanding.insert(id, planned);
+    }
+
+    /// Whether nothing is left to send, to hear or to wait for.
+    pub(crate) fn is_over(&self, now: Timestamp, world: &World) -> bool {
+        let awaiting = self
+            .awaited
+            .iter()
+            .any(|(resource, key, until)| *until > now && world.get(resource, key).is_none());
+        self.outstanding.is_empty() && self.again.is_empty() && self.waiting.is_empty() && !awaiting
+    }
+
+    /// When there is something to do that no answer brings about.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        let again = self.again.iter().map(|(at, _)| *at).min();
+        let awaited = self.awaited.iter().map(|(.., until)| *until).min();
+        again.into_iter().chain(awaited).min()
+    }
+
+    /// Whether it failed, and the server's words if it will fail again.
+    pub(crate) fn into_failure(self) -> Option<Option<String>> {
+        self.failed.then_some(self.why)
+    }
+
+    /// One write has come to an end: what the world learns, and what to tell people.
+    pub(crate) fn land(
+        &mut self,
+        now: Timestamp,
+        world: &mut World,
+        id: u64,
+        outcome: Outcome,
+    ) -> (Vec<Heard>, Option<Note>) {
+        let Some(mut planned) = self.outstanding.remove(&id) else { return (Vec::new(), None) };
+        match outcome {
+            Outcome::Done(object) => (learn(now, world, &planned.write, object), planned.note),
+            Outcome::Gone => (self.gone(world, &planned.write), None),
+            Outcome::Conflict => {
+                self.conflict(now, &planned);
+                (Vec::new(), None)
+            }
+            Outcome::Invalid(why) => {
+                self.failed = true;
+                self.why = Some(why);
+                (Vec::new(), None)
+            }
+            Outcome::RetryLater | Outcome::Unknown => {
+                planned.tries += 1;
+                if planned.tries < TRIES_MAX && !matches!(planned.write, Write::Evict { .. }) {
+                    self.again.push_back((now.plus_millis(backoff_ms(planned.tries)), planned));
+                } else {
+                    self.failed = true;
+                }
+                (Vec::new(), None)
+            }
+        }
+    }
+
+    fn gone(&mut self, world: &mut World, write: &Write) -> Vec<Heard> {
+        match write {
+            Write::Delete { resource, key, uid, .. } => {
+                world.remove(resource, key, uid).into_iter().collect()
+            }
+            Write::Evict { key, uid } => world.remove(&resource::PODS, key, uid).into_iter().collect(),
+            Write::Confirm { resource, key, uid } => {
+                world.mark_absent(resource, key, uid);
+                Vec::new()
+            }
+            // Its namespace has gone, or it went while we looked: news of that is on its way.
+            Write::Create { .. } | Write::Patch { .. } | Write::Replace { .. } => {
+                self.failed = true;
+                Vec::new()
+            }
+            Write::Event(_) => Vec::new(),
+        }
+    }
+
+    /// Something else is true than we thought: look again when the news has come.
+    fn conflict(&mut self, now: Timestamp, planned: &Planned) {
+        match &planned.write {
+            Write::Create { resource, namespace, body } => {
+                let name = body["metadata"]["name"].as_str().unwrap_or_default();
+                self.awaited.push((
+                    resource,
+                    Key::new(namespace.as_str(), name),
+                    now.plus_millis(AWAIT_MS_MAX),
+                ));
+            }
+            Write::Patch { .. }
+            | Write::Replace { .. }
+            | Write::Delete { .. }
+            | Write::Evict { .. }
+            | Write::Confirm { .. }
+            | Write::Event(_) => self.failed = true,
+        }
+    }
+}
+
+/// What was done is known at once, before any watch tells.
+fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Value>) -> Vec<Heard> {
+    let heard = match write {
+        Write::Create { resource, .. } | Write::Patch { resource, .. } | Write::Replace { resource, .. } => {
+            object
+                .and_then(|object| Object::parse(resource, &object).ok())
+                .and_then(|object| world.put(object))
+        }
+        Write::Delete { resource, key, uid, .. } => world.mark_leaving(now, resource, key, uid),
+        Write::Evict { key, uid } => world.mark_leaving(now, &resource::PODS, key, uid),
+        Write::Confirm { resource, key, uid } => {
+            let found = object.and_then(|object| Object::parse(resource, &object).ok());
+            match found.filter(|found| uid.is_empty() || found.uid() == uid) {
+                Some(found) if !meta::name(found.metadata()).is_empty() => world.put(found),
+                Some(_) | None => {
+                    world.mark_absent(resource, key, uid);
+                    None
+                }
+            }
+        }
+        Write::Event(_) => None,
+    };
+    heard.into_iter().collect()
+}

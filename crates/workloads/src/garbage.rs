@@ -1,0 +1,188 @@
+//! Garbage: what nobody owns any more goes, after its owners, before them, or not at all, as they wished.
+//!
+//! A key here is a UID. Before something goes for want of an owner, the owner is looked for afresh: a watch that lags
+//! must not cost anyone a pod.
+
+use crate::{
+    claim::{set_owners, without_owners},
+    graph::{FOREGROUND, Node, ORPHAN, waits_for_dependents},
+    meta,
+    prelude::*,
+    writes,
+};
+
+/// One look lets go of at most so many dependents.
+const ORPHANS_MAX: usize = 500;
+
+/// What the controller is. The kinds that it collects are those that the world hears of; nothing is needed before,
+/// since every absence is confirmed.
+pub const RULES: Rules = Rules { name: "garbage-collector", needs: &[], concerns, decide };
+
+fn key(uid: &str) -> Key {
+    Key::new("", uid)
+}
+
+fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
+    let old = heard.old.as_ref().map(Object::metadata);
+    let new = heard.new.as_ref().map(Object::metadata);
+    let dependents = |of: &ObjectMeta, keys: &mut Vec<Key>| {
+        keys.extend(world.graph().dependents(meta::uid(of)).map(|node| key(meta::uid(node.meta()))));
+    };
+    // Another object under the same name is no change of this one: this one has gone.
+    let gone = old.filter(|old| new.is_none_or(|new| meta::uid(new) != meta::uid(old)));
+    if let Some(gone) = gone {
+        dependents(gone, keys);
+    }
+    match new {
+        None => {}
+        Some(new) => {
+            let old = old.filter(|_| gone.is_none());
+            let owned = new.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
+            let changed = old.is_none_or(|old| {
+                old.owner_references != new.owner_references
+                    || old.finalizers != new.finalizers
+                    || old.deletion_timestamp != new.deletion_timestamp
+            });
+            if changed && (owned || meta::is_leaving(new)) {
+                keys.push(key(meta::uid(new)));
+            }
+            if changed && waits_for_dependents(new) {
+                dependents(new, keys);
+            }
+        }
+    }
+    // Owners that wait for this one to go, or to let them go.
+    for owner in old.iter().flat_map(|old| old.owner_references.iter().flatten()) {
+        if world.graph().get(&owner.uid).is_some_and(|node| waits_for_dependents(node.meta())) {
+            keys.push(key(&owner.uid));
+        }
+    }
+}
+
+fn decide(context: &Context<'_>, plan: &mut Plan) {
+    let Some(node) = context.world.graph().get(&context.key.name) else { return };
+    let metadata = node.meta();
+    if meta::is_leaving(metadata) {
+        if meta::has_finalizer(metadata, ORPHAN) {
+            orphan(context.world, node, plan);
+        } else if meta::has_finalizer(metadata, FOREGROUND) {
+            wait(context.world, node, plan);
+        }
+        return;
+    }
+    let owners = Owners::of(context.world, node);
+    if !owners.unknown.is_empty() {
+        owners.unknown.into_iter().for_each(|write| plan.write(write));
+        return;
+    }
+    let unwanted: Vec<&str> = owners.dangling.iter().chain(&owners.waiting).copied().collect();
+    if owners.solid > 0 {
+        if !unwanted.is_empty() {
+            plan.write(without_owners(node.resource, metadata, &unwanted));
+        }
+        return;
+    }
+    if unwanted.is_empty() {
+        return;
+    }
+    let own: Vec<&Node> = context.world.graph().dependents(meta::uid(metadata)).collect();
+    if !owners.waiting.is_empty() && !own.is_empty() {
+        let circle = own.iter().any(|dependent| waits_for_dependents(dependent.meta()));
+        let blocks = node.owners().iter().any(|owner| owner.block_owner_deletion == Some(true));
+        if circle && blocks {
+            let mut free = node.owners().to_vec();
+            free.iter_mut().for_each(|owner| owner.block_owner_deletion = Some(false));
+            plan.write(set_owners(node.resource, metadata, &free));
+            return;
+        }
+        plan.write(delete(node, Propagation::Foreground));
+        return;
+    }
+    let propagation = if meta::has_finalizer(metadata, ORPHAN) {
+        Propagation::Orphan
+    } else if meta::has_finalizer(metadata, FOREGROUND) {
+        Propagation::Foreground
+    } else {
+        Propagation::Background
+    };
+    plan.write(delete(node, propagation));
+}
+
+/// An object's owners, by what is known of them.
+#[derive(Default)]
+struct Owners<'a> {
+    /// Those that are there and stay.
+    solid: usize,
+    /// Those that are not there.
+    dangling: Vec<&'a str>,
+    /// Those that wait for this object to go.
+    waiting: Vec<&'a str>,
+    /// A look at each of those of which nobody knows.
+    unknown: Vec<Write>,
+}
+
+impl<'a> Owners<'a> {
+    fn of(world: &World, node: &'a Node) -> Self {
+        let mut owners = Self::default();
+        for owner in node.owners() {
+            let Some(resource) = world.graph().kind_of(owner) else {
+                // A kind that nobody has told of: it may well be there.
+                owners.solid += 1;
+                continue;
+            };
+            let namespace = if resource.namespaced { node.key.namespace.as_str() } else { "" };
+            let key = Key::new(namespace, owner.name.as_str());
+            let found =
+                world.graph().get(&owner.uid).filter(|found| found.resource == resource && found.key == key);
+            match found {
+                Some(found) if waits_for_dependents(found.meta()) => owners.waiting.push(&owner.uid),
+                Some(_) => owners.solid += 1,
+                None if world.graph().is_absent(&owner.uid, resource, &key) => {
+                    owners.dangling.push(&owner.uid)
+                }
+                None => owners.unknown.push(Write::Confirm { resource, key, uid: owner.uid.clone() }),
+            }
+        }
+        owners
+    }
+}
+
+/// Lets dependents be, then lets the owner go.
+fn orphan(world: &World, node: &Node, plan: &mut Plan) {
+    let uid = meta::uid(node.meta());
+    for dependent in world.graph().dependents(uid).take(ORPHANS_MAX) {
+        plan.write(without_owners(dependent.resource, dependent.meta(), &[uid]));
+    }
+    if plan.is_empty() {
+        plan.write(without_finalizer(node, ORPHAN));
+    }
+}
+
+/// Lets the owner go once nothing that blocks it is left. Dependents hear of it by themselves.
+fn wait(world: &World, node: &Node, plan: &mut Plan) {
+    let uid = meta::uid(node.meta());
+    let blocks = |dependent: &&Node| {
+        dependent.owners().iter().any(|owner| owner.uid == uid && owner.block_owner_deletion == Some(true))
+    };
+    if !world.graph().dependents(uid).any(|dependent| blocks(&dependent)) {
+        plan.write(without_finalizer(node, FOREGROUND));
+    }
+}
+
+fn without_finalizer(node: &Node, name: &str) -> Write {
+    let left: Vec<&String> =
+        node.meta().finalizers.iter().flatten().filter(|finalizer| *finalizer != name).collect();
+    let left = if left.is_empty() { Value::Null } else { json!(left) };
+    writes::patch(node.resource, node.meta(), json!({"metadata": {"finalizers": left}}))
+}
+
+fn delete(node: &Node, propagation: Propagation) -> Write {
+    Write::Delete {
+        resource: node.resource,
+        key: node.key.clone(),
+        uid: meta::uid(node.meta()).to_owned(),
+        resource_version: node.meta().resource_version.clone(),
+        propagation,
+        grace: None,
+    }
+}

@@ -1,0 +1,164 @@
+//! Who owns what: the metadata of every object of every kind, tied together by UID.
+
+use crate::{meta, prelude::*, recent::Recent};
+
+/// So many owners that a fresh look did not find are remembered.
+const ABSENT_MAX: usize = 4_096;
+
+/// An object, as far as owning and being owned goes.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its kind.
+    pub resource: &'static Resource,
+    /// Where it is found.
+    pub key: Key,
+    metadata: Arc<ObjectMeta>,
+}
+
+impl Node {
+    /// What it says of itself: owners, finalizers, departure.
+    #[must_use]
+    pub fn metadata(&self) -> Arc<ObjectMeta> {
+        Arc::clone(&self.metadata)
+    }
+
+    pub(crate) fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    pub(crate) fn owners(&self) -> &[OwnerReference] {
+        self.metadata.owner_references.as_deref().unwrap_or_default()
+    }
+}
+
+/// Who owns what.
+#[derive(Debug)]
+pub struct Graph {
+    nodes: BTreeMap<String, Node>,
+    by_kind: BTreeMap<&'static Resource, BTreeMap<Key, String>>,
+    dependents: BTreeMap<String, BTreeSet<String>>,
+    absent: Recent<(String, &'static Resource, Key)>,
+    known: Vec<&'static Resource>,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            by_kind: BTreeMap::new(),
+            dependents: BTreeMap::new(),
+            absent: Recent::new(ABSENT_MAX),
+            known: resource::KNOWN.to_vec(),
+        }
+    }
+}
+
+impl Graph {
+    /// The object with this UID.
+    #[must_use]
+    pub fn get(&self, uid: &str) -> Option<&Node> {
+        self.nodes.get(uid)
+    }
+
+    /// The objects that name this UID as an owner.
+    pub fn dependents<'a>(&'a self, uid: &str) -> impl Iterator<Item = &'a Node> {
+        self.dependents.get(uid).into_iter().flatten().filter_map(|uid| self.nodes.get(uid))
+    }
+
+    /// The kinds that have objects in this namespace, and their objects.
+    pub(crate) fn within<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Node> {
+        self.by_kind.values().flat_map(move |objects| {
+            objects
+                .range(Key::new(namespace, "")..)
+                .take_while(move |(key, _)| key.namespace == namespace)
+                .filter_map(|(_, uid)| self.nodes.get(uid))
+        })
+    }
+
+    pub(crate) fn find(&self, resource: &'static Resource, key: &Key) -> Option<&Node> {
+        self.nodes.get(self.by_kind.get(resource)?.get(key)?)
+    }
+
+    pub(crate) fn of_kind(&self, resource: &'static Resource) -> impl Iterator<Item = &Key> {
+        self.by_kind.get(resource).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    /// The kind that a reference means, if it is one that is known.
+    pub(crate) fn kind_of(&self, owner: &OwnerReference) -> Option<&'static Resource> {
+        self.known.iter().copied().find(|resource| resource.is(&owner.api_version, &owner.kind))
+    }
+
+    /// Whether a fresh look has not found this object where it should be. Without a UID: whether it found none at all,
+    /// and none has been heard of since.
+    pub(crate) fn is_absent(&self, uid: &str, resource: &'static Resource, key: &Key) -> bool {
+        self.absent.contains(&(uid.to_owned(), resource, key.clone()))
+    }
+
+    pub(crate) fn learn(&mut self, resource: &'static Resource) {
+        if !self.known.contains(&resource) {
+            self.known.push(resource);
+        }
+    }
+
+    pub(crate) fn mark_absent(&mut self, resource: &'static Resource, key: &Key, uid: &str) {
+        self.absent.insert((uid.to_owned(), resource, key.clone()));
+    }
+
+    pub(crate) fn put(&mut self, object: &Object) {
+        let uid = object.uid().to_owned();
+        self.remove(&uid);
+        let metadata = if let Object::Other(_, metadata) = object {
+            Arc::clone(metadata)
+        } else {
+            Arc::new(bare(object.metadata()))
+        };
+        let node = Node { resource: object.resource(), key: object.key(), metadata };
+        self.absent.remove(&(String::new(), node.resource, node.key.clone()));
+        for owner in node.owners() {
+            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
+        }
+        self.by_kind.entry(node.resource).or_default().insert(node.key.clone(), uid.clone());
+        self.nodes.insert(uid, node);
+    }
+
+    pub(crate) fn remove(&mut self, uid: &str) {
+        let Some(node) = self.nodes.remove(uid) else { return };
+        for owner in node.owners() {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+        if let Some(objects) = self.by_kind.get_mut(node.resource)
+            && objects.get(&node.key).is_some_and(|known| known == uid)
+        {
+            objects.remove(&node.key);
+        }
+    }
+}
+
+/// Metadata without what is long and says nothing about owners.
+fn bare(metadata: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: metadata.name.clone(),
+        namespace: metadata.namespace.clone(),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+        owner_references: metadata.owner_references.clone(),
+        finalizers: metadata.finalizers.clone(),
+        deletion_timestamp: metadata.deletion_timestamp.clone(),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Whether the object stays until what it owns has gone.
+pub(crate) fn waits_for_dependents(metadata: &ObjectMeta) -> bool {
+    meta::is_leaving(metadata) && meta::has_finalizer(metadata, FOREGROUND)
+}
+
+/// The finalizer of a deletion that waits for dependents.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of a deletion that lets dependents be.
+pub(crate) const ORPHAN: &str = "orphan";

@@ -1,0 +1,153 @@
+//! Each pod that ended is counted once.
+
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+
+use super::{FINALIZER, failure_policy, indexes, release};
+use crate::{meta, pods, prelude::*};
+
+/// So many pods wait to be counted at most.
+const UNCOUNTED_MAX: usize = 500;
+/// The pause after the first failure in a row; it doubles with each.
+const PAUSE_SECS_MIN: i64 = 10;
+/// The longest pause.
+const PAUSE_SECS_MAX: i64 = 600;
+
+/// What is known of a job's pods that ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Tally {
+    pub(super) succeeded: i32,
+    pub(super) failed: i32,
+    /// UIDs of pods that still carry the finalizer, or did when last seen.
+    pub(super) uncounted_succeeded: BTreeSet<String>,
+    pub(super) uncounted_failed: BTreeSet<String>,
+    pub(super) completed: BTreeSet<i32>,
+    pub(super) indexed: bool,
+    /// Why a failed pod fails the whole job.
+    pub(super) doom: Option<String>,
+}
+
+impl Tally {
+    /// As the status has it.
+    pub(super) fn of(job: &Job, _pods: &[Arc<Pod>]) -> Self {
+        let status = job.status.clone().unwrap_or_default();
+        let uncounted = status.uncounted_terminated_pods.unwrap_or_default();
+        let mode = job.spec.as_ref().and_then(|spec| spec.completion_mode.as_deref());
+        Self {
+            succeeded: status.succeeded.unwrap_or(0),
+            failed: status.failed.unwrap_or(0),
+            uncounted_succeeded: uncounted.succeeded.unwrap_or_default().into_iter().collect(),
+            uncounted_failed: uncounted.failed.unwrap_or_default().into_iter().collect(),
+            completed: indexes::parse(status.completed_indexes.as_deref().unwrap_or_default()),
+            indexed: mode == Some("Indexed"),
+            doom: None,
+        }
+    }
+
+    pub(super) fn succeeded_total(&self) -> i32 {
+        self.succeeded + i32::try_from(self.uncounted_succeeded.len()).unwrap_or(i32::MAX)
+    }
+
+    pub(super) fn failed_total(&self) -> i32 {
+        self.failed + i32::try_from(self.uncounted_failed.len()).unwrap_or(i32::MAX)
+    }
+
+    /// Whether every pod that ended has been counted.
+    pub(super) fn is_settled(&self) -> bool {
+        self.uncounted_succeeded.is_empty() && self.uncounted_failed.is_empty()
+    }
+
+    /// Counts what the status has noted and nothing holds any more, notes what has ended since, and takes the finalizer
+    /// off what the status has noted.
+    pub(super) fn count(&mut self, job: &Job, all: &[Arc<Pod>], plan: &mut Plan) {
+        let held: BTreeSet<&str> = all
+            .iter()
+            .filter(|pod| meta::has_finalizer(&pod.metadata, FINALIZER))
+            .map(|pod| meta::uid(&pod.metadata))
+            .collect();
+        self.succeeded += settle(&mut self.uncounted_succeeded, &held);
+        self.failed += settle(&mut self.uncounted_failed, &held);
+        let noted = self.clone();
+        for pod in all.iter().filter(|pod| held.contains(meta::uid(&pod.metadata))) {
+            self.note(job, pod, &noted, plan);
+        }
+        if self.indexed {
+            self.succeeded = crate::writes::count(&self.completed);
+        }
+    }
+
+    fn note(&mut self, job: &Job, pod: &Pod, noted: &Self, plan: &mut Plan) {
+        let uid = meta::uid(&pod.metadata);
+        let full = self.uncounted_failed.len() + self.uncounted_succeeded.len() >= UNCOUNTED_MAX;
+        if pods::phase(pod) == "Succeeded" {
+            match indexes::of(pod).filter(|_| self.indexed) {
+                Some(index) if noted.completed.contains(&index) => release(pod, plan),
+                Some(index) => {
+                    self.completed.insert(index);
+                }
+                None if noted.uncounted_succeeded.contains(uid) => release(pod, plan),
+                None if !full && !self.indexed => {
+                    self.uncounted_succeeded.insert(uid.to_owned());
+                }
+                None if self.indexed => release(pod, plan),
+                None => {}
+            }
+            return;
+        }
+        if !has_failed(job, pod) {
+            return;
+        }
+        match failure_policy::verdict(job, pod) {
+            _ if noted.uncounted_failed.contains(uid) => release(pod, plan),
+            failure_policy::Verdict::Ignore => release(pod, plan),
+            failure_policy::Verdict::Count if full => {}
+            failure_policy::Verdict::Count => {
+                self.uncounted_failed.insert(uid.to_owned());
+            }
+            failure_policy::Verdict::FailJob(why) => {
+                self.doom.get_or_insert(why);
+                self.uncounted_failed.insert(uid.to_owned());
+            }
+        }
+    }
+}
+
+/// Takes out what no finalizer holds any more, and says how many that were.
+fn settle(uncounted: &mut BTreeSet<String>, held: &BTreeSet<&str>) -> i32 {
+    let before = uncounted.len();
+    uncounted.retain(|uid| held.contains(uid.as_str()));
+    i32::try_from(before - uncounted.len()).unwrap_or(i32::MAX)
+}
+
+/// Whether a pod counts as failed. One that is on its way out does, unless replacements wait for its end.
+fn has_failed(job: &Job, pod: &Pod) -> bool {
+    let waits = job.spec.as_ref().is_some_and(|spec| {
+        spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some()
+    });
+    pods::phase(pod) == "Failed"
+        || (!waits && meta::is_leaving(&pod.metadata) && pods::phase(pod) != "Succeeded")
+}
+
+/// When pods may be made again after failures in a row; nothing without failures.
+pub(super) fn next_attempt(all: &[Arc<Pod>]) -> Option<Timestamp> {
+    let ended = |phase: &'static str| {
+        all.iter().filter(move |pod| pods::phase(pod) == phase).map(|pod| ended_at(pod))
+    };
+    let success = ended("Succeeded").max().unwrap_or(Timestamp::EPOCH);
+    let failures: Vec<Timestamp> = ended("Failed").filter(|at| *at > success).collect();
+    let last = failures.iter().max()?;
+    let doublings = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX).min(10);
+    Some(last.plus_secs((PAUSE_SECS_MIN << doublings).min(PAUSE_SECS_MAX)))
+}
+
+/// When a pod ended: when its last container did, or what comes closest to knowing.
+fn ended_at(pod: &Pod) -> Timestamp {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let ends =
+        statuses.filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    let ready = pods::condition(pod, "Ready").and_then(|ready| ready.last_transition_time.as_ref());
+    ends.map(meta::moment)
+        .max()
+        .or(ready.map(meta::moment))
+        .or(pod.metadata.deletion_timestamp.as_ref().map(meta::moment))
+        .unwrap_or_else(|| meta::created(&pod.metadata))
+}

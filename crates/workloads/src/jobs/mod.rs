@@ -1,0 +1,175 @@
+//! Jobs: pods that run to their end, so often and so many at a time.
+//!
+//! A pod that ended is counted once, however often it is heard of: it carries a finalizer until the job's status has
+//! taken note of it, and leaves the status' list of those not yet counted when the finalizer is off.
+//! Limits by index (`backoffLimitPerIndex`, `maxFailedIndexes`) and success policies are not looked at.
+
+mod counting;
+mod create;
+mod failure_policy;
+mod finish;
+mod indexes;
+mod status;
+
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+
+use crate::{
+    claim::{claim, concerned},
+    meta, pods,
+    prelude::*,
+    rank, writes,
+    writes::{count, size},
+};
+use counting::Tally;
+
+const COMPONENT: &str = "job-controller";
+const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+const MANAGER: &str = "kubernetes.io/job-controller";
+/// A look makes or deletes at most so many pods.
+const BURST_MAX: usize = 500;
+
+/// What the controller is.
+pub const RULES: Rules = Rules { name: "job", needs: &[&resource::JOBS, &resource::PODS], concerns, decide };
+
+fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
+    match heard.latest() {
+        Some(Object::Job(job)) => keys.push(Key::of(&job.metadata)),
+        Some(Object::Pod(_)) => {
+            let labels = |job: &Job| job.spec.as_ref().and_then(|spec| spec.selector.clone());
+            // Selectors of jobs name a UID: only a reference ties a pod to one, unless the selector was written by hand.
+            concerned(world.jobs(), &resource::JOBS, heard, |_| None, keys);
+            if let Some(new) = heard.new.as_ref().filter(|new| meta::controller_of(new.metadata()).is_none())
+            {
+                let namespace = new.metadata().namespace.as_deref().unwrap_or_default();
+                let takes = |job: &Job| {
+                    labels(job).is_some_and(|labels| crate::selector::matches(&labels, new.metadata()))
+                };
+                let takers = world.jobs().within(namespace).filter(|(_, job)| takes(job));
+                keys.extend(takers.map(|(key, _)| key.clone()));
+            }
+        }
+        Some(_) | None => {}
+    }
+}
+
+fn decide(context: &Context<'_>, plan: &mut Plan) {
+    let job = context.world.jobs().get(context.key);
+    release_strangers(context, job.map(|job| meta::uid(&job.metadata)), plan);
+    let Some(job) = job else { return };
+    let Some(spec) = &job.spec else { return };
+    if spec.managed_by.as_deref().is_some_and(|manager| manager != MANAGER) {
+        return;
+    }
+    let Some(selector) = &spec.selector else { return };
+    let kinds = (&resource::JOBS, &resource::PODS);
+    let claimed = claim(context.world.pods(), kinds, &job.metadata, selector, |_: &Pod| true);
+    claimed.writes.into_iter().for_each(|write| plan.write(write));
+    if finish::is_finished(job) {
+        claimed.mine.iter().for_each(|pod| release(pod, plan));
+        finish::expire(context, job, plan);
+        return;
+    }
+    let mut tally = Tally::of(job, &claimed.mine);
+    tally.count(job, &claimed.mine, plan);
+    let target = finish::target(context, job, &claimed.mine, &tally);
+    let active: Vec<Arc<Pod>> = claimed.mine.iter().filter(|pod| pods::is_active(pod)).cloned().collect();
+    if !meta::is_leaving(&job.metadata) {
+        if target.is_some() {
+            active.iter().take(BURST_MAX).for_each(|pod| delete(job, pod, plan));
+        } else {
+            manage(context, job, &claimed.mine, active, &tally, plan);
+        }
+    }
+    status::report(context, job, &claimed.mine, &tally, target, plan);
+    if let Some(at) = finish::deadline(job).filter(|at| *at > context.now) {
+        plan.look_again(at);
+    }
+}
+
+/// Makes and deletes pods, so that as many run as may.
+fn manage(
+    context: &Context<'_>,
+    job: &Job,
+    all: &[Arc<Pod>],
+    mut active: Vec<Arc<Pod>>,
+    tally: &Tally,
+    plan: &mut Plan,
+) {
+    let Some(spec) = &job.spec else { return };
+    let parallelism = size(spec.parallelism.unwrap_or(1));
+    let left = spec.completions.map(|completions| size(completions - tally.succeeded_total()));
+    let wanted = match left {
+        _ if spec.suspend == Some(true) => 0,
+        None if tally.succeeded_total() > 0 => active.len(),
+        None => parallelism,
+        Some(left) => left.min(parallelism),
+    };
+    let doubles = if tally.indexed { indexes::doubles(spec, &active) } else { Vec::new() };
+    if active.len() > wanted || !doubles.is_empty() {
+        rank::by_dispensability(context.now, &mut active, &[]);
+        active.sort_by_key(|pod| !doubles.contains(&meta::name(&pod.metadata).to_owned()));
+        let surplus = active.len().saturating_sub(wanted).max(doubles.len());
+        active.iter().take(surplus.min(BURST_MAX)).for_each(|pod| delete(job, pod, plan));
+        return;
+    }
+    let leaving = all.iter().filter(|pod| pods::is_terminating(pod)).count();
+    let waits = spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some();
+    let missing = wanted.saturating_sub(active.len() + if waits { leaving } else { 0 });
+    if missing == 0 || spec.suspend == Some(true) {
+        return;
+    }
+    if let Some(at) = counting::next_attempt(all).filter(|at| *at > context.now) {
+        plan.look_again(at);
+        return;
+    }
+    create::pods(context, job, all, tally, missing.min(BURST_MAX), plan);
+}
+
+/// Takes off the finalizer, if it is on.
+fn release(pod: &Pod, plan: &mut Plan) {
+    if meta::has_finalizer(&pod.metadata, FINALIZER) {
+        let left: Vec<&String> =
+            pod.metadata.finalizers.iter().flatten().filter(|name| *name != FINALIZER).collect();
+        let left = if left.is_empty() { Value::Null } else { json!(left) };
+        let body = json!({"metadata": {"finalizers": left}});
+        plan.write(writes::patch(&resource::PODS, &pod.metadata, body));
+    }
+}
+
+/// Pods of a job that has gone, or of one that had this name before: nobody will count them.
+fn release_strangers(context: &Context<'_>, uid: Option<&str>, plan: &mut Plan) {
+    let index = context.world.pod_index();
+    let named = index.labelled(&context.key.namespace, JOB_NAME, &context.key.name);
+    for pod in named.into_iter().flatten().filter_map(|key| context.world.pods().get(key)) {
+        let owner = meta::controller_of(&pod.metadata).map(|owner| owner.uid.as_str());
+        if owner.is_some() && owner != uid && plan.writes.len() < BURST_MAX {
+            release(pod, plan);
+        }
+    }
+}
+
+fn delete(job: &Job, pod: &Pod, plan: &mut Plan) {
+    let message = format!("Deleted pod: {}", meta::name(&pod.metadata));
+    plan.write_and_tell(
+        writes::delete(&resource::PODS, &pod.metadata),
+        note(job, EventType::Normal, "SuccessfulDelete", message),
+    );
+}
+
+fn note(job: &Job, kind: EventType, reason: &'static str, message: String) -> Note {
+    Note {
+        resource: &resource::JOBS,
+        key: Key::of(&job.metadata),
+        uid: meta::uid(&job.metadata).to_owned(),
+        kind,
+        reason,
+        message,
+        component: COMPONENT,
+    }
+}
+
+/// How many of the pods are on their way out.
+fn terminating(all: &[Arc<Pod>]) -> i32 {
+    count(all.iter().filter(|pod| pods::is_terminating(pod)))
+}

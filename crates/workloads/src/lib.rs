@@ -1,0 +1,72 @@
+//! What keeps a cluster going: replicas, rollouts, jobs, budgets, garbage, namespaces, nodes.
+//!
+//! Each controller is two pure functions, [`Rules`]: which keys a change concerns, and what to do about a key. One
+//! [`Controller`] machine runs any of them: it queues keys, carries writes through to their end, and puts what came of
+//! them into the [`World`], from which all decisions are made. [`Workloads`] is all of them over one world.
+//!
+//! **Invariant.** A decision depends on the world, the key and the time, never on the order of news. Every write names
+//! the object that it means by UID, or makes one whose name is fixed beforehand: doing it twice does it once. A key
+//! whose writes are under way is not decided again until they have ended and the world knows their results. Work is in
+//! proportion to what changed; every queue, burst and memory of the past has a limit.
+//!
+//! It must never know how objects are fetched or written, who leads, or what time it is: `now` comes in.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod budgets;
+mod claim;
+mod controller;
+mod deployments;
+mod effect;
+mod flight;
+mod garbage;
+mod graph;
+mod jobs;
+mod key;
+mod meta;
+mod names;
+mod namespaces;
+mod node_taints;
+mod nodes;
+mod object;
+mod pod_gc;
+mod pod_index;
+mod pods;
+mod portion;
+mod prelude;
+mod queue;
+mod rank;
+mod recent;
+mod replica_sets;
+pub mod resource;
+mod selector;
+mod service_accounts;
+mod shelf;
+mod stateful_sets;
+mod workloads;
+mod world;
+mod writes;
+
+pub use controller::{Context, Controller, Plan, Rules};
+pub use effect::{Effect, EventType, Note, Outcome, PatchKind, Propagation, Write};
+pub use graph::{Graph, Node};
+pub use key::Key;
+pub use object::{Object, TYPED};
+pub use queue::Queue;
+pub use resource::Resource;
+pub use shelf::Shelf;
+pub use workloads::{ALL, Workloads};
+pub use world::{Heard, World};
+
+/// The controllers, one by one.
+pub mod rules {
+    pub use crate::{
+        budgets::RULES as BUDGETS, deployments::RULES as DEPLOYMENTS, garbage::RULES as GARBAGE,
+        jobs::RULES as JOBS, namespaces::RULES as NAMESPACES, node_taints::RULES as NODE_TAINTS,
+        nodes::RULES as NODES, pod_gc::RULES as POD_GC, replica_sets::RULES as REPLICA_SETS,
+        service_accounts::RULES as SERVICE_ACCOUNTS, stateful_sets::RULES as STATEFUL_SETS,
+    };
+}

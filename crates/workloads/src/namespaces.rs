@@ -1,0 +1,60 @@
+//! Namespaces that are being deleted: first all that is in them, then they themselves.
+
+use crate::{meta, prelude::*, writes};
+
+/// The finalizer that keeps a namespace until it is empty.
+const FINALIZER: &str = "kubernetes";
+/// One look deletes at most so many objects.
+const BURST_MAX: usize = 500;
+/// A namespace goes when it has looked empty for so long: something made just before its end may not be known yet.
+const EMPTY_MS_MIN: i64 = 1_000;
+/// What remains goes by itself or holds on to a finalizer: one looks again from time to time.
+const LOOK_SECS: i64 = 5;
+
+/// What the controller is. It empties what the world knows of: every kind must be pumped.
+pub const RULES: Rules =
+    Rules { name: "namespace", needs: &[&resource::NAMESPACES, &resource::PODS], concerns, decide };
+
+fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
+    let Some(object) = heard.latest() else { return };
+    if let Object::Namespace(namespace) = object {
+        keys.push(Key::of(&namespace.metadata));
+        return;
+    }
+    let key = Key::new("", object.key().namespace);
+    if world.namespaces().get(&key).is_some_and(|namespace| meta::is_leaving(&namespace.metadata)) {
+        keys.push(key);
+    }
+}
+
+fn decide(context: &Context<'_>, plan: &mut Plan) {
+    let Some(namespace) = context.world.namespaces().get(context.key) else { return };
+    let finalizers = namespace.spec.as_ref().and_then(|spec| spec.finalizers.clone()).unwrap_or_default();
+    if !meta::is_leaving(&namespace.metadata) || !finalizers.iter().any(|name| name == FINALIZER) {
+        return;
+    }
+    let mut contents = context.world.graph().within(&context.key.name).peekable();
+    if contents.peek().is_some() {
+        for node in contents.filter(|node| !meta::is_leaving(node.meta())).take(BURST_MAX) {
+            plan.write(writes::delete(node.resource, node.meta()));
+        }
+        plan.look_again(context.now.plus_secs(LOOK_SECS));
+        return;
+    }
+    // The mark says no more than that it was empty.
+    plan.remember(0);
+    let at = context.since(0).plus_millis(EMPTY_MS_MIN);
+    if at > context.now {
+        plan.look_again(at);
+        return;
+    }
+    let mut body = json!(**namespace);
+    let left: Vec<&String> = finalizers.iter().filter(|name| *name != FINALIZER).collect();
+    body["spec"]["finalizers"] = json!(left);
+    plan.write(Write::Replace {
+        resource: &resource::NAMESPACES,
+        key: context.key.clone(),
+        subresource: "finalize",
+        body,
+    });
+}

@@ -1,0 +1,117 @@
+//! Pods that nobody else cleans up: those of nodes that have gone, those that leave without ever having had a node, and
+//! those that ended long ago when there are too many.
+//!
+//! A key is a node, a pod, or nothing at all: the store of pods that have ended.
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::{meta, pods, prelude::*, writes};
+
+/// So many pods that have ended are kept.
+const FINISHED_MAX: usize = 12_500;
+/// A node may be away for so long: one that registers anew keeps its pods.
+const QUARANTINE_SECS: i64 = 40;
+/// One look deletes at most so many pods.
+const BURST_MAX: usize = 500;
+
+/// What the controller is.
+pub const RULES: Rules =
+    Rules { name: "podgc", needs: &[&resource::PODS, &resource::NODES], concerns, decide };
+
+fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
+    match heard.latest() {
+        Some(Object::Node(node)) => keys.push(Key::of(&node.metadata)),
+        Some(Object::Pod(pod)) if heard.new.is_some() => {
+            let node = Key::new("", pods::node(pod));
+            if node.name.is_empty() {
+                if meta::is_leaving(&pod.metadata) {
+                    keys.push(Key::of(&pod.metadata));
+                }
+            } else if world.nodes().get(&node).is_none() {
+                keys.push(node);
+            }
+            if world.pod_index().finished().len() > FINISHED_MAX {
+                keys.push(Key::default());
+            }
+        }
+        Some(_) | None => {}
+    }
+}
+
+fn decide(context: &Context<'_>, plan: &mut Plan) {
+    if context.key.name.is_empty() {
+        forget_finished(context.world, plan);
+    } else if context.key.namespace.is_empty() {
+        clear_node(context, plan);
+    } else if let Some(pod) = context.world.pods().get(context.key)
+        && pods::node(pod).is_empty()
+        && meta::is_leaving(&pod.metadata)
+    {
+        force_out(context.now, pod, "", plan);
+    }
+}
+
+/// Deletes the oldest pods that have ended, beyond the limit.
+fn forget_finished(world: &World, plan: &mut Plan) {
+    let finished = world.pod_index().finished();
+    let surplus = finished.len().saturating_sub(FINISHED_MAX).min(BURST_MAX);
+    for (_, key) in finished.iter().take(surplus) {
+        if let Some(pod) = world.pods().get(key).filter(|pod| !meta::is_leaving(&pod.metadata)) {
+            plan.write(delete_now(pod));
+        }
+    }
+}
+
+/// Deletes the pods of a node that has gone for good.
+fn clear_node(context: &Context<'_>, plan: &mut Plan) {
+    let node = &context.key.name;
+    let mut bound = context.world.pod_index().on_node(node).peekable();
+    if context.world.nodes().get(context.key).is_some() || bound.peek().is_none() {
+        return;
+    }
+    // The mark says no more than that it is not there.
+    plan.remember(0);
+    let at = context.since(0).plus_secs(QUARANTINE_SECS);
+    if at > context.now {
+        plan.look_again(at);
+        return;
+    }
+    if !context.world.graph().is_absent("", &resource::NODES, context.key) {
+        plan.write(Write::Confirm {
+            resource: &resource::NODES,
+            key: context.key.clone(),
+            uid: String::new(),
+        });
+        return;
+    }
+    for pod in bound.filter_map(|key| context.world.pods().get(key)).take(BURST_MAX) {
+        force_out(context.now, pod, "PodGC: node no longer exists", plan);
+    }
+}
+
+/// Says that the pod has failed, for whoever counts, and then deletes it at once.
+fn force_out(now: Timestamp, pod: &Pod, why: &str, plan: &mut Plan) {
+    if pods::is_finished(pod) {
+        plan.write(delete_now(pod));
+        return;
+    }
+    let mut status = json!({"phase": "Failed"});
+    if !why.is_empty()
+        && let Some(Write::Patch { body, .. }) =
+            pods::with_condition(now, pod, "DisruptionTarget", "True", "DeletionByPodGC", why)
+    {
+        status["conditions"] = body["status"]["conditions"].clone();
+    }
+    plan.write(writes::status(&resource::PODS, &pod.metadata, status));
+}
+
+fn delete_now(pod: &Pod) -> Write {
+    Write::Delete {
+        resource: &resource::PODS,
+        key: Key::of(&pod.metadata),
+        uid: meta::uid(&pod.metadata).to_owned(),
+        resource_version: None,
+        propagation: Propagation::Background,
+        grace: Some(0),
+    }
+}

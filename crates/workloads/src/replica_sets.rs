@@ -1,0 +1,168 @@
+//! Replica sets: as many pods as were asked for.
+
+use k8s_openapi::api::{
+    apps::v1::{ReplicaSet, ReplicaSetCondition},
+    core::v1::Pod,
+};
+
+use crate::{
+    claim::{claim, concerned},
+    meta, pods,
+    prelude::*,
+    rank, selector,
+    writes::{self, count, size, unless_zero},
+};
+
+/// A look makes or deletes at most so many pods.
+const BURST_MAX: usize = 500;
+const FAILURE: &str = "ReplicaFailure";
+const COMPONENT: &str = "replicaset-controller";
+
+/// What the controller is.
+pub const RULES: Rules =
+    Rules { name: "replicaset", needs: &[&resource::REPLICA_SETS, &resource::PODS], concerns, decide };
+
+fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
+    match heard.latest() {
+        Some(Object::ReplicaSet(set)) => keys.push(Key::of(&set.metadata)),
+        Some(Object::Pod(_)) => {
+            concerned(
+                world.replica_sets(),
+                &resource::REPLICA_SETS,
+                heard,
+                |set| Some(&set.spec.selector),
+                keys,
+            );
+        }
+        Some(_) | None => {}
+    }
+}
+
+fn decide(context: &Context<'_>, plan: &mut Plan) {
+    let Some(set) = context.world.replica_sets().get(context.key) else { return };
+    let spec = &set.spec;
+    let kinds = (&resource::REPLICA_SETS, &resource::PODS);
+    let claimed = claim(context.world.pods(), kinds, &set.metadata, &spec.selector, pods::is_active);
+    claimed.writes.into_iter().for_each(|write| plan.write(write));
+    let active = claimed.mine;
+    if !meta::is_leaving(&set.metadata) {
+        manage(context, set, &active, plan);
+    }
+    report(context, set, &active, plan);
+    let min_ready = spec.min_ready_seconds.unwrap_or(0);
+    if min_ready > 0 {
+        let later = active.iter().filter_map(|pod| pods::available_at(pod, min_ready));
+        later.filter(|at| *at > context.now).for_each(|at| plan.look_again(at));
+    }
+}
+
+/// Makes what is missing, deletes what is too much.
+fn manage(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &mut Plan) {
+    let wanted = size(set.spec.replicas.unwrap_or(1));
+    if active.len() < wanted {
+        let Some(template) = &set.spec.template else { return };
+        for number in 0..(wanted - active.len()).min(BURST_MAX) {
+            let body =
+                pods::with_new_name(template, &resource::REPLICA_SETS, &set.metadata, context.now, number);
+            let name = body["metadata"]["name"].as_str().unwrap_or_default();
+            let note = note(set, "SuccessfulCreate", format!("Created pod: {name}"));
+            let namespace = context.key.namespace.clone();
+            plan.write_and_tell(Write::Create { resource: &resource::PODS, namespace, body }, note);
+        }
+        return;
+    }
+    let mut dispensable = active.to_vec();
+    rank::by_dispensability(context.now, &mut dispensable, &related(context.world, set));
+    for pod in dispensable.iter().take((active.len() - wanted).min(BURST_MAX)) {
+        let message = format!("Deleted pod: {}", meta::name(&pod.metadata));
+        plan.write_and_tell(
+            writes::delete(&resource::PODS, &pod.metadata),
+            note(set, "SuccessfulDelete", message),
+        );
+    }
+}
+
+/// The pods of all replica sets of the same deployment.
+fn related(world: &World, set: &ReplicaSet) -> Vec<Arc<Pod>> {
+    let sets: Vec<&str> = match meta::controller_of(&set.metadata) {
+        Some(owner) => {
+            world.replica_sets().managed_by(&owner.uid).map(|set| meta::uid(&set.metadata)).collect()
+        }
+        None => vec![meta::uid(&set.metadata)],
+    };
+    sets.into_iter().flat_map(|uid| world.pods().managed_by(uid)).cloned().collect()
+}
+
+fn note(set: &ReplicaSet, reason: &'static str, message: String) -> Note {
+    Note {
+        resource: &resource::REPLICA_SETS,
+        key: Key::of(&set.metadata),
+        uid: meta::uid(&set.metadata).to_owned(),
+        kind: EventType::Normal,
+        reason,
+        message,
+        component: COMPONENT,
+    }
+}
+
+/// Writes the status, if it says something else.
+fn report(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &mut Plan) {
+    let spec = &set.spec;
+    let old = set.status.clone().unwrap_or_default();
+    let min_ready = spec.min_ready_seconds.unwrap_or(0);
+    let labels = spec.template.as_ref().and_then(|template| template.metadata.as_ref());
+    let labels = labels.and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
+    let full =
+        |pod: &Pod| labels.iter().all(|(label, value)| meta::label(&pod.metadata, label) == Some(value));
+    let replicas = count(active);
+    let labelled = count(active.iter().filter(|pod| full(pod)));
+    let ready = count(active.iter().filter(|pod| pods::is_ready(pod)));
+    let available = count(active.iter().filter(|pod| pods::is_available(context.now, pod, min_ready)));
+    let leaving = context.world.pods().managed_by(meta::uid(&set.metadata));
+    let terminating = count(
+        leaving.filter(|pod| pods::is_terminating(pod) && selector::matches(&spec.selector, &pod.metadata)),
+    );
+    let conditions = conditions(context, set, active.len());
+    let same = old.replicas == replicas
+        && old.fully_labeled_replicas.unwrap_or(0) == labelled
+        && old.ready_replicas.unwrap_or(0) == ready
+        && old.available_replicas.unwrap_or(0) == available
+        && old.terminating_replicas == Some(terminating)
+        && old.observed_generation == set.metadata.generation
+        && old.conditions.clone().unwrap_or_default() == conditions;
+    if same {
+        return;
+    }
+    let status = json!({
+        "replicas": replicas,
+        "fullyLabeledReplicas": unless_zero(labelled),
+        "readyReplicas": unless_zero(ready),
+        "availableReplicas": unless_zero(available),
+        "terminatingReplicas": terminating,
+        "observedGeneration": set.metadata.generation,
+        "conditions": if conditions.is_empty() { Value::Null } else { json!(conditions) },
+    });
+    plan.write(writes::status(&resource::REPLICA_SETS, &set.metadata, status));
+}
+
+/// The conditions, with or without one that says why pods cannot be made or deleted.
+fn conditions(context: &Context<'_>, set: &ReplicaSet, active: usize) -> Vec<ReplicaSetCondition> {
+    let mut conditions = set.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    let known = conditions.iter().any(|condition| condition.type_.as_deref() == Some(FAILURE));
+    match context.failure {
+        None => conditions.retain(|condition| condition.type_.as_deref() != Some(FAILURE)),
+        Some(_) if known => {}
+        Some(why) => {
+            let wanted = size(set.spec.replicas.unwrap_or(1));
+            let reason = if active < wanted { "FailedCreate" } else { "FailedDelete" };
+            conditions.push(ReplicaSetCondition {
+                type_: Some(FAILURE.to_owned()),
+                status: Some("True".to_owned()),
+                reason: Some(reason.to_owned()),
+                message: Some(why.to_owned()),
+                last_transition_time: Some(meta::wire_time(context.now)),
+            });
+        }
+    }
+    conditions
+}

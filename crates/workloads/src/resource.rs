@@ -1,0 +1,76 @@
+//! The kinds that controllers read and write, as they are called in addresses.
+
+use crate::prelude::*;
+
+/// A kind of object: where it is served and what it is called.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource {
+    /// Empty for the core group.
+    pub group: &'static str,
+    /// The version that is read and written.
+    pub version: &'static str,
+    /// As in addresses: `pods`.
+    pub plural: &'static str,
+    /// As in objects: `Pod`.
+    pub kind: &'static str,
+    /// Whether objects are in namespaces.
+    pub namespaced: bool,
+}
+
+impl Resource {
+    /// As objects say it: `apps/v1`, or `v1`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Whether an owner reference or the like means this kind, in whatever version.
+    #[must_use]
+    pub fn is(&self, api_version: &str, kind: &str) -> bool {
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        self.kind == kind && self.group == group
+    }
+}
+
+macro_rules! resources {
+    ($($(#[$doc:meta])* $name:ident = $group:literal, $version:literal, $plural:literal, $kind:literal, $namespaced:literal;)*) => {
+        $($(#[$doc])* pub static $name: Resource = Resource {
+            group: $group, version: $version, plural: $plural, kind: $kind, namespaced: $namespaced,
+        };)*
+        /// Every kind that this crate names.
+        pub static KNOWN: &[&Resource] = &[$(&$name),*];
+    };
+}
+
+resources! {
+    /// Pods.
+    PODS = "", "v1", "pods", "Pod", true;
+    /// Nodes.
+    NODES = "", "v1", "nodes", "Node", false;
+    /// Namespaces.
+    NAMESPACES = "", "v1", "namespaces", "Namespace", false;
+    /// Service accounts.
+    SERVICE_ACCOUNTS = "", "v1", "serviceaccounts", "ServiceAccount", true;
+    /// Config maps.
+    CONFIG_MAPS = "", "v1", "configmaps", "ConfigMap", true;
+    /// Replication controllers; budgets ask them how many pods there should be.
+    REPLICATION_CONTROLLERS = "", "v1", "replicationcontrollers", "ReplicationController", true;
+    /// Deployments.
+    DEPLOYMENTS = "apps", "v1", "deployments", "Deployment", true;
+    /// Replica sets.
+    REPLICA_SETS = "apps", "v1", "replicasets", "ReplicaSet", true;
+    /// Stateful sets.
+    STATEFUL_SETS = "apps", "v1", "statefulsets", "StatefulSet", true;
+    /// Templates of stateful sets as they were.
+    CONTROLLER_REVISIONS = "apps", "v1", "controllerrevisions", "ControllerRevision", true;
+    /// Jobs.
+    JOBS = "batch", "v1", "jobs", "Job", true;
+    /// Disruption budgets.
+    BUDGETS = "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true;
+    /// Leases, by which nodes say that they are alive.
+    LEASES = "coordination.k8s.io", "v1", "leases", "Lease", true;
+}

@@ -1,0 +1,113 @@
+//! All controllers over one world.
+
+use crate::{
+    controller::{CONTROLLERS_MAX, Controller},
+    effect::{Effect, Outcome},
+    prelude::*,
+    rules,
+};
+
+/// Every controller that there is, in the order in which they are polled.
+pub const ALL: &[Rules] = &[
+    rules::DEPLOYMENTS,
+    rules::REPLICA_SETS,
+    rules::STATEFUL_SETS,
+    rules::JOBS,
+    rules::BUDGETS,
+    rules::NAMESPACES,
+    rules::NODES,
+    rules::NODE_TAINTS,
+    rules::POD_GC,
+    rules::SERVICE_ACCOUNTS,
+    rules::GARBAGE,
+];
+
+/// The controllers over one world: news goes in, effects come out, answers go in.
+#[derive(Debug)]
+pub struct Workloads {
+    world: World,
+    controllers: Vec<Controller>,
+}
+
+impl Default for Workloads {
+    fn default() -> Self {
+        Self::new(ALL)
+    }
+}
+
+impl Workloads {
+    /// These controllers, over a world of which nothing is known yet.
+    #[must_use]
+    pub fn new(rules: &[Rules]) -> Self {
+        let controllers = rules
+            .iter()
+            .zip(0..CONTROLLERS_MAX)
+            .map(|(rules, index)| Controller::new(*rules, index))
+            .collect();
+        Self { world: World::new(), controllers }
+    }
+
+    /// What is known.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The controllers, with how much each has to do: its name, keys that wait, writes under way.
+    pub fn load(&self) -> impl Iterator<Item = (&'static str, usize, usize)> {
+        self.controllers.iter().map(|controller| {
+            let (waiting, under_way) = controller.load();
+            (controller.name(), waiting, under_way)
+        })
+    }
+
+    /// Tells of a kind that is none of [`resource::KNOWN`], before its first list.
+    pub fn learn(&mut self, resource: &'static Resource) {
+        self.world.learn(resource);
+    }
+
+    /// An object is there or has changed.
+    pub fn put(&mut self, now: Timestamp, object: Object) {
+        let heard = self.world.put(object);
+        self.hear(now, heard);
+    }
+
+    /// An object has gone.
+    pub fn remove(&mut self, now: Timestamp, resource: &'static Resource, key: &Key, uid: &str) {
+        let heard = self.world.remove(resource, key, uid);
+        self.hear(now, heard);
+    }
+
+    /// A kind was listed, at a revision of the store. No controller decides before the kinds that it needs were listed.
+    pub fn list(&mut self, now: Timestamp, resource: &'static Resource, objects: Vec<Object>, revision: u64) {
+        let heard = self.world.list(resource, objects, revision);
+        self.hear(now, heard);
+    }
+
+    /// What to do now. Call it when something was heard or answered, and at [`Workloads::next_wake`].
+    pub fn poll(&mut self, now: Timestamp) -> Vec<Effect> {
+        self.controllers.iter_mut().flat_map(|controller| controller.poll(now, &self.world)).collect()
+    }
+
+    /// When to poll next, unless something is heard before.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        self.controllers.iter().filter_map(Controller::next_wake).min()
+    }
+
+    /// An effect has come to an end.
+    pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
+        let index = usize::try_from(id % CONTROLLERS_MAX).unwrap_or(usize::MAX);
+        let Some(controller) = self.controllers.get_mut(index) else { return };
+        let heard = controller.acknowledge(now, &mut self.world, id, outcome);
+        self.hear(now, heard);
+    }
+
+    fn hear(&mut self, now: Timestamp, heard: impl IntoIterator<Item = Heard>) {
+        for heard in heard {
+            for controller in &mut self.controllers {
+                controller.hear(now, &self.world, &heard);
+            }
+        }
+    }
+}

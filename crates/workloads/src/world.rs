@@ -1,0 +1,268 @@
+//! All that is known of the cluster: fed once, read by every controller.
+//!
+//! News may be late, repeated or missing until the next list. What a controller did itself is put here as soon as the
+//! server has answered, so that a decision never overlooks the one before it; news that is older than that is ignored.
+
+use k8s_openapi::api::{
+    apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::Job,
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Namespace, Node, Pod, ReplicationController, ServiceAccount},
+    policy::v1::PodDisruptionBudget,
+};
+
+use crate::{graph::Graph, meta, pod_index::PodIndex, prelude::*, recent::Recent, shelf::Shelf};
+
+/// So many objects that have gone are remembered, lest a late answer brings one back.
+const GONE_MAX: usize = 16_384;
+
+/// One change, as all controllers hear it.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// As it was, unless it is new.
+    pub old: Option<Object>,
+    /// As it is, unless it has gone.
+    pub new: Option<Object>,
+}
+
+impl Heard {
+    /// The object, in its latest form.
+    #[must_use]
+    pub fn latest(&self) -> Option<&Object> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+}
+
+/// All that is known of the cluster.
+#[derive(Debug)]
+pub struct World {
+    pods: Shelf<Pod>,
+    pod_index: PodIndex,
+    nodes: Shelf<Node>,
+    namespaces: Shelf<Namespace>,
+    service_accounts: Shelf<ServiceAccount>,
+    config_maps: Shelf<ConfigMap>,
+    replication_controllers: Shelf<ReplicationController>,
+    deployments: Shelf<Deployment>,
+    replica_sets: Shelf<ReplicaSet>,
+    stateful_sets: Shelf<StatefulSet>,
+    controller_revisions: Shelf<ControllerRevision>,
+    jobs: Shelf<Job>,
+    budgets: Shelf<PodDisruptionBudget>,
+    leases: Shelf<Lease>,
+    graph: Graph,
+    gone: Recent<String>,
+    listed: BTreeSet<&'static Resource>,
+}
+
+macro_rules! dispatch {
+    ($($variant:ident => $shelf:ident, $resource:ident, $type:ty;)*) => {
+        impl World {
+            $(#[doc = concat!("Every ", stringify!($variant), ".")]
+            #[must_use]
+            pub fn $shelf(&self) -> &Shelf<$type> {
+                &self.$shelf
+            })*
+
+            /// The object of this kind and name, as last heard.
+            #[must_use]
+            pub fn get(&self, resource: &'static Resource, key: &Key) -> Option<Object> {
+                $(if *resource == resource::$resource {
+                    return self.$shelf.get(key).cloned().map(Object::$variant);
+                })*
+                self.graph.find(resource, key).map(|node| Object::Other(resource, node.metadata()))
+            }
+
+            fn keys(&self, resource: &'static Resource) -> Vec<Key> {
+                $(if *resource == resource::$resource {
+                    return self.$shelf.all().map(|(key, _)| key.clone()).collect();
+                })*
+                self.graph.of_kind(resource).cloned().collect()
+            }
+
+            fn store(&mut self, key: Key, object: Object) {
+                match object {
+                    $(Object::$variant(object) => self.$shelf.put(key, object),)*
+                    Object::Other(..) => {}
+                }
+            }
+
+            fn discard(&mut self, resource: &'static Resource, key: &Key) {
+                $(if *resource == resource::$resource {
+                    self.$shelf.take(key);
+                })*
+            }
+        }
+    };
+}
+
+dispatch! {
+    Pod => pods, PODS, Pod;
+    Node => nodes, NODES, Node;
+    Namespace => namespaces, NAMESPACES, Namespace;
+    ServiceAccount => service_accounts, SERVICE_ACCOUNTS, ServiceAccount;
+    ConfigMap => config_maps, CONFIG_MAPS, ConfigMap;
+    ReplicationController => replication_controllers, REPLICATION_CONTROLLERS, ReplicationController;
+    Deployment => deployments, DEPLOYMENTS, Deployment;
+    ReplicaSet => replica_sets, REPLICA_SETS, ReplicaSet;
+    StatefulSet => stateful_sets, STATEFUL_SETS, StatefulSet;
+    ControllerRevision => controller_revisions, CONTROLLER_REVISIONS, ControllerRevision;
+    Job => jobs, JOBS, Job;
+    PodDisruptionBudget => budgets, BUDGETS, PodDisruptionBudget;
+    Lease => leases, LEASES, Lease;
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            pods: Shelf::default(),
+            pod_index: PodIndex::default(),
+            nodes: Shelf::default(),
+            namespaces: Shelf::default(),
+            service_accounts: Shelf::default(),
+            config_maps: Shelf::default(),
+            replication_controllers: Shelf::default(),
+            deployments: Shelf::default(),
+            replica_sets: Shelf::default(),
+            stateful_sets: Shelf::default(),
+            controller_revisions: Shelf::default(),
+            jobs: Shelf::default(),
+            budgets: Shelf::default(),
+            leases: Shelf::default(),
+            graph: Graph::default(),
+            gone: Recent::new(GONE_MAX),
+            listed: BTreeSet::new(),
+        }
+    }
+}
+
+impl World {
+    /// A world of which nothing is known yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Pods by node and by label.
+    pub(crate) fn pod_index(&self) -> &PodIndex {
+        &self.pod_index
+    }
+
+    /// Who owns what, of all kinds.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Tells of a kind that is none of [`resource::KNOWN`], so that references to it can be followed.
+    pub fn learn(&mut self, resource: &'static Resource) {
+        self.graph.learn(resource);
+    }
+
+    /// Whether all of these kinds have been listed at least once.
+    #[must_use]
+    pub fn knows(&self, resources: &[&'static Resource]) -> bool {
+        resources.iter().all(|resource| self.listed.contains(resource))
+    }
+
+    /// An object is there, or has changed. Nothing is returned when that is no news.
+    pub fn put(&mut self, object: Object) -> Option<Heard> {
+        let resource = object.resource();
+        let key = object.key();
+        if self.gone.contains(&object.uid().to_owned()) {
+            return None;
+        }
+        let old = self.get(resource, &key);
+        let object = match &old {
+            Some(old) if !meta::is_newer(object.metadata(), old.metadata()) => return None,
+            Some(old) if old.uid() == object.uid() => keep_departure(old, object),
+            Some(old) => {
+                self.gone.insert(old.uid().to_owned());
+                self.graph.mark_absent(resource, &key, old.uid());
+                self.unlink(old);
+                object
+            }
+            None => object,
+        };
+        if let Some(Object::Pod(pod)) = &old {
+            self.pod_index.remove(&key, pod);
+        }
+        if let Object::Pod(pod) = &object {
+            self.pod_index.insert(&key, pod);
+        }
+        self.graph.put(&object);
+        self.store(key, object.clone());
+        Some(Heard { old, new: Some(object) })
+    }
+
+    /// The object with this UID has gone.
+    pub fn remove(&mut self, resource: &'static Resource, key: &Key, uid: &str) -> Option<Heard> {
+        self.gone.insert(uid.to_owned());
+        self.graph.mark_absent(resource, key, uid);
+        let old = self.get(resource, key).filter(|old| old.uid() == uid)?;
+        self.unlink(&old);
+        Some(Heard { old: Some(old), new: None })
+    }
+
+    /// The kind was listed at a revision of the store: what is not in the list and is no younger has gone.
+    pub fn list(&mut self, resource: &'static Resource, objects: Vec<Object>, revision: u64) -> Vec<Heard> {
+        self.listed.insert(resource);
+        self.graph.learn(resource);
+        let present: BTreeSet<Key> = objects.iter().map(Object::key).collect();
+        let mut heard = Vec::new();
+        for key in self.keys(resource) {
+            if !present.contains(&key)
+                && let Some(old) = self.get(resource, &key)
+                && meta::revision(old.metadata()) <= revision
+            {
+                heard.extend(self.remove(resource, &key, old.uid()));
+            }
+        }
+        heard.extend(objects.into_iter().filter_map(|object| self.put(object)));
+        heard
+    }
+
+    /// We have deleted it: until the server's word comes, it counts as leaving.
+    pub(crate) fn mark_leaving(
+        &mut self,
+        now: Timestamp,
+        resource: &'static Resource,
+        key: &Key,
+        uid: &str,
+    ) -> Option<Heard> {
+        let old =
+            self.get(resource, key).filter(|old| old.uid() == uid && !meta::is_leaving(old.metadata()))?;
+        let new = old.with_metadata(|metadata| metadata.deletion_timestamp = Some(meta::wire_time(now)));
+        if let (Object::Pod(before), Object::Pod(after)) = (&old, &new) {
+            self.pod_index.remove(key, before);
+            self.pod_index.insert(key, after);
+        }
+        self.graph.put(&new);
+        self.store(key.clone(), new.clone());
+        Some(Heard { old: Some(old), new: Some(new) })
+    }
+
+    /// A fresh look found no such owner.
+    pub(crate) fn mark_absent(&mut self, resource: &'static Resource, key: &Key, uid: &str) {
+        self.graph.mark_absent(resource, key, uid);
+    }
+
+    fn unlink(&mut self, old: &Object) {
+        let key = old.key();
+        if let Object::Pod(pod) = old {
+            self.pod_index.remove(&key, pod);
+        }
+        self.graph.remove(old.uid());
+        self.discard(old.resource(), &key);
+    }
+}
+
+/// A departure is never taken back, whatever late news says.
+fn keep_departure(old: &Object, new: Object) -> Object {
+    match &old.metadata().deletion_timestamp {
+        Some(at) if new.metadata().deletion_timestamp.is_none() => {
+            new.with_metadata(|metadata| metadata.deletion_timestamp = Some(at.clone()))
+        }
+        Some(_) | None => new,
+    }
+}

@@ -1,0 +1,154 @@
+//! Stateful sets against a model of the API server.
+
+use lazaret_workloads::{resource, rules};
+use serde_json::{Value, json};
+
+use crate::support::{
+    rig::{Faults, Pods, Rig},
+    template,
+};
+
+const ALL: &[lazaret_workloads::Rules] = &[rules::STATEFUL_SETS, rules::GARBAGE];
+
+fn stateful_set(replicas: u64, policy: &str) -> Value {
+    json!({
+        "metadata": {"name": "db", "namespace": "default"},
+        "spec": {
+            "replicas": replicas, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": template("db"),
+            "podManagementPolicy": policy, "revisionHistoryLimit": 1,
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        },
+    })
+}
+
+fn names(rig: &Rig) -> Vec<String> {
+    rig.live_pods().iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn images(rig: &Rig) -> Vec<String> {
+    rig.live_pods()
+        .iter()
+        .map(|pod| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn set_image(rig: &mut Rig, image: &str) {
+    rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| {
+        set["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+    });
+}
+
+fn ready(pod: &Value) -> bool {
+    pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["conditions"][0]["status"] == "True"
+}
+
+/// In an ordered set nobody starts before those before it are up: at most one pod of the set is not.
+fn one_at_a_time(rig: &Rig) {
+    let down = rig.api.all(&resource::PODS).filter(|pod| !ready(pod)).count();
+    assert!(down <= 1, "{down} pods are down at once");
+}
+
+#[test]
+fn pods_have_numbers_and_come_in_order() {
+    for (policy, faults) in
+        [("OrderedReady", Faults::NONE), ("OrderedReady", Faults::MANY), ("Parallel", Faults::MANY)]
+    {
+        let mut rig = Rig::new(ALL, 1, faults);
+        if policy == "OrderedReady" {
+            rig.check = one_at_a_time;
+        }
+        rig.create(&resource::STATEFUL_SETS, stateful_set(4, policy));
+        rig.settle(300);
+        assert_eq!(names(&rig), ["db-0", "db-1", "db-2", "db-3"]);
+        let pod = rig.object(&resource::PODS, "db-2");
+        assert_eq!(pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"], "2");
+        assert_eq!(pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"], "db-2");
+        assert_eq!((&pod["spec"]["hostname"], &pod["spec"]["subdomain"]), (&json!("db-2"), &json!("db")));
+        let status = &rig.object(&resource::STATEFUL_SETS, "db")["status"];
+        assert_eq!((&status["readyReplicas"], &status["currentReplicas"]), (&json!(4), &json!(4)));
+        assert_eq!(status["currentRevision"], status["updateRevision"]);
+        assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], status["updateRevision"]);
+        rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| set["spec"]["replicas"] = json!(1));
+        rig.settle(300);
+        assert_eq!(names(&rig), ["db-0"]);
+    }
+}
+
+#[test]
+fn a_pod_that_failed_comes_back_under_its_name() {
+    let mut rig = Rig::new(ALL, 2, Faults::NONE);
+    rig.create(&resource::STATEFUL_SETS, stateful_set(3, "OrderedReady"));
+    rig.settle(60);
+    let old = rig.object(&resource::PODS, "db-1")["metadata"]["uid"].clone();
+    rig.api.change(&resource::PODS, "default", "db-1", |pod| pod["status"] = json!({"phase": "Failed"}));
+    rig.settle(60);
+    assert_eq!(names(&rig), ["db-0", "db-1", "db-2"]);
+    assert_ne!(rig.object(&resource::PODS, "db-1")["metadata"]["uid"], old);
+}
+
+#[test]
+fn updates_go_from_the_top_down_to_the_partition() {
+    let mut rig = Rig::new(ALL, 3, Faults::MANY);
+    rig.create(&resource::STATEFUL_SETS, stateful_set(4, "OrderedReady"));
+    rig.settle(300);
+    rig.check = one_at_a_time;
+    rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| {
+        set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(2);
+    });
+    set_image(&mut rig, "example.com/main:2");
+    rig.settle(300);
+    let (old, new) = ("example.com/main:1", "example.com/main:2");
+    assert_eq!(images(&rig), [old, old, new, new]);
+    let status = rig.object(&resource::STATEFUL_SETS, "db")["status"].clone();
+    assert_eq!((&status["updatedReplicas"], &status["currentReplicas"]), (&json!(2), &json!(2)));
+    assert_ne!(status["currentRevision"], status["updateRevision"]);
+    // Beneath the partition the old template comes back.
+    rig.check = |_| {};
+    rig.api.change(&resource::PODS, "default", "db-0", |pod| pod["status"] = json!({"phase": "Failed"}));
+    rig.settle(300);
+    assert_eq!(images(&rig), [old, old, new, new]);
+    rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| {
+        set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(0);
+    });
+    rig.settle(300);
+    assert_eq!(images(&rig), [new; 4]);
+    let status = &rig.object(&resource::STATEFUL_SETS, "db")["status"];
+    assert_eq!(status["currentRevision"], status["updateRevision"]);
+}
+
+#[test]
+fn history_is_kept_and_cut() {
+    let mut rig = Rig::new(ALL, 4, Faults::NONE);
+    rig.create(&resource::STATEFUL_SETS, stateful_set(2, "Parallel"));
+    for version in 1..6 {
+        set_image(&mut rig, &format!("example.com/main:{version}"));
+        rig.settle(120);
+    }
+    assert_eq!(rig.api.all(&resource::CONTROLLER_REVISIONS).count(), 2, "the current one and one of history");
+    set_image(&mut rig, "example.com/main:4");
+    rig.settle(120);
+    assert_eq!(rig.api.all(&resource::CONTROLLER_REVISIONS).count(), 2, "an earlier template is found again");
+    assert_eq!(images(&rig), ["example.com/main:4"; 2]);
+}
+
+#[test]
+fn whatever_goes_wrong_the_places_are_filled() {
+    for seed in 0..60 {
+        let mut rig = Rig::new(ALL, seed, Faults::MANY);
+        let policy = if rig.rng.percent(50) { "Parallel" } else { "OrderedReady" };
+        let replicas = 1 + rig.rng.below(6);
+        rig.create(&resource::STATEFUL_SETS, stateful_set(replicas, policy));
+        rig.pass(4);
+        rig.pods = Pods::Fail;
+        rig.pass(1);
+        rig.pods = Pods::Run;
+        set_image(&mut rig, "example.com/main:2");
+        if rig.rng.percent(30) {
+            rig.restart(ALL);
+        }
+        rig.settle(900);
+        let wanted: Vec<String> = (0..replicas).map(|number| format!("db-{number}")).collect();
+        assert_eq!(names(&rig), wanted, "seed {seed}");
+        assert!(images(&rig).iter().all(|image| image == "example.com/main:2"), "seed {seed}");
+    }
+}

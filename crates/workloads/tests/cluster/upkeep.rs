@@ -1,0 +1,348 @@
+//! Budgets, garbage, namespaces, nodes and what else keeps a cluster tidy, against a model of the API server.
+
+use lazaret_workloads::{Propagation, Resource, Rules, resource, rules};
+use serde_json::{Value, json};
+
+use crate::support::{
+    api::stamp,
+    replica_set,
+    rig::{Faults, Pods, Rig},
+};
+
+fn pod(name: &str, more: &Value) -> Value {
+    let mut pod = json!({"metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"containers": []}});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        pod["metadata"][name] = value.clone();
+    }
+    pod
+}
+
+fn owner(resource: &Resource, object: &Value, block: bool) -> Value {
+    json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": object["metadata"]["name"],
+        "uid": object["metadata"]["uid"], "blockOwnerDeletion": block})
+}
+
+fn config_map(name: &str, owners: &[Value]) -> Value {
+    json!({"metadata": {"name": name, "namespace": "default", "ownerReferences": owners}})
+}
+
+const MAPS: &Resource = &resource::CONFIG_MAPS;
+
+#[test]
+fn garbage_goes_when_its_last_owner_has_gone() {
+    let mut rig = Rig::new(&[rules::GARBAGE], 1, Faults::MANY);
+    let a = rig.create(MAPS, config_map("a", &[]));
+    let b = rig.create(MAPS, config_map("b", &[]));
+    let both = rig.create(MAPS, config_map("both", &[owner(MAPS, &a, false), owner(MAPS, &b, false)]));
+    rig.create(MAPS, config_map("below", &[owner(MAPS, &both, false)]));
+    rig.settle(30);
+    rig.delete(MAPS, "a", Propagation::Background);
+    rig.settle(60);
+    let left = &rig.object(MAPS, "both")["metadata"]["ownerReferences"];
+    assert_eq!(
+        (left.as_array().unwrap().len(), &left[0]["name"]),
+        (1, &json!("b")),
+        "the dead reference is gone"
+    );
+    rig.delete(MAPS, "b", Propagation::Background);
+    rig.settle(60);
+    assert_eq!(rig.api.all(MAPS).count(), 0, "and what hung below goes too");
+}
+
+#[test]
+fn an_owner_that_never_was_is_none_and_one_of_unknown_kind_may_be() {
+    let mut rig = Rig::new(&[rules::GARBAGE], 2, Faults::NONE);
+    let ghost = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": "never"});
+    let strange = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"});
+    rig.create(MAPS, config_map("haunted", &[ghost]));
+    rig.create(MAPS, config_map("kept", &[strange]));
+    rig.create(MAPS, json!({"metadata": {"name": "ghost", "namespace": "default"}}));
+    rig.settle(30);
+    assert!(rig.object(MAPS, "haunted").is_null(), "another object of the same name is not the owner");
+    assert!(!rig.object(MAPS, "kept").is_null());
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_none() {
+    let mut rig = Rig::new(&[rules::GARBAGE], 3, Faults::NONE);
+    let far = rig.create(MAPS, json!({"metadata": {"name": "far", "namespace": "other"}}));
+    rig.create(MAPS, config_map("near", &[owner(MAPS, &far, false)]));
+    rig.create(
+        MAPS,
+        json!({"metadata": {"name": "beside", "namespace": "other", "ownerReferences": [owner(MAPS, &far, false)]}}),
+    );
+    rig.settle(30);
+    assert!(rig.object(MAPS, "near").is_null());
+    assert!(
+        rig.api.get(MAPS, "other", "beside").is_some(),
+        "who asks from elsewhere cannot hurt the true dependents"
+    );
+}
+
+#[test]
+fn a_foreground_deletion_waits_for_what_blocks_it_even_in_a_circle() {
+    let mut rig = Rig::new(&[rules::GARBAGE], 4, Faults::MANY);
+    let top = rig.create(MAPS, config_map("top", &[]));
+    let mid = rig.create(MAPS, config_map("mid", &[owner(MAPS, &top, true)]));
+    rig.create(MAPS, config_map("low", &[owner(MAPS, &mid, true)]));
+    rig.api.change(MAPS, "default", "low", |low| low["metadata"]["finalizers"] = json!(["example.com/hold"]));
+    rig.delete(MAPS, "top", Propagation::Foreground);
+    rig.settle(60);
+    assert_eq!(rig.api.all(MAPS).count(), 3, "all wait for the lowest");
+    rig.api.change(MAPS, "default", "low", |low| low["metadata"]["finalizers"] = json!([]));
+    rig.settle(60);
+    assert_eq!(rig.api.all(MAPS).count(), 0);
+    let a = rig.create(MAPS, config_map("a", &[]));
+    let b = rig.create(MAPS, config_map("b", &[owner(MAPS, &a, true)]));
+    rig.api
+        .change(MAPS, "default", "a", |a| a["metadata"]["ownerReferences"] = json!([owner(MAPS, &b, true)]));
+    rig.settle(30);
+    rig.delete(MAPS, "a", Propagation::Foreground);
+    rig.settle(60);
+    assert_eq!(rig.api.all(MAPS).count(), 0, "a circle comes apart");
+}
+
+#[test]
+fn a_namespace_goes_after_its_contents() {
+    let mut rig = Rig::new(&[rules::NAMESPACES], 5, Faults::MANY);
+    rig.create(
+        &resource::NAMESPACES,
+        json!({"metadata": {"name": "default"}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}),
+    );
+    for number in 0..20 {
+        rig.create(&resource::PODS, pod(&format!("p{number}"), &json!({})));
+        rig.create(MAPS, config_map(&format!("m{number}"), &[]));
+    }
+    rig.create(MAPS, json!({"metadata": {"name": "far", "namespace": "other"}}));
+    rig.settle(30);
+    rig.check = |rig| {
+        let gone = rig.api.get(&resource::NAMESPACES, "", "default").is_none();
+        let left =
+            rig.api.everything().filter(|(_, object)| object["metadata"]["namespace"] == "default").count();
+        assert!(!gone || left == 0, "{left} objects are left of a namespace that has gone");
+    };
+    rig.api.delete(
+        rig.now,
+        &resource::NAMESPACES,
+        &lazaret_workloads::Key::new("", "default"),
+        Propagation::Background,
+    );
+    rig.settle(300);
+    assert!(rig.api.get(&resource::NAMESPACES, "", "default").is_none());
+    assert!(rig.api.get(MAPS, "other", "far").is_some());
+}
+
+#[test]
+fn every_namespace_has_an_account_and_the_certificate() {
+    let mut rig = Rig::new(&[rules::SERVICE_ACCOUNTS], 6, Faults::MANY);
+    rig.create(&resource::NAMESPACES, json!({"metadata": {"name": "kube-system"}}));
+    let source = json!({"metadata": {"name": "kube-root-ca.crt", "namespace": "kube-system"}, "data": {"ca.crt": "one"}});
+    rig.create(MAPS, source);
+    rig.create(&resource::NAMESPACES, json!({"metadata": {"name": "default"}}));
+    rig.settle(60);
+    assert!(!rig.object(&resource::SERVICE_ACCOUNTS, "default").is_null());
+    assert_eq!(rig.object(MAPS, "kube-root-ca.crt")["data"]["ca.crt"], "one");
+    rig.api.change(MAPS, "kube-system", "kube-root-ca.crt", |map| map["data"]["ca.crt"] = json!("two"));
+    rig.delete(&resource::SERVICE_ACCOUNTS, "default", Propagation::Background);
+    rig.settle(60);
+    assert!(!rig.object(&resource::SERVICE_ACCOUNTS, "default").is_null());
+    assert_eq!(rig.object(MAPS, "kube-root-ca.crt")["data"]["ca.crt"], "two");
+}
+
+#[test]
+fn budgets_say_how_many_may_be_disturbed() {
+    let rows: &[(Value, u64, [u64; 4])] = &[
+        // Budget, pods, and: expected, desired, healthy, allowed.
+        (json!({"minAvailable": 2}), 3, [3, 2, 3, 1]),
+        (json!({"minAvailable": 5}), 3, [3, 5, 3, 0]),
+        (json!({"minAvailable": "50%"}), 5, [5, 3, 5, 2]),
+        (json!({"maxUnavailable": 1}), 4, [4, 3, 4, 1]),
+        (json!({"maxUnavailable": "30%"}), 5, [5, 3, 5, 2]),
+        (json!({"maxUnavailable": "100%"}), 2, [2, 0, 2, 2]),
+        (json!({"minAvailable": 0}), 0, [0, 0, 0, 0]),
+    ];
+    for (limit, replicas, expected) in rows {
+        let mut rig = Rig::new(&[rules::REPLICA_SETS, rules::BUDGETS], 7, Faults::NONE);
+        let mut spec = limit.clone();
+        spec["selector"] = json!({"matchLabels": {"app": "web"}});
+        rig.create(
+            &resource::BUDGETS,
+            json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec}),
+        );
+        rig.create(&resource::REPLICA_SETS, replica_set("web", *replicas));
+        rig.settle(60);
+        let status = &rig.object(&resource::BUDGETS, "web")["status"];
+        let numbers = ["expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"]
+            .map(|name| status[name].as_u64().unwrap());
+        assert_eq!(numbers, *expected, "{limit}");
+        let reason = if expected[3] > 0 { "SufficientPods" } else { "InsufficientPods" };
+        assert_eq!(status["conditions"][0]["reason"], reason, "{limit}");
+    }
+}
+
+#[test]
+fn a_permitted_eviction_counts_until_it_is_overdue() {
+    let mut rig = Rig::new(&[rules::REPLICA_SETS, rules::BUDGETS], 8, Faults::NONE);
+    let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    rig.create(
+        &resource::BUDGETS,
+        json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec}),
+    );
+    rig.create(&resource::REPLICA_SETS, replica_set("web", 3));
+    rig.settle(60);
+    let name = rig.live_pods()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let at = stamp(rig.now);
+    rig.api.change(&resource::BUDGETS, "default", "web", |budget| {
+        budget["status"]["disruptedPods"] = json!({name: at})
+    });
+    rig.pass(10);
+    assert_eq!(rig.object(&resource::BUDGETS, "web")["status"]["disruptionsAllowed"], 1);
+    rig.pass(130);
+    let status = &rig.object(&resource::BUDGETS, "web")["status"];
+    assert_eq!((&status["disruptionsAllowed"], &status["disruptedPods"]), (&json!(2), &Value::Null));
+}
+
+const NODE_RULES: &[Rules] = &[rules::NODES, rules::NODE_TAINTS, rules::POD_GC];
+
+fn node(rig: &mut Rig, name: &str) {
+    let now = stamp(rig.now);
+    let ready =
+        json!({"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now});
+    rig.create(
+        &resource::NODES,
+        json!({"metadata": {"name": name}, "spec": {}, "status": {"conditions": [ready]}}),
+    );
+    rig.create(
+        &resource::LEASES,
+        json!({"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": {"renewTime": format!("{}", stamp(rig.now).replace('Z', ".000000Z"))}}),
+    );
+}
+
+fn renew(rig: &mut Rig, name: &str, secs: i64) {
+    let end = rig.now.plus_secs(secs);
+    while rig.now < end {
+        let at = stamp(rig.now).replace('Z', ".000000Z");
+        rig.api.change(&resource::LEASES, "kube-node-lease", name, |lease| {
+            lease["spec"]["renewTime"] = json!(at)
+        });
+        rig.pass(10);
+    }
+}
+
+fn taints(rig: &Rig, name: &str) -> Vec<String> {
+    let node = rig.api.get(&resource::NODES, "", name).unwrap();
+    let list = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    list.iter()
+        .map(|taint| {
+            format!(
+                "{}:{}",
+                taint["key"].as_str().unwrap().trim_start_matches("node.kubernetes.io/"),
+                taint["effect"].as_str().unwrap()
+            )
+        })
+        .collect()
+}
+
+fn bound_pod(rig: &mut Rig, name: &str, node: &str, tolerations: &Value) {
+    let mut object = pod(name, &json!({}));
+    object["spec"]["nodeName"] = json!(node);
+    object["spec"]["tolerations"] = tolerations.clone();
+    object["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    rig.create(&resource::PODS, object);
+}
+
+#[test]
+fn a_silent_node_is_doubted_tainted_and_left_and_comes_back() {
+    let mut rig = Rig::new(NODE_RULES, 9, Faults::NONE);
+    rig.pods = Pods::Wait;
+    node(&mut rig, "quiet");
+    node(&mut rig, "lively");
+    bound_pod(&mut rig, "impatient", "quiet", &json!([]));
+    let patience = json!([{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]);
+    bound_pod(&mut rig, "patient", "quiet", &patience);
+    bound_pod(&mut rig, "elsewhere", "lively", &json!([]));
+    renew(&mut rig, "lively", 40);
+    assert_eq!(taints(&rig, "quiet"), Vec::<String>::new(), "not before 50 seconds");
+    renew(&mut rig, "lively", 20);
+    assert_eq!(taints(&rig, "quiet"), ["unreachable:NoSchedule", "unreachable:NoExecute"]);
+    let quiet = rig.api.get(&resource::NODES, "", "quiet").unwrap();
+    assert_eq!(quiet["status"]["conditions"][0]["status"], "Unknown");
+    assert!(rig.object(&resource::PODS, "impatient").is_null(), "it had no patience");
+    let ready = &rig.object(&resource::PODS, "patient")["status"]["conditions"][0];
+    assert_eq!((&ready["type"], &ready["status"]), (&json!("Ready"), &json!("False")));
+    renew(&mut rig, "lively", 70);
+    assert!(rig.object(&resource::PODS, "patient").is_null(), "its patience has ended");
+    assert!(!rig.object(&resource::PODS, "elsewhere").is_null());
+    assert_eq!(taints(&rig, "lively"), Vec::<String>::new());
+    let now = stamp(rig.now);
+    rig.api.change(&resource::NODES, "", "quiet", |node| {
+        node["status"]["conditions"][0]["status"] = json!("True");
+        node["status"]["conditions"][0]["lastHeartbeatTime"] = json!(now);
+    });
+    renew(&mut rig, "lively", 10);
+    assert_eq!(taints(&rig, "quiet"), Vec::<String>::new());
+}
+
+#[test]
+fn when_no_node_is_ready_nobody_is_driven_out() {
+    let mut rig = Rig::new(NODE_RULES, 10, Faults::NONE);
+    rig.pods = Pods::Wait;
+    node(&mut rig, "only");
+    bound_pod(&mut rig, "stays", "only", &json!([]));
+    rig.pass(90);
+    assert_eq!(taints(&rig, "only"), ["unreachable:NoSchedule"]);
+    assert!(!rig.object(&resource::PODS, "stays").is_null());
+}
+
+#[test]
+fn conditions_and_cordons_become_taints_and_foreign_taints_stay() {
+    let mut rig = Rig::new(NODE_RULES, 11, Faults::NONE);
+    node(&mut rig, "one");
+    rig.api.change(&resource::NODES, "", "one", |node| {
+        node["spec"] = json!({"unschedulable": true, "taints": [{"key": "mine", "effect": "NoSchedule"}]});
+        node["status"]["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"type": "DiskPressure", "status": "True"}));
+    });
+    renew(&mut rig, "one", 10);
+    assert_eq!(
+        taints(&rig, "one"),
+        ["mine:NoSchedule", "disk-pressure:NoSchedule", "unschedulable:NoSchedule"]
+    );
+    rig.api.change(&resource::NODES, "", "one", |node| {
+        node["spec"]["unschedulable"] = json!(false);
+        node["status"]["conditions"][1]["status"] = json!("False");
+    });
+    renew(&mut rig, "one", 10);
+    assert_eq!(taints(&rig, "one"), ["mine:NoSchedule"]);
+}
+
+#[test]
+fn pods_of_a_node_that_has_gone_go_after_a_while() {
+    let mut rig = Rig::new(&[rules::POD_GC], 12, Faults::NONE);
+    rig.pods = Pods::Wait;
+    node(&mut rig, "gone");
+    node(&mut rig, "back");
+    bound_pod(&mut rig, "orphan", "gone", &json!([]));
+    bound_pod(&mut rig, "lucky", "back", &json!([]));
+    rig.pass(5);
+    rig.delete(&resource::NODES, "gone", Propagation::Background);
+    rig.delete(&resource::NODES, "back", Propagation::Background);
+    rig.pass(30);
+    assert!(!rig.object(&resource::PODS, "orphan").is_null(), "not before 40 seconds");
+    rig.create(&resource::NODES, json!({"metadata": {"name": "back"}}));
+    rig.pass(30);
+    assert!(rig.object(&resource::PODS, "orphan").is_null());
+    assert!(!rig.object(&resource::PODS, "lucky").is_null(), "its node registered anew");
+}
+
+#[test]
+fn a_pod_that_leaves_without_a_node_goes_at_once() {
+    let mut rig = Rig::new(&[rules::POD_GC], 13, Faults::NONE);
+    rig.pods = Pods::Wait;
+    let made = pod("stuck", &json!({"deletionTimestamp": stamp(rig.now), "deletionGracePeriodSeconds": 30}));
+    rig.create(&resource::PODS, made);
+    rig.pass(5);
+    assert!(rig.object(&resource::PODS, "stuck").is_null());
+}
