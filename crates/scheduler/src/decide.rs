@@ -2,21 +2,24 @@
 
 use alloc::{collections::BTreeSet, string::ToString, sync::Arc, vec::Vec};
 
-use lazaret_allocator::{Found, NodeGroup, NodeSearch};
+use lazaret_allocator::{Found, NodeSearch};
 use lazaret_model::{Allocation, NodeSelector, ResourceClaim, Text};
 
 use crate::{
     Claim, Pod, claims,
+    desk::Entry,
     effect::{EffectKind, EventKind, SetPodCondition},
-    filter::{self, Filter, Tally},
+    filter::Filter,
     flight::{Flight, Phase},
     machine::Scheduler,
     neighbours::{Neighbours, Surroundings},
-    nodes::{NodeState, Nodes},
+    nodes::NodeState,
     outbox::Purpose,
+    ready::{Readiness, readiness},
     score,
+    search::{self, Search},
     share::ShareIds,
-    why::{ClaimProblem, Nowhere, Refusal, Verdict, Why},
+    why::{ClaimProblem, Refusal, Verdict, Why},
 };
 
 /// At least so many nodes are compared, if there are so many.
@@ -71,12 +74,14 @@ impl Scheduler {
     fn find_place(&mut self, ix: u32, pod: &Pod) -> Result<Placement, Verdict> {
         let needs = self.needs(pod).map_err(Verdict::Claims)?;
         let open = needs.open();
+        let snapshot = if open.is_empty() { self.counted.clone() } else { self.count_devices() };
+        let needs_device = search::needs_device_of_node(&open, &snapshot);
         let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
         let neighbours = Neighbours::of(pod, around);
         let usable = needs.usable();
         let filter =
             Filter { pod, pod_ix: ix, delegated: &self.delegated, neighbours: &neighbours, usable: &usable };
-        let mut search = Search::new(&self.nodes, self.start, self.quota(), &filter);
+        let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
         let chosen = loop {
             let batch = search.next_batch(&filter);
             if batch.is_empty() {
@@ -91,7 +96,6 @@ impl Scheduler {
                 .iter()
                 .filter_map(|&at| states[at].node.as_ref().map(|node| node.facts.clone()))
                 .collect();
-            let snapshot = self.fleet.snapshot();
             let options = lazaret_allocator::Options {
                 prefer_healthy: self.options.prefer_healthy,
                 ..lazaret_allocator::Options::default()
@@ -127,10 +131,20 @@ impl Scheduler {
         let mut allocations = Vec::with_capacity(claims.len());
         for claim in &claims {
             let key = &claim.claim.key;
-            claims::check_room(claim, pod, self.desk.get(key).map_or(0, |entry| entry.coming()))?;
+            let entry = self.desk.get(key).filter(|entry| entry.uid == claim.claim.uid);
+            if entry.is_some_and(Entry::frees) {
+                return Err(ClaimProblem::BeingFreed(key.clone()));
+            }
+            claims::check_room(claim, pod, entry.map_or(0, Entry::coming))?;
             let given = self.allocation_of(claim);
             match &given {
-                Some(allocation) => claims::check_taints(&self.fleet, key, allocation)?,
+                Some(allocation) => {
+                    claims::check_taints(&self.fleet, key, allocation)?;
+                    let ready = readiness(claim, allocation, self.now, self.options.binding_timeout_s);
+                    if let Readiness::Failed(message) = ready {
+                        return Err(ClaimProblem::NotReady { claim: key.clone(), message: message.into() });
+                    }
+                }
                 None => claims::check_classes(claim, &self.fleet.snapshot())?,
             }
             allocations.push(given);
@@ -167,6 +181,7 @@ impl Scheduler {
     }
 
     fn give_up(&mut self, ix: u32, verdict: Verdict) {
+        self.free_what_hinders(ix, &verdict);
         let expected = matches!(verdict, Verdict::Claims(ClaimProblem::NotMade { .. }));
         let why = Arc::new(Why::of(verdict));
         match why.verdict {
@@ -183,6 +198,31 @@ impl Scheduler {
             }
         }
         self.report(ix, why, None);
+    }
+
+    /// A claim of the pod that nobody else uses may hold devices with which the pod can go nowhere: they are given
+    /// back, one claim at a time, and the pod is tried again when that is seen.
+    fn free_what_hinders(&mut self, ix: u32, verdict: &Verdict) {
+        let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
+        let Ok(claims) = claims::resolve(&self.book, &pod) else { return };
+        let hinders = |claim: &Claim| match verdict {
+            Verdict::Claims(problem) => problem.would_do_with_others() == Some(&claim.claim.key),
+            Verdict::Nowhere(nowhere) => {
+                let bound =
+                    claim.claim.allocation.as_ref().is_some_and(|given| given.node_selector.is_some());
+                bound && nowhere.refusals.contains_key(&Refusal::ClaimElsewhere)
+            }
+            Verdict::Gated(_) | Verdict::Failed(_) => false,
+        };
+        let hindering: Vec<&Arc<Claim>> = claims
+            .iter()
+            .filter(|claim| claim.claim.allocation.is_some() && claims::is_free_but_for(claim, &pod))
+            .filter(|claim| hinders(claim))
+            .collect();
+        if !hindering.is_empty() {
+            let turn = self.queue.attempts(ix) as usize % hindering.len();
+            self.give_back(hindering[turn]);
+        }
     }
 
     /// Remembers why a pod was not placed, and says so where people look, unless it says so already.
@@ -230,88 +270,4 @@ fn rank(
         return order;
     }
     (0..states.len()).max_by_key(|&at| (scores[at], core::cmp::Reverse(at))).into_iter().collect()
-}
-
-/// Goes through the nodes, beginning where the last search ended.
-struct Search<'a> {
-    nodes: &'a Nodes,
-    candidates: Candidates<'a>,
-    at: usize,
-    quota: usize,
-    nowhere: Nowhere,
-}
-
-/// Which nodes come into question at all.
-enum Candidates<'a> {
-    /// All, from this place on.
-    All { order: &'a [u32], start: usize },
-    /// Only these.
-    Named(Vec<u32>),
-}
-
-impl<'a> Search<'a> {
-    fn new(nodes: &'a Nodes, start: usize, quota: usize, filter: &Filter<'_>) -> Self {
-        let order = nodes.order();
-        let mut nowhere = Nowhere { nodes: order.len(), ..Nowhere::default() };
-        let affinity = filter.pod.spec.node_affinity.iter().map(|selector| (selector, Refusal::NodeAffinity));
-        let usable = filter.usable.iter().map(|selector| (*selector, Refusal::ClaimElsewhere));
-        let named = affinity
-            .chain(usable)
-            .find_map(|(selector, refusal)| Some((filter::named_nodes(selector)?, refusal)));
-        let candidates = match named {
-            None => Candidates::All { order, start: start.min(order.len()) },
-            Some((names, refusal)) => {
-                let exists = |ix: &u32| nodes.get(*ix).is_some_and(|state| state.node.is_some());
-                let named: Vec<u32> =
-                    names.iter().filter_map(|name| nodes.find(name)).filter(exists).collect();
-                if named.len() < order.len() {
-                    nowhere.refusals.insert(refusal, order.len() - named.len());
-                }
-                Candidates::Named(named)
-            }
-        };
-        Self { nodes, candidates, at: 0, quota, nowhere }
-    }
-
-    /// The next nodes that would do, devices aside.
-    fn next_batch(&mut self, filter: &Filter<'_>) -> Vec<u32> {
-        let mut batch = Vec::new();
-        while batch.len() < self.quota {
-            let Some(node) = self.candidates.get(self.at) else { break };
-            self.at += 1;
-            let admits = |state: &NodeState, tally: &mut Tally| filter.admits(state, tally);
-            if self.nodes.get(node).is_some_and(|state| admits(state, &mut self.nowhere.refusals)) {
-                batch.push(node);
-            }
-        }
-        batch
-    }
-
-    /// The last batch did not have the devices.
-    fn without_devices(&mut self, groups: Vec<NodeGroup>) {
-        for group in groups {
-            *self.nowhere.refusals.entry(Refusal::Devices).or_insert(0) += group.nodes;
-            match self.nowhere.devices.iter_mut().find(|known| known.reason == group.reason) {
-                Some(known) => known.nodes += group.nodes,
-                None => self.nowhere.devices.push(group),
-            }
-        }
-        self.nowhere.devices.sort_by_key(|group| core::cmp::Reverse(group.nodes));
-    }
-
-    fn visited(&self) -> usize {
-        match self.candidates {
-            Candidates::All { .. } => self.at,
-            Candidates::Named(_) => 0,
-        }
-    }
-}
-
-impl Candidates<'_> {
-    fn get(&self, at: usize) -> Option<u32> {
-        match self {
-            Self::All { order, start } => (at < order.len()).then(|| order[(start + at) % order.len()]),
-            Self::Named(named) => named.get(at).copied(),
-        }
-    }
 }

@@ -56,6 +56,11 @@ impl Entry {
         self.wanted.len() + self.write.as_ref().map_or(0, |write| write.pods.len())
     }
 
+    /// Its devices are being given back.
+    pub(crate) fn frees(&self) -> bool {
+        self.deallocate || self.write.as_ref().is_some_and(|write| write.deallocates)
+    }
+
     /// Nothing is wanted any more.
     pub(crate) fn is_idle(&self) -> bool {
         self.wanted.is_empty() && self.unwanted.is_empty() && !self.deallocate && self.write.is_none()

@@ -10,6 +10,7 @@ use crate::{
     effect::{Bind, EffectId, EffectKind, Event, EventKind, Outcome, Reply},
     machine::{Alarm, Scheduler},
     outbox::Purpose,
+    ready::Readiness,
     why::{Verdict, Why},
 };
 
@@ -57,8 +58,28 @@ impl Scheduler {
         match flight.phase {
             Phase::Reserving if !flight.reserving.is_empty() => {}
             Phase::Pausing { until } if self.now < until => {}
-            Phase::Reserving | Phase::Preparing { .. } | Phase::Pausing { .. } => self.bind(ix),
+            Phase::Reserving | Phase::Preparing { .. } => self.bind_when_ready(ix),
+            Phase::Pausing { .. } => self.bind(ix),
             Phase::Binding | Phase::Bound => {}
+        }
+    }
+
+    fn bind_when_ready(&mut self, ix: u32) {
+        let Some(flight) = self.flights.get(&ix) else { return };
+        match self.readiness_of(&flight.claims) {
+            Readiness::Ready => self.bind(ix),
+            Readiness::Failed(why) => self.roll_back(ix, &why),
+            Readiness::Waiting { until } => {
+                let told = matches!(flight.phase, Phase::Preparing { .. });
+                self.set_alarm(until, Alarm::Pod(ix));
+                if let Some(flight) = self.flights.get_mut(&ix) {
+                    flight.phase = Phase::Preparing { until };
+                }
+                if let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()).filter(|_| !told) {
+                    let message = "Waiting for the devices of its claims to be made ready";
+                    self.tell(&pod, EventKind::BindingConditionsPending, message);
+                }
+            }
         }
     }
 

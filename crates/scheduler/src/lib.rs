@@ -12,7 +12,6 @@
 //!
 //! It must never know what objects look like on the wire, how a write is done, or what time it is: `now` comes in.
 #![no_std]
-#![allow(dead_code, reason = "binding conditions and giving back follow")]
 
 extern crate alloc;
 #[cfg(test)]
@@ -37,8 +36,10 @@ mod options;
 mod outbox;
 mod pod;
 mod queue;
+mod ready;
 mod reserve;
 mod score;
+mod search;
 mod share;
 mod slab;
 mod why;

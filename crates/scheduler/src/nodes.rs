@@ -20,7 +20,7 @@ pub(crate) struct NodeState {
     pub(crate) ports: Vec<HostPort>,
     /// Pods for which others were made to leave here.
     pub(crate) nominated: Vec<(u32, Arc<Pod>)>,
-    /// Devices of its own that no claim of the fleet has to itself.
+    /// Devices of its own that no claim of the fleet has to itself, at most.
     pub(crate) devices_free: usize,
 }
 
@@ -162,7 +162,11 @@ impl Nodes {
         if let Some(ix) = self.find(name) {
             return ix;
         }
-        let ix = self.slots.insert(NodeState { name: name.clone(), ..NodeState::default() });
+        let ix = self.slots.insert(NodeState {
+            name: name.clone(),
+            devices_free: usize::MAX,
+            ..NodeState::default()
+        });
         self.by_name.insert(name.clone(), ix);
         ix
     }

@@ -40,10 +40,6 @@ impl<T> Slab<T> {
         self.slots.get_mut(ix as usize)?.as_mut()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0u32..).zip(&self.slots).filter_map(|(ix, slot)| Some((ix, slot.as_ref()?)))
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.vacant.len()
     }

@@ -105,6 +105,15 @@ pub enum ClaimProblem {
     NotOwned(ObjectKey),
     /// No more pods may use the claim.
     Full(ObjectKey),
+    /// The claim's devices are being given back.
+    BeingFreed(ObjectKey),
+    /// The claim's devices did not get ready.
+    NotReady {
+        /// The claim.
+        claim: ObjectKey,
+        /// What is wrong with them.
+        message: Text,
+    },
     /// A class that the claim asks for does not exist.
     NoClass {
         /// The claim.
@@ -123,6 +132,23 @@ pub enum ClaimProblem {
         /// From where: `rule NAME`, `slice NAME`, `patch NAME`.
         by: Text,
     },
+}
+
+impl ClaimProblem {
+    /// The claim, if it would be of use with other devices.
+    pub(crate) fn would_do_with_others(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::NotReady { claim, .. } | Self::Tainted { claim, .. } => Some(claim),
+            Self::NotMade { .. }
+            | Self::UnknownSource { .. }
+            | Self::Missing(_)
+            | Self::Deleting(_)
+            | Self::NotOwned(_)
+            | Self::Full(_)
+            | Self::BeingFreed(_)
+            | Self::NoClass { .. } => None,
+        }
+    }
 }
 
 impl Refusal {
@@ -184,6 +210,8 @@ impl Why {
                 | ClaimProblem::Missing(_)
                 | ClaimProblem::Deleting(_)
                 | ClaimProblem::NotOwned(_)
+                | ClaimProblem::BeingFreed(_)
+                | ClaimProblem::NotReady { .. }
                 | ClaimProblem::Full(_) => Causes::NONE.with(Cause::Claims),
             },
             Verdict::Nowhere(nowhere) => nowhere
@@ -265,6 +293,12 @@ impl fmt::Display for ClaimProblem {
                 claim.name.as_str(),
                 crate::CONSUMERS_MAX
             ),
+            Self::BeingFreed(claim) => {
+                write!(f, "the devices of resourceclaim {:?} are being given back", claim.name.as_str())
+            }
+            Self::NotReady { claim, message } => {
+                write!(f, "resourceclaim {:?}: {message}", claim.name.as_str())
+            }
             Self::NoClass { claim, class } => write!(
                 f,
                 "resourceclaim {:?} asks for the device class {:?}, which does not exist",

@@ -1,0 +1,119 @@
+//! Devices that have to be made ready before a pod is bound.
+
+use alloc::{format, string::String, vec::Vec};
+
+use lazaret_model::{Allocation, DeviceResult, ObjectKey, Timestamp};
+
+use crate::{Claim, machine::Scheduler};
+
+/// How far the devices of a claim are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// Nothing to wait for.
+    Ready,
+    /// They may take until then.
+    Waiting { until: Timestamp },
+    /// They will not get ready, for this reason.
+    Failed(String),
+}
+
+/// How far the devices of a claim are at `now`. Device statuses are matched by device, whatever the share.
+pub(crate) fn readiness(claim: &Claim, allocation: &Allocation, now: Timestamp, timeout_s: i64) -> Readiness {
+    let mut ready = true;
+    for result in allocation.results.iter().filter(|result| !result.binding_conditions.is_empty()) {
+        if let Some(condition) = result.binding_failure_conditions.iter().find(|c| is_true(claim, result, c))
+        {
+            let device = &result.device;
+            return Readiness::Failed(format!("device {device} could not be made ready: {condition}"));
+        }
+        ready &= result.binding_conditions.iter().all(|condition| is_true(claim, result, condition));
+    }
+    if ready {
+        return Readiness::Ready;
+    }
+    let until = allocation.timestamp.unwrap_or(now).plus_secs(timeout_s);
+    if until <= now {
+        return Readiness::Failed(format!("its devices were not ready after {timeout_s} s"));
+    }
+    Readiness::Waiting { until }
+}
+
+fn is_true(claim: &Claim, result: &DeviceResult, condition: &str) -> bool {
+    let mut statuses = claim.devices.iter().filter(|status| status.device == result.device);
+    statuses.any(|status| status.is_true.iter().any(|known| *known == *condition))
+}
+
+impl Scheduler {
+    /// How far the devices of a pod's claims are.
+    pub(crate) fn readiness_of(&self, keys: &[ObjectKey]) -> Readiness {
+        let mut waiting: Vec<Timestamp> = Vec::new();
+        for claim in keys.iter().filter_map(|key| self.book.get(key)) {
+            let Some(allocation) = self.allocation_of(claim) else { continue };
+            match readiness(claim, &allocation, self.now, self.options.binding_timeout_s) {
+                Readiness::Ready => {}
+                Readiness::Waiting { until } => waiting.push(until),
+                Readiness::Failed(why) => {
+                    return Readiness::Failed(format!(
+                        "resourceclaim {:?}: {why}",
+                        claim.claim.key.name.as_str()
+                    ));
+                }
+            }
+        }
+        match waiting.into_iter().min() {
+            None => Readiness::Ready,
+            Some(until) => Readiness::Waiting { until },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use lazaret_model::{DeviceId, Text};
+
+    use super::*;
+    use crate::DeviceStatus;
+
+    #[test]
+    fn conditions_decide_until_time_is_over() {
+        let device = DeviceId::new("d", "p", "x");
+        let allocation = |set: Option<i64>| Allocation {
+            results: vec![DeviceResult {
+                request: "r".into(),
+                device: device.clone(),
+                admin_access: false,
+                tolerations: vec![],
+                binding_conditions: vec!["Ready".into(), "Attached".into()],
+                binding_failure_conditions: vec!["Broken".into()],
+                share_id: None,
+                consumed_capacity: vec![],
+                skip_node_operations: vec![],
+            }],
+            timestamp: set.map(Timestamp::from_secs),
+            ..Allocation::default()
+        };
+        let now = Timestamp::from_secs(1_000);
+        let waiting = |until| Readiness::Waiting { until: Timestamp::from_secs(until) };
+        for (is_true, set, expected) in [
+            (vec![], Some(900), waiting(1_500)),
+            (vec![], None, waiting(1_600)),
+            (vec!["Ready"], Some(900), waiting(1_500)),
+            (vec!["Ready", "Attached"], Some(0), Readiness::Ready),
+            (vec!["Ready"], Some(400), Readiness::Failed("its devices were not ready after 600 s".into())),
+            (
+                vec!["Ready", "Attached", "Broken"],
+                Some(900),
+                Readiness::Failed("device d/p/x could not be made ready: Broken".into()),
+            ),
+        ] {
+            let status = DeviceStatus {
+                device: device.clone(),
+                is_true: is_true.iter().map(|name| Text::from(*name)).collect(),
+            };
+            let claim = Claim { devices: vec![status], ..Claim::default() };
+            assert_eq!(readiness(&claim, &allocation(set), now, 600), expected, "{is_true:?} {set:?}");
+        }
+    }
+}

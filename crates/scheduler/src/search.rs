@@ -1,0 +1,155 @@
+//! Going through the nodes for a pod.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use lazaret_allocator::NodeGroup;
+use lazaret_fleet::{SliceState, Snapshot};
+use lazaret_model::{ClaimSpec, NodeScope, RequestKind, ResourceClaim, Text};
+
+use crate::{
+    filter::{self, Filter},
+    machine::Scheduler,
+    nodes::Nodes,
+    why::{Nowhere, Refusal},
+};
+
+/// Why a node without a free device is passed over.
+const NO_FREE_DEVICE: &str = "no device of the node is free";
+
+/// Goes through the nodes, beginning where the last search ended.
+pub(crate) struct Search<'a> {
+    nodes: &'a Nodes,
+    candidates: Candidates<'a>,
+    at: usize,
+    quota: usize,
+    pub(crate) nowhere: Nowhere,
+    /// Nodes without a free device of their own do not come into question.
+    needs_device: bool,
+}
+
+/// Which nodes come into question at all.
+enum Candidates<'a> {
+    /// All, from this place on.
+    All { order: &'a [u32], start: usize },
+    /// Only these.
+    Named(Vec<u32>),
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(
+        nodes: &'a Nodes,
+        start: usize,
+        quota: usize,
+        needs_device: bool,
+        filter: &Filter<'_>,
+    ) -> Self {
+        let order = nodes.order();
+        let mut nowhere = Nowhere { nodes: order.len(), ..Nowhere::default() };
+        let affinity = filter.pod.spec.node_affinity.iter().map(|selector| (selector, Refusal::NodeAffinity));
+        let usable = filter.usable.iter().map(|selector| (*selector, Refusal::ClaimElsewhere));
+        let named = affinity
+            .chain(usable)
+            .find_map(|(selector, refusal)| Some((filter::named_nodes(selector)?, refusal)));
+        let candidates = match named {
+            None => Candidates::All { order, start: start.min(order.len()) },
+            Some((names, refusal)) => {
+                let exists = |ix: &u32| nodes.get(*ix).is_some_and(|state| state.node.is_some());
+                let named: Vec<u32> =
+                    names.iter().filter_map(|name| nodes.find(name)).filter(exists).collect();
+                if named.len() < order.len() {
+                    nowhere.refusals.insert(refusal, order.len() - named.len());
+                }
+                Candidates::Named(named)
+            }
+        };
+        Self { nodes, candidates, at: 0, quota, nowhere, needs_device }
+    }
+
+    /// The next nodes that would do, devices aside.
+    pub(crate) fn next_batch(&mut self, filter: &Filter<'_>) -> Vec<u32> {
+        let (mut batch, mut full) = (Vec::new(), None);
+        while batch.len() < self.quota {
+            let Some(node) = self.candidates.get(self.at) else { break };
+            self.at += 1;
+            let Some(state) = self.nodes.get(node) else { continue };
+            if !filter.admits(state, &mut self.nowhere.refusals) {
+                continue;
+            }
+            if self.needs_device && state.devices_free == 0 {
+                full.get_or_insert((0, &state.name)).0 += 1;
+                continue;
+            }
+            batch.push(node);
+        }
+        if let Some((nodes, example)) = full {
+            let (reason, example) = (NO_FREE_DEVICE.into(), example.clone());
+            self.without_devices([NodeGroup { nodes, example, reason, exhausted: false }].into());
+        }
+        batch
+    }
+
+    /// The last batch did not have the devices.
+    pub(crate) fn without_devices(&mut self, groups: Vec<NodeGroup>) {
+        for group in groups {
+            *self.nowhere.refusals.entry(Refusal::Devices).or_insert(0) += group.nodes;
+            match self.nowhere.devices.iter_mut().find(|known| known.reason == group.reason) {
+                Some(known) => known.nodes += group.nodes,
+                None => self.nowhere.devices.push(group),
+            }
+        }
+        self.nowhere.devices.sort_by_key(|group| core::cmp::Reverse(group.nodes));
+    }
+
+    pub(crate) fn visited(&self) -> usize {
+        match self.candidates {
+            Candidates::All { .. } => self.at,
+            Candidates::Named(_) => 0,
+        }
+    }
+}
+
+impl Candidates<'_> {
+    fn get(&self, at: usize) -> Option<u32> {
+        match self {
+            Self::All { order, start } => (at < order.len()).then(|| order[(start + at) % order.len()]),
+            Self::Named(named) => named.get(at).copied(),
+        }
+    }
+}
+
+/// Whether some request wants a device to itself or a share of one, and all devices are of nodes: then a node without a
+/// free one does not do.
+pub(crate) fn needs_device_of_node(claims: &[Arc<ResourceClaim>], snapshot: &Snapshot) -> bool {
+    let takes = |spec: &ClaimSpec| {
+        spec.requests.iter().any(|request| match &request.kind {
+            RequestKind::Exactly(exactly) => exactly.admin_access != Some(true),
+            RequestKind::FirstAvailable(_) => true,
+            RequestKind::Unknown => false,
+        })
+    };
+    claims.iter().any(|claim| takes(&claim.spec)) && snapshot.shared_pools().next().is_none()
+}
+
+impl Scheduler {
+    /// The fleet as it is now, with the free devices of nodes counted. Costs what changed.
+    pub(crate) fn count_devices(&mut self) -> Arc<Snapshot> {
+        let snapshot = self.fleet.snapshot();
+        if !Arc::ptr_eq(&snapshot, &self.counted) {
+            for name in snapshot.changed_nodes(&self.counted) {
+                if let Some(state) = self.nodes.find(name).and_then(|ix| self.nodes.get_mut(ix)) {
+                    state.devices_free = devices_free(&snapshot, name);
+                }
+            }
+            self.counted = snapshot.clone();
+        }
+        snapshot
+    }
+}
+
+fn devices_free(snapshot: &Snapshot, node: &Text) -> usize {
+    let is_own = |slice: &&Arc<SliceState>| matches!(slice.nodes(), NodeScope::Node(name) if name == node);
+    let free =
+        |slice: &Arc<SliceState>| slice.len().saturating_sub(slice.in_use_bits().count_ones() as usize);
+    let slices = snapshot.pools_of_node(node).flat_map(|pool| &pool.slices);
+    slices.filter(is_own).map(free).sum()
+}
