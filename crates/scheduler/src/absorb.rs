@@ -9,12 +9,10 @@ use crate::{
     Claim, Labels, Node, Pod,
     causes::Cause,
     effect::WakeReason,
+    extended,
     flight::Phase,
     machine::{Alarm, PodEntry, Scheduler},
 };
-
-/// The class of a name can be asked for as an extended resource of this domain.
-pub(crate) const CLASS_RESOURCE_DOMAIN: &str = "deviceclass.resource.kubernetes.io/";
 
 impl Scheduler {
     // === Nodes ===
@@ -84,13 +82,17 @@ impl Scheduler {
     }
 
     fn add_pod(&mut self, pod: &Arc<Pod>) -> u32 {
-        let ix = self.pods.insert(PodEntry { pod: pod.clone(), on: None, nominated: None, why: None });
+        let ix =
+            self.pods.insert(PodEntry { pod: pod.clone(), on: None, nominated: None, why: None, told: None });
         self.pod_keys.insert(pod.key.clone(), ix);
         self.book.file(ix, pod);
         ix
     }
 
     fn pod_changed(&mut self, ix: u32, old: &Pod, pod: &Arc<Pod>) {
+        if pod.deleting {
+            self.evicting.remove(&ix);
+        }
         if pod.is_placed() {
             return self.pod_placed(ix, old, pod);
         }
@@ -147,6 +149,7 @@ impl Scheduler {
     pub(crate) fn pod_gone(&mut self, key: &ObjectKey) {
         let Some(ix) = self.pod_keys.remove(key) else { return };
         self.pod_left(ix);
+        self.evicting.remove(&ix);
         if let Some(entry) = self.pods.remove(ix) {
             self.book.unfile(ix, &entry.pod);
         }
@@ -213,7 +216,7 @@ impl Scheduler {
         }
         self.claim_seen(key);
         if old.is_none_or(|old| old.claim != claim.claim) {
-            self.wake_users(key);
+            self.wake_users(key, None);
         }
     }
 
@@ -225,11 +228,16 @@ impl Scheduler {
             self.queue.wake_all(self.now, Cause::Devices);
         }
         self.claim_seen(key);
-        self.wake_users(key);
+        // One that was made for a pod stands in its way until it is gone.
+        let owner = old.claim.owner.as_ref().filter(|_| old.claim.extended_resource);
+        let owner =
+            owner.map(|owner| ObjectKey { namespace: key.namespace.clone(), name: owner.name.clone() });
+        self.wake_users(key, owner);
     }
 
-    fn wake_users(&mut self, key: &ObjectKey) {
-        let users: Vec<u32> = self.book.users(key).to_vec();
+    fn wake_users(&mut self, key: &ObjectKey, owner: Option<ObjectKey>) {
+        let mut users: Vec<u32> = self.book.users(key).to_vec();
+        users.extend(owner.and_then(|owner| self.pod_keys.get(&owner)));
         for pod in users {
             let gated = self.pods.get(pod).is_some_and(|entry| !entry.pod.spec.gates.is_empty());
             if !gated {
@@ -251,20 +259,10 @@ impl Scheduler {
             return;
         }
         if is_class {
-            self.list_delegated();
+            self.delegated = extended::delegated(&self.fleet.snapshot());
         }
         self.queue.wake_all(self.now, Cause::Devices);
         self.queue.wake_all(self.now, Cause::Room);
-    }
-
-    /// Finds out anew for which resources devices can stand in.
-    fn list_delegated(&mut self) {
-        self.delegated.clear();
-        for class in self.fleet.snapshot().classes() {
-            let name = &class.class.name;
-            self.delegated.insert(alloc::format!("{CLASS_RESOURCE_DOMAIN}{name}").into());
-            self.delegated.extend(class.class.extended_resource_name.clone());
-        }
     }
 
     pub(crate) fn namespace_is(&mut self, name: Text, labels: Arc<Labels>) {
@@ -299,9 +297,15 @@ impl Scheduler {
             Alarm::Claim(_) => WakeReason::Retry,
             Alarm::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {
                 Some(Phase::Preparing { .. }) => WakeReason::BindingTimeout,
-                Some(Phase::Reserving | Phase::Binding | Phase::Pausing { .. } | Phase::Bound) | None => {
-                    WakeReason::Retry
-                }
+                Some(
+                    Phase::Making
+                    | Phase::Reserving
+                    | Phase::Naming
+                    | Phase::Binding
+                    | Phase::Pausing { .. }
+                    | Phase::Bound,
+                )
+                | None => WakeReason::Retry,
             },
         }
     }

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use lazaret_fleet::{Fleet, Origin, Snapshot};
 use lazaret_model::{
     Allocation, ClaimSource, ClaimSpec, Consumer, DeviceResult, ObjectKey, RequestKind, Text, Toleration,
-    tolerates,
+    Uid, tolerates,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -18,6 +18,8 @@ pub(crate) struct Book {
     claims: HashMap<ObjectKey, Arc<Claim>, FxBuildHasher>,
     /// Pods that name a claim, whether it exists or not.
     users: HashMap<ObjectKey, Vec<u32>, FxBuildHasher>,
+    /// By the UID of the pod, the claim that was made for its extended resources.
+    made_for: HashMap<Uid, ObjectKey, FxBuildHasher>,
 }
 
 impl Book {
@@ -25,13 +27,29 @@ impl Book {
         self.claims.get(key)
     }
 
-    /// Takes in a claim; gives back what it was. What is older than known is ignored.
+    /// Takes in a claim; gives back what it was.
     pub(crate) fn set(&mut self, claim: &Arc<Claim>) -> Option<Arc<Claim>> {
-        self.claims.insert(claim.claim.key.clone(), claim.clone())
+        let old = self.claims.insert(claim.claim.key.clone(), claim.clone());
+        if let Some(pod) = old.as_ref().and_then(|old| made_for(old)) {
+            self.made_for.remove(pod);
+        }
+        if let Some(pod) = made_for(claim) {
+            self.made_for.insert(pod.clone(), claim.claim.key.clone());
+        }
+        old
+    }
+
+    /// The claim that was made for the extended resources of the pod of this UID.
+    pub(crate) fn made_for(&self, pod: &Uid) -> Option<&ObjectKey> {
+        self.made_for.get(pod)
     }
 
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Claim>> {
-        self.claims.remove(key)
+        let old = self.claims.remove(key);
+        if let Some(pod) = old.as_ref().and_then(|old| made_for(old)) {
+            self.made_for.remove(pod);
+        }
+        old
     }
 
     /// The pods that name a claim.
@@ -58,6 +76,10 @@ impl Book {
             }
         }
     }
+}
+
+fn made_for(claim: &Claim) -> Option<&Uid> {
+    claim.claim.owner.as_ref().filter(|_| claim.claim.extended_resource).map(|owner| &owner.uid)
 }
 
 /// The claims that a pod names, as far as their names are known.

@@ -2,19 +2,21 @@
 
 use alloc::{collections::BTreeSet, string::ToString, sync::Arc, vec::Vec};
 
-use lazaret_allocator::{Found, NodeSearch};
 use lazaret_model::{Allocation, NodeSelector, ResourceClaim, Text};
 
 use crate::{
     Claim, Pod, claims,
     desk::Entry,
+    devices::{Chosen, Devices, ExtendedNeed},
     effect::{EffectKind, EventKind, SetPodCondition},
+    extended,
     filter::Filter,
-    flight::{Flight, Phase},
+    flight::{ExtendedClaim, Flight},
     machine::Scheduler,
     neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
     outbox::Purpose,
+    preempt::Preemption,
     ready::{Readiness, readiness},
     score,
     search::{self, Search},
@@ -35,6 +37,8 @@ pub(crate) struct Placement {
     pub(crate) node: Text,
     /// Its claims, each with the devices it is to get if it has none.
     pub(crate) claims: Vec<(Arc<Claim>, Option<Allocation>)>,
+    /// The claim to be made for it.
+    pub(crate) extended: Option<ExtendedClaim>,
 }
 
 /// A pod's claims, as far as they concern where it can go.
@@ -43,17 +47,19 @@ pub(crate) struct Needs {
     pub(crate) claims: Vec<Arc<Claim>>,
     /// What claims have already, by claim.
     pub(crate) allocations: Vec<Option<Arc<Allocation>>>,
+    /// Resources that devices can stand in for where nodes have none of their own.
+    pub(crate) extended: Vec<Text>,
 }
 
 impl Needs {
     /// The claims that have nothing yet.
-    fn open(&self) -> Vec<Arc<ResourceClaim>> {
+    pub(crate) fn open(&self) -> Vec<Arc<ResourceClaim>> {
         let claims = self.claims.iter().zip(&self.allocations);
         claims.filter(|(_, given)| given.is_none()).map(|(claim, _)| claim.claim.clone()).collect()
     }
 
     /// Where the others can be used.
-    fn usable(&self) -> Vec<&NodeSelector> {
+    pub(crate) fn usable(&self) -> Vec<&NodeSelector> {
         self.allocations.iter().flatten().filter_map(|given| given.node_selector.as_ref()).collect()
     }
 }
@@ -65,71 +71,98 @@ impl Scheduler {
             return self.queue.leave(ix);
         };
         self.decisions += 1;
-        match self.find_place(ix, &pod) {
+        let needs = match self.needs(&pod) {
+            Ok(needs) => needs,
+            Err(problem) => return self.give_up(ix, &pod, Why::of(Verdict::Claims(problem)), None),
+        };
+        match self.find_place(ix, &pod, &needs) {
             Ok(placement) => self.take_off(ix, &pod, placement),
-            Err(verdict) => self.give_up(ix, verdict),
+            Err(verdict) => {
+                let (why, node) = self.force(ix, &pod, &needs, verdict);
+                self.give_up(ix, &pod, why, node);
+            }
         }
     }
 
-    fn find_place(&mut self, ix: u32, pod: &Pod) -> Result<Placement, Verdict> {
-        let needs = self.needs(pod).map_err(Verdict::Claims)?;
+    /// Makes room by force for a pod that fits nowhere, if that helps.
+    fn force(&mut self, ix: u32, pod: &Pod, needs: &Needs, verdict: Verdict) -> (Why, Option<Text>) {
+        let helps = match &verdict {
+            Verdict::Nowhere(nowhere) => nowhere.refusals.keys().any(Refusal::yields_to_preemption),
+            Verdict::Gated(_) | Verdict::Claims(_) | Verdict::Failed(_) => false,
+        };
+        let mut why = Why::of(verdict);
+        if !helps || !self.options.preemption {
+            return (why, None);
+        }
+        match self.preempt(ix, pod, needs) {
+            Preemption::Node(node) => (why, Some(node)),
+            Preemption::Nobody(message) => {
+                why.preemption = Some(message);
+                (why, None)
+            }
+        }
+    }
+
+    fn find_place(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Placement, Verdict> {
         let open = needs.open();
-        let snapshot = if open.is_empty() { self.counted.clone() } else { self.count_devices() };
-        let needs_device = search::needs_device_of_node(&open, &snapshot);
+        let with_devices = !open.is_empty() || !needs.extended.is_empty();
+        let snapshot = if with_devices { self.count_devices() } else { self.counted.clone() };
+        // Where a node has extended resources of its own it needs no device.
+        let needs_device = needs.extended.is_empty() && search::needs_device_of_node(&open, &snapshot);
         let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
-        let neighbours = Neighbours::of(pod, around);
-        let usable = needs.usable();
+        let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
         let filter =
             Filter { pod, pod_ix: ix, delegated: &self.delegated, neighbours: &neighbours, usable: &usable };
         let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
-        let chosen = loop {
+        search.begin_with(self.pods.get(ix).and_then(|entry| entry.nominated));
+        let mut devices = Devices {
+            allocator: &mut self.allocator,
+            snapshot: &snapshot,
+            overlay: &self.overlay,
+            open: &open,
+            extended: ExtendedNeed { pod, resources: &needs.extended, delegated: &self.delegated },
+            prefer_healthy: self.options.prefer_healthy,
+            ids: ShareIds::new(&pod.uid, self.now, self.decisions),
+        };
+        let chosen: Option<Chosen<'_>> = loop {
             let batch = search.next_batch(&filter);
             if batch.is_empty() {
                 break None;
             }
             let states: Vec<&NodeState> = batch.iter().filter_map(|&node| self.nodes.get(node)).collect();
-            let ranked = rank(pod, around, &states, self.options.packing, !open.is_empty());
-            if open.is_empty() {
-                break ranked.first().map(|&at| (batch[at], Vec::new()));
+            let scores = score::scores(pod, around, &states, self.options.packing);
+            if !with_devices {
+                break best(&scores).map(|at| Chosen::bare(states[at]));
             }
-            let facts: Vec<_> = ranked
-                .iter()
-                .filter_map(|&at| states[at].node.as_ref().map(|node| node.facts.clone()))
-                .collect();
-            let options = lazaret_allocator::Options {
-                prefer_healthy: self.options.prefer_healthy,
-                ..lazaret_allocator::Options::default()
-            };
-            let request = NodeSearch {
-                snapshot: &snapshot,
-                nodes: &facts,
-                claims: &open,
-                in_flight: &self.overlay,
-                options: &options,
-            };
-            let mut ids = ShareIds::new(&pod.uid, self.now, self.decisions);
-            match self.allocator.find_node(&request, &mut || ids.next()) {
-                Found::Node { index, allocations } => break Some((batch[ranked[index]], allocations)),
-                Found::Nowhere(groups) => search.without_devices(groups),
-                Found::Failed(error) => return Err(Verdict::Failed(error.to_string())),
+            match devices.choose(&ranked(&scores, &states)) {
+                Ok(Ok(chosen)) => break Some(chosen),
+                Ok(Err(groups)) => search.without_devices(groups),
+                Err(error) => return Err(Verdict::Failed(error.to_string())),
             }
         };
         let (visited, nowhere) = (search.visited(), search.nowhere);
-        let count = self.nodes.order().len().max(1);
-        self.start = (self.start + visited) % count;
-        let Some((node, allocations)) = chosen else { return Err(Verdict::Nowhere(nowhere)) };
-        let node = self.nodes.get(node).map(|state| state.name.clone()).unwrap_or_default();
-        Ok(Placement { node, claims: pair(needs, allocations) })
+        self.start = (self.start + visited) % self.nodes.order().len().max(1);
+        let Some(chosen) = chosen else { return Err(Verdict::Nowhere(nowhere)) };
+        let (node, extended) = (chosen.node.name.clone(), chosen.extended);
+        Ok(Placement { node, claims: pair(needs, chosen.allocations), extended })
     }
 
     /// The pod's claims, if they let it be placed anywhere.
-    fn needs(&mut self, pod: &Pod) -> Result<Needs, ClaimProblem> {
-        if pod.claims.is_empty() {
-            return Ok(Needs::default());
+    pub(crate) fn needs(&mut self, pod: &Pod) -> Result<Needs, ClaimProblem> {
+        let mut needs = Needs::default();
+        if !pod.spec.containers.is_empty() {
+            needs.extended = extended::wanted(pod, &self.delegated);
+            // Of an earlier attempt: whether it would do on the node that is found now, nobody knows.
+            if let Some(left) = self.book.made_for(&pod.uid).and_then(|key| self.book.get(key)).cloned() {
+                self.delete_claim(left.claim.key.clone(), left.claim.uid.clone());
+                return Err(ClaimProblem::BeingFreed(left.claim.key.clone()));
+            }
         }
-        let claims = claims::resolve(&self.book, pod)?;
-        let mut allocations = Vec::with_capacity(claims.len());
-        for claim in &claims {
+        if pod.claims.is_empty() {
+            return Ok(needs);
+        }
+        needs.claims = claims::resolve(&self.book, pod)?;
+        for claim in &needs.claims {
             let key = &claim.claim.key;
             let entry = self.desk.get(key).filter(|entry| entry.uid == claim.claim.uid);
             if entry.is_some_and(Entry::frees) {
@@ -147,13 +180,13 @@ impl Scheduler {
                 }
                 None => claims::check_classes(claim, &self.fleet.snapshot())?,
             }
-            allocations.push(given);
+            needs.allocations.push(given);
         }
-        Ok(Needs { claims, allocations })
+        Ok(needs)
     }
 
     /// Of how many nodes that would do the best is taken.
-    fn quota(&self) -> usize {
+    pub(crate) fn quota(&self) -> usize {
         let nodes = self.nodes.order().len();
         let percent = match self.options.sample_percent {
             0 => 50usize.saturating_sub(nodes / 125).max(SAMPLE_PERCENT_MIN),
@@ -163,27 +196,32 @@ impl Scheduler {
     }
 
     /// Everything counts as done from now on; the writes follow.
-    pub(crate) fn take_off(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) {
+    fn take_off(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) {
         let on = self.nodes.place(&placement.node, ix, pod);
         self.set_on(ix, Some(on));
         self.set_nominated(ix, None);
-        let keys: Vec<_> = placement.claims.iter().map(|(claim, _)| claim.claim.key.clone()).collect();
+        let claims = placement.claims.iter().map(|(claim, _)| claim.claim.key.clone()).collect();
         let mut reserving = BTreeSet::new();
         for (claim, allocation) in placement.claims {
             if self.want_claim(ix, pod, &claim, allocation) {
                 reserving.insert(claim.claim.key.clone());
             }
         }
-        let flight = Flight { claims: keys, reserving: reserving.clone(), phase: Phase::Reserving, tries: 0 };
-        self.flights.insert(ix, flight);
+        self.flights.insert(ix, Flight { claims, reserving: reserving.clone(), ..Flight::default() });
         reserving.iter().for_each(|key| self.write_claim(key));
-        self.proceed(ix);
+        match placement.extended {
+            Some(extended) => self.make_claim(ix, pod, extended),
+            None => self.proceed(ix),
+        }
     }
 
-    fn give_up(&mut self, ix: u32, verdict: Verdict) {
-        self.free_what_hinders(ix, &verdict);
-        let expected = matches!(verdict, Verdict::Claims(ClaimProblem::NotMade { .. }));
-        let why = Arc::new(Why::of(verdict));
+    // === Giving up ===
+
+    /// Puts a pod back, and says why. `nominated`: others leave that node for it.
+    fn give_up(&mut self, ix: u32, pod: &Pod, why: Why, nominated: Option<Text>) {
+        self.free_what_hinders(ix, pod, &why.verdict);
+        let expected = matches!(why.verdict, Verdict::Claims(ClaimProblem::NotMade { .. }));
+        let why = Arc::new(why);
         match why.verdict {
             // Hardly is a pod there, its claims follow: nothing worth telling, unless it lasts.
             Verdict::Claims(_) if expected && self.queue.attempts(ix) <= 1 => {
@@ -197,14 +235,13 @@ impl Scheduler {
                 self.queue.park(self.now, ix, why.causes());
             }
         }
-        self.report(ix, why, None);
+        self.report(ix, why, nominated);
     }
 
     /// A claim of the pod that nobody else uses may hold devices with which the pod can go nowhere: they are given
     /// back, one claim at a time, and the pod is tried again when that is seen.
-    fn free_what_hinders(&mut self, ix: u32, verdict: &Verdict) {
-        let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
-        let Ok(claims) = claims::resolve(&self.book, &pod) else { return };
+    fn free_what_hinders(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
+        let Ok(claims) = claims::resolve(&self.book, pod) else { return };
         let hinders = |claim: &Claim| match verdict {
             Verdict::Claims(problem) => problem.would_do_with_others() == Some(&claim.claim.key),
             Verdict::Nowhere(nowhere) => {
@@ -216,7 +253,7 @@ impl Scheduler {
         };
         let hindering: Vec<&Arc<Claim>> = claims
             .iter()
-            .filter(|claim| claim.claim.allocation.is_some() && claims::is_free_but_for(claim, &pod))
+            .filter(|claim| claim.claim.allocation.is_some() && claims::is_free_but_for(claim, pod))
             .filter(|claim| hinders(claim))
             .collect();
         if !hindering.is_empty() {
@@ -229,45 +266,39 @@ impl Scheduler {
     pub(crate) fn report(&mut self, ix: u32, why: Arc<Why>, nominated: Option<Text>) {
         let Some(entry) = self.pods.get_mut(ix) else { return };
         let (pod, message, reason) = (entry.pod.clone(), why.message(), why.reason());
-        let told =
-            entry.why.replace(why).is_some_and(|old| old.message() == message && old.reason() == reason);
-        let written = pod.unscheduled.as_ref().is_some_and(|c| c.message == *message && c.reason == *reason);
-        if nominated.is_none() && (told || written) {
+        entry.why = Some(why);
+        let is_told = |message: &str, known: Option<&crate::Unscheduled>| {
+            known.is_some_and(|known| known.message == *message && known.reason == *reason)
+        };
+        if nominated.is_none() && is_told(&message, entry.told.as_ref().or(pod.unscheduled.as_ref())) {
             return;
         }
+        let message: Text = message.into();
+        entry.told = Some(crate::Unscheduled { reason: reason.into(), message: message.clone() });
         self.tell(&pod, EventKind::FailedScheduling, &message);
-        let condition = SetPodCondition {
-            pod: pod.key.clone(),
-            uid: pod.uid.clone(),
-            reason,
-            message: message.into(),
-            at: self.now,
-            nominated,
-        };
-        self.outbox.push(EffectKind::SetPodCondition(condition), Purpose::Condition(ix));
+        let (key, uid) = (pod.key.clone(), pod.uid.clone());
+        let condition = SetPodCondition { pod: key, uid, reason, message, at: self.now, nominated };
+        self.outbox.push(EffectKind::SetPodCondition(condition), Purpose::Aside);
     }
 }
 
 /// Gives each open claim its allocation, in order.
-fn pair(needs: Needs, allocations: Vec<Allocation>) -> Vec<(Arc<Claim>, Option<Allocation>)> {
+fn pair(needs: &Needs, allocations: Vec<Allocation>) -> Vec<(Arc<Claim>, Option<Allocation>)> {
     let mut allocations = allocations.into_iter();
-    let claims = needs.claims.into_iter().zip(needs.allocations);
-    claims.map(|(claim, given)| (claim, if given.is_some() { None } else { allocations.next() })).collect()
+    let claims = needs.claims.iter().zip(&needs.allocations);
+    claims
+        .map(|(claim, given)| (claim.clone(), if given.is_some() { None } else { allocations.next() }))
+        .collect()
 }
 
-/// The places of nodes, best first; among equals the first. All of them, or the best alone.
-fn rank(
-    pod: &Pod,
-    around: Surroundings<'_>,
-    states: &[&NodeState],
-    packing: crate::Packing,
-    all: bool,
-) -> Vec<usize> {
-    let scores = score::scores(pod, around, states, packing);
-    if all {
-        let mut order: Vec<usize> = (0..states.len()).collect();
-        order.sort_by_key(|&at| core::cmp::Reverse(scores[at]));
-        return order;
-    }
-    (0..states.len()).max_by_key(|&at| (scores[at], core::cmp::Reverse(at))).into_iter().collect()
+/// The place of the best; among equals the first.
+fn best(scores: &[i64]) -> Option<usize> {
+    (0..scores.len()).max_by_key(|&at| (scores[at], core::cmp::Reverse(at)))
+}
+
+/// The nodes, best first; equals in the order in which they came.
+pub(crate) fn ranked<'a>(scores: &[i64], states: &[&'a NodeState]) -> Vec<&'a NodeState> {
+    let mut order: Vec<usize> = (0..states.len()).collect();
+    order.sort_by_key(|&at| core::cmp::Reverse(scores[at]));
+    order.into_iter().map(|at| states[at]).collect()
 }

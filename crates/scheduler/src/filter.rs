@@ -2,19 +2,16 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use hashbrown::HashSet;
 use lazaret_model::{Effect, NodeSelector, Operator, Taint, Text, Toleration, tolerates};
-use rustc_hash::FxBuildHasher;
 
-use crate::{Amounts, Node, Pod, neighbours::Neighbours, nodes::NodeState, why::Refusal};
+use crate::{
+    Amounts, Node, Pod, extended::Delegated, neighbours::Neighbours, nodes::NodeState, why::Refusal,
+};
 
 /// The taint that goes with a cordoned node.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 /// Keeps pods away if there is anything else.
 pub(crate) const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
-
-/// Resources that devices can stand in for where nodes have none of their own.
-pub(crate) type Delegated = HashSet<Text, FxBuildHasher>;
 
 /// How many nodes were refused for what.
 pub(crate) type Tally = BTreeMap<Refusal, usize>;
@@ -131,7 +128,7 @@ fn shortages(
     );
     for (name, amount) in &wanted.others {
         let there = allocatable.other(name);
-        if there > 0 || !delegated.contains(name) {
+        if there > 0 || !delegated.contains_key(name) {
             check(name, *amount, used.other(name), there);
         }
     }

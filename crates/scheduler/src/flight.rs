@@ -2,12 +2,15 @@
 
 use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
 
-use lazaret_model::{ObjectKey, Timestamp};
+use lazaret_model::{Allocation, ClaimSpec, ObjectKey, Owner, Text, Timestamp, Uid};
 
 use crate::{
-    Pod,
+    Pod, claims,
     desk::NEWS_MS_MAX,
-    effect::{Bind, EffectId, EffectKind, Event, EventKind, Outcome, Reply},
+    effect::{
+        Bind, CreateExtendedClaim, DeleteExtendedClaim, EffectId, EffectKind, Event, EventKind, Mapping,
+        Outcome, Reply, SetExtendedClaim,
+    },
     machine::{Alarm, Scheduler},
     outbox::Purpose,
     ready::Readiness,
@@ -18,23 +21,44 @@ use crate::{
 const BIND_TRIES_MAX: u32 = 5;
 
 /// A pod that is being bound.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Flight {
-    /// Its claims.
+    /// Its claims, but for one that is being made.
     pub(crate) claims: Vec<ObjectKey>,
     /// Those of them that are not known to be reserved for it.
     pub(crate) reserving: BTreeSet<ObjectKey>,
+    /// The claim that is made for it.
+    pub(crate) extended: Option<ExtendedClaim>,
     pub(crate) phase: Phase,
+    /// What it waits for to be acknowledged.
+    pub(crate) awaits: Option<EffectId>,
     pub(crate) tries: u32,
 }
 
+/// A claim that is made for a pod's extended resources.
+#[derive(Clone, Debug)]
+pub(crate) struct ExtendedClaim {
+    /// Under which its devices are held as long as there is no claim.
+    pub(crate) stand_in: Uid,
+    pub(crate) spec: Arc<ClaimSpec>,
+    pub(crate) mappings: Arc<[Mapping]>,
+    pub(crate) allocation: Arc<Allocation>,
+    /// Once it is made.
+    pub(crate) made: Option<(ObjectKey, Uid)>,
+}
+
 /// How far it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// The claim for its extended resources is being made.
+    Making,
     /// Its claims are being written.
+    #[default]
     Reserving,
     /// Its devices are being made ready.
     Preparing { until: Timestamp },
+    /// Its status is to name the claim that was made.
+    Naming,
     /// The binding was given out.
     Binding,
     /// The binding will be given out again.
@@ -44,6 +68,8 @@ pub(crate) enum Phase {
 }
 
 impl Scheduler {
+    // === Steps ===
+
     /// A claim is reserved for a pod.
     pub(crate) fn claim_ready(&mut self, ix: u32, key: &ObjectKey) {
         if let Some(flight) = self.flights.get_mut(&ix) {
@@ -60,21 +86,20 @@ impl Scheduler {
             Phase::Pausing { until } if self.now < until => {}
             Phase::Reserving | Phase::Preparing { .. } => self.bind_when_ready(ix),
             Phase::Pausing { .. } => self.bind(ix),
-            Phase::Binding | Phase::Bound => {}
+            Phase::Making | Phase::Naming | Phase::Binding | Phase::Bound => {}
         }
     }
 
     fn bind_when_ready(&mut self, ix: u32) {
         let Some(flight) = self.flights.get(&ix) else { return };
         match self.readiness_of(&flight.claims) {
+            Readiness::Ready if flight.extended.is_some() => self.name_claim(ix),
             Readiness::Ready => self.bind(ix),
             Readiness::Failed(why) => self.roll_back(ix, &why),
             Readiness::Waiting { until } => {
                 let told = matches!(flight.phase, Phase::Preparing { .. });
                 self.set_alarm(until, Alarm::Pod(ix));
-                if let Some(flight) = self.flights.get_mut(&ix) {
-                    flight.phase = Phase::Preparing { until };
-                }
+                self.set_phase(ix, Phase::Preparing { until }, None);
                 if let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()).filter(|_| !told) {
                     let message = "Waiting for the devices of its claims to be made ready";
                     self.tell(&pod, EventKind::BindingConditionsPending, message);
@@ -83,42 +108,130 @@ impl Scheduler {
         }
     }
 
+    /// Has the claim for extended resources made.
+    pub(crate) fn make_claim(&mut self, ix: u32, pod: &Pod, extended: ExtendedClaim) {
+        self.overlay.insert(&extended.stand_in, &extended.allocation);
+        let create = CreateExtendedClaim {
+            pod: pod.key.clone(),
+            owner: Owner {
+                group: Text::default(),
+                kind: "Pod".into(),
+                name: pod.key.name.clone(),
+                uid: pod.uid.clone(),
+            },
+            generate_name: format!("{}-extended-resources-", pod.key.name).into(),
+            spec: extended.spec.clone(),
+        };
+        if let Some(flight) = self.flights.get_mut(&ix) {
+            flight.extended = Some(extended);
+        }
+        let effect = self.outbox.push(EffectKind::CreateExtendedClaim(create), Purpose::Pod(ix));
+        self.set_phase(ix, Phase::Making, Some(effect));
+    }
+
+    /// The claim for extended resources is made: from now on it is a claim like any other.
+    fn claim_made(&mut self, ix: u32, name: Text, uid: Uid) {
+        let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
+        let Some(flight) = self.flights.get_mut(&ix) else { return };
+        let Some(extended) = &mut flight.extended else { return };
+        let key = ObjectKey { namespace: pod.key.namespace.clone(), name };
+        self.overlay.remove(&extended.stand_in);
+        self.overlay.insert(&uid, &extended.allocation);
+        let entry = self.desk.open(&key, &uid);
+        entry.allocation = Some(extended.allocation.clone());
+        entry.wanted.insert(ix, claims::consumer(&pod));
+        extended.made = Some((key.clone(), uid));
+        flight.claims.push(key.clone());
+        flight.reserving.insert(key.clone());
+        self.set_phase(ix, Phase::Reserving, None);
+        self.write_claim(&key);
+    }
+
+    fn name_claim(&mut self, ix: u32) {
+        let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
+        let extended = self.flights.get(&ix).and_then(|flight| flight.extended.as_ref());
+        let Some((extended, (key, _))) =
+            extended.and_then(|extended| Some((extended, extended.made.as_ref()?)))
+        else {
+            return;
+        };
+        let set = SetExtendedClaim {
+            pod: pod.key.clone(),
+            uid: pod.uid.clone(),
+            claim: key.name.clone(),
+            mappings: extended.mappings.clone(),
+        };
+        let effect = self.outbox.push(EffectKind::SetExtendedClaim(set), Purpose::Pod(ix));
+        self.set_phase(ix, Phase::Naming, Some(effect));
+    }
+
     fn bind(&mut self, ix: u32) {
         let Some(entry) = self.pods.get(ix) else { return };
         let Some(node) = entry.on.and_then(|on| self.nodes.get(on)) else { return };
         let (pod, uid) = (entry.pod.key.clone(), entry.pod.uid.clone());
         let effect = Bind { pod, uid, node: node.name.clone() };
-        self.outbox.push(EffectKind::Bind(effect), Purpose::Pod(ix));
+        let effect = self.outbox.push(EffectKind::Bind(effect), Purpose::Pod(ix));
+        self.set_phase(ix, Phase::Binding, Some(effect));
+    }
+
+    fn set_phase(&mut self, ix: u32, phase: Phase, awaits: Option<EffectId>) {
         if let Some(flight) = self.flights.get_mut(&ix) {
-            flight.phase = Phase::Binding;
+            (flight.phase, flight.awaits) = (phase, awaits);
         }
     }
 
+    // === Replies ===
+
     /// What became of an effect.
-    pub(crate) fn acknowledged(&mut self, effect: EffectId, reply: Reply) {
+    pub(crate) fn acknowledged(&mut self, effect: EffectId, reply: &Reply) {
         match self.outbox.acknowledge(effect) {
             Some(Purpose::Claim(key)) => {
                 let current = self.desk.get(&key).and_then(|entry| entry.write.as_ref());
                 if current.is_some_and(|write| write.effect == effect) {
-                    self.claim_written(&key, &reply);
+                    self.claim_written(&key, reply);
                 }
             }
-            Some(Purpose::Pod(ix)) => self.pod_written(ix, &reply),
-            Some(Purpose::Condition(_) | Purpose::Aside) | None => {}
+            Some(Purpose::Pod(ix)) => {
+                if self.flights.get(&ix).is_some_and(|flight| flight.awaits == Some(effect)) {
+                    self.step_done(ix, reply);
+                }
+            }
+            Some(Purpose::Evict(victim)) => {
+                if reply.outcome != Outcome::Done {
+                    self.evicting.remove(&victim);
+                }
+            }
+            Some(Purpose::Aside) | None => {}
         }
     }
 
-    fn pod_written(&mut self, ix: u32, reply: &Reply) {
+    fn step_done(&mut self, ix: u32, reply: &Reply) {
         let Some(flight) = self.flights.get_mut(&ix) else { return };
-        match reply.outcome {
+        flight.awaits = None;
+        match (flight.phase, reply.outcome) {
+            (Phase::Making, Outcome::Done) => match &reply.written {
+                Some(made) => self.claim_made(ix, made.name.clone(), made.uid.clone()),
+                None => self.roll_back(ix, "the claim for its extended resources was made, nobody knows how"),
+            },
+            (Phase::Making, _) => {
+                self.roll_back(ix, "the claim for its extended resources could not be made")
+            }
+            (Phase::Naming, Outcome::Done) => self.bind(ix),
+            (Phase::Naming, _) => self.roll_back(ix, "its status could not be written"),
+            (Phase::Binding, outcome) => self.bind_done(ix, outcome),
+            (Phase::Reserving | Phase::Preparing { .. } | Phase::Pausing { .. } | Phase::Bound, _) => {}
+        }
+    }
+
+    fn bind_done(&mut self, ix: u32, outcome: Outcome) {
+        let Some(flight) = self.flights.get_mut(&ix) else { return };
+        match outcome {
             Outcome::Done => {
                 flight.phase = Phase::Bound;
                 self.announce(ix);
             }
-            // The pod is bound or deleted: the watch will tell.
-            Outcome::Gone => {}
-            Outcome::Conflict if flight.tries > 0 => {}
-            Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Gone | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+                // If it is gone or bound, the watch will tell before the next try.
                 flight.tries += 1;
                 if flight.tries > BIND_TRIES_MAX {
                     return self.roll_back(ix, "the pod could not be bound");
@@ -145,6 +258,8 @@ impl Scheduler {
         self.outbox.push(EffectKind::Event(event), Purpose::Aside);
     }
 
+    // === Endings ===
+
     /// The decision on a pod could not be carried out: everything is taken back, and it is tried again later.
     pub(crate) fn roll_back(&mut self, ix: u32, message: &str) {
         if !self.flights.contains_key(&ix) {
@@ -159,15 +274,28 @@ impl Scheduler {
 
     /// A pod is not bound after all: its claims are not for it.
     pub(crate) fn abandon(&mut self, ix: u32) {
-        let Some(flight) = self.flights.remove(&ix) else { return };
+        let Some(mut flight) = self.flights.remove(&ix) else { return };
         let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
+        if let Some(extended) = flight.extended.take() {
+            self.overlay.remove(&extended.stand_in);
+            if let Some((key, uid)) = extended.made {
+                flight.claims.retain(|other| *other != key);
+                self.delete_claim(key, uid);
+            }
+        }
         for key in flight.claims {
             self.unwant_claim(ix, &pod, &key);
         }
     }
 
-    // === Leading ===
+    /// Has a claim deleted that was made for extended resources and is of no use.
+    pub(crate) fn delete_claim(&mut self, claim: ObjectKey, uid: Uid) {
+        self.desk.close(&claim);
+        self.overlay.remove(&uid);
+        self.outbox.push(EffectKind::DeleteExtendedClaim(DeleteExtendedClaim { claim, uid }), Purpose::Aside);
+    }
 
+    /// Starts to write.
     pub(crate) fn start_leading(&mut self) {
         if !self.leads {
             self.leads = true;
@@ -183,6 +311,7 @@ impl Scheduler {
         self.leads = false;
         self.outbox.clear();
         self.alarms.clear();
+        self.evicting.clear();
         let unfinished: Vec<u32> = self
             .flights
             .iter()
@@ -190,7 +319,9 @@ impl Scheduler {
             .map(|(ix, _)| *ix)
             .collect();
         for ix in unfinished {
-            self.flights.remove(&ix);
+            if let Some(extended) = self.flights.remove(&ix).and_then(|flight| flight.extended) {
+                self.overlay.remove(&extended.stand_in);
+            }
             self.displace(ix);
             self.queue.back_off(self.now, ix);
         }

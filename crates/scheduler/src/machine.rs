@@ -12,11 +12,11 @@ use lazaret_model::{ObjectKey, Text, Timestamp};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
-    Budget, Input, Labels, Options, Pod,
+    Budget, Input, Labels, Options, Pod, Unscheduled,
     claims::Book,
     desk::Desk,
     effect::{Effect, Wake, WakeReason},
-    filter::Delegated,
+    extended::Delegated,
     flight::Flight,
     nodes::Nodes,
     outbox::Outbox,
@@ -56,6 +56,8 @@ pub struct Scheduler {
     pub(crate) desk: Desk,
     pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
     pub(crate) outbox: Outbox,
+    /// Pods that were made to leave, and are not seen to be leaving.
+    pub(crate) evicting: BTreeSet<u32>,
     /// How many decisions were made.
     pub(crate) decisions: u64,
 }
@@ -70,6 +72,8 @@ pub(crate) struct PodEntry {
     pub(crate) nominated: Option<u32>,
     /// Why it was not placed when last tried.
     pub(crate) why: Option<Arc<Why>>,
+    /// What was last said of that in its status.
+    pub(crate) told: Option<Unscheduled>,
 }
 
 /// What is to be looked at when its time has come.
@@ -133,6 +137,7 @@ impl Scheduler {
             desk: Desk::default(),
             alarms: BTreeSet::new(),
             outbox: Outbox::default(),
+            evicting: BTreeSet::new(),
             decisions: 0,
             options,
         }
@@ -159,7 +164,7 @@ impl Scheduler {
             Input::BudgetGone(key) => {
                 self.budgets.remove(&key);
             }
-            Input::Acknowledged(effect, reply) => self.acknowledged(effect, reply),
+            Input::Acknowledged(effect, reply) => self.acknowledged(effect, &reply),
             Input::Tick => {}
             Input::BecameLeader => self.start_leading(),
             Input::LostLeadership => self.stop_leading(),

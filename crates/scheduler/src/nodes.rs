@@ -42,6 +42,21 @@ impl NodeState {
         self.pods = pods;
     }
 
+    /// The same node without some of its pods, whose numbers are in ascending order.
+    pub(crate) fn without(&self, pods: &[u32]) -> Self {
+        let stays = |(ix, _): &&(u32, Arc<Pod>)| pods.binary_search(ix).is_err();
+        let mut rest = Self {
+            name: self.name.clone(),
+            node: self.node.clone(),
+            pods: self.pods.iter().filter(stays).cloned().collect(),
+            nominated: self.nominated.clone(),
+            devices_free: usize::MAX,
+            ..Self::default()
+        };
+        rest.add_up_all();
+        rest
+    }
+
     fn is_forgettable(&self) -> bool {
         self.node.is_none() && self.pods.is_empty() && self.nominated.is_empty()
     }
@@ -56,6 +71,8 @@ pub(crate) struct Nodes {
     order: Vec<u32>,
     /// Pods that keep others away, and where they are.
     keeping_away: BTreeMap<u32, u32>,
+    /// How many pods of which priority are on nodes.
+    priorities: BTreeMap<i32, usize>,
 }
 
 impl Nodes {
@@ -79,6 +96,11 @@ impl Nodes {
     /// Nodes that exist, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &NodeState)> {
         self.order.iter().filter_map(|&ix| Some((ix, self.slots.get(ix)?)))
+    }
+
+    /// The lowest priority of all pods on nodes.
+    pub(crate) fn lowest_priority(&self) -> Option<i32> {
+        self.priorities.first_key_value().map(|(priority, _)| *priority)
     }
 
     /// Pods that keep others away, and where they are.
@@ -116,6 +138,7 @@ impl Nodes {
         if !pod.spec.anti_affinity.is_empty() {
             self.keeping_away.insert(pod_ix, ix);
         }
+        *self.priorities.entry(pod.spec.priority).or_insert(0) += 1;
         ix
     }
 
@@ -123,16 +146,23 @@ impl Nodes {
     pub(crate) fn displace(&mut self, ix: u32, pod_ix: u32) {
         let Some(state) = self.slots.get_mut(ix) else { return };
         let Some(at) = state.pods.iter().position(|(other, _)| *other == pod_ix) else { return };
-        state.pods.remove(at);
+        let (_, pod) = state.pods.remove(at);
         // Sums saturate, so they cannot be taken back.
         state.add_up_all();
         self.keeping_away.remove(&pod_ix);
+        if let Some(count) = self.priorities.get_mut(&pod.spec.priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.priorities.remove(&pod.spec.priority);
+            }
+        }
         self.forget_if_empty(ix);
     }
 
     /// A pod on a node is not as it was.
     pub(crate) fn replace(&mut self, ix: u32, pod_ix: u32, pod: &Arc<Pod>) {
         let Some(state) = self.slots.get_mut(ix) else { return };
+        // A pod's priority never changes.
         let Some((_, known)) = state.pods.iter_mut().find(|(other, _)| *other == pod_ix) else { return };
         let same = known.spec.requests == pod.spec.requests && known.spec.weighed == pod.spec.weighed;
         *known = pod.clone();

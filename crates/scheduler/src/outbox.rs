@@ -13,8 +13,8 @@ pub(crate) enum Purpose {
     Claim(ObjectKey),
     /// A step of binding this pod.
     Pod(u32),
-    /// A pod's condition.
-    Condition(u32),
+    /// This pod is made to leave.
+    Evict(u32),
     /// Nobody waits for it.
     Aside,
 }

@@ -110,8 +110,11 @@ impl Scheduler {
     pub(crate) fn write_claim(&mut self, key: &ObjectKey) {
         let Some(claim) = self.book.get(key).cloned() else { return };
         let Some(entry) = self.desk.get_mut(key) else { return };
-        if !self.leads || entry.write.is_some() || entry.uid != claim.claim.uid {
+        if entry.write.is_some() || entry.uid != claim.claim.uid {
             return;
+        }
+        if !self.leads {
+            return self.close_if_seen(key, &claim);
         }
         if let Some((version, until)) = entry.held_up {
             if claim.version <= version && self.now < until {

@@ -7,7 +7,7 @@ use lazaret_fleet::{SliceState, Snapshot};
 use lazaret_model::{ClaimSpec, NodeScope, RequestKind, ResourceClaim, Text};
 
 use crate::{
-    filter::{self, Filter},
+    filter::{self, Filter, Tally},
     machine::Scheduler,
     nodes::Nodes,
     why::{Nowhere, Refusal},
@@ -25,6 +25,10 @@ pub(crate) struct Search<'a> {
     pub(crate) nowhere: Nowhere,
     /// Nodes without a free device of their own do not come into question.
     needs_device: bool,
+    /// Tried before all others.
+    first: Option<u32>,
+    /// The last batch was that one alone.
+    on_trial: bool,
 }
 
 /// Which nodes come into question at all.
@@ -62,11 +66,23 @@ impl<'a> Search<'a> {
                 Candidates::Named(named)
             }
         };
-        Self { nodes, candidates, at: 0, quota, nowhere, needs_device }
+        Self { nodes, candidates, at: 0, quota, nowhere, needs_device, first: None, on_trial: false }
+    }
+
+    /// Room was made on this node: it is tried alone, before all others.
+    pub(crate) fn begin_with(&mut self, node: Option<u32>) {
+        self.first = node;
     }
 
     /// The next nodes that would do, devices aside.
     pub(crate) fn next_batch(&mut self, filter: &Filter<'_>) -> Vec<u32> {
+        self.on_trial = false;
+        if let Some(first) = self.first.take()
+            && self.nodes.get(first).is_some_and(|state| filter.admits(state, &mut Tally::new()))
+        {
+            self.on_trial = true;
+            return [first].into();
+        }
         let (mut batch, mut full) = (Vec::new(), None);
         while batch.len() < self.quota {
             let Some(node) = self.candidates.get(self.at) else { break };
@@ -90,6 +106,10 @@ impl<'a> Search<'a> {
 
     /// The last batch did not have the devices.
     pub(crate) fn without_devices(&mut self, groups: Vec<NodeGroup>) {
+        // The node will be looked at again among the others.
+        if self.on_trial {
+            return;
+        }
         for group in groups {
             *self.nowhere.refusals.entry(Refusal::Devices).or_insert(0) += group.nodes;
             match self.nowhere.devices.iter_mut().find(|known| known.reason == group.reason) {

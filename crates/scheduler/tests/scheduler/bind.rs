@@ -47,7 +47,11 @@ fn what_is_decided_counts_at_once() {
     world.perform(first);
     world.settle();
     assert_eq!(world.node_of("q"), None);
-    assert_eq!(world.message_of("q"), "0/1 nodes are available: 1 Insufficient cpu.");
+    assert_eq!(
+        world.message_of("q"),
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims \
+         found for incoming pod."
+    );
 }
 
 #[test]

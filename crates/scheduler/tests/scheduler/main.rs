@@ -2,4 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bind;
+mod claims;
+mod extended;
+mod faults;
+mod filters;
+mod preempt;
+mod property;
+mod queue;
 mod world;

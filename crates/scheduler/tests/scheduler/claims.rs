@@ -1,0 +1,288 @@
+//! Claims: resolved, shared, given back, waited for.
+
+use std::sync::Arc;
+
+use lazaret_fleet as fleet;
+use lazaret_model::*;
+use lazaret_scheduler::{Claim, DeviceStatus, EffectKind, Input, Node, Options};
+
+use crate::world::{DRIVER, World, claim, node, pod, slice};
+
+fn templated(name: &str, resolved: Option<Option<&str>>) -> lazaret_scheduler::Pod {
+    let source =
+        ClaimSource::Template { template: "t".into(), resolved: resolved.map(|name| name.map(Text::from)) };
+    lazaret_scheduler::Pod { claims: vec![PodClaim { name: "e".into(), source }], ..pod(name, 100, &[]) }
+}
+
+#[test]
+fn claims_that_are_not_as_they_must_be() {
+    let owned = |owner: &str| {
+        let owner = Owner { kind: "Pod".into(), name: "p".into(), uid: owner.into(), ..Owner::default() };
+        ResourceClaim { owner: Some(owner), ..claim("c", 1) }
+    };
+    let of_class = |class: &str| {
+        let mut claim = claim("c", 1);
+        if let RequestKind::Exactly(request) = &mut Arc::make_mut(&mut claim.spec).requests[0].kind {
+            request.class = class.into();
+        }
+        claim
+    };
+    for (pod, claims, expected) in [
+        (pod("p", 100, &["c"]), vec![], "resourceclaim \"c\" not found"),
+        (templated("p", Some(None)), vec![], ""),
+        (templated("p", Some(Some("c"))), vec![owned("uid-p")], ""),
+        (
+            templated("p", Some(Some("c"))),
+            vec![owned("other")],
+            "resourceclaim \"c\" was not created for this pod",
+        ),
+        (
+            pod("p", 100, &["c"]),
+            vec![ResourceClaim { deleting: true, ..claim("c", 1) }],
+            "resourceclaim \"c\" is being deleted",
+        ),
+        (
+            pod("p", 100, &["c"]),
+            vec![of_class("fpga")],
+            "resourceclaim \"c\" asks for the device class \"fpga\", which does not exist",
+        ),
+    ] {
+        let mut world = World::new(Options::default());
+        world.node("a", 1_000, 1);
+        claims.into_iter().for_each(|claim| world.add_claim(claim));
+        world.add_pod(pod);
+        world.settle();
+        assert_eq!(world.message_of("p"), expected);
+        assert_eq!(world.node_of("p").is_some(), expected.is_empty(), "{expected}");
+    }
+}
+
+#[test]
+fn a_claim_that_is_about_to_be_made_is_waited_for_in_silence() {
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 1);
+    world.add_pod(templated("p", None));
+    world.settle();
+    assert_eq!(world.log, []);
+    world.pass(3_000);
+    assert_eq!(
+        world.message_of("p"),
+        "waiting for the claim of pod entry \"e\" to be made from its template",
+        "it lasts too long"
+    );
+
+    let owner = Owner { kind: "Pod".into(), name: "p".into(), uid: "uid-p".into(), ..Owner::default() };
+    world.add_claim(ResourceClaim { owner: Some(owner), ..claim("c", 1) });
+    let mut seen = templated("p", Some(Some("c")));
+    seen.unscheduled = world.pods[&seen.key].unscheduled.clone();
+    world.add_pod(seen);
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+}
+
+#[test]
+fn pods_share_a_claim_wherever_it_is_and_are_reserved_together() {
+    let mut world = World::new(Options::default());
+    world.node("a", 4_000, 1);
+    world.node("b", 4_000, 1);
+    world.add_claim(claim("c", 1));
+    for name in ["p", "q", "r"] {
+        world.add_pod(pod(name, 100, &["c"]));
+    }
+    let first = world.scheduler.poll_effect().unwrap();
+    assert!(world.scheduler.poll_effect().is_none(), "the others are decided on, and wait for the claim");
+    assert_eq!(world.scheduler.sizes().in_flight, 3);
+    world.perform(first);
+    world.settle();
+    let nodes: Vec<_> = ["p", "q", "r"].iter().map(|name| world.node_of(name).unwrap()).collect();
+    assert!(nodes.iter().all(|node| *node == nodes[0]), "{nodes:?}");
+    let writes = world.log.iter().filter(|kind| matches!(kind, EffectKind::ReserveClaim(_))).count();
+    assert_eq!(writes, 2, "the first alone, the others together");
+    assert_eq!(world.claims.values().next().unwrap().claim.reserved_for.len(), 3);
+}
+
+#[test]
+fn no_more_than_256_pods_use_a_claim() {
+    let mut world = World::new(Options::default());
+    let roomy = Node { pods_max: 1_000, ..node("a", 1_000_000) };
+    world.tell(Input::Node(Arc::new(roomy)));
+    world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice("a", 1)))));
+    world.add_claim(claim("c", 1));
+    for at in 0..257 {
+        world.add_pod(pod(&format!("p{at:03}"), 1, &["c"]));
+    }
+    world.settle();
+    let waiting: Vec<_> = world.pods.values().filter(|pod| pod.node.is_none()).collect();
+    assert_eq!(waiting.len(), 1);
+    let name = waiting[0].key.name.to_string();
+    assert_eq!(world.message_of(&name), "resourceclaim \"c\" is used by 256 pods, no more may use it");
+    world.remove_pod("p000");
+    world.pass(1_000);
+    assert!(world.node_of(&name).is_some(), "one has left");
+}
+
+fn rule(name: &str, device: &str, effect: Effect) -> Input {
+    let selector = DeviceSelector {
+        driver: Some(DRIVER.into()),
+        device: Some(device.into()),
+        ..DeviceSelector::default()
+    };
+    let taint = Taint { key: "sick".into(), effect, ..Taint::default() };
+    let rule = DeviceTaintRule {
+        name: name.into(),
+        uid: name.into(),
+        selector: Some(selector),
+        taint,
+        ..DeviceTaintRule::default()
+    };
+    Input::Fleet(fleet::Input::Rule(Arc::new(rule)))
+}
+
+#[test]
+fn tainted_devices_are_given_to_nobody_until_the_rule_is_gone() {
+    let mut world = World::new(Options::default());
+    world.node("a", 4_000, 1);
+    world.tell(rule("drain", "gpu-0", Effect::NoSchedule));
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    assert_eq!(
+        world.message_of("p"),
+        "0/1 nodes are available: 1 cannot allocate all claims. Devices of 1 node(s): request r wants 1, 0 of 1 \
+         devices suitable (1 tainted sick:NoSchedule by rule drain). preemption: 0/1 nodes are available: 1 No \
+         preemption victims found for incoming pod."
+    );
+    world.tell(Input::Fleet(fleet::Input::RuleGone("drain".into())));
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+}
+
+#[test]
+fn a_shared_claim_on_a_device_that_makes_pods_leave_is_reserved_for_nobody_else() {
+    let mut world = World::new(Options::default());
+    world.node("a", 4_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    world.tell(rule("sick", "gpu-0", Effect::NoExecute));
+    world.add_pod(pod("q", 100, &["c"]));
+    world.settle();
+    let told = "resourceclaim \"c\" holds gpu.example.com/a/gpu-0, which has the untolerated taint sick:NoExecute \
+                from rule sick";
+    assert_eq!(world.message_of("q"), told);
+    world.tell(Input::Fleet(fleet::Input::RuleGone("sick".into())));
+    world.settle();
+    assert_eq!(world.node_of("q").as_deref(), Some("a"));
+}
+
+#[test]
+fn devices_with_which_a_pod_can_go_nowhere_are_given_back() {
+    for (why, taint) in [("the node is full", false), ("the device makes pods leave", true)] {
+        let mut world = World::new(Options::default());
+        world.node("a", 1_000, 1);
+        world.add_claim(claim("c", 1));
+        world.add_pod(pod("p", 100, &["c"]));
+        world.settle();
+        // The pod leaves, the claim stays allocated.
+        let key = ObjectKey::new("ns", "p");
+        world.pods.remove(&key);
+        world.tell(Input::PodGone(key));
+        let kept = world.claims.values_mut().next().unwrap();
+        Arc::make_mut(&mut kept.claim).reserved_for.clear();
+        kept.version += 1_000;
+        world.version += 2_000;
+        let kept = Input::Claim(Arc::new(kept.clone()));
+        world.tell(kept);
+        if taint {
+            world.tell(rule("sick", "gpu-0", Effect::NoExecute));
+            world.node("b", 1_000, 0);
+            world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(ResourceSlice {
+                devices: vec![Device { name: "gpu-1".into(), ..Device::default() }],
+                ..slice("b", 1)
+            }))));
+        } else {
+            world.add_pod(lazaret_scheduler::Pod { node: Some("a".into()), ..pod("q", 1_000, &[]) });
+            world.node("b", 1_000, 1);
+        }
+        world.add_pod(pod("r", 100, &["c"]));
+        world.settle();
+        world.pass(1_000);
+        assert_eq!(world.node_of("r").as_deref(), Some("b"), "{why}: {}", world.message_of("r"));
+        let given_back =
+            |kind: &EffectKind| matches!(kind, EffectKind::ReleaseClaim(release) if release.deallocate);
+        assert_eq!(world.log.iter().filter(|kind| given_back(kind)).count(), 1, "{why}");
+    }
+}
+
+fn conditional(world: &mut World) {
+    let mut slice = slice("a", 1);
+    slice.devices[0].binding_conditions = Some(vec!["Ready".into()]);
+    slice.devices[0].binding_failure_conditions = Some(vec!["Broken".into()]);
+    world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
+}
+
+fn device_says(world: &mut World, condition: &str) {
+    world.version += 1;
+    let claim = world.claims.values_mut().next().unwrap();
+    claim.version = world.version;
+    claim.devices =
+        vec![DeviceStatus { device: DeviceId::new(DRIVER, "a", "gpu-0"), is_true: vec![condition.into()] }];
+    let seen = Input::Claim(Arc::new(Claim::clone(claim)));
+    world.tell(seen);
+}
+
+#[test]
+fn devices_are_waited_for_before_the_pod_is_bound() {
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 0);
+    conditional(&mut world);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    assert_eq!((world.node_of("p"), world.scheduler.sizes().in_flight), (None, 1));
+    world.pass(5_000);
+    device_says(&mut world, "Ready");
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+}
+
+#[test]
+fn devices_that_do_not_get_ready_are_given_back() {
+    for (condition, after_ms) in [(Some("Broken"), 10), (None, 600_000)] {
+        let mut world = World::new(Options::default());
+        world.node("a", 1_000, 0);
+        conditional(&mut world);
+        world.add_claim(claim("c", 1));
+        world.add_pod(pod("p", 100, &["c"]));
+        world.settle();
+        if let Some(condition) = condition {
+            device_says(&mut world, condition);
+        }
+        world.pass(after_ms);
+        assert!(world.message_of("p").starts_with("resourceclaim \"c\": "), "{}", world.message_of("p"));
+        world.pass(1_000);
+        let given_back =
+            |kind: &EffectKind| matches!(kind, EffectKind::ReleaseClaim(release) if release.deallocate);
+        assert!(world.log.iter().any(given_back), "{condition:?}");
+    }
+}
+
+#[test]
+fn a_claim_that_somebody_else_changed_is_written_as_it_is_now() {
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    let effect = world.scheduler.poll_effect().unwrap();
+    // Somebody adds the finalizer in between.
+    world.version += 1;
+    let changed = world.claims.values_mut().next().unwrap();
+    (changed.version, changed.has_finalizer) = (world.version, true);
+    let news = Input::Claim(Arc::new(changed.clone()));
+    world.perform(effect);
+    assert_eq!(world.node_of("p"), None, "refused");
+    world.tell(news);
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+    assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
+}

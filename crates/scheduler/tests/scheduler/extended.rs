@@ -1,0 +1,119 @@
+//! Extended resources that devices stand in for.
+
+use std::sync::Arc;
+
+use lazaret_fleet as fleet;
+use lazaret_model::*;
+use lazaret_scheduler::{Container, EffectKind, Extended, Input, Options, Outcome, Pod, PodSpec, Role};
+
+use crate::world::{World, node, pod, slice};
+
+const GPU: &str = "example.com/gpu";
+
+fn world() -> World {
+    let mut world = World::new(Options::default());
+    let class = DeviceClass {
+        name: "gpu".into(),
+        extended_resource_name: Some(GPU.into()),
+        ..DeviceClass::default()
+    };
+    world.tell(Input::Fleet(fleet::Input::Class(Arc::new(class))));
+    world
+}
+
+fn asking(name: &str, resource: &str, amount: i64) -> Pod {
+    let pod = pod(name, 100, &[]);
+    let mut spec = PodSpec::clone(&pod.spec);
+    spec.requests.set_other(&resource.into(), amount);
+    let extended = [(resource.into(), Extended { amount, place: 0 })].into();
+    spec.containers = vec![Container { name: "main".into(), index: 0, role: Role::Main, extended }];
+    Pod { spec: Arc::new(spec), ..pod }
+}
+
+#[test]
+fn a_claim_is_made_filled_named_and_the_pod_bound() {
+    for resource in [GPU, "deviceclass.resource.kubernetes.io/gpu"] {
+        let mut world = world();
+        world.node("a", 1_000, 1);
+        world.node("b", 1_000, 2);
+        world.add_pod(asking("p", resource, 2));
+        world.settle();
+        assert_eq!(world.node_of("p").as_deref(), Some("b"), "{resource}: {}", world.message_of("p"));
+        let [
+            EffectKind::CreateExtendedClaim(create),
+            EffectKind::ReserveClaim(reserve),
+            EffectKind::SetExtendedClaim(named),
+            EffectKind::Bind(_),
+            EffectKind::Event(_),
+        ] = &world.log[..]
+        else {
+            panic!("{:?}", world.log)
+        };
+        assert_eq!(create.generate_name, "p-extended-resources-");
+        assert_eq!(create.owner.uid, "uid-p");
+        assert_eq!(create.spec.requests[0].name, "container-0-request-0");
+        assert!(!reserve.add_finalizer, "it was made with it");
+        assert_eq!(reserve.allocation.as_ref().unwrap().results.len(), 2);
+        assert_eq!((&named.claim, named.mappings.len()), (&reserve.claim.name, 1));
+        let sizes = world.scheduler.sizes();
+        assert_eq!((sizes.in_flight, sizes.claims_in_flight), (0, 0));
+    }
+}
+
+#[test]
+fn a_node_with_resources_of_its_own_needs_no_claim() {
+    let mut world = world();
+    let mut own = node("a", 1_000);
+    own.allocatable.set_other(&GPU.into(), 1);
+    world.tell(Input::Node(Arc::new(own)));
+    world.add_pod(asking("p", GPU, 1));
+    world.settle();
+    assert!(matches!(&world.log[..], [EffectKind::Bind(_), EffectKind::Event(_)]), "{:?}", world.log);
+    world.add_pod(asking("q", GPU, 1));
+    world.settle();
+    let full = "0/1 nodes are available: 1 Insufficient example.com/gpu.";
+    assert!(world.message_of("q").starts_with(full), "{}", world.message_of("q"));
+
+    // Devices elsewhere do as well.
+    world.node("b", 1_000, 1);
+    world.settle();
+    world.pass(1_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("b"));
+}
+
+#[test]
+fn what_was_made_for_nothing_is_deleted() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    // The answer to the second effect: the reservation fails.
+    world.faults = vec![Outcome::RetryLater, Outcome::Done];
+    world.add_pod(asking("p", GPU, 1));
+    let create = world.scheduler.poll_effect().unwrap();
+    world.faults.pop();
+    let reserve_fails = world.faults.pop().unwrap();
+    world.perform(create);
+    let news = std::mem::take(&mut world.news);
+    news.into_iter().for_each(|input| world.tell(input));
+    world.faults.push(reserve_fails);
+    let reserve = world.scheduler.poll_effect().unwrap();
+    world.perform(reserve);
+    world.settle();
+    assert!(world.log.iter().any(|kind| matches!(kind, EffectKind::DeleteExtendedClaim(_))));
+    assert_eq!(world.claims.len(), 0);
+    world.pass(2_000);
+    assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+    assert_eq!(world.claims.len(), 1);
+}
+
+#[test]
+fn devices_in_use_are_counted() {
+    let mut world = world();
+    world.node("a", 10_000, 2);
+    world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice("a", 2)))));
+    for name in ["p", "q", "r"] {
+        world.add_pod(asking(name, GPU, 1));
+    }
+    world.settle();
+    let placed = ["p", "q", "r"].iter().filter(|name| world.node_of(name).is_some()).count();
+    assert_eq!(placed, 2);
+}

@@ -1,0 +1,291 @@
+//! Whatever happens in whatever order: nothing is given twice, nothing tainted is given, and at rest everyone who fits
+//! is placed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use lazaret_fleet as fleet;
+use lazaret_model::*;
+use lazaret_scheduler::{EffectKind, Input, Options, Outcome, Pod};
+use proptest::prelude::*;
+
+use crate::world::{DRIVER, World, claim, pod, slice};
+
+const NODES: usize = 3;
+const CPU_MILLI: i64 = 1_000;
+const DEVICES: usize = 2;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A pod that wants so much and so many devices.
+    Add {
+        cpu: i64,
+        devices: i64,
+        priority: i32,
+    },
+    Remove(usize),
+    Taint(usize, usize),
+    Untaint(usize, usize),
+    Perform,
+    Fail(Outcome),
+    Hear,
+    Wait(i64),
+    Lead(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let outcome = prop_oneof![
+        Just(Outcome::Gone),
+        Just(Outcome::Conflict),
+        Just(Outcome::RetryLater),
+        Just(Outcome::Unknown)
+    ];
+    prop_oneof![
+        4 => (prop_oneof![Just(100), Just(400), Just(1_000)], 0..3i64, 0..2i32)
+            .prop_map(|(cpu, devices, priority)| Step::Add { cpu, devices, priority }),
+        1 => (0..8usize).prop_map(Step::Remove),
+        1 => (0..NODES, 0..DEVICES).prop_map(|(node, device)| Step::Taint(node, device)),
+        1 => (0..NODES, 0..DEVICES).prop_map(|(node, device)| Step::Untaint(node, device)),
+        8 => Just(Step::Perform),
+        1 => outcome.prop_map(Step::Fail),
+        4 => Just(Step::Hear),
+        2 => (1..3_000i64).prop_map(Step::Wait),
+        1 => any::<bool>().prop_map(Step::Lead),
+    ]
+}
+
+struct Run {
+    world: World,
+    added: usize,
+    tainted: BTreeSet<(usize, usize)>,
+}
+
+fn name(node: usize) -> String {
+    format!("n{node}")
+}
+
+impl Run {
+    fn new() -> Self {
+        let mut world = World::new(Options { preemption: false, ..Options::default() });
+        for at in 0..NODES {
+            world.node(&name(at), CPU_MILLI, DEVICES);
+        }
+        Self { world, added: 0, tainted: BTreeSet::new() }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Add { cpu, devices, priority } => {
+                let (pod_name, claim_name) = (format!("p{:03}", self.added), format!("c{:03}", self.added));
+                self.added += 1;
+                if *devices > 0 {
+                    self.world.add_claim(claim(&claim_name, *devices));
+                }
+                let claims: &[&str] = if *devices > 0 { &[&claim_name] } else { &[] };
+                let mut pod = pod(&pod_name, *cpu, claims);
+                Arc::make_mut(&mut pod.spec).priority = *priority;
+                self.world.add_pod(pod);
+            }
+            Step::Remove(at) => {
+                let names: Vec<String> = self.world.pods.keys().map(|key| key.name.to_string()).collect();
+                if let Some(name) = names.get(*at) {
+                    self.world.remove_pod(name);
+                }
+            }
+            Step::Taint(node, device) => {
+                self.tainted.insert((*node, *device));
+                self.publish(*node);
+            }
+            Step::Untaint(node, device) => {
+                self.tainted.remove(&(*node, *device));
+                self.publish(*node);
+            }
+            Step::Perform => {
+                let before = self.world.scheduler.decisions();
+                if let Some(effect) = self.world.scheduler.poll_effect() {
+                    // A write that is repeated may be older than the taint.
+                    if self.world.scheduler.decisions() > before {
+                        self.check_taints(&effect.kind);
+                    }
+                    self.world.perform(effect);
+                }
+            }
+            Step::Fail(outcome) => self.world.faults.push(*outcome),
+            Step::Hear => {
+                for input in std::mem::take(&mut self.world.news) {
+                    self.world.tell(input);
+                }
+            }
+            Step::Wait(millis) => {
+                self.world.now = self.world.now.plus_millis(*millis);
+                self.world.tell(Input::Tick);
+            }
+            Step::Lead(leads) => {
+                self.world.tell(if *leads { Input::BecameLeader } else { Input::LostLeadership });
+            }
+        }
+        self.check();
+    }
+
+    fn publish(&mut self, node: usize) {
+        let mut slice = slice(&name(node), DEVICES);
+        for (at, device) in slice.devices.iter_mut().enumerate() {
+            if self.tainted.contains(&(node, at)) {
+                let taint = Taint { key: "sick".into(), effect: Effect::NoSchedule, ..Taint::default() };
+                device.taints = vec![taint];
+            }
+        }
+        self.world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
+    }
+
+    /// Slices are heard of at once here: what is decided now is not tainted.
+    fn check_taints(&self, kind: &EffectKind) {
+        let EffectKind::ReserveClaim(reserve) = kind else { return };
+        for result in reserve.allocation.iter().flat_map(|given| &given.results) {
+            let is = |(node, device): &(usize, usize)| {
+                result.device == DeviceId::new(DRIVER, name(*node), format!("gpu-{device}"))
+            };
+            assert!(!self.tainted.iter().any(is), "{} is tainted", result.device);
+        }
+    }
+
+    fn check(&self) {
+        let mut holders: BTreeMap<&DeviceId, &ObjectKey> = BTreeMap::new();
+        for claim in self.world.claims.values() {
+            for result in claim.claim.allocation.iter().flat_map(|given| &given.results) {
+                let before = holders.insert(&result.device, &claim.claim.key);
+                assert_eq!(before, None, "{} is given twice", result.device);
+            }
+        }
+        let mut used: BTreeMap<&Text, i64> = BTreeMap::new();
+        for pod in self.world.pods.values() {
+            if let Some(node) = &pod.node {
+                *used.entry(node).or_default() += pod.spec.requests.cpu_milli;
+                self.check_claims(pod, node);
+            }
+        }
+        assert!(used.values().all(|used| *used <= CPU_MILLI), "{used:?}");
+    }
+
+    /// A bound pod has all its claims, reserved, on its node.
+    fn check_claims(&self, pod: &Pod, node: &Text) {
+        for entry in &pod.claims {
+            let ClaimSource::Claim(name) = &entry.source else { continue };
+            let claim = &self.world.claims[&ObjectKey::new("ns", name.as_str())].claim;
+            let given = claim.allocation.as_ref().expect("allocated");
+            assert!(given.results.iter().all(|result| result.device.pool == *node));
+            assert!(claim.reserved_for.iter().any(|consumer| consumer.uid == pod.uid));
+        }
+    }
+
+    fn rest(&mut self) {
+        self.world.tell(Input::BecameLeader);
+        self.world.faults.clear();
+        for _ in 0..30 {
+            self.world.settle();
+            self.world.pass(11_000);
+        }
+        self.world.pass(300_000);
+        self.check();
+        let sizes = self.world.scheduler.sizes();
+        assert_eq!((sizes.in_flight, sizes.claims_in_flight, sizes.effects_pending), (0, 0, 0), "{sizes:?}");
+        assert_eq!((sizes.active, sizes.backing_off), (0, 0), "{sizes:?}");
+        self.everyone_who_fits_is_placed();
+    }
+
+    fn everyone_who_fits_is_placed(&self) {
+        for pod in self.world.pods.values().filter(|pod| pod.node.is_none()) {
+            let mut wanted = 0;
+            let mut held: Option<Text> = None;
+            for claim in pod.claims.iter().filter_map(|entry| match &entry.source {
+                ClaimSource::Claim(name) => {
+                    Some(&self.world.claims[&ObjectKey::new("ns", name.as_str())].claim)
+                }
+                ClaimSource::Template { .. } | ClaimSource::Unknown => None,
+            }) {
+                match &claim.allocation {
+                    Some(given) => held = given.results.first().map(|result| result.device.pool.clone()),
+                    None => wanted += count(&claim.spec),
+                }
+            }
+            assert_eq!(held, None, "{} holds devices with which it goes nowhere", pod.key);
+            for at in 0..NODES {
+                let used: i64 = self
+                    .world
+                    .pods
+                    .values()
+                    .filter(|other| other.node.as_ref().is_some_and(|node| *node == *name(at)))
+                    .map(|other| other.spec.requests.cpu_milli)
+                    .sum();
+                let room = used + pod.spec.requests.cpu_milli <= CPU_MILLI;
+                assert!(!room || self.free_devices(at) < wanted, "{} fits on n{at}", pod.key);
+            }
+        }
+    }
+
+    fn free_devices(&self, node: usize) -> usize {
+        let is_free = |device: &usize| {
+            let id = DeviceId::new(DRIVER, name(node), format!("gpu-{device}"));
+            let held = self.world.claims.values().flat_map(|claim| &claim.claim.allocation);
+            !self.tainted.contains(&(node, *device))
+                && !held.flat_map(|given| &given.results).any(|result| result.device == id)
+        };
+        (0..DEVICES).filter(is_free).count()
+    }
+}
+
+fn count(spec: &ClaimSpec) -> usize {
+    let wanted = |request: &Request| match &request.kind {
+        RequestKind::Exactly(DeviceRequest { mode: AllocationMode::Exact(count), .. }) => {
+            usize::try_from(*count).unwrap()
+        }
+        RequestKind::Exactly(_) | RequestKind::FirstAvailable(_) | RequestKind::Unknown => 0,
+    };
+    spec.requests.iter().map(wanted).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_given_twice_and_everyone_who_fits_is_placed(steps in prop::collection::vec(step(), 1..80)) {
+        let mut run = Run::new();
+        for step in &steps {
+            run.take(step);
+        }
+        run.rest();
+    }
+
+    #[test]
+    fn equal_inputs_give_equal_effects(steps in prop::collection::vec(step(), 1..40)) {
+        let log = || {
+            let mut run = Run::new();
+            steps.iter().for_each(|step| run.take(step));
+            run.rest();
+            run.world.log
+        };
+        prop_assert_eq!(log(), log());
+    }
+}
+
+#[test]
+fn fresh_decisions_never_take_what_is_tainted() {
+    let mut run = Run::new();
+    for at in 0..NODES {
+        run.take(&Step::Taint(at, 0));
+    }
+    for _ in 0..6 {
+        run.take(&Step::Add { cpu: 100, devices: 1, priority: 0 });
+    }
+    run.rest();
+    let given: Vec<&str> = run
+        .world
+        .claims
+        .values()
+        .flat_map(|claim| claim.claim.allocation.iter().flat_map(|given| &given.results))
+        .map(|result| result.device.device.as_str())
+        .collect();
+    assert_eq!(given, ["gpu-1"; NODES]);
+}
