@@ -1,7 +1,5 @@
 //! `lazaret up`: an API server with an embedded store, in this process.
 
-mod files;
-
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -9,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use lazaret_server::{
-    Authenticator, Features, HttpOptions, Rbac, Server, ServerOptions, TlsFiles, TokenKeys, serve,
+    Authenticator, Features, HttpOptions, Rbac, Secrets, Server, ServerOptions, make_private_folder, serve,
 };
 use lazaret_store::{OpenError, Options, Store};
 use tokio::{net::TcpListener, sync::watch};
@@ -55,9 +53,9 @@ impl Args {
 
     async fn serve(self) -> Result<()> {
         let folder = self.folder()?;
-        files::make_private_folder(&folder)?;
+        make_private_folder(&folder)?;
         let store = self.open(&folder)?;
-        let secrets = files::Secrets::load_or_make(&folder)?;
+        let secrets = Secrets::load_or_make(&folder)?;
         let mut features = Features::kubernetes_1_37();
         features.parse(&self.feature_gates).map_err(|error| anyhow!("--feature-gates: {error}"))?;
         let server = Server::new(
@@ -66,7 +64,7 @@ impl Args {
                 features,
                 runtime_config: runtime_config(&self.runtime_config)?,
                 authorizer: Box::new(Rbac::default()),
-                token_keys: Some(TokenKeys::load(&secrets.token_key).map_err(|error| anyhow!(error))?),
+                token_keys: Some(secrets.token_keys()?),
             },
         );
         let listener = TcpListener::bind(self.listen).await.with_context(|| {
@@ -74,17 +72,7 @@ impl Args {
         })?;
         let address = listener.local_addr().context("find out where it listens")?;
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
-        let hosts = vec![
-            "localhost".to_owned(),
-            "127.0.0.1".into(),
-            "::1".into(),
-            "kubernetes.default.svc".into(),
-            address.ip().to_string(),
-        ];
-        let tls = TlsFiles {
-            server: secrets.server_certificate(&hosts)?,
-            authority: secrets.authority.certificate.clone(),
-        };
+        let tls = secrets.tls(address)?;
         let kubeconfig = secrets.write_kubeconfig(&folder, address)?;
         announce(&kubeconfig, address)?;
 

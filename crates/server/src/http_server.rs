@@ -20,7 +20,10 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{ApiError, Authenticator, Body, Pem, Server, input::BODY_BYTES_MAX, respond::failure};
+use crate::{
+    ApiError, Authenticator, Body, Pem, Server, User, auth::of_certificate, input::BODY_BYTES_MAX,
+    respond::failure,
+};
 
 /// Requests that are worked on at once; watches do not count. More are told to come back.
 const IN_FLIGHT_MAX: usize = 600;
@@ -151,15 +154,13 @@ async fn connection(
         match acceptor {
             Some(acceptor) => {
                 let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else {
+                    front.server.metrics().handshake_failed();
                     return;
                 };
-                let certificate = stream
-                    .get_ref()
-                    .1
-                    .peer_certificates()
-                    .and_then(|chain| chain.first())
-                    .map(|leaf| leaf.as_ref().to_vec());
-                let service = service_fn(move |request| answer(front.clone(), request, certificate.clone()));
+                // Who it is does not change while the connection lasts.
+                let leaf = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                let peer = leaf.and_then(|leaf| of_certificate(leaf)).map(Arc::new);
+                let service = service_fn(move |request| answer(front.clone(), request, peer.clone()));
                 let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
                 // How a connection ended is the client's affair.
                 let _ = watcher.watch(connection).await;
@@ -180,23 +181,22 @@ async fn connection(
 async fn answer(
     front: Arc<Front>,
     request: Request<Incoming>,
-    certificate: Option<Vec<u8>>,
+    peer: Option<Arc<User>>,
 ) -> Result<Response<Body>, Infallible> {
-    Ok(front.answer(request, certificate).await.unwrap_or_else(|error| failure(&error)))
+    Ok(front.answer(request, peer).await.unwrap_or_else(|error| failure(&error)))
 }
 
 impl Front {
     async fn answer(
         &self,
         request: Request<Incoming>,
-        certificate: Option<Vec<u8>>,
+        peer: Option<Arc<User>>,
     ) -> Result<Response<Body>, ApiError> {
         let _permit = self
             .in_flight
             .try_acquire()
             .map_err(|_| ApiError::too_many_requests("too many requests at once; try again", 1))?;
-        let user =
-            self.authenticator.authenticate(&self.server, request.headers(), certificate.as_deref())?;
+        let user = self.authenticator.authenticate(&self.server, request.headers(), peer.as_ref())?;
         let (parts, body) = request.into_parts();
         let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {

@@ -5,13 +5,15 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User};
-use lazaret_store::Store;
+use lazaret_store::{Committed, Op, Store, TxnError};
 use serde_json::Value;
 
 use crate::{
     ApiError, Body, TokenKeys,
     auth::{bootstrap, tokens},
-    clock, discovery, input, negotiate,
+    clock, discovery, health, input,
+    metrics::{self, How, Metrics, Subject},
+    negotiate,
     negotiate::Form,
     object, openapi,
     query::Query,
@@ -62,6 +64,7 @@ pub struct Server {
 struct Inner {
     store: Store,
     options: ServerOptions,
+    metrics: Metrics,
 }
 
 impl fmt::Debug for Server {
@@ -88,7 +91,8 @@ impl Server {
     /// A server over a store.
     #[must_use]
     pub fn new(store: Store, options: ServerOptions) -> Self {
-        Self { inner: Arc::new(Inner { store, options }) }
+        let metrics = Metrics::new(store.clone());
+        Self { inner: Arc::new(Inner { store, options, metrics }) }
     }
 
     /// The store behind it.
@@ -105,13 +109,21 @@ impl Server {
 
     /// Answers one request on behalf of `user`.
     pub async fn handle(&self, user: &User, request: Request<Bytes>) -> Response<Body> {
-        match self.answer(user, request).await {
+        let mut measured = self.inner.metrics.begin(request.method());
+        let response = match self.answer(user, request, &mut measured.subject).await {
             Ok(answer) => answer.into_response(),
             Err(error) => failure(&error),
-        }
+        };
+        measured.end(response.status().as_u16());
+        response
     }
 
-    async fn answer(&self, user: &User, request: Request<Bytes>) -> Result<Answer, ApiError> {
+    async fn answer(
+        &self,
+        user: &User,
+        request: Request<Bytes>,
+        subject: &mut Option<Subject>,
+    ) -> Result<Answer, ApiError> {
         let (parts, body) = request.into_parts();
         if body.len() > input::BODY_BYTES_MAX {
             return Err(ApiError::too_large(format!(
@@ -124,7 +136,10 @@ impl Server {
         let form = negotiate::accept(text(header::ACCEPT))?;
         let target = match Path::parse(parts.uri.path()) {
             Path::Objects(target) => target,
-            Path::Other(path) => return self.other(user, &parts.method, &path, form),
+            Path::Other(path) => {
+                *subject = Some(Subject::path(&format!("/{path}")));
+                return self.other(user, &parts.method, &path, form, &query);
+            }
         };
         let (kind, served) = self.find(&target).ok_or_else(ApiError::no_such_path)?;
         let verb = Verb::of(&parts.method, &target, &query)?;
@@ -132,11 +147,19 @@ impl Server {
         let manager = query.get("fieldManager").unwrap_or(agent).to_owned();
         let content_type = text(header::CONTENT_TYPE).map(str::to_owned);
         let call = Call { server: self, user, kind, served, target, query, form, manager, content_type };
+        *subject = Some(call.subject(verb));
         call.authorize(verb)?;
         verbs::dispatch(&call, verb, body).await
     }
 
-    fn other(&self, user: &User, method: &Method, path: &str, form: Form) -> Result<Answer, ApiError> {
+    fn other(
+        &self,
+        user: &User,
+        method: &Method,
+        path: &str,
+        form: Form,
+        query: &Query,
+    ) -> Result<Answer, ApiError> {
         let verb = method.as_str().to_ascii_lowercase();
         self.inner.options.authorizer.path(self, user, &verb, &format!("/{path}")).map_err(|_| {
             ApiError::forbidden_path(&format!("/{path}"), &format!("User {:?} cannot {verb}", user.name))
@@ -145,7 +168,11 @@ impl Server {
             return Err(ApiError::method_not_allowed());
         }
         match path {
-            "healthz" | "livez" | "readyz" => Ok(Answer::text(200, "ok")),
+            "healthz" | "livez" | "readyz" => Ok(health::answer(self, path, query)),
+            "metrics" => {
+                let text = self.inner.metrics.text().map_err(ApiError::internal)?;
+                Ok(Answer { content_type: metrics::CONTENT_TYPE, ..Answer::text(200, text) })
+            }
             "version" => Ok(Answer::value(200, &discovery::version())),
             _ if path == "openapi/v3" || path.starts_with("openapi/v3/") => openapi::answer(self, path),
             _ => discovery::answer(self, path, form).ok_or_else(ApiError::no_such_path),
@@ -173,6 +200,18 @@ impl Server {
     /// A stored object.
     pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
         self.store().get(object::key(kind, namespace, name)).map(|item| object::decode(&item.value))
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// Hands a write to the store and waits until it is durable.
+    pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
+        let started = clock::instant();
+        let committed = self.store().txn(ops).await;
+        self.metrics().committed(started.elapsed());
+        committed
     }
 
     pub(crate) fn may(&self, user: &User, access: Access<'_>) -> Result<(), String> {
@@ -222,6 +261,14 @@ impl Call<'_> {
         object::key(self.kind, &self.target.namespace, name)
     }
 
+    /// What numbers know of this call.
+    pub(crate) fn subject(&self, verb: Verb) -> Subject {
+        let apply =
+            self.content_type.as_deref().is_some_and(|text| text.starts_with("application/apply-patch"));
+        let how = How { dry_run: self.query.get("dryRun") == Some("All"), apply };
+        Subject::objects(self.kind, self.served.version, &self.target, verb, how)
+    }
+
     pub(crate) fn access<'a>(&'a self, verb: &'a str, name: &'a str) -> Access<'a> {
         Access {
             verb,
@@ -256,6 +303,12 @@ impl Call<'_> {
             let text = if why.is_empty() { text } else { format!("{text}: {why}") };
             ApiError::forbidden(self.kind, name, &text)
         })
+    }
+
+    /// Now as the API writes it.
+    pub(crate) fn timestamp() -> String {
+        let now = clock::now();
+        jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
     }
 
     /// Runs `inner` with what rules may look at.

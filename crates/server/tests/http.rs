@@ -53,11 +53,23 @@ impl Cluster {
         Some(client_certificate(&self.authority, Identity { name, group }).unwrap())
     }
 
-    /// One request, over a connection of its own.
     async fn send(
         &self,
         who: Option<&Pem>,
         token: Option<&str>,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> (u16, Value) {
+        let headers = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        self.send_with(who, &headers, method, path, body).await
+    }
+
+    /// One request, over a connection of its own, with these lines of headers.
+    async fn send_with(
+        &self,
+        who: Option<&Pem>,
+        headers: &str,
         method: &str,
         path: &str,
         body: &str,
@@ -81,10 +93,8 @@ impl Cluster {
             .connect(ServerName::try_from("localhost").unwrap(), stream)
             .await
             .unwrap();
-        let authorization =
-            token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{authorization}\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -179,4 +189,30 @@ async fn hostile_bodies_are_refused() {
     let large = json!({"metadata": {"name": "x"}, "data": {"k": "x".repeat(3 << 20)}}).to_string();
     let (code, answer) = cluster.send(admin.as_ref(), None, "POST", maps, &large).await;
     assert_eq!((code, answer["reason"].as_str()), (413, Some("RequestEntityTooLarge")));
+}
+
+#[tokio::test]
+async fn acting_as_somebody_else_takes_permission_for_all_that_is_claimed() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.identity("admin", "system:masters");
+    let alice = cluster.identity("alice", "people");
+    let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let as_robot = "Impersonate-User: system:serviceaccount:lab:robot\r\n";
+    let (code, me) = cluster.send_with(admin.as_ref(), as_robot, "POST", review, "{}").await;
+    assert_eq!(code, 201, "{me}");
+    let info = &me["status"]["userInfo"];
+    assert_eq!(info["username"], "system:serviceaccount:lab:robot");
+    assert_eq!(
+        info["groups"],
+        json!(["system:serviceaccounts", "system:serviceaccounts:lab", "system:authenticated"])
+    );
+    let with_extra = "Impersonate-User: bob\r\nImpersonate-Uid: 7\r\nImpersonate-Extra-Team%2fx: a\r\n";
+    let (_, me) = cluster.send_with(admin.as_ref(), with_extra, "POST", review, "{}").await;
+    assert_eq!(me["status"]["userInfo"]["extra"]["team/x"], json!(["a"]));
+    assert_eq!(cluster.send_with(alice.as_ref(), as_robot, "POST", review, "{}").await.0, 403);
+    // Never silently oneself: that may be far more than was meant.
+    let group_only = "Impersonate-Group: nobody\r\n";
+    assert_eq!(cluster.send_with(admin.as_ref(), group_only, "POST", review, "{}").await.0, 400);
+    let unreadable = "Impersonate-User: b\u{fc}b\r\n";
+    assert_eq!(cluster.send_with(admin.as_ref(), unreadable, "POST", review, "{}").await.0, 400);
 }

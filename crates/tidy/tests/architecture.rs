@@ -22,10 +22,12 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("kinds", &["model", "cel", "schema"]),
     ("store", &[]),
     ("server", &["schema", "patch", "kinds", "store"]),
+    ("testkit", &["store", "server"]),
     ("runtime", &["model", "api"]),
     ("controllers", &["model", "fleet", "eviction", "claims", "scheduler", "api", "runtime"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
     ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server"]),
+    ("bench", &[]),
     ("tidy", &[]),
 ];
 

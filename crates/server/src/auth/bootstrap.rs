@@ -57,6 +57,7 @@ const BINDINGS: &[(&str, &str, &str)] = &[
     ("system:discovery", "Group", "system:authenticated"),
     ("system:basic-user", "Group", "system:authenticated"),
     ("system:public-info-viewer", "Group", "system:unauthenticated"),
+    ("system:monitoring", "Group", "system:monitoring"),
     ("system:kube-scheduler", "User", "system:kube-scheduler"),
     ("system:kube-controller-manager", "User", "system:kube-controller-manager"),
 ];
@@ -90,12 +91,14 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
         &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     let health = json!({"nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"], "verbs": ["get"]});
     let discovery = json!({"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version", "/version/"], "verbs": ["get"]});
+    let monitoring = json!({"nonResourceURLs": ["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*"], "verbs": ["get"]});
     let everything = vec![rule(&["*"], &["*"], &["*"]), json!({"nonResourceURLs": ["*"], "verbs": ["*"]})];
     let claims = &["resourceclaims", "resourceclaimtemplates"];
     vec![
         ("cluster-admin", everything.clone()),
         ("system:discovery", vec![discovery]),
         ("system:public-info-viewer", vec![health]),
+        ("system:monitoring", vec![monitoring]),
         (
             "system:basic-user",
             vec![

@@ -1,13 +1,14 @@
 //! Who asks, and what they may do.
 
 pub(crate) mod bootstrap;
+mod impersonation;
 mod rbac;
 pub(crate) mod tokens;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use http::HeaderMap;
-use lazaret_kinds::{Access, User};
+use lazaret_kinds::User;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{ApiError, Server};
@@ -26,7 +27,7 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Who sent a request with these headers over a connection with this certificate (verified, as DER).
+    /// Who sent a request with these headers over a connection of `peer`, who showed a certificate when it was made.
     ///
     /// # Errors
     /// When credentials are shown and do not hold, or somebody else's name is taken without permission.
@@ -34,18 +35,18 @@ impl Authenticator {
         &self,
         server: &Server,
         headers: &HeaderMap,
-        certificate: Option<&[u8]>,
-    ) -> Result<User, ApiError> {
-        let user = match (certificate.and_then(of_certificate), bearer(headers)) {
-            (Some(user), _) => user,
-            (None, Some(token)) => self.of_token(server, token).ok_or_else(ApiError::unauthorized)?,
-            (None, None) => User {
+        peer: Option<&Arc<User>>,
+    ) -> Result<Arc<User>, ApiError> {
+        let user = match (peer, bearer(headers)) {
+            (Some(user), _) => Arc::clone(user),
+            (None, Some(token)) => Arc::new(self.of_token(server, token).ok_or_else(ApiError::unauthorized)?),
+            (None, None) => Arc::new(User {
                 name: ANONYMOUS.into(),
                 groups: vec!["system:unauthenticated".into()],
                 ..User::default()
-            },
+            }),
         };
-        impersonated(server, headers, user)
+        impersonation::act_as(server, headers, user)
     }
 
     fn of_token(&self, server: &Server, token: &str) -> Option<User> {
@@ -61,8 +62,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     value.strip_prefix("Bearer ").map(str::trim).filter(|token| !token.is_empty())
 }
 
-/// The common name is the user, the organisations are the groups.
-fn of_certificate(der: &[u8]) -> Option<User> {
+/// Whom a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
+pub(crate) fn of_certificate(der: &[u8]) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
@@ -76,32 +77,4 @@ fn authenticated(mut user: User) -> User {
         user.groups.push("system:authenticated".into());
     }
     user
-}
-
-/// Acts as somebody else, where that is allowed.
-fn impersonated(server: &Server, headers: &HeaderMap, user: User) -> Result<User, ApiError> {
-    let text = |name: &str| {
-        headers
-            .get_all(name)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let Some(name) = text("impersonate-user").into_iter().next() else { return Ok(user) };
-    let groups = text("impersonate-group");
-    let may = |resource: &str, name: &str| {
-        let access =
-            Access { verb: "impersonate", group: "", resource, subresource: "", namespace: "", name };
-        server.may(&user, access).map_err(|_| {
-            let why = format!(
-                "User {:?} cannot impersonate resource {resource:?} in API group \"\" at the cluster scope",
-                user.name
-            );
-            ApiError::forbidden_path(name, &why)
-        })
-    };
-    may("users", &name)?;
-    groups.iter().try_for_each(|group| may("groups", group))?;
-    Ok(authenticated(User { name, groups, ..User::default() }))
 }

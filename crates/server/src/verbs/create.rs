@@ -85,7 +85,7 @@ pub(super) async fn insert(
         let op = Op::create(call.key(&name).as_str(), object::encode(&ready));
         let mut ops = vec![op];
         ops.extend(admission::namespace_guard(call));
-        match call.store().txn(ops).await {
+        match call.server.commit(ops).await {
             Ok(committed) => {
                 let created = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 return created

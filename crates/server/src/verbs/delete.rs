@@ -158,7 +158,7 @@ pub(super) async fn remove(
         } else {
             Op::update(key.as_str(), item.modified, object::encode(&marked))
         };
-        match call.store().txn(vec![op]).await {
+        match call.server.commit(vec![op]).await {
             Ok(committed) => {
                 let mut last = marked;
                 object::meta_mut(&mut last)

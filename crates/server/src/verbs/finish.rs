@@ -71,7 +71,7 @@ pub(super) async fn change(
         } else {
             Op::update(key.as_str(), item.modified, object::encode(&new))
         };
-        match call.store().txn(vec![op]).await {
+        match call.server.commit(vec![op]).await {
             Ok(committed) => {
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
@@ -141,7 +141,7 @@ fn prepared_update(
 pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: &Value) -> Value {
     let Some(shape) = builtin().find(call.kind.hub().shape) else { return new.clone() };
     let api_version = call.kind.api_version(call.served.version);
-    let time = call.with_context(|context| context.timestamp());
+    let time = Call::timestamp();
     let ignored: &[&str] = if call.target.subresource == "status" { &["spec"] } else { &["status"] };
     let request = ApplyRequest {
         manager: &call.manager,

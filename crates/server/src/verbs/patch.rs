@@ -155,7 +155,7 @@ fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
         .find(call.kind.hub().shape)
         .ok_or_else(|| ApiError::unsupported_media_type("application/merge-patch+json"))?;
     let api_version = call.kind.api_version(call.served.version);
-    let time = call.with_context(|context| context.timestamp());
+    let time = Call::timestamp();
     let ignored: &[&str] = if call.target.subresource == "status" { &["spec"] } else { &["status"] };
     let request = ApplyRequest {
         manager: &call.manager,

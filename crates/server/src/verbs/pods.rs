@@ -176,7 +176,8 @@ async fn take_budget(call: &Call<'_>, pod: &Value) -> Result<(), ApiError> {
         .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
         .to_string();
     budget["status"]["disruptedPods"][object::meta(pod, "name")] = now.into();
-    match call.store().txn(vec![Op::update(item.key.clone(), item.modified, object::encode(&budget))]).await {
+    match call.server.commit(vec![Op::update(item.key.clone(), item.modified, object::encode(&budget))]).await
+    {
         Ok(_) => Ok(()),
         Err(TxnError::Conflict { .. }) => {
             Err(ApiError::too_many_requests("Cannot evict pod: its disruption budget is being updated.", 1))

@@ -23,17 +23,20 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
         return Ok(Answer::value(200, &of(&current)));
     }
     let wanted = wanted(call, verb, &of(&current), body)?;
-    let written = change(&as_main(call), name, |old, _| {
+    let replicas = replicas(&wanted)?;
+    // A patch is made of the scale as it is, so only what replaces it whole can speak of an older one.
+    let expected = if verb == Verb::Update { revision(&wanted)? } else { None };
+    let written = change(call, name, |old, _| {
         let mut object = old.clone();
-        object["spec"]["replicas"] = wanted.into();
-        Ok(Change { object, owners_known: false, expected: None })
+        object["spec"]["replicas"] = replicas.into();
+        Ok(Change { object, owners_known: false, expected })
     })
     .await?;
     Ok(Answer::value(200, &of(&object::decode(&written.item.value))))
 }
 
-fn wanted(call: &Call<'_>, verb: Verb, current: &Value, body: &[u8]) -> Result<i64, ApiError> {
-    let scale = if verb == Verb::Patch {
+fn wanted(call: &Call<'_>, verb: Verb, current: &Value, body: &[u8]) -> Result<Value, ApiError> {
+    Ok(if verb == Verb::Patch {
         let media = negotiate::patch(call.content_type.as_deref())?;
         let (patch, _) = read_value(media, body, "autoscaling/v1.Scale")?;
         match media {
@@ -49,27 +52,24 @@ fn wanted(call: &Call<'_>, verb: Verb, current: &Value, body: &[u8]) -> Result<i
         }
     } else {
         read_value(negotiate::body(call.content_type.as_deref())?, body, "autoscaling/v1.Scale")?.0
-    };
+    })
+}
+
+fn revision(scale: &Value) -> Result<Option<u64>, ApiError> {
+    match object::meta(scale, "resourceVersion") {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| {
+            ApiError::bad_request(format!("invalid resource version {text:?}: it must be a whole number"))
+        }),
+    }
+}
+
+fn replicas(scale: &Value) -> Result<i64, ApiError> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
     if !(0..=i64::from(i32::MAX)).contains(&replicas) {
         return Err(ApiError::bad_request("spec.replicas: must not be negative"));
     }
     Ok(replicas)
-}
-
-/// Scaling changes the spec of the object itself.
-fn as_main<'a>(call: &Call<'a>) -> Call<'a> {
-    Call {
-        server: call.server,
-        user: call.user,
-        kind: call.kind,
-        served: call.served,
-        target: crate::request::Target { subresource: String::new(), ..call.target.clone() },
-        query: call.query.clone(),
-        form: call.form,
-        manager: call.manager.clone(),
-        content_type: None,
-    }
 }
 
 fn of(object: &Value) -> Value {

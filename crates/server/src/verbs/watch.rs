@@ -13,7 +13,8 @@ use tokio::{
 
 use super::{list, options};
 use crate::{
-    ApiError, Body, negotiate::Form, object, respond::Answer, selector::Selector, server::Call, table,
+    ApiError, Body, metrics::OpenWatch, negotiate::Form, object, request::Verb, respond::Answer,
+    selector::Selector, server::Call, table,
 };
 
 /// Chunks that wait for a slow client before it is dropped.
@@ -39,6 +40,7 @@ struct Stream {
     bookmarks: bool,
     table_begun: bool,
     columns: Value,
+    open: OpenWatch,
     out: mpsc::Sender<Bytes>,
 }
 
@@ -71,6 +73,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
         bookmarks: call.query.flag("allowWatchBookmarks")?,
         table_begun: false,
         columns: table::column_definitions(call.kind),
+        open: call.server.metrics().begin_watch(&call.subject(Verb::Watch)),
         out,
     };
     let (backlog, from) = match initial {
@@ -222,6 +225,7 @@ impl Stream {
     }
 
     fn frame(&mut self, name: &str, stored: &Bytes, text: &mut Vec<u8>, clock: &table::Clock) {
+        self.open.event();
         text.extend_from_slice(format!(r#"{{"type":"{name}","object":"#).as_bytes());
         match self.form {
             Form::Json | Form::AggregatedDiscovery => {

@@ -1,0 +1,90 @@
+//! Acting as somebody else, where that is allowed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use http::HeaderMap;
+use lazaret_kinds::{Access, User};
+use percent_encoding::percent_decode_str;
+
+use crate::{ApiError, Server, auth::authenticated};
+
+const USER: &str = "impersonate-user";
+const GROUP: &str = "impersonate-group";
+const UID: &str = "impersonate-uid";
+const EXTRA: &str = "impersonate-extra-";
+
+/// The user that the headers name, if `user` may act as such; `user` where they name none.
+pub(super) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>, ApiError> {
+    // Most requests: nobody but oneself.
+    if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        return Ok(user);
+    }
+    let wanted = read(headers)?;
+    let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
+        let access = Access { verb: "impersonate", group, resource, subresource, namespace, name };
+        server.may(&user, access).map_err(|_| {
+            let place = match namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {namespace:?}"),
+            };
+            let why = format!(
+                "User {:?} cannot impersonate resource {resource:?} in API group {group:?} {place}",
+                user.name
+            );
+            ApiError::forbidden_path(name, &why)
+        })
+    };
+    match service_account(&wanted.name) {
+        Some((namespace, name)) => may("", "serviceaccounts", "", namespace, name)?,
+        None => may("", "users", "", "", &wanted.name)?,
+    }
+    wanted.groups.iter().try_for_each(|group| may("", "groups", "", "", group))?;
+    if !wanted.uid.is_empty() {
+        may("authentication.k8s.io", "uids", "", "", &wanted.uid)?;
+    }
+    for (key, values) in &wanted.extra {
+        values.iter().try_for_each(|value| may("authentication.k8s.io", "userextras", key, "", value))?;
+    }
+    Ok(Arc::new(with_own_groups(wanted)))
+}
+
+/// Who is meant. A header that cannot be read must not leave the asker with more than was meant.
+fn read(headers: &HeaderMap) -> Result<User, ApiError> {
+    let text = |name: &str| {
+        let values = headers.get_all(name).iter().map(|value| value.to_str().map(str::to_owned));
+        values.collect::<Result<Vec<_>, _>>().map_err(|_| {
+            ApiError::bad_request(format!("header {name}: only printable ASCII can be read; encode the rest"))
+        })
+    };
+    let name = text(USER)?.into_iter().next().filter(|name| !name.is_empty()).ok_or_else(|| {
+        ApiError::bad_request("groups, a uid or extra values can be impersonated only together with a user")
+    })?;
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for header in headers.keys() {
+        if let Some(key) = header.as_str().strip_prefix(EXTRA) {
+            let key = percent_decode_str(key).decode_utf8_lossy().to_lowercase();
+            extra.insert(key, text(header.as_str())?);
+        }
+    }
+    Ok(User { name, groups: text(GROUP)?, uid: text(UID)?.into_iter().next().unwrap_or_default(), extra })
+}
+
+/// Namespace and name of a service account's user.
+fn service_account(user: &str) -> Option<(&str, &str)> {
+    user.strip_prefix("system:serviceaccount:")?.split_once(':')
+}
+
+/// Groups that come with the name, unless others were asked for.
+fn with_own_groups(mut user: User) -> User {
+    if user.name == "system:anonymous" {
+        if user.groups.is_empty() {
+            user.groups.push("system:unauthenticated".into());
+        }
+        return user;
+    }
+    if let (true, Some((namespace, _))) = (user.groups.is_empty(), service_account(&user.name)) {
+        let own = format!("system:serviceaccounts:{namespace}");
+        user.groups = vec!["system:serviceaccounts".into(), own];
+    }
+    authenticated(user)
+}

@@ -1,0 +1,113 @@
+//! What numbers are told apart by.
+
+use std::borrow::Cow;
+
+use lazaret_kinds::Kind;
+use prometheus_client::encoding::EncodeLabelSet;
+
+use crate::request::{Target, Verb};
+
+/// Paths besides objects that are counted under their own name.
+const PATHS: &[&str] =
+    &["/healthz", "/livez", "/readyz", "/version", "/metrics", "/api", "/apis", "/openapi/v3"];
+
+/// A word of a label.
+type Word = Cow<'static, str>;
+
+/// What a request is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Subject {
+    verb: &'static str,
+    dry_run: &'static str,
+    group: Word,
+    version: Word,
+    resource: Word,
+    subresource: Word,
+    scope: &'static str,
+    component: &'static str,
+}
+
+impl Subject {
+    /// A request for objects.
+    pub(crate) fn objects(kind: &Kind, version: &'static str, target: &Target, verb: Verb, how: How) -> Self {
+        let word = |text: &'static str| Cow::Borrowed(text);
+        Self {
+            verb: match verb {
+                Verb::Get => "GET",
+                Verb::List => "LIST",
+                Verb::Watch => "WATCH",
+                Verb::Create => "POST",
+                Verb::Update => "PUT",
+                Verb::Patch if how.apply => "APPLY",
+                Verb::Patch => "PATCH",
+                Verb::Delete => "DELETE",
+                Verb::DeleteCollection => "DELETECOLLECTION",
+            },
+            dry_run: if how.dry_run { "All" } else { "" },
+            group: word(kind.group),
+            version: word(version),
+            resource: word(kind.plural),
+            subresource: word(kind.subresource(&target.subresource).map_or("", |known| known.name)),
+            scope: if !target.name.is_empty() || verb == Verb::Create {
+                "resource"
+            } else if target.namespace.is_empty() {
+                "cluster"
+            } else {
+                "namespace"
+            },
+            component: "apiserver",
+        }
+    }
+
+    /// A request for anything else.
+    pub(crate) fn path(path: &str) -> Self {
+        let below = |known: &&&str| {
+            path.strip_prefix(**known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let subresource = Cow::Borrowed(PATHS.iter().find(below).copied().unwrap_or_default());
+        Self { verb: "GET", subresource, component: "apiserver", ..Self::default() }
+    }
+
+    pub(crate) fn is_watch(&self) -> bool {
+        self.verb == "WATCH"
+    }
+}
+
+/// How a request wants it done, as far as numbers care.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    pub(crate) dry_run: bool,
+    pub(crate) apply: bool,
+}
+
+/// A request and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Answered {
+    #[prometheus(flatten)]
+    pub(super) subject: Subject,
+    pub(super) code: Word,
+}
+
+/// A kind in a version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Resource {
+    group: Word,
+    version: Word,
+    resource: Word,
+}
+
+impl Resource {
+    pub(super) fn of(subject: &Subject) -> Self {
+        Self {
+            group: subject.group.clone(),
+            version: subject.version.clone(),
+            resource: subject.resource.clone(),
+        }
+    }
+}
+
+/// Requests by what they may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct InFlight {
+    pub(super) request_kind: &'static str,
+}

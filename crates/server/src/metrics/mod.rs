@@ -1,0 +1,182 @@
+//! What the server counts of itself, under the names that Kubernetes gave them where it has such numbers.
+//!
+//! Labels come from tables of kinds, verbs and paths, never from a request's own words: whoever asks for nonsense makes no series.
+
+mod labels;
+mod store;
+
+use std::{borrow::Cow, fmt, time::Duration};
+
+use http::Method;
+use lazaret_store::Store;
+use prometheus_client::{
+    encoding::text,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::clock;
+use labels::{Answered, InFlight, Resource};
+pub(crate) use labels::{How, Subject};
+
+/// What an answer of [`Metrics::text`] is, for those who read the header.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// From 5 ms to a minute, finer where objectives are set.
+const REQUEST_SECONDS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0,
+];
+/// From a write to memory to a disk that is in trouble.
+const COMMIT_SECONDS: [f64; 12] =
+    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0];
+
+type Histograms = Family<Subject, Histogram, fn() -> Histogram>;
+
+/// Counters of one server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    seconds: Histograms,
+    in_flight: [Gauge; 2],
+    long_running: Family<Subject, Gauge>,
+    watch_events: Family<Resource, Counter>,
+    commits: Histogram,
+    handshakes_failed: Counter,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// Counters that begin at zero, and numbers of a store.
+    pub(crate) fn new(store: Store) -> Self {
+        let requests = Family::default();
+        let seconds: Histograms = Family::new_with_constructor(|| Histogram::new(REQUEST_SECONDS));
+        let in_flight: Family<InFlight, Gauge> = Family::default();
+        let by_kind = ["mutating", "readOnly"]
+            .map(|request_kind| in_flight.get_or_create(&InFlight { request_kind }).clone());
+        let long_running = Family::default();
+        let watch_events = Family::default();
+        let commits = Histogram::new(COMMIT_SECONDS);
+        let handshakes_failed = Counter::default();
+        let mut registry = Registry::default();
+        registry.register("apiserver_request", "Requests answered", requests.clone());
+        registry.register("apiserver_request_duration_seconds", "Time to answer", seconds.clone());
+        registry.register("apiserver_current_inflight_requests", "Requests being worked on", in_flight);
+        registry.register("apiserver_longrunning_requests", "Watches that are open", long_running.clone());
+        registry.register("apiserver_watch_events", "Events sent to watches", watch_events.clone());
+        registry.register(
+            "apiserver_tls_handshake_errors",
+            "Connections given up before the first request",
+            handshakes_failed.clone(),
+        );
+        registry.register(
+            "lazaret_store_commit_duration_seconds",
+            "Time from handing a write to the store until it is durable",
+            commits.clone(),
+        );
+        registry.register_collector(Box::new(store::Numbers::new(store)));
+        Self {
+            registry,
+            requests,
+            seconds,
+            in_flight: by_kind,
+            long_running,
+            watch_events,
+            commits,
+            handshakes_failed,
+        }
+    }
+
+    /// Everything, as text.
+    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    /// Counts a request in; it is counted out when the guard goes.
+    pub(crate) fn begin(&self, method: &Method) -> Measured<'_> {
+        let mutating = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let gauge = &self.in_flight[usize::from(!mutating)];
+        gauge.inc();
+        Measured { metrics: self, gauge, started: clock::instant(), subject: None }
+    }
+
+    /// Counts a watch in; it is counted out when the guard goes.
+    pub(crate) fn begin_watch(&self, subject: &Subject) -> OpenWatch {
+        let gauge = self.long_running.get_or_create(subject).clone();
+        gauge.inc();
+        let resource = Resource::of(subject);
+        OpenWatch { gauge, events: self.watch_events.get_or_create(&resource).clone() }
+    }
+
+    /// A connection ended before anybody could ask anything.
+    pub(crate) fn handshake_failed(&self) {
+        self.handshakes_failed.inc();
+    }
+
+    /// A write took so long to become durable.
+    pub(crate) fn committed(&self, took: Duration) {
+        self.commits.observe(took.as_secs_f64());
+    }
+}
+
+/// A request that is being worked on.
+#[derive(Debug)]
+pub(crate) struct Measured<'a> {
+    metrics: &'a Metrics,
+    gauge: &'a Gauge,
+    started: std::time::Instant,
+    /// What it is about, once that is known.
+    pub(crate) subject: Option<Subject>,
+}
+
+impl Measured<'_> {
+    /// The answer is there.
+    pub(crate) fn end(mut self, code: u16) {
+        let subject = self.subject.take().unwrap_or_default();
+        let took = clock::instant().saturating_duration_since(self.started);
+        if !subject.is_watch() {
+            self.metrics.seconds.get_or_create(&subject).observe(took.as_secs_f64());
+        }
+        let code = match code {
+            200 => Cow::Borrowed("200"),
+            201 => Cow::Borrowed("201"),
+            404 => Cow::Borrowed("404"),
+            409 => Cow::Borrowed("409"),
+            other => Cow::Owned(other.to_string()),
+        };
+        self.metrics.requests.get_or_create(&Answered { subject, code }).inc();
+    }
+}
+
+impl Drop for Measured<'_> {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
+}
+
+/// A watch that is open.
+#[derive(Debug)]
+pub(crate) struct OpenWatch {
+    gauge: Gauge,
+    events: Counter,
+}
+
+impl OpenWatch {
+    /// An event goes out.
+    pub(crate) fn event(&self) {
+        self.events.inc();
+    }
+}
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
+}

@@ -1,0 +1,79 @@
+//! Numbers of the store, read when somebody looks.
+
+use std::fmt;
+
+use lazaret_store::Store;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+};
+
+use crate::object;
+
+#[derive(Debug)]
+pub(super) struct Numbers {
+    store: Store,
+}
+
+impl Numbers {
+    pub(super) fn new(store: Store) -> Self {
+        Self { store }
+    }
+}
+
+/// What a store holds never comes near what a gauge cannot.
+fn gauge(number: u64) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+impl Collector for Numbers {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let stats = self.store.stats();
+        let read_only = u64::from(stats.read_only.is_some());
+        for (name, help, value) in [
+            ("lazaret_store_revision", "The newest revision", stats.revision),
+            ("lazaret_store_oldest_revision", "The oldest revision that may be named", stats.oldest),
+            ("lazaret_store_objects", "Objects held", stats.items as u64),
+            ("lazaret_store_objects_bytes", "What they weigh", stats.items_bytes),
+            ("lazaret_store_history_events", "Past events held", stats.history_events as u64),
+            ("lazaret_store_history_bytes", "What they weigh at most", stats.history_bytes as u64),
+            ("lazaret_store_watches", "Watches open", stats.watches as u64),
+            ("lazaret_store_queued_writes", "Writes waiting for the writer", stats.queued as u64),
+            ("lazaret_store_log_bytes", "Log since the last snapshot", stats.log_bytes),
+            ("lazaret_store_read_only", "1 if a failure of the disk stopped all writes", read_only),
+        ] {
+            let gauge = gauge(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        for (name, help, value) in [
+            ("lazaret_store_commits", "Groups of writes made durable", stats.groups),
+            ("lazaret_store_writes", "Writes acknowledged", stats.txns),
+            ("lazaret_store_snapshots", "Snapshots completed", stats.snapshots),
+            ("lazaret_store_snapshots_failed", "Snapshots that failed", stats.snapshots_failed),
+            (
+                "lazaret_store_watches_dropped",
+                "Watches ended because their reader was slow",
+                stats.watches_dropped,
+            ),
+        ] {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        let probe = gauge(0);
+        let mut objects = encoder.encode_descriptor(
+            "apiserver_resource_objects",
+            "Objects of a kind",
+            None,
+            probe.metric_type(),
+        )?;
+        for kind in lazaret_kinds::all() {
+            let count = self.store.count(object::key(kind, "", ""));
+            if count > 0 {
+                let labels = [("group", kind.group), ("resource", kind.plural)];
+                gauge(count as u64).encode(objects.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! What only a server knows: the authority that its certificates come from, and the key that its tokens are signed with. Kept in files for
+//! their owner only, or in memory for a server that does not outlive its process.
+
+use std::{
+    fmt,
+    fs::{self, OpenOptions, Permissions},
+    io::{self, Write},
+    net::SocketAddr,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use crate::{
+    Identity, Pem, TlsFiles, TokenKeys,
+    certificates::{certificate_authority, client_certificate, server_certificate},
+};
+
+/// The user that a kubeconfig is for unless it says otherwise.
+pub const ADMIN: Identity<'_> = Identity { name: "kubernetes-admin", group: "system:masters" };
+
+/// Under which names a server on this machine is found, besides its address.
+const HOSTS: &[&str] = &["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default.svc"];
+
+/// The secrets of one server.
+pub struct Secrets {
+    authority: Pem,
+    token_key: Vec<u8>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+/// Why secrets could not be made, kept or used.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    /// A file could not be read or written.
+    #[error("{doing} {}: {source}", path.display())]
+    File {
+        /// `read`, `write`, `protect`, `make`.
+        doing: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A certificate could not be made: the authority's files are damaged.
+    #[error("make the {0}: {1}; are ca.crt and ca.key of the data directory damaged?")]
+    Certificate(&'static str, rcgen::Error),
+    /// The key for tokens is damaged, or could not be made.
+    #[error("{0}")]
+    TokenKey(String),
+}
+
+impl Secrets {
+    /// New ones, in memory only.
+    ///
+    /// # Errors
+    /// When the operating system gives no randomness.
+    pub fn generate() -> Result<Self, SecretsError> {
+        Ok(Self {
+            authority: certificate_authority()
+                .map_err(|error| SecretsError::Certificate("certificate authority", error))?,
+            token_key: TokenKeys::generate().map_err(SecretsError::TokenKey)?,
+        })
+    }
+
+    /// Those kept in a folder; what is missing is made and kept. One process at a time: take the lock of the store beside them first.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn load_or_make(folder: &Path) -> Result<Self, SecretsError> {
+        make_private_folder(folder)?;
+        let (certificate, key, token) =
+            (folder.join("ca.crt"), folder.join("ca.key"), folder.join("token.key"));
+        if !key.exists() || !token.exists() {
+            let made = Self::generate()?;
+            if !key.exists() {
+                write_private(&certificate, made.authority.certificate.as_bytes())?;
+                write_private(&key, made.authority.key.as_bytes())?;
+            }
+            if !token.exists() {
+                write_private(&token, &made.token_key)?;
+            }
+        }
+        let read = |path: &Path| fs::read(path).map_err(|source| file("read", path, source));
+        let text = |path: &Path| Ok::<_, SecretsError>(String::from_utf8_lossy(&read(path)?).into_owned());
+        Ok(Self {
+            authority: Pem { certificate: text(&certificate)?, key: text(&key)? },
+            token_key: read(&token)?,
+        })
+    }
+
+    /// The key that signs tokens.
+    ///
+    /// # Errors
+    /// When it is damaged.
+    pub fn token_keys(&self) -> Result<TokenKeys, SecretsError> {
+        TokenKeys::load(&self.token_key).map_err(SecretsError::TokenKey)
+    }
+
+    /// What to serve with at an address: a new certificate for it and for this machine's own names.
+    ///
+    /// # Errors
+    /// When the authority is damaged.
+    pub fn tls(&self, address: SocketAddr) -> Result<TlsFiles, SecretsError> {
+        let mut hosts: Vec<String> = HOSTS.iter().map(|host| (*host).to_owned()).collect();
+        let own = address.ip().to_string();
+        if !hosts.contains(&own) {
+            hosts.push(own);
+        }
+        let server = server_certificate(&self.authority, &hosts)
+            .map_err(|error| SecretsError::Certificate("server's certificate", error))?;
+        Ok(TlsFiles { server, authority: self.authority.certificate.clone() })
+    }
+
+    /// A certificate for a client.
+    ///
+    /// # Errors
+    /// When the authority is damaged.
+    pub fn client(&self, identity: Identity<'_>) -> Result<Pem, SecretsError> {
+        client_certificate(&self.authority, identity)
+            .map_err(|error| SecretsError::Certificate("client's certificate", error))
+    }
+
+    /// The authority's certificate, as PEM: what a client must trust.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.authority.certificate
+    }
+
+    /// The text of a kubeconfig for somebody, with a new certificate.
+    ///
+    /// # Errors
+    /// When the authority is damaged.
+    pub fn kubeconfig(&self, address: SocketAddr, identity: Identity<'_>) -> Result<String, SecretsError> {
+        let client = self.client(identity)?;
+        let encode = |text: &str| STANDARD.encode(text);
+        Ok(format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: lazaret\nclusters:\n- name: lazaret\n  cluster:\n    server: https://{address}\n    certificate-authority-data: {}\ncontexts:\n- name: lazaret\n  context: {{cluster: lazaret, user: me}}\nusers:\n- name: me\n  user:\n    client-certificate-data: {}\n    client-key-data: {}\n",
+            encode(self.authority()),
+            encode(&client.certificate),
+            encode(&client.key),
+        ))
+    }
+
+    /// Writes the administrator's kubeconfig into a folder, for its owner only. Says where.
+    ///
+    /// # Errors
+    /// When the authority is damaged or the file cannot be written.
+    pub fn write_kubeconfig(&self, folder: &Path, address: SocketAddr) -> Result<PathBuf, SecretsError> {
+        let path = folder.join("kubeconfig");
+        write_private(&path, self.kubeconfig(address, ADMIN)?.as_bytes())?;
+        Ok(path)
+    }
+}
+
+fn file(doing: &'static str, path: &Path, source: io::Error) -> SecretsError {
+    SecretsError::File { doing, path: path.to_owned(), source }
+}
+
+/// Makes a folder, if it is not there, that nobody else can look into.
+///
+/// # Errors
+/// When the file system does not let us.
+pub fn make_private_folder(folder: &Path) -> Result<(), SecretsError> {
+    fs::create_dir_all(folder).map_err(|source| file("make", folder, source))?;
+    fs::set_permissions(folder, Permissions::from_mode(0o700))
+        .map_err(|source| file("protect", folder, source))
+}
+
+/// Writes a file that nobody else can read, whole or not at all.
+fn write_private(path: &Path, content: &[u8]) -> Result<(), SecretsError> {
+    let beside = path.with_extension("new");
+    let write = || -> io::Result<()> {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    write().map_err(|source| file("write", path, source))
+}

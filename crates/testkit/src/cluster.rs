@@ -1,0 +1,229 @@
+//! A cluster: an API server, its store, and ways to talk to it.
+
+use std::{
+    fmt, fs,
+    future::Future,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use kube::Client;
+use lazaret_server::{ADMIN, Identity, Secrets, Server, ServerOptions, User};
+use lazaret_store::Store;
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+
+use crate::{Options, StartError, front::Front, host::Host, options::Place};
+
+/// An API server in this process, with roles, tokens and a few namespaces, and no controllers.
+///
+/// Works in tests with a runtime and in tests without. What it needs of its own (a thread, a port, files) goes when it is dropped.
+pub struct Cluster {
+    server: Server,
+    options: Options,
+    secrets: Secrets,
+    /// Where files are, once there are any.
+    folder: Mutex<Option<TempDir>>,
+    front: Mutex<Option<Front>>,
+    host: Host,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+// === life ===
+
+impl Cluster {
+    /// Starts a cluster in memory.
+    ///
+    /// # Panics
+    /// When the machine has no room, thread or randomness for it. [`Options::start`] returns that as an error.
+    #[must_use]
+    #[track_caller]
+    #[allow(clippy::panic, reason = "for tests, which end where they cannot begin")]
+    pub fn start() -> Self {
+        Self::options().start().unwrap_or_else(|error| panic!("start a cluster: {error}"))
+    }
+
+    /// A cluster that is not like the others: see [`Options`].
+    #[must_use]
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    pub(crate) fn with(options: Options) -> Result<Self, StartError> {
+        let folder = match options.place {
+            Place::Temporary => Some(temporary_folder()?),
+            Place::Memory | Place::Folder(_) => None,
+        };
+        let host = Host::start().map_err(StartError::Thread)?;
+        let secrets = Secrets::generate()?;
+        let server = begin(&host, &options, folder.as_ref().map(TempDir::path), &secrets)?;
+        Ok(Self { server, options, secrets, folder: Mutex::new(folder), front: Mutex::new(None), host })
+    }
+
+    /// Stops the API server and starts it again, at the same address. Watches and connections end; objects survive if they are on disk
+    /// ([`Options::durable`]), and an in-memory cluster begins anew. Clients with a socket find it again; those of
+    /// [`client`](Self::client) belong to the server that was, so take new ones.
+    ///
+    /// # Errors
+    /// When it does not start again: somebody took the address, or the store is damaged.
+    pub fn restart(&mut self) -> Result<(), StartError> {
+        let front = lock(&self.front).take();
+        let address = front.as_ref().map(|front| front.address);
+        // Ends the watches, so that connections can end too.
+        self.server.store().close();
+        drop(front);
+        let folder = lock(&self.folder).as_ref().map(|folder| folder.path().to_owned());
+        self.server = begin(&self.host, &self.options, folder.as_deref(), &self.secrets)?;
+        if let Some(address) = address {
+            let front = Front::open(&self.host, self.server.clone(), &self.secrets, Some(address))?;
+            *lock(&self.front) = Some(front);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.server.store().close();
+        drop(lock(&self.front).take());
+    }
+}
+
+fn begin(
+    host: &Host,
+    options: &Options,
+    folder: Option<&Path>,
+    secrets: &Secrets,
+) -> Result<Server, StartError> {
+    let folder = match &options.place {
+        Place::Folder(folder) => Some(folder.as_path()),
+        Place::Memory | Place::Temporary => folder,
+    };
+    let store = match (&options.place, folder) {
+        (Place::Temporary | Place::Folder(_), Some(folder)) => {
+            Store::open(folder.join("store"), lazaret_store::Options::default())?
+        }
+        (Place::Memory, _) | (_, None) => Store::ephemeral(lazaret_store::Options::default())?,
+    };
+    let options = ServerOptions {
+        features: options.features.clone(),
+        runtime_config: options.runtime_config.clone(),
+        authorizer: (options.authorizer)(),
+        token_keys: Some(secrets.token_keys()?),
+    };
+    let server = Server::new(store, options);
+    host.wait(server.bootstrap()).map_err(StartError::Bootstrap)?;
+    Ok(server)
+}
+
+// === talking to it ===
+
+impl Cluster {
+    /// A client that may do everything, with no socket between.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client_as(User {
+            name: ADMIN.name.into(),
+            groups: vec![ADMIN.group.into(), "system:authenticated".into()],
+            ..User::default()
+        })
+    }
+
+    /// A client that speaks for somebody and may do what their roles allow.
+    #[must_use]
+    pub fn client_as(&self, user: User) -> Client {
+        // A client has a task of its own. It belongs where the client is used, if that is known.
+        let _inside = Handle::try_current().is_err().then(|| self.host.handle().enter());
+        self.server.client(user)
+    }
+
+    /// The server itself.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Where the server listens, with TLS. The first call opens the port.
+    ///
+    /// # Panics
+    /// When this machine lets nobody listen on loopback.
+    #[must_use]
+    #[track_caller]
+    #[allow(clippy::panic, reason = "for tests, which end where they cannot go on")]
+    pub fn address(&self) -> SocketAddr {
+        self.listen().unwrap_or_else(|error| panic!("open the cluster's address: {error}"))
+    }
+
+    /// A kubeconfig file for the administrator, for programs outside this process. The first call opens the port.
+    ///
+    /// # Panics
+    /// When the port cannot be opened or the file not be written.
+    #[must_use]
+    #[track_caller]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.kubeconfig_as(ADMIN.name, ADMIN.group)
+    }
+
+    /// A kubeconfig file with a certificate for somebody in a group.
+    ///
+    /// # Panics
+    /// When the port cannot be opened or the file not be written.
+    #[must_use]
+    #[track_caller]
+    #[allow(clippy::panic, reason = "for tests, which end where they cannot go on")]
+    pub fn kubeconfig_as(&self, user: &str, group: &str) -> PathBuf {
+        self.write_kubeconfig(Identity { name: user, group })
+            .unwrap_or_else(|error| panic!("write a kubeconfig: {error}"))
+    }
+
+    /// The certificate, as PEM, that clients of [`address`](Self::address) must trust.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        self.secrets.authority()
+    }
+
+    /// Runs a future from a test without a runtime of its own; also from within one, whose thread then waits.
+    pub fn block_on<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
+        self.host.wait(future)
+    }
+
+    fn listen(&self) -> Result<SocketAddr, StartError> {
+        let mut front = lock(&self.front);
+        if let Some(front) = front.as_ref() {
+            return Ok(front.address);
+        }
+        let opened = Front::open(&self.host, self.server.clone(), &self.secrets, None)?;
+        Ok(front.insert(opened).address)
+    }
+
+    fn write_kubeconfig(&self, identity: Identity<'_>) -> Result<PathBuf, StartError> {
+        let text = self.secrets.kubeconfig(self.listen()?, identity)?;
+        let mut folder = lock(&self.folder);
+        let folder = match folder.as_ref() {
+            Some(folder) => folder,
+            None => folder.insert(temporary_folder()?),
+        };
+        let file = format!("{}.kubeconfig", identity.name.replace([':', '/'], "-"));
+        let path = folder.path().join(file);
+        match fs::write(&path, text) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(StartError::Kubeconfig { path, source }),
+        }
+    }
+}
+
+/// For its owner only: it holds keys.
+fn temporary_folder() -> Result<TempDir, StartError> {
+    tempfile::Builder::new().prefix("lazaret-testkit-").tempdir().map_err(StartError::Folder)
+}
+
+/// A panic of a test leaves plain data whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,38 @@
+//! Why a cluster did not start.
+
+use std::{io, path::PathBuf};
+
+use lazaret_server::SecretsError;
+use lazaret_store::OpenError;
+
+/// Why a cluster did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The folder for files of the cluster could not be made.
+    #[error("make a folder for the cluster: {0}")]
+    Folder(io::Error),
+    /// The store could not be opened.
+    #[error("open the store: {0}")]
+    Store(#[from] OpenError),
+    /// Keys or certificates could not be made.
+    #[error("make the keys of the cluster: {0}")]
+    Secrets(#[from] SecretsError),
+    /// The thread that serves could not be started.
+    #[error("start the thread that serves: {0}")]
+    Thread(io::Error),
+    /// What every cluster begins with could not be made.
+    #[error("make what a cluster begins with: {0}")]
+    Bootstrap(String),
+    /// No address to listen on.
+    #[error("listen on 127.0.0.1: {0}")]
+    Listen(io::Error),
+    /// A kubeconfig could not be written.
+    #[error("write {}: {source}", path.display())]
+    Kubeconfig {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}

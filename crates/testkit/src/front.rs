@@ -1,0 +1,67 @@
+//! The cluster's address: TLS on loopback, for programs outside this process.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    sync::mpsc,
+    time::Duration,
+};
+
+use lazaret_server::{Authenticator, HttpOptions, Secrets, Server, serve};
+use tokio::sync::watch;
+
+use crate::{StartError, host::Host};
+
+/// How long requests under way may take to end when the front is closed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A listening server. Dropping it frees the address.
+#[derive(Debug)]
+pub(crate) struct Front {
+    pub(crate) address: SocketAddr,
+    stop: watch::Sender<bool>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Front {
+    /// Listens at an address, or at a free one of loopback.
+    pub(crate) fn open(
+        host: &Host,
+        server: Server,
+        secrets: &Secrets,
+        address: Option<SocketAddr>,
+    ) -> Result<Self, StartError> {
+        let address = address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
+        let listener = TcpListener::bind(address).map_err(StartError::Listen)?;
+        listener.set_nonblocking(true).map_err(StartError::Listen)?;
+        let address = listener.local_addr().map_err(StartError::Listen)?;
+        let tls = secrets.tls(address)?;
+        let listener = {
+            let _inside = host.handle().enter();
+            tokio::net::TcpListener::from_std(listener).map_err(StartError::Listen)?
+        };
+        let (stop, stopped) = watch::channel(false);
+        let (end, ended) = mpsc::channel();
+        let options = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
+        host.handle().spawn(async move {
+            let mut cut = stopped.clone();
+            let farewell = async {
+                let _ = cut.wait_for(|stop| *stop).await;
+                tokio::time::sleep(FAREWELL).await;
+            };
+            tokio::select! {
+                _ = serve(server, listener, options, stopped) => {}
+                () = farewell => {}
+            }
+            drop(end);
+        });
+        Ok(Self { address, stop, ended })
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        // Returns when the task has dropped its end: nothing is ever sent.
+        let _ = self.ended.recv_timeout(FAREWELL * 10);
+    }
+}

@@ -1,0 +1,84 @@
+//! What a cluster is made of, where that is not the default.
+
+use std::path::PathBuf;
+
+use lazaret_server::{Authorizer, Features, Rbac};
+
+use crate::{Cluster, StartError};
+
+/// Where the objects are.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Place {
+    /// In memory: gone at a restart.
+    #[default]
+    Memory,
+    /// In a folder of the cluster's own, removed when it is dropped.
+    Temporary,
+    /// In a folder of the test's, which stays.
+    Folder(PathBuf),
+}
+
+/// What a cluster is made of. [`Cluster::start`] takes the defaults: Kubernetes 1.37's features and served versions, roles, in memory.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) features: Features,
+    pub(crate) runtime_config: Vec<(String, bool)>,
+    pub(crate) authorizer: fn() -> Box<dyn Authorizer>,
+    pub(crate) place: Place,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            features: Features::kubernetes_1_37(),
+            runtime_config: Vec::new(),
+            authorizer: || Box::new(Rbac::default()),
+            place: Place::Memory,
+        }
+    }
+}
+
+impl Options {
+    /// Objects on disk, in a folder that goes with the cluster: they survive [`Cluster::restart`].
+    #[must_use]
+    pub fn durable(mut self) -> Self {
+        self.place = Place::Temporary;
+        self
+    }
+
+    /// Objects on disk, in a folder that stays.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.place = Place::Folder(folder.into());
+        self
+    }
+
+    /// Which features are on.
+    #[must_use]
+    pub fn features(mut self, features: Features) -> Self {
+        self.features = features;
+        self
+    }
+
+    /// Serves a group version, or not: `resource.k8s.io/v1alpha3`, or `api/all`.
+    #[must_use]
+    pub fn serve(mut self, version: &str, on: bool) -> Self {
+        self.runtime_config.push((version.to_owned(), on));
+        self
+    }
+
+    /// Who decides who may do what, instead of roles.
+    #[must_use]
+    pub fn authorizer(mut self, make: fn() -> Box<dyn Authorizer>) -> Self {
+        self.authorizer = make;
+        self
+    }
+
+    /// Starts a cluster like this.
+    ///
+    /// # Errors
+    /// When the machine has no room, thread or randomness for it.
+    pub fn start(self) -> Result<Cluster, StartError> {
+        Cluster::with(self)
+    }
+}
