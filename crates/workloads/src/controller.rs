@@ -194,6 +194,16 @@ impl Controller {
         heard
     }
 
+    /// No answer will come to what is under way, as when another took the lead: all of it is decided anew. What was sent
+    /// may have been done; news will tell.
+    pub fn abandon(&mut self, now: Timestamp) {
+        self.out.clear();
+        self.by_effect.clear();
+        for key in core::mem::take(&mut self.flights).into_keys() {
+            self.queue.fail(now, &key);
+        }
+    }
+
     /// Looks at a key: goes on with what is under way, or decides anew.
     fn turn(&mut self, now: Timestamp, world: &World, key: Key) {
         if self.flights.contains_key(&key) {
@@ -224,12 +234,15 @@ impl Controller {
     /// Sends what may be sent, or ends the flight.
     fn proceed(&mut self, now: Timestamp, world: &World, key: Key) {
         let Some(mut flight) = self.flights.remove(&key) else { return };
+        for id in flight.expire(now) {
+            self.by_effect.remove(&id);
+        }
         for planned in flight.release(now, world) {
             let id = self.id();
             self.out.push(Effect { id, write: planned.write.clone() });
             if !matches!(planned.write, Write::Event(_)) {
                 self.by_effect.insert(id, key.clone());
-                flight.sent(id, planned);
+                flight.sent(now, id, planned);
             }
         }
         if !flight.is_over(now, world) {

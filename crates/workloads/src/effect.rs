@@ -161,16 +161,16 @@ impl EventType {
 /// What became of an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It was done, and this is the object as the server returned it, if it did.
-    Done(Option<Value>),
+    /// It was done, and this is the object as the server returned it, if it did: JSON, as it came.
+    Done(Option<Vec<u8>>),
     /// There is no such object any more (404), or one with another UID.
     Gone,
     /// Something else is true than what the write expected (409): another version, or the name is taken.
     Conflict,
-    /// It will not be done however often it is asked (400, 403, 422): the server's words.
+    /// It will not be done however often it is asked (400, 422): the server's words.
     Invalid(String),
-    /// Not now (429, 503): the server is there and refuses for the time being.
-    RetryLater,
+    /// Not now (403, 429, 503): the server is there and refuses for the time being, with these words.
+    RetryLater(Option<String>),
     /// Nobody knows whether it was done (the connection broke).
     Unknown,
 }

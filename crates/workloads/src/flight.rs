@@ -5,6 +5,8 @@ use crate::{controller::Planned, effect::Outcome, meta, prelude::*, queue::backo
 /// A write is sent so often before the decision is made anew. Each has a precondition or a name, so that sending it
 /// twice does it once.
 const TRIES_MAX: u32 = 5;
+/// An answer that has not come for so long never will.
+const ANSWER_MS_MAX: i64 = 120_000;
 /// An object that is there already, though not yet heard of, is waited for so long.
 const AWAIT_MS_MAX: i64 = 10_000;
 
@@ -14,7 +16,8 @@ const AWAIT_MS_MAX: i64 = 10_000;
 #[derive(Debug)]
 pub(crate) struct Flight {
     waiting: VecDeque<Planned>,
-    outstanding: BTreeMap<u64, Planned>,
+    /// What was sent, and when.
+    outstanding: BTreeMap<u64, (Timestamp, Planned)>,
     /// To be sent again, not before the time.
     again: VecDeque<(Timestamp, Planned)>,
     /// What others have created under a name that we wanted, until the time.
@@ -72,8 +75,21 @@ impl Flight {
         released
     }
 
-    pub(crate) fn sent(&mut self, id: u64, planned: Planned) {
-        self.outstanding.insert(id, planned);
+    pub(crate) fn sent(&mut self, now: Timestamp, id: u64, planned: Planned) {
+        self.outstanding.insert(id, (now, planned));
+    }
+
+    /// Gives up on answers that should have come long ago, and returns to what: whoever owed them is no more.
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Vec<u64> {
+        let overdue = |sent: &Timestamp| sent.plus_millis(ANSWER_MS_MAX) <= now;
+        let ids: Vec<u64> =
+            self.outstanding.iter().filter(|(_, (sent, _))| overdue(sent)).map(|(id, _)| *id).collect();
+        for id in &ids {
+            if let Some((_, planned)) = self.outstanding.remove(id) {
+                self.send_again(now, planned, None);
+            }
+        }
+        ids
     }
 
     /// Whether nothing is left to send, to hear or to wait for.
@@ -89,7 +105,8 @@ impl Flight {
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let again = self.again.iter().map(|(at, _)| *at).min();
         let awaited = self.awaited.iter().map(|(.., until)| *until).min();
-        again.into_iter().chain(awaited).min()
+        let overdue = self.outstanding.values().map(|(sent, _)| sent.plus_millis(ANSWER_MS_MAX)).min();
+        again.into_iter().chain(awaited).chain(overdue).min()
     }
 
     /// Whether it failed, and the server's words if it will fail again.
@@ -105,7 +122,7 @@ impl Flight {
         id: u64,
         outcome: Outcome,
     ) -> (Vec<Heard>, Option<Note>) {
-        let Some(mut planned) = self.outstanding.remove(&id) else { return (Vec::new(), None) };
+        let Some((_, planned)) = self.outstanding.remove(&id) else { return (Vec::new(), None) };
         match outcome {
             Outcome::Done(object) => (learn(now, world, &planned.write, object), planned.note),
             Outcome::Gone => (self.gone(world, &planned.write), None),
@@ -118,15 +135,25 @@ impl Flight {
                 self.why = Some(why);
                 (Vec::new(), None)
             }
-            Outcome::RetryLater | Outcome::Unknown => {
-                planned.tries += 1;
-                if planned.tries < TRIES_MAX && !matches!(planned.write, Write::Evict { .. }) {
-                    self.again.push_back((now.plus_millis(backoff_ms(planned.tries)), planned));
-                } else {
-                    self.failed = true;
-                }
+            Outcome::RetryLater(why) => {
+                self.send_again(now, planned, why);
                 (Vec::new(), None)
             }
+            Outcome::Unknown => {
+                self.send_again(now, planned, None);
+                (Vec::new(), None)
+            }
+        }
+    }
+
+    /// Sends a write again after a while, unless that was done often enough.
+    fn send_again(&mut self, now: Timestamp, mut planned: Planned, why: Option<String>) {
+        planned.tries += 1;
+        if planned.tries < TRIES_MAX && !matches!(planned.write, Write::Evict { .. }) {
+            self.again.push_back((now.plus_millis(backoff_ms(planned.tries)), planned));
+        } else {
+            self.failed = true;
+            self.why = why;
         }
     }
 
@@ -171,17 +198,16 @@ impl Flight {
 }
 
 /// What was done is known at once, before any watch tells.
-fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Value>) -> Vec<Heard> {
+fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8>>) -> Vec<Heard> {
+    let parsed = |resource| object.as_deref().and_then(|text| Object::read(resource, text).ok());
     let heard = match write {
         Write::Create { resource, .. } | Write::Patch { resource, .. } | Write::Replace { resource, .. } => {
-            object
-                .and_then(|object| Object::parse(resource, &object).ok())
-                .and_then(|object| world.put(object))
+            parsed(resource).and_then(|object| world.put(object))
         }
         Write::Delete { resource, key, uid, .. } => world.mark_leaving(now, resource, key, uid),
         Write::Evict { key, uid } => world.mark_leaving(now, &resource::PODS, key, uid),
         Write::Confirm { resource, key, uid } => {
-            let found = object.and_then(|object| Object::parse(resource, &object).ok());
+            let found = parsed(resource);
             match found.filter(|found| uid.is_empty() || found.uid() == uid) {
                 Some(found) if !meta::name(found.metadata()).is_empty() => world.put(found),
                 Some(_) | None => {

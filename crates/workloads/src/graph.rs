@@ -110,7 +110,7 @@ impl Graph {
         let metadata = if let Object::Other(_, metadata) = object {
             Arc::clone(metadata)
         } else {
-            Arc::new(bare(object.metadata()))
+            Arc::new(meta::essential(object.metadata().clone()))
         };
         let node = Node { resource: object.resource(), key: object.key(), metadata };
         self.absent.remove(&(String::new(), node.resource, node.key.clone()));
@@ -136,20 +136,6 @@ impl Graph {
         {
             objects.remove(&node.key);
         }
-    }
-}
-
-/// Metadata without what is long and says nothing about owners.
-fn bare(metadata: &ObjectMeta) -> ObjectMeta {
-    ObjectMeta {
-        name: metadata.name.clone(),
-        namespace: metadata.namespace.clone(),
-        uid: metadata.uid.clone(),
-        resource_version: metadata.resource_version.clone(),
-        owner_references: metadata.owner_references.clone(),
-        finalizers: metadata.finalizers.clone(),
-        deletion_timestamp: metadata.deletion_timestamp.clone(),
-        ..ObjectMeta::default()
     }
 }
 

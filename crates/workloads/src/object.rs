@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use serde::Deserialize;
 
-use crate::prelude::*;
+use crate::{meta, prelude::*};
 
 /// The part of an object that every kind has.
 #[derive(Deserialize)]
@@ -59,9 +59,13 @@ macro_rules! objects {
             /// When it is not JSON, or a field has the wrong type.
             pub fn read(resource: &'static Resource, text: &[u8]) -> Result<Self, serde_json::Error> {
                 $(if *resource == resource::$resource {
-                    return serde_json::from_slice(text).map(|object| Self::$variant(Arc::new(object)));
+                    let mut object: $variant = serde_json::from_slice(text)?;
+                    // Nobody here asks who wrote which field, and the answer is longer than most objects.
+                    object.metadata_mut().managed_fields = None;
+                    return Ok(Self::$variant(Arc::new(object)));
                 })*
-                serde_json::from_slice::<Bare>(text).map(|bare| Self::Other(resource, Arc::new(bare.metadata)))
+                let bare: Bare = serde_json::from_slice(text)?;
+                Ok(Self::Other(resource, Arc::new(meta::essential(bare.metadata))))
             }
 
             /// The same object with other metadata.

@@ -72,12 +72,6 @@ impl Queue {
         self.failures.remove(key);
     }
 
-    /// Nothing is known of the key any more.
-    pub fn forget(&mut self, key: &Key) {
-        self.failures.remove(key);
-        self.looked.remove(key);
-    }
-
     /// How many keys wait.
     #[must_use]
     pub fn len(&self) -> usize {

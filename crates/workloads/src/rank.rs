@@ -1,5 +1,7 @@
 //! Which replicas are missed least: the order in which pods are deleted when there are too many.
 
+use core::cmp::Reverse;
+
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::{meta, pods, prelude::*};
@@ -13,21 +15,12 @@ pub(crate) fn by_dispensability(now: Timestamp, pods: &mut [Arc<Pod>], related: 
     for pod in related.iter().filter(|pod| pods::is_active(pod)) {
         *on_node.entry(pods::node(pod)).or_default() += 1;
     }
-    pods.sort_by(|left, right| {
-        let company = |pod: &Pod| on_node.get(pods::node(pod)).copied().unwrap_or_default();
-        bound(left)
-            .cmp(&bound(right))
-            .then_with(|| progress(left).cmp(&progress(right)))
-            .then_with(|| pods::is_ready(left).cmp(&pods::is_ready(right)))
-            .then_with(|| cost(left).cmp(&cost(right)))
-            .then_with(|| company(right).cmp(&company(left)))
-            .then_with(|| ready_magnitude(now, left).cmp(&ready_magnitude(now, right)))
-            .then_with(|| restarts(right).cmp(&restarts(left)))
-            .then_with(|| {
-                let created = |pod: &Pod| magnitude(now, meta::created(&pod.metadata));
-                created(left).cmp(&created(right))
-            })
-            .then_with(|| meta::uid(&left.metadata).cmp(meta::uid(&right.metadata)))
+    pods.sort_by_cached_key(|pod| {
+        let company = on_node.get(pods::node(pod)).copied().unwrap_or_default();
+        let place = (bound(pod), progress(pod), pods::is_ready(pod), cost(pod), Reverse(company));
+        let created = magnitude(now, meta::created(&pod.metadata));
+        let age = (ready_magnitude(now, pod), Reverse(restarts(pod)), created);
+        (place, age, meta::uid(&pod.metadata).to_owned())
     });
 }
 

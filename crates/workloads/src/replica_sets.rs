@@ -71,6 +71,9 @@ fn manage(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &m
         }
         return;
     }
+    if active.len() == wanted {
+        return;
+    }
     let mut dispensable = active.to_vec();
     rank::by_dispensability(context.now, &mut dispensable, &related(context.world, set));
     for pod in dispensable.iter().take((active.len() - wanted).min(BURST_MAX)) {

@@ -41,7 +41,9 @@ macro_rules! resources {
         $($(#[$doc])* pub static $name: Resource = Resource {
             group: $group, version: $version, plural: $plural, kind: $kind, namespaced: $namespaced,
         };)*
-        /// Every kind that this crate names.
+        /// Every kind that this crate names: what owns or is owned, and all that can be in a namespace. Pump them all, those
+        /// of [`TYPED`](crate::TYPED) whole and the others' metadata; kinds beyond these are told of with
+        /// [`Workloads::learn`](crate::Workloads::learn).
         pub static KNOWN: &[&Resource] = &[$(&$name),*];
     };
 }
@@ -57,6 +59,8 @@ resources! {
     SERVICE_ACCOUNTS = "", "v1", "serviceaccounts", "ServiceAccount", true;
     /// Config maps.
     CONFIG_MAPS = "", "v1", "configmaps", "ConfigMap", true;
+    /// Events. They are many: pump them for [`rules::EVENTS`](crate::rules::EVENTS) alone.
+    EVENTS = "", "v1", "events", "Event", true;
     /// Replication controllers; budgets ask them how many pods there should be.
     REPLICATION_CONTROLLERS = "", "v1", "replicationcontrollers", "ReplicationController", true;
     /// Deployments.
@@ -73,4 +77,38 @@ resources! {
     BUDGETS = "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true;
     /// Leases, by which nodes say that they are alive.
     LEASES = "coordination.k8s.io", "v1", "leases", "Lease", true;
+    /// Secrets; these and those below are known by their metadata alone.
+    SECRETS = "", "v1", "secrets", "Secret", true;
+    /// Services.
+    SERVICES = "", "v1", "services", "Service", true;
+    /// Endpoints.
+    ENDPOINTS = "", "v1", "endpoints", "Endpoints", true;
+    /// Claims of storage.
+    VOLUME_CLAIMS = "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true;
+    /// Storage.
+    VOLUMES = "", "v1", "persistentvolumes", "PersistentVolume", false;
+    /// Templates of pods.
+    POD_TEMPLATES = "", "v1", "podtemplates", "PodTemplate", true;
+    /// Limits of a namespace.
+    LIMIT_RANGES = "", "v1", "limitranges", "LimitRange", true;
+    /// Quotas of a namespace.
+    QUOTAS = "", "v1", "resourcequotas", "ResourceQuota", true;
+    /// Daemon sets.
+    DAEMON_SETS = "apps", "v1", "daemonsets", "DaemonSet", true;
+    /// Jobs to come.
+    CRON_JOBS = "batch", "v1", "cronjobs", "CronJob", true;
+    /// Roles.
+    ROLES = "rbac.authorization.k8s.io", "v1", "roles", "Role", true;
+    /// Who has which role.
+    ROLE_BINDINGS = "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", true;
+    /// Free storage.
+    STORAGE_CAPACITIES = "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", true;
+    /// Claims of devices.
+    CLAIMS = "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", true;
+    /// Templates of claims of devices.
+    CLAIM_TEMPLATES = "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", true;
+    /// Devices; a node owns its own.
+    SLICES = "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", false;
+    /// Kinds that somebody defined.
+    DEFINITIONS = "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false;
 }

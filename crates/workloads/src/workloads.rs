@@ -19,6 +19,7 @@ pub const ALL: &[Rules] = &[
     rules::NODE_TAINTS,
     rules::POD_GC,
     rules::SERVICE_ACCOUNTS,
+    rules::EVENTS,
     rules::GARBAGE,
 ];
 
@@ -101,6 +102,11 @@ impl Workloads {
         let Some(controller) = self.controllers.get_mut(index) else { return };
         let heard = controller.acknowledge(now, &mut self.world, id, outcome);
         self.hear(now, heard);
+    }
+
+    /// No answer will come to what is under way: call it when the lead was lost and won again.
+    pub fn abandon(&mut self, now: Timestamp) {
+        self.controllers.iter_mut().for_each(|controller| controller.abandon(now));
     }
 
     fn hear(&mut self, now: Timestamp, heard: impl IntoIterator<Item = Heard>) {

@@ -5,7 +5,7 @@ use k8s_openapi::api::{
     core::v1::Pod,
 };
 
-use super::{counting::Tally, terminating};
+use super::{counting::Tally, indexes, terminating};
 use crate::{meta, pods, prelude::*, writes::count};
 
 /// How a job ends, decided before its last pods have gone.
@@ -60,6 +60,11 @@ pub(super) fn target(context: &Context<'_>, job: &Job, all: &[Arc<Pod>], tally: 
     }
     if spec.suspend != Some(true) && deadline(job).is_some_and(|at| at <= context.now) {
         return Some(Target::failure("DeadlineExceeded", "Job was active longer than specified deadline"));
+    }
+    if let Some(message) =
+        spec.success_policy.as_ref().and_then(|policy| indexes::suffice(policy, &tally.completed))
+    {
+        return Some(Target { success: true, reason: "SuccessPolicy".to_owned(), message });
     }
     let running = count(all.iter().filter(|pod| pods::is_active(pod)));
     let complete = match spec.completions {

@@ -1,6 +1,9 @@
 //! Indexed jobs: each pod has a number, and each number is done once.
 
-use k8s_openapi::api::{batch::v1::JobSpec, core::v1::Pod};
+use k8s_openapi::api::{
+    batch::v1::{JobSpec, SuccessPolicy},
+    core::v1::Pod,
+};
 
 use crate::{meta, pods, prelude::*};
 
@@ -66,9 +69,38 @@ pub(super) fn doubles(spec: &JobSpec, active: &[Arc<Pod>]) -> Vec<String> {
     surplus.map(|pod| meta::name(&pod.metadata).to_owned()).collect()
 }
 
+/// Whether the numbers that are done are enough by a job's own rules, and by which.
+pub(super) fn suffice(policy: &SuccessPolicy, completed: &BTreeSet<i32>) -> Option<String> {
+    let met = policy.rules.iter().position(|rule| {
+        let wanted = rule.succeeded_indexes.as_deref().map(parse);
+        let relevant =
+            wanted.as_ref().map_or(completed.len(), |wanted| wanted.intersection(completed).count());
+        let all = wanted.map(|wanted| wanted.len());
+        let needed = rule.succeeded_count.map(crate::writes::size).or(all);
+        all != Some(0) && needed.is_some_and(|needed| needed > 0 && relevant >= needed)
+    })?;
+    Some(format!("Matched rules at index {met}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_may_be_content_with_less() {
+        let rows = [
+            (json!([{"succeededIndexes": "0,2-3"}]), "0-2", false),
+            (json!([{"succeededIndexes": "0,2-3"}]), "0,2,3", true),
+            (json!([{"succeededIndexes": "0,2-3", "succeededCount": 2}]), "2-3", true),
+            (json!([{"succeededCount": 2}]), "7", false),
+            (json!([{"succeededCount": 5}, {"succeededCount": 1}]), "7", true),
+            (json!([{"succeededIndexes": ""}]), "7", false),
+        ];
+        for (rules, done, expected) in rows {
+            let policy: SuccessPolicy = serde_json::from_value(json!({"rules": rules})).unwrap();
+            assert_eq!(suffice(&policy, &parse(done)).is_some(), expected, "{rules} {done}");
+        }
+    }
 
     #[test]
     fn indexes_are_written_as_runs() {

@@ -2,7 +2,7 @@
 //!
 //! A pod that ended is counted once, however often it is heard of: it carries a finalizer until the job's status has
 //! taken note of it, and leaves the status' list of those not yet counted when the finalizer is off.
-//! Limits by index (`backoffLimitPerIndex`, `maxFailedIndexes`) and success policies are not looked at.
+//! Limits by index (`backoffLimitPerIndex`, `maxFailedIndexes`) are not looked at.
 
 mod counting;
 mod create;

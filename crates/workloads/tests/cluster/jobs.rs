@@ -99,6 +99,22 @@ fn an_indexed_job_does_each_number_once() {
 }
 
 #[test]
+fn a_job_that_is_content_with_less_ends_early() {
+    let mut rig = Rig::new(ALL, 10, Faults::NONE);
+    rig.pods = Pods::Succeed;
+    let policy = json!({"rules": [{"succeededIndexes": "0-1"}]});
+    rig.create(
+        &resource::JOBS,
+        job(&json!({"completionMode": "Indexed", "completions": 9, "parallelism": 1, "successPolicy": policy})),
+    );
+    rig.settle(120);
+    assert_eq!(condition(&rig, "Complete")["reason"], "SuccessPolicy");
+    let succeeded = rig.object(&resource::JOBS, "work")["status"]["succeeded"].as_u64().unwrap();
+    assert!((2..9).contains(&succeeded), "{succeeded}");
+    assert_eq!(rig.live_pods().len(), 0);
+}
+
+#[test]
 fn a_suspended_job_has_no_pods_and_resumes() {
     let mut rig = Rig::new(ALL, 6, Faults::NONE);
     rig.create(&resource::JOBS, job(&json!({"suspend": true})));

@@ -1,9 +1,11 @@
 //! The controllers against a small model of an API server, with virtual time and faults.
 #![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, reason = "tests")]
 
+mod burst;
 mod deployments;
 mod jobs;
 mod replicas;
+mod silence;
 mod stateful_sets;
 mod support;
 mod upkeep;

@@ -135,7 +135,7 @@ impl Api {
                 if resource.namespaced {
                     body["metadata"]["namespace"] = json!(namespace);
                 }
-                self.create(now, resource, body).map_or(Outcome::Conflict, |object| Outcome::Done(Some(object)))
+                self.create(now, resource, body).map_or(Outcome::Conflict, |object| Outcome::Done(Some(object.to_string().into_bytes())))
             }
             Write::Patch { resource, key, subresource, body, .. } => {
                 self.patch(resource, key, subresource, body)
@@ -151,19 +151,19 @@ impl Api {
                 if old["metadata"]["uid"] != uid.as_str() || wrong_version {
                     return Outcome::Conflict;
                 }
-                Outcome::Done(self.delete(now, resource, key, *propagation))
+                done(self.delete(now, resource, key, *propagation))
             }
             Write::Evict { key, uid } => {
                 let pods = &lazaret_workloads::resource::PODS;
                 match self.objects.get(&(pods, key.clone())) {
                     None => Outcome::Gone,
                     Some(old) if old["metadata"]["uid"] != uid.as_str() => Outcome::Conflict,
-                    Some(_) => Outcome::Done(self.delete(now, pods, key, Propagation::Background)),
+                    Some(_) => done(self.delete(now, pods, key, Propagation::Background)),
                 }
             }
             Write::Confirm { resource, key, .. } => {
                 let found = self.objects.get(&(*resource, key.clone())).cloned();
-                found.map_or(Outcome::Gone, |object| Outcome::Done(Some(object)))
+                found.map_or(Outcome::Gone, |object| Outcome::Done(Some(object.to_string().into_bytes())))
             }
             Write::Event(note) => {
                 self.events.push(note.clone());
@@ -191,7 +191,7 @@ impl Api {
             }
             merge(&mut new, &body);
         }
-        Outcome::Done(self.update(resource, key.clone(), &old, new))
+        done(self.update(resource, key.clone(), &old, new))
     }
 
     fn update(
@@ -236,6 +236,10 @@ impl Api {
         self.log.push(Logged { resource, object: object.clone(), removed: true });
         object
     }
+}
+
+fn done(object: Option<Value>) -> Outcome {
+    Outcome::Done(object.map(|object| object.to_string().into_bytes()))
 }
 
 pub fn key_of(object: &Value) -> Key {
