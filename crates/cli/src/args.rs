@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, cel, output, plan, up};
+use crate::{Verdict, allocate, cel, output, plan, run, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -25,8 +25,10 @@ enum Command {
     Plan(plan::Args),
     /// Show which devices claims would be given, or why they get none
     Allocate(allocate::Args),
-    /// Start an API server with an embedded store
+    /// Start a control plane: API server with an embedded store, scheduler, controllers, simulated nodes
     Up(up::Args),
+    /// Run the scheduler and the controllers against another API server
+    Run(run::Args),
     /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  lazaret completion bash > /etc/bash_completion.d/lazaret\n  lazaret completion zsh > \"${fpath[1]}/_lazaret\""
@@ -80,6 +82,7 @@ impl Cli {
             Command::Plan(args) => args.run(),
             Command::Allocate(args) => args.run(),
             Command::Up(args) => args.run(),
+            Command::Run(args) => args.run(),
             Command::Completion { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Self::command(), "lazaret", &mut script);

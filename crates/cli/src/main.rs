@@ -10,8 +10,10 @@ mod args;
 mod cel;
 mod clock;
 mod input;
+mod log;
 mod output;
 mod plan;
+mod run;
 mod up;
 
 #[global_allocator]

@@ -1,24 +1,27 @@
 //! `lazaret up`: an API server with an embedded store, in this process.
 
+mod parts;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use lazaret_server::{
     Authenticator, Features, HttpOptions, Rbac, Secrets, Server, ServerOptions, make_private_folder, serve,
 };
 use lazaret_store::{OpenError, Options, Store};
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::{Verdict, output};
+use self::parts::Parts;
+use crate::{Verdict, log::Logging, output};
 
 /// Start a Kubernetes-compatible API server with an embedded store.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Serve the API and nothing else: no controllers, no scheduler, no nodes. Required for now: there are none yet
+    /// Serve the API and nothing else: no controllers, no scheduler, no nodes
     #[arg(long)]
     api_only: bool,
     /// Where to keep the store, certificates and the kubeconfig [default: lazaret in the user's data directory]
@@ -36,6 +39,8 @@ pub(crate) struct Args {
     /// Group versions to serve or not: resource.k8s.io/v1alpha3=true, api/all=true
     #[arg(long, value_name = "VERSION=BOOL,...", default_value = "", hide_default_value = true)]
     runtime_config: String,
+    #[command(flatten)]
+    logging: Logging,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -44,7 +49,7 @@ const EXAMPLES: &str = "Examples:
 
 impl Args {
     pub(crate) fn run(self) -> Result<Verdict> {
-        ensure!(self.api_only, "add --api-only: there are no controllers and no scheduler to start yet");
+        self.logging.start();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
         runtime.block_on(self.serve())?;
@@ -62,7 +67,7 @@ impl Args {
             store.clone(),
             ServerOptions {
                 features,
-                runtime_config: runtime_config(&self.runtime_config)?,
+                runtime_config: self.versions()?,
                 authorizer: Box::new(Rbac::default()),
                 token_keys: Some(secrets.token_keys()?),
             },
@@ -76,6 +81,7 @@ impl Args {
         let kubeconfig = secrets.write_kubeconfig(&folder, address)?;
         announce(&kubeconfig, address)?;
 
+        let parts = if self.api_only { None } else { Some(Parts::start(&server).await?) };
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
         let serving = serve(server, listener, options, stopped);
@@ -85,6 +91,9 @@ impl Args {
             signal = tokio::signal::ctrl_c() => {
                 signal.context("wait for Ctrl-C")?;
                 output::note("stopping");
+                if let Some(parts) = parts {
+                    parts.stop().await;
+                }
                 // Whoever serves has its own receiver; it is there until it ends.
                 let _ = stop.send(true);
                 serving.await.context("serve")?;
@@ -92,6 +101,16 @@ impl Args {
         }
         store.close();
         Ok(())
+    }
+
+    /// Our own parts need the widest version; whoever says otherwise has it so.
+    fn versions(&self) -> Result<Vec<(String, bool)>> {
+        let mut versions = Vec::new();
+        if !self.api_only {
+            versions.push(("resource.k8s.io/v1alpha3".to_owned(), true));
+        }
+        versions.extend(runtime_config(&self.runtime_config)?);
+        Ok(versions)
     }
 
     fn folder(&self) -> Result<PathBuf> {

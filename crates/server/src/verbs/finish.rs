@@ -113,6 +113,10 @@ fn prepared_update(
             new["spec"]["finalizers"] = wanted;
             return (errors, new);
         }
+        // A binding writes spec and status at once, which no update may; what it writes was made by the server.
+        if call.target.subresource == "binding" {
+            return (errors, new);
+        }
         if status {
             call.kind.rules.prepare_status(&mut new, old, context);
             call.kind.rules.validate_status(&new, old, context, &mut errors);

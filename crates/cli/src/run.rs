@@ -1,0 +1,99 @@
+//! `lazaret run`: the scheduler and the controllers against another API server.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use lazaret_controllers::{Options, Parts, Plane, Rivals};
+use lazaret_runtime::{Client, LeaseOptions, Metrics};
+
+use crate::{Verdict, log::Logging, output};
+
+/// Run the scheduler, the controllers, or both against an API server.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to run
+    #[arg(value_enum, default_values_t = [Part::Scheduler, Part::Controllers])]
+    parts: Vec<Part>,
+    /// How to reach the server [default: as kubectl does]
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+    /// Which context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Whose pods to place: those whose spec.schedulerName is this
+    #[arg(long, value_name = "NAME", default_value = "default-scheduler")]
+    scheduler_name: String,
+    /// The name to hold leases under [default: host name and process]
+    #[arg(long, value_name = "NAME")]
+    identity: Option<String>,
+    #[command(flatten)]
+    logging: Logging,
+}
+
+const EXAMPLES: &str = "Examples:
+  lazaret run scheduler controllers --kubeconfig ~/.kube/config
+  lazaret run scheduler --scheduler-name lazaret -v";
+
+/// What can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Places pods and gives them devices
+    Scheduler,
+    /// Makes claims, evicts pods from tainted devices
+    Controllers,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<Verdict> {
+        self.logging.start();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+        runtime.block_on(self.work())?;
+        Ok(Verdict::Yes)
+    }
+
+    async fn work(self) -> Result<()> {
+        let client = self.client().await?;
+        let identity = self.identity.clone().unwrap_or_else(identity);
+        let options = Options {
+            parts: Parts {
+                scheduler: self.parts.contains(&Part::Scheduler),
+                controllers: self.parts.contains(&Part::Controllers),
+            },
+            scheduler: lazaret_scheduler::Options {
+                names: vec![self.scheduler_name.as_str().into()],
+                ..lazaret_scheduler::Options::default()
+            },
+            rivals: Some(Rivals { identity, lease: LeaseOptions::default() }),
+            ..Options::default()
+        };
+        let plane = Plane::start(client, Metrics::default(), &options)
+            .await
+            .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
+        output::note("running; Ctrl-C stops");
+        tokio::signal::ctrl_c().await.context("wait for Ctrl-C")?;
+        output::note("stopping");
+        plane.stop().await;
+        Ok(())
+    }
+
+    async fn client(&self) -> Result<Client> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let config = match &self.kubeconfig {
+            Some(path) => {
+                let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
+                kube::Config::from_custom_kubeconfig(file, &options).await?
+            }
+            None if self.context.is_some() => kube::Config::from_kubeconfig(&options).await?,
+            None => kube::Config::infer().await.context("find a cluster: give --kubeconfig")?,
+        };
+        Ok(Client::new(kube::Client::try_from(config).context("connect")?))
+    }
+}
+
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    format!("{}_{}", host.as_deref().map_or("lazaret", str::trim), std::process::id())
+}
