@@ -2,7 +2,11 @@
 
 use std::io;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// How much is said, and how.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -33,11 +37,15 @@ impl Logging {
             2 => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,
         };
-        let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
+        // What libraries say of themselves is of interest to those who ask for everything.
+        let others = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
+        let targets = Targets::new().with_default(others).with_target("lazaret", level);
+        let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+        let registry = tracing_subscriber::registry().with(targets);
         // A second subscriber is refused, which is as it should be.
         let _ = match self.log_format {
-            LogFormat::Text => builder.with_target(false).try_init(),
-            LogFormat::Json => builder.json().try_init(),
+            LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
+            LogFormat::Json => registry.with(layer.json()).try_init(),
         };
     }
 }

@@ -43,6 +43,8 @@ enum Part {
     Scheduler,
     /// Makes claims, evicts pods from tainted devices
     Controllers,
+    /// Replica sets, jobs, garbage collection and the like, for a server that has no controllers at all
+    Workloads,
 }
 
 impl Args {
@@ -61,6 +63,7 @@ impl Args {
             parts: Parts {
                 scheduler: self.parts.contains(&Part::Scheduler),
                 controllers: self.parts.contains(&Part::Controllers),
+                workloads: self.parts.contains(&Part::Workloads),
             },
             scheduler: lazaret_scheduler::Options {
                 names: vec![self.scheduler_name.as_str().into()],

@@ -13,6 +13,7 @@ mod plane;
 mod scheduler;
 mod telemetry;
 mod wire;
+mod workloads;
 
 pub use feed::Sources;
 pub use plane::{Options, Parts, Plane, Rivals};

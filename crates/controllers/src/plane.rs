@@ -6,7 +6,7 @@ use lazaret_runtime::{
 };
 use tokio::sync::watch;
 
-use crate::{Sources, claims, eviction, scheduler, telemetry};
+use crate::{Sources, claims, eviction, scheduler, telemetry, workloads};
 
 /// Where leases are kept.
 const NAMESPACE: &str = "kube-system";
@@ -31,13 +31,15 @@ pub struct Options {
 pub struct Parts {
     /// Placing pods.
     pub scheduler: bool,
-    /// Everything else.
+    /// Claims of pods, and eviction from tainted devices.
     pub controllers: bool,
+    /// With the controllers: what any cluster has already, replica sets and garbage collection for instance.
+    pub workloads: bool,
 }
 
 impl Default for Parts {
     fn default() -> Self {
-        Self { scheduler: true, controllers: true }
+        Self { scheduler: true, controllers: true, workloads: true }
     }
 }
 
@@ -85,6 +87,12 @@ impl Plane {
         Ok(plane)
     }
 
+    /// The watches, for others that want to hear of the same objects.
+    #[must_use]
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
     /// Lets what is under way end, then gives the leases back.
     pub async fn stop(self) {
         let Self { hub, agents, leaders, stop, release } = self;
@@ -118,13 +126,24 @@ impl Plane {
         ));
         self.agents.spawn(run(
             claims::ClaimsAgent::new(options.claims.clone()),
-            claims::Executor::new(client),
+            claims::Executor::new(client.clone()),
             self.hub.listen(&claims::RESOURCES),
             leadership.clone(),
-            metrics,
+            metrics.clone(),
             AgentOptions { name: claims::NAME, in_flight_max: 128 },
             self.stop.subscribe(),
         ));
+        if options.parts.workloads {
+            self.agents.spawn(run(
+                workloads::WorkloadsAgent::default(),
+                workloads::Executor::new(client),
+                self.hub.listen(&workloads::resources()),
+                leadership.clone(),
+                metrics,
+                AgentOptions { name: workloads::NAME, in_flight_max: 256 },
+                self.stop.subscribe(),
+            ));
+        }
     }
 
     fn scheduler(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {

@@ -24,9 +24,9 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("server", &["schema", "patch", "kinds", "store"]),
     ("testkit", &["store", "server"]),
     ("runtime", &["model", "api"]),
-    ("controllers", &["model", "fleet", "eviction", "claims", "scheduler", "api", "runtime"]),
+    ("controllers", &["model", "fleet", "eviction", "claims", "scheduler", "workloads", "api", "runtime"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
-    ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server"]),
+    ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server", "scheduler", "runtime", "controllers"]),
     ("bench", &[]),
     ("tidy", &[]),
 ];
