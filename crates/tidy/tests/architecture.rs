@@ -25,6 +25,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("testkit", &["store", "server"]),
     ("runtime", &["model", "api"]),
     ("controllers", &["model", "fleet", "eviction", "claims", "scheduler", "workloads", "api", "runtime"]),
+    ("hollow", &["model", "api", "runtime"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
     ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server", "scheduler", "runtime", "controllers"]),
     ("bench", &[]),

@@ -1,0 +1,81 @@
+//! Whether a pod has what it claims. A node starts no pod whose claims are not allocated and reserved for it.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use lazaret_model::{ClaimSource, ObjectKey, Pod, ResourceClaim, Text};
+
+use super::{Item, Kubelet};
+
+/// Why a pod cannot start.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Lack {
+    /// The claim to wait for; `None` if the pod itself has to change.
+    pub(super) claim: Option<ObjectKey>,
+    pub(super) why: String,
+}
+
+impl Kubelet {
+    /// A claim as it is now.
+    pub fn hear_claim(&mut self, claim: Arc<ResourceClaim>) {
+        let key = claim.key.clone();
+        self.claims.insert(key.clone(), claim);
+        self.touch_waiting(&key);
+    }
+
+    /// No such claim.
+    pub fn miss_claim(&mut self, key: &ObjectKey) {
+        self.claims.remove(key);
+    }
+
+    /// All claims there are.
+    pub fn list_claims(&mut self, claims: Vec<Arc<ResourceClaim>>) {
+        let there: BTreeSet<&ObjectKey> = claims.iter().map(|claim| &claim.key).collect();
+        self.claims.retain(|key, _| there.contains(key));
+        claims.into_iter().for_each(|claim| self.hear_claim(claim));
+    }
+
+    /// The first thing that the pod lacks.
+    pub(super) fn lack(&self, pod: &Pod) -> Option<Lack> {
+        let entries = pod.claims.iter().find_map(|entry| match &entry.source {
+            ClaimSource::Claim(name) => self.lack_of(pod, name, false),
+            ClaimSource::Template { resolved: Some(None), .. } => None,
+            ClaimSource::Template { resolved: Some(Some(name)), .. } => self.lack_of(pod, name, true),
+            ClaimSource::Template { resolved: None, .. } => {
+                Some(Lack { claim: None, why: format!("no claim has been made for {}", entry.name) })
+            }
+            ClaimSource::Unknown => Some(Lack {
+                claim: None,
+                why: format!("{} names neither a claim nor a template", entry.name),
+            }),
+        });
+        let extended = || pod.extended_claim.as_ref().and_then(|name| self.lack_of(pod, name, true));
+        entries.or_else(extended)
+    }
+
+    fn lack_of(&self, pod: &Pod, name: &Text, own: bool) -> Option<Lack> {
+        let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
+        let why = match self.claims.get(&key) {
+            None => "does not exist",
+            Some(claim) if own && claim.owner.as_ref().is_none_or(|owner| owner.uid != pod.uid) => {
+                "was not made for this pod"
+            }
+            Some(claim) if claim.allocation.is_none() => "is not allocated",
+            Some(claim) if claim.reserved_for.iter().all(|user| user.uid != pod.uid) => {
+                "is not reserved for this pod"
+            }
+            Some(_) => return None,
+        };
+        Some(Lack { why: format!("claim {name} {why}"), claim: Some(key) })
+    }
+
+    /// Looks at the pod again when the claim changes.
+    pub(super) fn wait_for(&mut self, claim: ObjectKey, pod: &ObjectKey) {
+        self.waiting.entry(claim).or_default().insert(pod.clone());
+    }
+
+    fn touch_waiting(&mut self, claim: &ObjectKey) {
+        for pod in self.waiting.remove(claim).unwrap_or_default() {
+            self.touch(Item::Pod(pod));
+        }
+    }
+}

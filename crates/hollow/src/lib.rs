@@ -1,0 +1,38 @@
+//! Nodes and a driver that are not there: a fleet to play with, over the public API like real ones.
+//!
+//! Two machines, pure and without a clock: [`Kubelet`] registers nodes, renews their leases, and lets pods bound to them
+//! start, end and go; [`Driver`] publishes the devices of each node and taints those that are said to fail. Which do
+//! fail is written in an annotation of the Node ([`failures`]), so whoever may write nodes can play with it. [`start`]
+//! runs both on a [`Hub`]: one watch of pods, claims, nodes and slices, however many nodes there are.
+//!
+//! **Invariant.** No container runs, no device is touched. What is done follows from the objects and the time: a process
+//! that begins anew takes over the pods of the one before it. What is under way at a time has a limit.
+//!
+//! It must never know how a pod was placed, what a claim was given, or which server it talks to.
+
+mod agenda;
+mod annotations;
+mod driver;
+mod effect;
+mod event;
+pub mod failures;
+mod kubelet;
+mod node;
+mod node_json;
+mod options;
+mod pod;
+mod pod_json;
+mod shell;
+mod slice_json;
+
+pub use annotations::{EXIT_CODE, FAIL, RUN_FOR, STOP_AFTER};
+pub use driver::Driver;
+pub use effect::Effect;
+pub use kubelet::Kubelet;
+pub use node::SeenNode;
+pub use options::{HollowOptions, OptionsError};
+pub use pod::{Container, RestartPolicy, Script, SeenPod};
+pub use shell::start;
+
+#[cfg(doc)]
+use lazaret_runtime::Hub;

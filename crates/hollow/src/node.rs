@@ -1,0 +1,112 @@
+//! What the machines read of a node.
+
+use std::collections::BTreeMap;
+
+use lazaret_model::{Text, Uid};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{annotations::FAIL, node_json::NOT_READY};
+
+/// A node as it is.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct SeenNode {
+    /// Its name.
+    pub name: Text,
+    /// Its incarnation.
+    pub uid: Uid,
+    /// Its version.
+    pub version: Text,
+    /// Its condition Ready is True.
+    pub ready: bool,
+    /// What its taints would be without the one that says it is not ready; `None` if it has no such taint.
+    pub taints_when_ready: Option<Vec<Value>>,
+    /// Which of its devices fail: the annotation.
+    pub fail: Option<String>,
+}
+
+impl SeenNode {
+    /// Reads a node's JSON. `None` if it is no node.
+    #[must_use]
+    pub fn read(json: &[u8]) -> Option<Self> {
+        let wire: Wire = serde_json::from_slice(json).ok()?;
+        let mut metadata = wire.metadata;
+        let marked = |taint: &Value| taint["key"] == NOT_READY;
+        let taints_when_ready = wire
+            .spec
+            .taints
+            .iter()
+            .any(marked)
+            .then(|| wire.spec.taints.iter().filter(|taint| !marked(taint)).cloned().collect());
+        Some(Self {
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
+            version: metadata.resource_version.into(),
+            ready: wire.status.conditions.iter().any(|there| there.kind == "Ready" && there.status == "True"),
+            taints_when_ready,
+            fail: metadata.annotations.remove(FAIL),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Spec {
+    #[serde(default)]
+    taints: Vec<Value>,
+}
+
+#[derive(Deserialize, Default)]
+struct Status {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(default, rename = "type")]
+    kind: String,
+    #[serde(default)]
+    status: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_matters() {
+        let node = SeenNode::read(
+            br#"{"metadata":{"name":"node-1","uid":"u","resourceVersion":"9","annotations":{"hollow.lazaret.dev/fail":"{}"}},
+                "spec":{"taints":[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]},
+                "status":{"conditions":[{"type":"Ready","status":"True"}]}}"#,
+        )
+        .unwrap();
+        assert!(node.ready);
+        assert_eq!(node.taints_when_ready.map(|taints| taints.len()), Some(1));
+        assert_eq!(node.fail.as_deref(), Some("{}"));
+        let bare = SeenNode::read(br#"{"metadata":{"name":"node-1"}}"#).unwrap();
+        assert_eq!((bare.ready, bare.taints_when_ready), (false, None));
+        assert_eq!(SeenNode::read(b"7"), None);
+    }
+}

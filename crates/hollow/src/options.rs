@@ -1,0 +1,122 @@
+//! What the fleet looks like.
+
+use lazaret_model::{Text, validate_dns_label, validate_dns_subdomain};
+use thiserror::Error;
+
+/// The fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HollowOptions {
+    /// How many nodes: `node-1`, `node-2`, … At most 65,536.
+    pub nodes: usize,
+    /// How many devices each has: `gpu-0`, `gpu-1`, … At most 64, what a slice holds when any of them is tainted.
+    pub devices: usize,
+    /// The name of the driver, of the class of its devices, and a part of the names of its slices.
+    pub driver: Text,
+    /// What the names of nodes begin with.
+    pub node_prefix: Text,
+    /// The nodes are dealt out to so many zones: `zone-a`, `zone-b`, … At most 26.
+    pub zones: usize,
+    /// How often each node renews its lease.
+    pub lease_interval_ms: i64,
+    /// How long a pod runs that is meant to end and does not say when.
+    pub job_run_ms: i64,
+    /// Requests under way at a time.
+    pub in_flight_max: usize,
+}
+
+impl Default for HollowOptions {
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            devices: 8,
+            driver: "gpu.example.com".into(),
+            node_prefix: "node-".into(),
+            zones: 3,
+            lease_interval_ms: 10_000,
+            job_run_ms: 1_000,
+            in_flight_max: 64,
+        }
+    }
+}
+
+/// What is wrong with the options.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field}: {why}")]
+pub struct OptionsError {
+    /// Which option.
+    pub field: &'static str,
+    /// What it should be.
+    pub why: String,
+}
+
+const NODES_MAX: usize = 65_536;
+const DEVICES_MAX: usize = 64;
+const ZONES_MAX: usize = 26;
+
+impl HollowOptions {
+    /// Whether such a fleet can be.
+    ///
+    /// # Errors
+    /// The first option that is wrong.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        let wrong = |field, why: &str| Err(OptionsError { field, why: why.to_owned() });
+        if self.nodes > NODES_MAX {
+            return wrong("nodes", "must be at most 65536");
+        }
+        if self.devices > DEVICES_MAX {
+            return wrong("devices", "must be at most 64, what one slice can hold with taints");
+        }
+        if !(1..=ZONES_MAX).contains(&self.zones) {
+            return wrong("zones", "must be from 1 to 26");
+        }
+        if self.lease_interval_ms < 100 {
+            return wrong("lease_interval_ms", "must be at least 100");
+        }
+        if self.job_run_ms < 0 {
+            return wrong("job_run_ms", "must not be negative");
+        }
+        if self.in_flight_max == 0 {
+            return wrong("in_flight_max", "must be at least 1");
+        }
+        if let Err(error) = validate_dns_subdomain(&self.driver) {
+            return wrong("driver", &error.to_string());
+        }
+        if let Err(error) = validate_dns_label(&self.node_name(self.nodes)) {
+            return wrong("node_prefix", &format!("makes node names that are none: {error}"));
+        }
+        Ok(())
+    }
+
+    /// The name of a node, counted from zero.
+    pub(crate) fn node_name(&self, index: usize) -> String {
+        format!("{}{}", self.node_prefix, index + 1)
+    }
+
+    /// The zone of a node, counted from zero.
+    pub(crate) fn zone(&self, index: usize) -> char {
+        char::from(b"abcdefghijklmnopqrstuvwxyz"[index % self.zones.clamp(1, ZONES_MAX)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_options_say_which() {
+        let good = HollowOptions::default();
+        assert_eq!(good.validate(), Ok(()));
+        let bad = [
+            ("nodes", HollowOptions { nodes: 70_000, ..good.clone() }),
+            ("devices", HollowOptions { devices: 65, ..good.clone() }),
+            ("zones", HollowOptions { zones: 0, ..good.clone() }),
+            ("driver", HollowOptions { driver: "GPU".into(), ..good.clone() }),
+            ("node_prefix", HollowOptions { node_prefix: "-".into(), ..good.clone() }),
+            ("lease_interval_ms", HollowOptions { lease_interval_ms: 0, ..good.clone() }),
+            ("in_flight_max", HollowOptions { in_flight_max: 0, ..good }),
+        ];
+        for (field, options) in bad {
+            assert_eq!(options.validate().map_err(|error| error.field), Err(field));
+        }
+    }
+}

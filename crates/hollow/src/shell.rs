@@ -1,0 +1,206 @@
+//! Runs the machines on a hub.
+
+use std::sync::Arc;
+
+use lazaret_model::Timestamp;
+use lazaret_runtime::{
+    Agent, AgentOptions, CLAIMS, CLASSES, CallError, Client, Hub, Leadership, Model, NODES, News, Object,
+    Outcome, PODS, Perform, Reply, SLICES, Tasks, run,
+};
+use tokio::sync::watch;
+use tracing::debug;
+
+use crate::{
+    driver::Driver,
+    effect::Effect,
+    kubelet::Kubelet,
+    node::SeenNode,
+    options::{HollowOptions, OptionsError},
+    pod::SeenPod,
+};
+
+/// Starts the nodes and the driver; they end after `stop`, or when the tasks are dropped. The objects stay.
+///
+/// # Errors
+/// When the options describe no fleet.
+pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) -> Result<Tasks, OptionsError> {
+    options.validate()?;
+    let options = Arc::new(options);
+    let in_flight_max = options.in_flight_max;
+    let mut tasks = Tasks::default();
+    tasks.spawn(run(
+        KubeletAgent(Kubelet::new(Arc::clone(&options))),
+        Sender(hub.client().clone()),
+        hub.listen(&[NODES, PODS, CLAIMS]),
+        Leadership::unrivalled(),
+        hub.metrics().clone(),
+        AgentOptions { name: "hollow-kubelet", in_flight_max },
+        stop.clone(),
+    ));
+    tasks.spawn(run(
+        DriverAgent(Driver::new(options)),
+        Sender(hub.client().clone()),
+        hub.listen(&[NODES, SLICES, CLASSES]),
+        Leadership::unrivalled(),
+        hub.metrics().clone(),
+        AgentOptions { name: "hollow-driver", in_flight_max },
+        stop.clone(),
+    ));
+    Ok(tasks)
+}
+
+struct Sender(Client);
+
+impl Perform<Effect> for Sender {
+    async fn perform(&self, effect: Effect) -> Reply {
+        let done = match effect {
+            Effect::Calls(calls) => {
+                let mut done = Ok(());
+                for call in calls {
+                    done = self.0.send(call).await.map(drop);
+                    if let Err(CallError::AlreadyExists(_)) = &done {
+                        done = Ok(());
+                    }
+                    if done.is_err() {
+                        break;
+                    }
+                }
+                done
+            }
+            Effect::Lease { renew, create } => match self.0.send(renew).await {
+                Err(CallError::NotFound(_)) => self.0.send(create).await.map(drop),
+                renewed => renewed.map(drop),
+            },
+        };
+        if let Err(error) = &done {
+            debug!(%error, "a request of a hollow node failed");
+        }
+        match done {
+            Ok(()) => Outcome::Done.into(),
+            Err(error) => Reply::from(&error),
+        }
+    }
+}
+
+struct KubeletAgent(Kubelet);
+
+impl Agent for KubeletAgent {
+    type Effect = Effect;
+
+    fn hear(&mut self, now: Timestamp, news: News) {
+        let kubelet = &mut self.0;
+        match news {
+            News::Listed(NODES, objects, _) => kubelet.list_nodes(each(&objects, node)),
+            News::Set(NODES, object) => node(&object).into_iter().for_each(|node| kubelet.hear_node(node)),
+            News::Gone(NODES, object) => kubelet.miss_node(&object.key.name),
+            News::Listed(PODS, objects, _) => {
+                let pods = each(&objects, |object| pod(kubelet, object));
+                kubelet.list_pods(now, pods);
+            }
+            News::Set(PODS, object) => {
+                let seen = pod(kubelet, &object);
+                seen.into_iter().for_each(|pod| kubelet.hear_pod(now, pod));
+            }
+            News::Gone(PODS, object) => kubelet.miss_pod(&object.key, &object.uid),
+            News::Listed(CLAIMS, objects, _) => kubelet.list_claims(each(&objects, claim)),
+            News::Set(CLAIMS, object) => {
+                claim(&object).into_iter().for_each(|claim| kubelet.hear_claim(claim));
+            }
+            News::Gone(CLAIMS, object) => kubelet.miss_claim(&object.key),
+            News::Listed(..) | News::Set(..) | News::Gone(..) => {}
+        }
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.0.think(now);
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        self.0.lead(now, leading);
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        self.0.acknowledge(now, effect, reply.outcome);
+    }
+
+    fn poll(&mut self) -> Option<(u64, Effect)> {
+        self.0.poll()
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.0.wake()
+    }
+}
+
+struct DriverAgent(Driver);
+
+impl Agent for DriverAgent {
+    type Effect = Effect;
+
+    fn hear(&mut self, _: Timestamp, news: News) {
+        let driver = &mut self.0;
+        match news {
+            News::Listed(NODES, objects, _) => driver.list_nodes(each(&objects, node)),
+            News::Set(NODES, object) => node(&object).into_iter().for_each(|node| driver.hear_node(node)),
+            News::Gone(NODES, object) => driver.miss_node(&object.key.name),
+            News::Listed(SLICES, objects, _) => driver.list_slices(each(&objects, slice)),
+            News::Set(SLICES, object) => {
+                slice(&object).into_iter().for_each(|(slice, version)| driver.hear_slice(slice, version));
+            }
+            News::Gone(SLICES, object) => {
+                slice(&object).into_iter().for_each(|(slice, _)| driver.miss_slice(&slice));
+            }
+            News::Listed(CLASSES, objects, _) => {
+                driver.list_classes(&each(&objects, |object| Some(object.key.name.clone())));
+            }
+            News::Set(CLASSES, object) => driver.hear_class(&object.key.name, true),
+            News::Gone(CLASSES, object) => driver.hear_class(&object.key.name, false),
+            News::Listed(..) | News::Set(..) | News::Gone(..) => {}
+        }
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.0.think(now);
+    }
+
+    fn lead(&mut self, _: Timestamp, leading: bool) {
+        self.0.lead(leading);
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        self.0.acknowledge(now, effect, reply.outcome);
+    }
+
+    fn poll(&mut self) -> Option<(u64, Effect)> {
+        self.0.poll()
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.0.wake()
+    }
+}
+
+fn each<T>(objects: &[Arc<Object>], read: impl Fn(&Object) -> Option<T>) -> Vec<T> {
+    objects.iter().filter_map(|object| read(object)).collect()
+}
+
+fn node(object: &Object) -> Option<SeenNode> {
+    SeenNode::read(object.json())
+}
+
+fn pod(kubelet: &Kubelet, object: &Object) -> Option<SeenPod> {
+    let Ok(Model::Pod(pod)) = object.model() else { return None };
+    // Pods may be on other nodes, or on none yet: not worth a second reading.
+    let ours = pod.node.as_ref().is_some_and(|node| kubelet.has_node(node));
+    ours.then(|| SeenPod::read(pod, object.json()))?
+}
+
+fn claim(object: &Object) -> Option<Arc<lazaret_model::ResourceClaim>> {
+    let Ok(Model::Claim(claim)) = object.model() else { return None };
+    Some(Arc::clone(claim))
+}
+
+fn slice(object: &Object) -> Option<(Arc<lazaret_model::ResourceSlice>, lazaret_model::Text)> {
+    let Ok(Model::Slice(slice)) = object.model() else { return None };
+    Some((Arc::clone(slice), object.resource_version.clone()))
+}
