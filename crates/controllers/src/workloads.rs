@@ -129,7 +129,7 @@ impl Agent for WorkloadsAgent {
         self.leading = leading;
         if !leading {
             for effect in core::mem::take(&mut self.ready) {
-                self.workloads.acknowledge(now, effect.id, Answer::RetryLater);
+                self.workloads.acknowledge(now, effect.id, Answer::RetryLater(None));
             }
         }
     }
@@ -141,7 +141,7 @@ impl Agent for WorkloadsAgent {
             Outcome::Gone => Answer::Gone,
             Outcome::Conflict => Answer::Conflict,
             Outcome::Refused => Answer::Invalid(reply.why.unwrap_or_default()),
-            Outcome::RetryLater => Answer::RetryLater,
+            Outcome::RetryLater => Answer::RetryLater(reply.why),
             Outcome::Unknown => Answer::Unknown,
         };
         self.workloads.acknowledge(now, effect, answer);
