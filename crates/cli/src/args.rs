@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, cel, output, plan, run, up};
+use crate::{Verdict, allocate, cel, device, output, plan, run, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -29,6 +29,9 @@ enum Command {
     Up(up::Args),
     /// Run the scheduler and the controllers against another API server
     Run(run::Args),
+    /// See, taint, drain and explain the devices of a cluster
+    #[command(bin_name = "lazaret device")]
+    Device(lazaret_device::Args),
     /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  lazaret completion bash > /etc/bash_completion.d/lazaret\n  lazaret completion zsh > \"${fpath[1]}/_lazaret\""
@@ -49,7 +52,7 @@ pub(crate) struct Files {
 
 /// Reads the arguments. Wrong ones end with code 1: 2 means that the answer is no.
 pub(crate) fn parse() -> Result<Cli> {
-    match Cli::try_parse() {
+    match try_parse() {
         Ok(cli) => Ok(cli),
         Err(error) => {
             let asked_for = matches!(
@@ -70,6 +73,14 @@ pub(crate) fn parse() -> Result<Cli> {
     }
 }
 
+/// Called `kubectl-device`, as kubectl calls its plugins, the command is `device`.
+fn try_parse() -> Result<Cli, clap::Error> {
+    if device::is_called_as_plugin() {
+        return lazaret_device::Args::try_parse().map(|args| Cli { command: Command::Device(args) });
+    }
+    Cli::try_parse()
+}
+
 #[allow(clippy::disallowed_methods, reason = "nothing has been started that would have to be ended")]
 fn finish(code: i32) -> ! {
     std::process::exit(code)
@@ -83,6 +94,7 @@ impl Cli {
             Command::Allocate(args) => args.run(),
             Command::Up(args) => args.run(),
             Command::Run(args) => args.run(),
+            Command::Device(args) => device::run(args),
             Command::Completion { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Self::command(), "lazaret", &mut script);

@@ -9,6 +9,7 @@ mod allocate;
 mod args;
 mod cel;
 mod clock;
+mod device;
 mod input;
 mod log;
 mod output;

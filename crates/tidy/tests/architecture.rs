@@ -27,7 +27,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("controllers", &["model", "fleet", "eviction", "claims", "scheduler", "workloads", "api", "runtime"]),
     ("hollow", &["model", "api", "runtime"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
-    ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server", "scheduler", "runtime", "controllers"]),
+    ("device", &["model", "cel", "fleet", "allocator", "eviction", "api"]),
+    ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server", "device", "scheduler", "runtime", "controllers"]),
     ("bench", &[]),
     ("tidy", &[]),
 ];

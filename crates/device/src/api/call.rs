@@ -1,0 +1,265 @@
+//! One request, and what can become of it.
+
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{resource::Resource, served::Served};
+use crate::Error;
+
+/// As which field manager this command writes.
+pub(crate) const MANAGER: &str = "kubectl-device";
+
+/// `--dry-run`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DryRun {
+    /// Do it.
+    #[default]
+    None,
+    /// Print what would be sent.
+    Client,
+    /// Let the server check it and keep nothing.
+    Server,
+}
+
+impl DryRun {
+    /// What kubectl adds to a line about a change.
+    pub(crate) fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+
+    fn query(self) -> &'static str {
+        match self {
+            Self::None | Self::Client => "",
+            Self::Server => "&dryRun=All",
+        }
+    }
+}
+
+/// The API server, in this process or far away.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) client: kube::Client,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Api")
+    }
+}
+
+/// For what a request is: errors are about this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Purpose<'a> {
+    pub(crate) verb: &'static str,
+    pub(crate) resource: &'a Resource,
+    pub(crate) name: &'a str,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    message: String,
+}
+
+impl Api {
+    pub(crate) fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+
+    pub(crate) async fn served(&self) -> Result<Served, Error> {
+        Served::discover(self).await
+    }
+
+    /// What the server calls itself.
+    pub(crate) async fn version(&self) -> Result<String, Error> {
+        let version = self.get_path("/version", "read the server's version").await?;
+        Ok(version["gitVersion"].as_str().unwrap_or("an unknown version").to_owned())
+    }
+
+    /// Reads what is no object.
+    pub(crate) async fn get_path(&self, path: &str, action: &str) -> Result<Value, Error> {
+        let (code, body) = self.send(Method::GET, path, "", String::new(), action).await?;
+        match code {
+            200 => parse(action, &body),
+            404 => Err(Error::NotFound { what: path.to_owned() }),
+            _ => Err(refusal(action, code, &body)),
+        }
+    }
+
+    /// Reads text that is no object: metrics.
+    pub(crate) async fn get_text(&self, path: &str, action: &str) -> Result<String, Error> {
+        let (code, body) = self.send(Method::GET, path, "", String::new(), action).await?;
+        if code == 200 { Ok(body) } else { Err(refusal(action, code, &body)) }
+    }
+
+    /// Reads an object.
+    pub(crate) async fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Value, Error> {
+        let purpose = Purpose { verb: "get", resource, name };
+        let body = self.ask(Method::GET, &resource.path(namespace, name), "", String::new(), purpose).await?;
+        parse(&purpose.action(), &body)
+    }
+
+    /// Makes an object; what came of it.
+    pub(crate) async fn create(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        object: &Value,
+        dry_run: DryRun,
+    ) -> Result<Value, Error> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let purpose = Purpose { verb: "create", resource, name };
+        let path = format!(
+            "{}?fieldManager={MANAGER}&fieldValidation=Strict{}",
+            resource.path(namespace, ""),
+            dry_run.query()
+        );
+        let body = self.ask(Method::POST, &path, "application/json", object.to_string(), purpose).await?;
+        parse(&purpose.action(), &body)
+    }
+
+    /// Merges `patch` into an object. The precondition, a UID or a resource version, is in the patch.
+    pub(crate) async fn patch(
+        &self,
+        resource: &Resource,
+        name: &str,
+        patch: &Value,
+        dry_run: DryRun,
+    ) -> Result<Value, Error> {
+        let purpose = Purpose { verb: "patch", resource, name };
+        let path = format!(
+            "{}?fieldManager={MANAGER}&fieldValidation=Strict{}",
+            resource.path("", name),
+            dry_run.query()
+        );
+        let body = self
+            .ask(Method::PATCH, &path, "application/merge-patch+json", patch.to_string(), purpose)
+            .await?;
+        parse(&purpose.action(), &body)
+    }
+
+    /// Deletes the incarnation `uid` of an object; that there is none is as good.
+    pub(crate) async fn delete(
+        &self,
+        resource: &Resource,
+        name: &str,
+        uid: &str,
+        dry_run: DryRun,
+    ) -> Result<(), Error> {
+        let purpose = Purpose { verb: "delete", resource, name };
+        let path = format!("{}?fieldManager={MANAGER}{}", resource.path("", name), dry_run.query());
+        let options =
+            serde_json::json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}});
+        let sent = self.ask(Method::DELETE, &path, "application/json", options.to_string(), purpose).await;
+        match sent {
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a request about objects and gives the body of a good answer.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: String,
+        purpose: Purpose<'_>,
+    ) -> Result<String, Error> {
+        let (code, body) = self.send(method, path, content_type, body, &purpose.action()).await?;
+        if (200..300).contains(&code) { Ok(body) } else { Err(purpose.refusal(code, &body)) }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: String,
+        action: &str,
+    ) -> Result<(u16, String), Error> {
+        let mut request =
+            Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        if !content_type.is_empty() {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let unreachable = |cause: String| Error::Unreachable { action: action.to_owned(), cause };
+        let request = request
+            .body(kube::client::Body::from(body.into_bytes()))
+            .map_err(|error| unreachable(error.to_string()))?;
+        let response = self.client.send(request).await.map_err(|error| unreachable(chain(&error)))?;
+        let code = response.status().as_u16();
+        let bytes =
+            response.into_body().collect().await.map_err(|error| unreachable(error.to_string()))?.to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).map_err(|_| Error::Unreadable {
+            what: action.to_owned(),
+            cause: "the answer is not UTF-8".into(),
+        })?;
+        Ok((code, text))
+    }
+}
+
+/// An error with what led to it: the outermost text of a transport error says little.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+impl Purpose<'_> {
+    pub(crate) fn action(&self) -> String {
+        format!("{} {} {}", self.verb, self.resource.plural, self.name).trim_end().to_owned()
+    }
+
+    pub(crate) fn refusal(&self, code: u16, body: &str) -> Error {
+        let message = message_of(body);
+        match code {
+            403 => Error::Forbidden {
+                message,
+                verb: self.verb,
+                group: self.resource.group.to_owned(),
+                resource: self.resource.plural.to_owned(),
+            },
+            404 if !self.name.is_empty() => {
+                Error::NotFound { what: format!("{} {}", self.resource.kind, self.name) }
+            }
+            404 => Error::NotFound { what: format!("the resource {}", self.resource.plural) },
+            _ => refusal(&self.action(), code, body),
+        }
+    }
+}
+
+fn refusal(action: &str, code: u16, body: &str) -> Error {
+    let (action, message) = (action.to_owned(), message_of(body));
+    match code {
+        401 => Error::Unauthorized { action, message },
+        404 => Error::NotFound { what: action },
+        409 => Error::Conflict { action, message },
+        _ => Error::Refused { action, code, message },
+    }
+}
+
+fn message_of(body: &str) -> String {
+    match serde_json::from_str::<Status>(body) {
+        Ok(status) if !status.message.is_empty() => status.message,
+        Ok(_) | Err(_) => body.chars().take(512).collect::<String>().trim().to_owned(),
+    }
+}
+
+fn parse(what: &str, body: &str) -> Result<Value, Error> {
+    serde_json::from_str(body)
+        .map_err(|error| Error::Unreadable { what: what.to_owned(), cause: error.to_string() })
+}

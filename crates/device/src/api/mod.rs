@@ -1,0 +1,13 @@
+//! The API server as this command sees it: a few resources, read in pages, watched, changed with preconditions.
+
+mod call;
+mod list;
+mod resource;
+mod served;
+mod watch;
+
+pub(crate) use call::{Api, DryRun};
+pub(crate) use list::{Item, Scope};
+pub(crate) use resource::{EVENTS, NODES, PODS, Resource};
+pub(crate) use served::Served;
+pub(crate) use watch::Change;

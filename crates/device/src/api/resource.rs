@@ -1,0 +1,41 @@
+//! Where a kind of object is served.
+
+/// A resource of the API in one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) kind: &'static str,
+}
+
+pub(crate) const PODS: Resource = Resource { group: "", version: "v1", plural: "pods", kind: "Pod" };
+pub(crate) const NODES: Resource = Resource { group: "", version: "v1", plural: "nodes", kind: "Node" };
+pub(crate) const EVENTS: Resource = Resource { group: "", version: "v1", plural: "events", kind: "Event" };
+
+impl Resource {
+    /// `v1`, `resource.k8s.io/v1`.
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// The path of a collection or an object. An empty namespace means all of them, or none.
+    pub(crate) fn path(&self, namespace: &str, name: &str) -> String {
+        let mut path =
+            if self.group.is_empty() { "/api/".to_owned() } else { format!("/apis/{}/", self.group) };
+        path.push_str(self.version);
+        if !namespace.is_empty() {
+            path.push_str("/namespaces/");
+            path.push_str(namespace);
+        }
+        for part in [self.plural, name].into_iter().filter(|part| !part.is_empty()) {
+            path.push('/');
+            path.push_str(part);
+        }
+        path
+    }
+}

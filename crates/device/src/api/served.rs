@@ -1,0 +1,85 @@
+//! Which versions of `resource.k8s.io` a server has, and which of them to use.
+
+use serde_json::Value;
+
+use super::{call::Api, resource::Resource};
+use crate::Error;
+
+const GROUP: &str = "resource.k8s.io";
+/// The best first.
+const VERSIONS: [&str; 4] = ["v1", "v1beta2", "v1beta1", "v1alpha3"];
+/// The version in which Lazaret shows rules by class, expression and pace.
+const SUPERSET: &str = "v1alpha3";
+
+/// Where each kind is to be read and written.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    /// What the server calls itself: `v1.37.0`.
+    pub(crate) version: String,
+    /// Every version of the group, as the server lists them.
+    pub(crate) versions: Vec<String>,
+    pub(crate) slices: Resource,
+    pub(crate) claims: Resource,
+    pub(crate) classes: Resource,
+    /// Absent before Kubernetes 1.33, and where the gate is off.
+    pub(crate) rules: Option<Resource>,
+    /// Lazaret alone has them; where they are, rules know classes, expressions and a pace.
+    pub(crate) patches: Option<Resource>,
+}
+
+impl Served {
+    /// Asks the server.
+    pub(crate) async fn discover(api: &Api) -> Result<Self, Error> {
+        let version = api.version().await?;
+        let group = match api.get_path(&format!("/apis/{GROUP}"), "read the API group resource.k8s.io").await
+        {
+            Ok(group) => group,
+            Err(Error::NotFound { .. }) => return Err(Error::NoDra { version }),
+            Err(error) => return Err(error),
+        };
+        let listed = group["versions"].as_array().into_iter().flatten();
+        let versions: Vec<String> =
+            listed.filter_map(|entry| Some(entry["version"].as_str()?.to_owned())).collect();
+        let mut tables = Vec::new();
+        for known in VERSIONS.into_iter().filter(|known| versions.iter().any(|version| version == known)) {
+            let path = format!("/apis/{GROUP}/{known}");
+            tables.push((known, api.get_path(&path, "read what resource.k8s.io serves").await?));
+        }
+        let patches = find(&tables, "resourceslicepatches", "ResourceSlicePatch", None);
+        let widest = patches.map(|_| SUPERSET);
+        let slices = find(&tables, "resourceslices", "ResourceSlice", widest);
+        let claims = find(&tables, "resourceclaims", "ResourceClaim", None);
+        let classes = find(&tables, "deviceclasses", "DeviceClass", None);
+        let rules = find(&tables, "devicetaintrules", "DeviceTaintRule", widest);
+        match (slices, claims, classes) {
+            (Some(slices), Some(claims), Some(classes)) => {
+                Ok(Self { version, versions, slices, claims, classes, rules, patches })
+            }
+            _ => Err(Error::NoDra { version }),
+        }
+    }
+
+    /// Rules, or what is missing to have them.
+    pub(crate) fn rules(&self) -> Result<Resource, Error> {
+        self.rules.ok_or_else(|| Error::NoRules { version: self.version.clone() })
+    }
+
+    /// Whether a rule can say how many pods leave a second.
+    pub(crate) fn has_pace(&self) -> bool {
+        self.patches.is_some() && self.rules.is_some_and(|rules| rules.version == SUPERSET)
+    }
+}
+
+fn find(
+    tables: &[(&'static str, Value)],
+    plural: &'static str,
+    kind: &'static str,
+    first: Option<&str>,
+) -> Option<Resource> {
+    let has = |table: &Value| {
+        table["resources"].as_array().into_iter().flatten().any(|entry| entry["name"] == plural)
+    };
+    let serving = || tables.iter().filter(|(_, table)| has(table)).map(|(version, _)| *version);
+    let version = serving().find(|version| Some(*version) == first).or_else(|| serving().next())?;
+    Some(Resource { group: GROUP, version, plural, kind })
+}

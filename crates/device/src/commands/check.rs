@@ -1,0 +1,133 @@
+//! `kubectl device check`.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{
+    Session,
+    load::{Need, load},
+};
+use crate::{
+    Console, Error, Verdict,
+    api::{DryRun, Resource, Served},
+    args::CheckArgs,
+    output::{Tint, count, structured},
+    view::{Check, CheckState, Facts, Permission, checks},
+};
+
+const REVIEWS: Resource = Resource {
+    group: "authorization.k8s.io",
+    version: "v1",
+    plural: "selfsubjectaccessreviews",
+    kind: "SelfSubjectAccessReview",
+};
+const DRA: &str = "resource.k8s.io";
+/// What the commands need: verb, group, resource, and whether it is to act.
+const PERMISSIONS: [(&str, &str, &str, bool); 13] = [
+    ("list", DRA, "resourceslices", false),
+    ("list", DRA, "resourceclaims", false),
+    ("list", DRA, "deviceclasses", false),
+    ("list", DRA, "devicetaintrules", false),
+    ("watch", DRA, "resourceslices", false),
+    ("list", "", "pods", false),
+    ("list", "", "nodes", false),
+    ("list", "", "events", false),
+    ("create", DRA, "devicetaintrules", true),
+    ("patch", DRA, "devicetaintrules", true),
+    ("delete", DRA, "devicetaintrules", true),
+    ("create", "", "events", true),
+    ("watch", "", "pods", true),
+];
+
+pub(super) async fn run(session: &mut Session<'_>, args: CheckArgs) -> Result<Verdict, Error> {
+    let served = session.served().await?;
+    let facts = facts(session, &served).await?;
+    let mut cluster = load(session, Need { pods: true, nodes: true, ..Need::default() }).await?.cluster;
+    let found = checks(&mut cluster, &facts, session.now());
+    let failed = found.iter().filter(|check| check.state == CheckState::Failed).count();
+    let warned = found.iter().filter(|check| check.state == CheckState::Warning).count();
+    match args.output.structured() {
+        Some(form) => structured(session.console, &json!({"ok": failed == 0, "checks": found}), form)?,
+        None => print(session.console, &found, failed, warned)?,
+    }
+    Ok(if failed == 0 { Verdict::Yes } else { Verdict::No })
+}
+
+fn print(console: &mut Console, checks: &[Check], failed: usize, warned: usize) -> Result<(), Error> {
+    let colours = console.colours();
+    let mut text = String::new();
+    let mut section = "";
+    for check in checks {
+        if check.section != section {
+            let gap = if section.is_empty() { "" } else { "\n" };
+            section = check.section;
+            text.push_str(&format!("{gap}{section}\n{}\n", "-".repeat(section.len())));
+        }
+        let sign = match check.state {
+            CheckState::Ok => Tint::Good.paint("√", colours),
+            CheckState::Skipped => "?".to_owned(),
+            CheckState::Warning => Tint::Careful.paint("‼", colours),
+            CheckState::Failed => Tint::Bad.paint("×", colours),
+        };
+        let detail = if check.detail.is_empty() { String::new() } else { format!(": {}", check.detail) };
+        text.push_str(&format!("{sign} {}{detail}\n", check.name));
+        if !check.hint.is_empty() {
+            text.push_str(&format!("    {}\n", check.hint));
+        }
+    }
+    text.push_str(&match (failed, warned) {
+        (0, 0) => "\nAll is well.\n".to_owned(),
+        (0, warned) => format!("\nIt works, with {}.\n", count(warned, "warning")),
+        (failed, warned) => format!("\n{} and {}.\n", count(failed, "failure"), count(warned, "warning")),
+    });
+    console.print(&text)
+}
+
+async fn facts(session: &Session<'_>, served: &Served) -> Result<Facts, Error> {
+    let mut permissions = Vec::new();
+    for (verb, group, resource, to_act) in PERMISSIONS {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": verb, "group": group, "resource": resource}},
+        });
+        let allowed = match session.api.create(&REVIEWS, "", &review, DryRun::None).await {
+            Ok(answer) => answer["status"]["allowed"].as_bool(),
+            Err(error @ Error::Unreachable { .. }) => return Err(error),
+            Err(_) => None,
+        };
+        permissions.push(Permission { verb, group, resource, to_act, allowed });
+    }
+    Ok(Facts {
+        version: served.version.clone(),
+        versions: served.versions.clone(),
+        rules: served.rules.map(|rules| rules.version.to_owned()),
+        gates: session.api.get_text("/metrics", "read metrics").await.ok().and_then(|text| gates(&text)),
+        permissions,
+    })
+}
+
+/// Gates as Kubernetes tells them among its metrics; `None` where there is no such metric.
+fn gates(metrics: &str) -> Option<BTreeMap<String, bool>> {
+    let lines = metrics.lines().filter_map(|line| line.strip_prefix("kubernetes_feature_enabled{"));
+    let gates: BTreeMap<String, bool> = lines
+        .filter_map(|line| {
+            let name = line.split("name=\"").nth(1)?.split('"').next()?;
+            Some((name.to_owned(), line.rsplit(' ').next()?.starts_with('1')))
+        })
+        .collect();
+    (!gates.is_empty()).then_some(gates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_found_among_metrics() {
+        let text = "# TYPE kubernetes_feature_enabled gauge\nkubernetes_feature_enabled{name=\"DRADeviceTaints\",stage=\"\"} 1\nkubernetes_feature_enabled{name=\"X\",stage=\"ALPHA\"} 0\nother 1\n";
+        let wanted = BTreeMap::from([("DRADeviceTaints".to_owned(), true), ("X".to_owned(), false)]);
+        assert_eq!(gates(text), Some(wanted));
+        assert_eq!(gates("other 1\n"), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Each command: read what it needs, ask [`view`](crate::view), print or write.
+
+mod check;
+mod describe;
+mod drain;
+mod fail;
+mod follow;
+mod history;
+mod list;
+mod load;
+mod pages;
+mod plan;
+mod select;
+mod taint;
+mod why;
+mod write;
+
+use std::path::PathBuf;
+
+use lazaret_model::Timestamp;
+
+use crate::{
+    Console, Error, Verdict,
+    api::{Api, Served},
+    args::{Args, Command, Connection},
+    clock,
+};
+
+/// What every command has at hand.
+#[derive(Debug)]
+pub struct Session<'a> {
+    pub(crate) api: Api,
+    pub(crate) console: &'a mut Console,
+    /// As written, so that `-n` can be told from its absence.
+    pub(crate) connection: Connection,
+    default_namespace: String,
+    now: fn() -> Timestamp,
+    /// Where plans are kept for `--diff`.
+    plans: Option<PathBuf>,
+}
+
+impl<'a> Session<'a> {
+    /// A session with a cluster.
+    #[must_use]
+    pub fn new(client: kube::Client, console: &'a mut Console, connection: Connection) -> Self {
+        let default_namespace = client.default_namespace().to_owned();
+        Self {
+            api: Api::new(client),
+            console,
+            connection,
+            default_namespace,
+            now: clock::now,
+            plans: plan::folder(),
+        }
+    }
+
+    /// The same with another clock, for tests.
+    #[must_use]
+    pub fn at(self, now: fn() -> Timestamp) -> Self {
+        Self { now, ..self }
+    }
+
+    /// The same with another place to keep plans, for tests.
+    #[must_use]
+    pub fn keeping_plans_in(self, folder: PathBuf) -> Self {
+        Self { plans: Some(folder), ..self }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.now)()
+    }
+
+    pub(crate) async fn served(&self) -> Result<Served, Error> {
+        self.api.served().await
+    }
+
+    /// The namespace for a pod that is named without one.
+    pub(crate) fn namespace(&self) -> &str {
+        self.connection.namespace.as_deref().unwrap_or(&self.default_namespace)
+    }
+}
+
+/// Runs a command against a cluster.
+///
+/// # Errors
+/// What went wrong, in words for whoever typed the command.
+pub async fn run(args: Args, client: kube::Client, console: &mut Console) -> Result<Verdict, Error> {
+    let session = Session::new(client, console, args.connection.clone());
+    Box::pin(session.run(args)).await
+}
+
+impl Session<'_> {
+    /// Runs a command.
+    ///
+    /// # Errors
+    /// What went wrong, in words for whoever typed the command.
+    pub async fn run(mut self, args: Args) -> Result<Verdict, Error> {
+        let session = &mut self;
+        match args.command {
+            Command::List(args) => list::run(session, args).await,
+            Command::Describe(args) => describe::run(session, args).await,
+            Command::Taint(args) => taint::run(session, args).await,
+            Command::Plan(args) => plan::run(session, args).await,
+            Command::Drain(args) => drain::run(session, args).await,
+            Command::Uncordon(args) => drain::uncordon(session, args).await,
+            Command::Why(args) => why::run(session, args).await,
+            Command::History(args) => history::run(session, args).await,
+            Command::Check(args) => check::run(session, args).await,
+            Command::Fail(args) => fail::fail(session, args).await,
+            Command::Recover(args) => fail::recover(session, args).await,
+            Command::Completion { shell } => pages::completion(session.console, shell),
+            Command::Man { folder } => pages::man(session.console, &folder),
+        }
+    }
+}
+
+impl Args {
+    /// Runs the command where it needs no cluster; `None` where it does.
+    ///
+    /// # Errors
+    /// When output cannot be written.
+    pub fn run_alone(&self, console: &mut Console) -> Option<Result<Verdict, Error>> {
+        match &self.command {
+            Command::Completion { shell } => Some(pages::completion(console, *shell)),
+            Command::Man { folder } => Some(pages::man(console, folder)),
+            Command::List(_)
+            | Command::Describe(_)
+            | Command::Taint(_)
+            | Command::Plan(_)
+            | Command::Drain(_)
+            | Command::Uncordon(_)
+            | Command::Why(_)
+            | Command::History(_)
+            | Command::Check(_)
+            | Command::Fail(_)
+            | Command::Recover(_) => None,
+        }
+    }
+}

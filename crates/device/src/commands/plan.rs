@@ -1,0 +1,185 @@
+//! `kubectl device plan`.
+
+use std::path::PathBuf;
+
+use lazaret_model::Timestamp;
+use serde_json::json;
+
+use super::{
+    Session,
+    load::{Need, load},
+    select::meant,
+};
+use crate::{
+    Error, Verdict, args,
+    output::{Cell, Table, Tint, count, structured},
+    view::{Plan, PlanPod, TaintSpec, diff, plan},
+};
+
+pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<Verdict, Error> {
+    let need = Need { pods: true, budgets: true, ..Need::default() };
+    let mut cluster = load(session, need).await?.cluster;
+    let meant = meant(session, &mut cluster, &args.selected).await?;
+    let mut plans = Vec::new();
+    for spec in &meant.specs {
+        let TaintSpec::Set { key, value, effect } = spec else {
+            return Err(Error::usage("removing a taint makes nobody leave: there is nothing to plan"));
+        };
+        let taint = lazaret_model::Taint {
+            key: key.as_str().into(),
+            value: value.as_str().into(),
+            effect: effect.clone(),
+            ..lazaret_model::Taint::default()
+        };
+        plans.push(plan(&cluster, session.now(), &meant.targets, &taint));
+    }
+    if args.diff {
+        return compare(session, &args, &plans);
+    }
+    match args.output.structured() {
+        Some(form) => match plans.as_slice() {
+            [one] => structured(session.console, one, form)?,
+            many => structured(session.console, &many, form)?,
+        },
+        None => {
+            let now = session.now();
+            for plan in &plans {
+                let text = text(plan, now, session.console.colours());
+                session.console.print(&text)?;
+            }
+        }
+    }
+    remember(session, &args, &plans);
+    Ok(Verdict::Yes)
+}
+
+/// A plan for people.
+pub(super) fn text(plan: &Plan, now: Timestamp, colours: bool) -> String {
+    let used = plan.pods.len() + plan.tolerating.len();
+    let leaving = if plan.evicts() { plan.pods.len() } else { 0 };
+    let mut text = format!(
+        "{} on {}: {} in {}, {} of {} would leave\n",
+        plan.taint,
+        count(plan.devices.len(), "device"),
+        count(plan.claims.len(), "claim"),
+        count(plan.namespaces.len(), "namespace"),
+        leaving,
+        count(used, "pod"),
+    );
+    if let Some(problem) = &plan.problem {
+        text.push_str(&format!("not everything can be said: {problem}\n"));
+    }
+    let mut devices = Table::new(&["DEVICE", "NODE", "STATE"]);
+    for device in plan.devices.iter().take(DEVICES_SHOWN_MAX) {
+        let node = device.node.clone().unwrap_or_else(|| "<none>".into());
+        devices.row(vec![device.name.clone().into(), node.into(), device.state.clone().into()]);
+    }
+    text.push('\n');
+    text.push_str(&devices.render(colours));
+    if let more @ 1.. = plan.devices.len().saturating_sub(DEVICES_SHOWN_MAX) {
+        text.push_str(&format!("and {more} more devices\n"));
+    }
+    if used > 0 {
+        text.push('\n');
+        text.push_str(&pods(plan, now).render(colours));
+    }
+    for ((namespace, budget), (leaving, allowed)) in plan.overdrawn() {
+        if plan.evicts() {
+            text.push_str(&format!(
+                "\n{} of {namespace} would leave although disruption budget {budget} allows {allowed}: eviction by taint does not ask budgets\n",
+                count(leaving, "pod")
+            ));
+        }
+    }
+    text
+}
+
+/// More devices are a number: a plan is read by a person.
+const DEVICES_SHOWN_MAX: usize = 20;
+
+fn pods(plan: &Plan, now: Timestamp) -> Table {
+    let mut table =
+        Table::new(&["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "LEAVES", "BUDGET"]);
+    let staying = plan.tolerating.iter().map(|pod| (pod, false));
+    for (pod, leaves) in plan.pods.iter().map(|pod| (pod, plan.evicts())).chain(staying) {
+        let or_none = |text: Option<&String>| text.cloned().unwrap_or_else(|| "<none>".into());
+        let budgets: Vec<String> = pod
+            .budgets
+            .iter()
+            .map(|budget| format!("{} ({} allowed)", budget.name, budget.disruptions_allowed))
+            .collect();
+        table.row(vec![
+            pod.namespace.clone().into(),
+            pod.name.clone().into(),
+            or_none(pod.node.as_ref()).into(),
+            or_none(pod.owner.as_ref()).into(),
+            pod.priority.to_string().into(),
+            patience(pod).into(),
+            if leaves { Cell::tinted(&when(pod, now), Tint::Careful) } else { Cell::from("stays") },
+            if budgets.is_empty() { "<none>".into() } else { budgets.join(", ").into() },
+        ]);
+    }
+    table
+}
+
+fn patience(pod: &PlanPod) -> String {
+    match pod.toleration_seconds {
+        None => "forever".into(),
+        Some(0) => "no".into(),
+        Some(seconds) => format!("{seconds}s"),
+    }
+}
+
+fn when(pod: &PlanPod, now: Timestamp) -> String {
+    let deadline = pod.deadline.as_ref().and_then(|time| lazaret_api::parse_time(time).ok());
+    match deadline.map(|deadline| deadline.as_secs() - now.as_secs()) {
+        Some(seconds @ 1..) => format!("in {seconds}s"),
+        Some(_) | None => "at once".into(),
+    }
+}
+
+/// Where plans are kept: in the user's cache, if there is one.
+pub(super) fn folder() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    Some(base.join("lazaret/plans"))
+}
+
+/// One file for each set of words and each cluster.
+fn kept_at(session: &Session<'_>, args: &args::Plan) -> Option<PathBuf> {
+    let (selected, connection) = (&args.selected, &session.connection);
+    let cluster =
+        (std::env::var_os("KUBECONFIG"), &connection.kubeconfig, &connection.context, &connection.cluster);
+    let words = format!("{:?} {:?} {} {cluster:?}", selected.words, selected.filter, selected.all);
+    Some(session.plans.as_ref()?.join(format!("{:08x}.json", crate::view::fingerprint(&words))))
+}
+
+fn compare(session: &mut Session<'_>, args: &args::Plan, plans: &[Plan]) -> Result<Verdict, Error> {
+    let old = kept_at(session, args).and_then(|path| std::fs::read_to_string(path).ok());
+    let old: Option<Vec<Plan>> = old.and_then(|text| serde_json::from_str(&text).ok());
+    remember(session, args, plans);
+    let Some(old) = old else {
+        session.console.note(
+            "there is no earlier plan of the same words to compare with; this one is kept for the next time",
+        );
+        return Ok(Verdict::Yes);
+    };
+    let lines: Vec<String> = old.iter().zip(plans).flat_map(|(old, new)| diff(old, new)).collect();
+    match args.output.structured() {
+        Some(form) => structured(session.console, &json!({"changes": lines}), form)?,
+        None if lines.is_empty() => session.console.line("nothing changed since the last plan")?,
+        None => session.console.line(&lines.join("\n"))?,
+    }
+    Ok(if lines.is_empty() { Verdict::Yes } else { Verdict::No })
+}
+
+/// Keeps plans for `--diff`: a convenience, so that it fails is only noted.
+fn remember(session: &mut Session<'_>, args: &args::Plan, plans: &[Plan]) {
+    let Some(path) = kept_at(session, args) else { return };
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written =
+        folder.and_then(|()| std::fs::write(&path, serde_json::to_string(plans).unwrap_or_default()));
+    if let Err(error) = written {
+        session.console.note(&format!("note: the plan was not kept for --diff: {}: {error}", path.display()));
+    }
+}

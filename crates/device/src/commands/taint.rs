@@ -1,0 +1,53 @@
+//! `kubectl device taint`.
+
+use lazaret_model::Effect;
+use serde_json::{Value, json};
+
+use super::{
+    Session,
+    load::{Need, load},
+    select::meant,
+    write::{whoami, write},
+};
+use crate::{
+    Error, Verdict,
+    args::Taint,
+    output::{Format, Structured, structured},
+    view::{Intent, TaintSpec, changes},
+};
+
+pub(super) async fn run(session: &mut Session<'_>, args: Taint) -> Result<Verdict, Error> {
+    let rules = session.served().await?.rules()?;
+    let mut cluster = load(session, Need::default()).await?.cluster;
+    let meant = meant(session, &mut cluster, &args.selected).await?;
+    let evicts = |spec: &TaintSpec| matches!(spec, TaintSpec::Set { effect: Effect::NoExecute, .. });
+    if args.reason.is_none() && meant.specs.iter().any(evicts) {
+        return Err(Error::usage(
+            "NoExecute makes pods leave: say why with --reason (it is kept with the rule), or see with `kubectl device plan` whom it concerns",
+        ));
+    }
+    let intent = Intent { reason: args.reason, set_by: whoami(session).await, overwrite: args.overwrite };
+    let changes = changes(&cluster, &meant.targets, &meant.specs, &intent).map_err(Error::Usage)?;
+    let mut objects: Vec<Value> = Vec::new();
+    for change in &changes {
+        let written = write(session, &rules, change, args.dry_run).await?;
+        match args.output {
+            Format::Table | Format::Wide => session.console.line(&written.line)?,
+            Format::Name => {
+                session.console.line(&format!("devicetaintrule.resource.k8s.io/{}", change.rule()))?
+            }
+            Format::Json | Format::Yaml => objects.extend(written.object),
+        }
+    }
+    let form = match args.output {
+        Format::Json => Structured::Json,
+        Format::Yaml => Structured::Yaml,
+        Format::Table | Format::Wide | Format::Name => return Ok(Verdict::Yes),
+    };
+    let value = match objects.as_slice() {
+        [one] => one.clone(),
+        many => json!({"apiVersion": "v1", "kind": "List", "items": many}),
+    };
+    structured(session.console, &value, form)?;
+    Ok(Verdict::Yes)
+}

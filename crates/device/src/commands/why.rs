@@ -1,0 +1,49 @@
+//! `kubectl device why`.
+
+use lazaret_model::ObjectKey;
+
+use super::{
+    Session,
+    describe::events,
+    load::{Need, load},
+};
+use crate::{
+    Error, Verdict,
+    args::WhyArgs,
+    output::structured,
+    view::{nearest, why_evicted, why_pending},
+};
+
+pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verdict, Error> {
+    let written = args.pod.strip_prefix("pod/").unwrap_or(&args.pod);
+    let (namespace, name) = written.split_once('/').unwrap_or((session.namespace(), written));
+    let key = ObjectKey::new(namespace, name);
+    let need = Need { pods: true, nodes: true, classes: true, ..Need::default() };
+    let mut cluster = load(session, need).await?.cluster;
+    let events = events(session).await?;
+    let now = session.now();
+    let why = why_pending(&mut cluster, &key, &events, now).or_else(|| why_evicted(&cluster, &key, &events));
+    let Some(why) = why else { return Err(unknown(session, &cluster, &key).await) };
+    match args.output.structured() {
+        Some(form) => structured(session.console, &why, form)?,
+        None => session.console.print(&why.text(now))?,
+    }
+    Ok(Verdict::Yes)
+}
+
+/// Tells a pod without devices from one that is not there.
+async fn unknown(session: &Session<'_>, cluster: &crate::view::Cluster, key: &ObjectKey) -> Error {
+    if session.api.get(&crate::api::PODS, &key.namespace, &key.name).await.is_ok() {
+        return Error::usage(format!("pod {key} asks for no devices"));
+    }
+    let known: Vec<String> = cluster.fleet.pods().map(|(_, pod)| pod.key.to_string()).collect();
+    let near = nearest(&key.to_string(), known.iter().map(String::as_str));
+    let hint = if near.is_empty() {
+        "if it was evicted, the event about it has expired: the server keeps events for an hour, unless it was set up otherwise".to_owned()
+    } else {
+        format!("is one of these meant?\n  {}", near.join("\n  "))
+    };
+    Error::usage(format!(
+        "there is no pod {key}, and no event about one that had to leave its device; {hint}"
+    ))
+}

@@ -1,0 +1,122 @@
+//! What can go wrong, in words that say what to do about it.
+
+use std::fmt::Write as _;
+
+use thiserror::Error;
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// No connection could be set up.
+    #[error("connect: {0}")]
+    Connect(String),
+    /// The server cannot be reached, or stopped answering.
+    #[error("{action}: the API server does not answer: {cause}")]
+    Unreachable {
+        /// What was tried.
+        action: String,
+        /// What the transport said.
+        cause: String,
+    },
+    /// The cluster has no Dynamic Resource Allocation.
+    #[error(
+        "this cluster does not serve ResourceSlices and ResourceClaims (it runs {version}): Dynamic Resource Allocation is on by default from Kubernetes 1.34; before, turn on the feature gate DynamicResourceAllocation and the API group resource.k8s.io"
+    )]
+    NoDra {
+        /// What the server calls itself.
+        version: String,
+    },
+    /// The cluster has devices but no rules for them.
+    #[error(
+        "this cluster does not serve DeviceTaintRules (it runs {version}): they are on by default from Kubernetes 1.37; in 1.36 add --runtime-config=resource.k8s.io/v1beta2=true and the feature gate DRADeviceTaintRules, before that v1alpha3 and the gate DRADeviceTaints"
+    )]
+    NoRules {
+        /// What the server calls itself.
+        version: String,
+    },
+    /// The user lacks a permission.
+    #[error("{message}{}", rbac_hint(verb, group, resource))]
+    Forbidden {
+        /// What the server said.
+        message: String,
+        /// What was wanted.
+        verb: &'static str,
+        /// Of which group.
+        group: String,
+        /// Of which resource.
+        resource: String,
+    },
+    /// The server wants to know who asks.
+    #[error("{action}: the API server does not know this user: {message}")]
+    Unauthorized {
+        /// What was tried.
+        action: String,
+        /// What the server said.
+        message: String,
+    },
+    /// The object is not there.
+    #[error("{what} not found")]
+    NotFound {
+        /// Which.
+        what: String,
+    },
+    /// The object changed in between.
+    #[error("{action}: {message}: somebody else changed it at the same time, look again and repeat")]
+    Conflict {
+        /// What was tried.
+        action: String,
+        /// What the server said.
+        message: String,
+    },
+    /// The server refused.
+    #[error("{action}: {message}")]
+    Refused {
+        /// What was tried.
+        action: String,
+        /// HTTP's word for it.
+        code: u16,
+        /// What the server said.
+        message: String,
+    },
+    /// The server said something that cannot be understood.
+    #[error("{what}: {cause}")]
+    Unreadable {
+        /// What was read.
+        what: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// What the user wrote makes no sense, or not here.
+    #[error("{0}")]
+    Usage(String),
+    /// Nobody said yes.
+    #[error("{0}")]
+    Declined(String),
+    /// Time is up.
+    #[error("{0}")]
+    TimedOut(String),
+    /// Output could not be written.
+    #[error("write output: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+impl Error {
+    /// Wrong words.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(text.into())
+    }
+
+    /// Whether output ended because nobody reads it any more, as behind `| head`.
+    #[must_use]
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// The rule that a role lacks, ready to paste.
+fn rbac_hint(verb: &str, group: &str, resource: &str) -> String {
+    let mut text = String::from("\nadd to a ClusterRole of this user, or ask for it:\n");
+    // Writing to a string cannot fail.
+    let _ = write!(text, "  - apiGroups: [{group:?}]\n    resources: [{resource:?}]\n    verbs: [{verb:?}]");
+    text
+}

@@ -1,0 +1,36 @@
+//! `kubectl device`: which devices a cluster has, who uses them, why they are out of service; and taking them out and bringing them back, one
+//! at a time or many at a pace.
+//!
+//! Works against any API server that has `resource.k8s.io`, Kubernetes or Lazaret, through its public API alone. [`view`] holds the answers: pure
+//! functions of a [`Cluster`](view::Cluster) that was read, and of what time it is. The rest reads pages, prints, and writes DeviceTaintRules.
+//!
+//! **Invariant.** Nothing is changed that was not shown first or asked for by name: a selection never grows wider than its words, every write has
+//! a precondition, and a rule that this command did not make is never edited by it. What a device suffers and what a rule would do is what the
+//! controllers' own cores say.
+//!
+//! It must never know how a server stores objects, nor decide what a controller decides.
+
+mod api;
+mod args;
+mod clock;
+mod commands;
+mod connect;
+mod console;
+mod error;
+mod output;
+pub mod view;
+
+pub use args::{Args, command};
+pub use commands::{Session, run};
+pub use connect::connect;
+pub use console::Console;
+pub use error::Error;
+
+/// How a command ended, when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Done, or the answer is yes.
+    Yes,
+    /// The command worked and the answer is no: a check that failed, a drain that was stopped.
+    No,
+}

@@ -1,0 +1,293 @@
+//! What was read of a cluster: its devices as the cores see them, and what people want to know besides.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use lazaret_api::{FieldError, Object};
+use lazaret_fleet::{Fleet, Input, Kind};
+use lazaret_model::{ObjectKey, Timestamp};
+use serde::Deserialize;
+
+/// A cluster, as far as it was read.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// Devices, rules, claims, pods.
+    pub fleet: Fleet,
+    /// What rules say of themselves, by name.
+    pub rules: BTreeMap<String, Meta>,
+    /// What claims do not tell of pods, for pods that use devices.
+    pub pods: BTreeMap<ObjectKey, PodFacts>,
+    /// Nodes by name, with whether they are ready.
+    pub nodes: BTreeMap<String, NodeFacts>,
+    /// Disruption budgets.
+    pub budgets: Vec<Budget>,
+    /// Objects that could not be understood, each in a sentence.
+    pub unreadable: Vec<String>,
+}
+
+/// Metadata of an object that the cores have no use for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Meta {
+    /// The name.
+    pub name: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The incarnation.
+    pub uid: String,
+    /// The version, for preconditions.
+    pub resource_version: String,
+    /// When it was made.
+    pub creation_timestamp: Option<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Who wrote which fields.
+    pub managed_fields: Vec<Manager>,
+}
+
+/// A writer of an object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Manager {
+    /// What it calls itself.
+    pub manager: String,
+    /// When it wrote last.
+    pub time: Option<String>,
+    /// `status` where it wrote that alone.
+    pub subresource: String,
+}
+
+/// A pod, besides what the cores know.
+#[derive(Clone, Debug, Default)]
+pub struct PodFacts {
+    /// Labels: budgets select by them.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A node, besides what the cores know.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFacts {
+    /// Whether its condition Ready is True.
+    pub ready: bool,
+}
+
+/// A disruption budget.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    /// Where it is.
+    pub metadata: Meta,
+    spec: BudgetSpec,
+    status: BudgetStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct BudgetSpec {
+    selector: Option<LabelSelector>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct BudgetStatus {
+    disruptions_allowed: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LabelSelector {
+    match_labels: BTreeMap<String, String>,
+    match_expressions: Vec<LabelRequirement>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct LabelRequirement {
+    key: String,
+    operator: String,
+    values: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Whole<S> {
+    metadata: Meta,
+    status: Option<S>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    conditions: Vec<NodeCondition>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeCondition {
+    r#type: String,
+    status: String,
+}
+
+impl Cluster {
+    /// Takes in an object as it is now. What cannot be understood is noted and left out.
+    pub fn set(&mut self, json: &str) {
+        match lazaret_api::decode_json(json) {
+            Ok(object) => self.take(object, json),
+            Err(error) => self.note(json, &error),
+        }
+    }
+
+    /// Takes in that an object is gone.
+    pub fn gone(&mut self, json: &str) {
+        let Ok(object) = lazaret_api::decode_json(json) else { return };
+        let Some(input) = input(object) else { return };
+        self.rules.remove(input.key().name.as_str());
+        self.pods.remove(&input.key());
+        self.fleet.apply(input.gone());
+    }
+
+    /// Takes in all objects of a kind: what is not among them is gone.
+    pub fn relist<'a>(&mut self, kind: &str, objects: impl Iterator<Item = &'a str>) {
+        let Some(kind) = kind_of(kind) else { return };
+        match kind {
+            Kind::Rule => self.rules.clear(),
+            Kind::Pod => self.pods.clear(),
+            Kind::Node => self.nodes.clear(),
+            Kind::Slice | Kind::Patch | Kind::Class | Kind::Claim => {}
+        }
+        let mut inputs = Vec::new();
+        for json in objects {
+            self.set(json);
+            inputs.extend(lazaret_api::decode_json(json).ok().and_then(input));
+        }
+        self.fleet.relist(kind, inputs);
+    }
+
+    fn take(&mut self, object: Object, json: &str) {
+        match &object {
+            Object::Rule(rule) => {
+                if let Some(meta) = meta(json) {
+                    self.rules.insert(rule.name.to_string(), meta);
+                }
+            }
+            Object::Pod(pod) => {
+                if pod.claims.is_empty() && pod.extended_claim.is_none() {
+                    return;
+                }
+                if let Some(meta) = meta(json) {
+                    self.pods.insert(pod.key.clone(), PodFacts { labels: meta.labels });
+                }
+            }
+            Object::Node(node) => {
+                let status =
+                    serde_json::from_str::<Whole<NodeStatus>>(json).ok().and_then(|whole| whole.status);
+                let ready = status.is_some_and(|status| {
+                    status.conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True")
+                });
+                self.nodes.insert(node.name.to_string(), NodeFacts { ready });
+            }
+            Object::Other(kind) => {
+                if kind == "PodDisruptionBudget"
+                    && let Ok(budget) = serde_json::from_str(json)
+                {
+                    self.budgets.push(budget);
+                }
+            }
+            Object::Slice(_)
+            | Object::Class(_)
+            | Object::Claim(_)
+            | Object::Template(_)
+            | Object::Patch(_) => {}
+        }
+        if let Some(input) = input(object) {
+            self.fleet.apply(input);
+        }
+    }
+
+    fn note(&mut self, json: &str, error: &FieldError) {
+        let name = meta(json).map_or_else(|| "an object".to_owned(), |meta| meta.name);
+        self.unreadable.push(format!("{name}: {error}"));
+    }
+
+    /// The budgets that cover a pod, each with how many disruptions it still allows.
+    pub fn budgets_of(&self, pod: &ObjectKey) -> Vec<(&str, i64)> {
+        let Some(facts) = self.pods.get(pod) else { return Vec::new() };
+        let covering = self.budgets.iter().filter(|budget| {
+            *pod.namespace == budget.metadata.namespace
+                && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(&facts.labels))
+        });
+        covering.map(|budget| (budget.metadata.name.as_str(), budget.status.disruptions_allowed)).collect()
+    }
+}
+
+impl Meta {
+    /// When it was made.
+    #[must_use]
+    pub fn created(&self) -> Option<Timestamp> {
+        lazaret_api::parse_time(self.creation_timestamp.as_ref()?).ok()
+    }
+
+    /// The last who wrote its spec, by the name it gave itself.
+    #[must_use]
+    pub fn last_manager(&self) -> Option<&Manager> {
+        self.managed_fields
+            .iter()
+            .filter(|manager| manager.subresource.is_empty())
+            .max_by(|a, b| a.time.cmp(&b.time))
+    }
+}
+
+impl LabelSelector {
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+            && self.match_expressions.iter().all(|requirement| requirement.holds(labels))
+    }
+}
+
+impl LabelRequirement {
+    fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        let listed = || value.is_some_and(|value| self.values.contains(value));
+        match self.operator.as_str() {
+            "In" => listed(),
+            "NotIn" => !listed(),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            // An operator of a newer server: nobody can say, so nothing is claimed.
+            _ => false,
+        }
+    }
+}
+
+fn meta(json: &str) -> Option<Meta> {
+    serde_json::from_str::<Whole<serde::de::IgnoredAny>>(json).ok().map(|whole| {
+        let _ = whole.status;
+        whole.metadata
+    })
+}
+
+fn kind_of(name: &str) -> Option<Kind> {
+    Some(match name {
+        "ResourceSlice" => Kind::Slice,
+        "DeviceTaintRule" => Kind::Rule,
+        "ResourceSlicePatch" => Kind::Patch,
+        "DeviceClass" => Kind::Class,
+        "ResourceClaim" => Kind::Claim,
+        "Pod" => Kind::Pod,
+        "Node" => Kind::Node,
+        _ => return None,
+    })
+}
+
+fn input(object: Object) -> Option<Input> {
+    Some(match object {
+        Object::Slice(slice) => Input::Slice(Arc::new(slice)),
+        Object::Class(class) => Input::Class(Arc::new(class)),
+        Object::Claim(claim) => Input::Claim(Arc::new(claim)),
+        Object::Rule(rule) => Input::Rule(Arc::new(rule)),
+        Object::Patch(patch) => Input::Patch(Arc::new(patch)),
+        Object::Pod(pod) => Input::Pod(Arc::new(pod)),
+        Object::Node(node) => Input::Node(Arc::new(node)),
+        Object::Template(_) | Object::Other(_) => return None,
+    })
+}

@@ -1,0 +1,354 @@
+//! One row a device: what it is, where it is, who has it, what is wrong with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lazaret_fleet::{ClaimIx, DeviceRef, EffectiveTaint, Fleet, Origin, Presence, Snapshot};
+use lazaret_model::{AttrValue, DeviceId, NodeScope, Text};
+use serde::Serialize;
+
+use super::{
+    cluster::{Cluster, Meta},
+    reference::Reference,
+    rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
+};
+
+/// A device as a person wants to see it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceRow {
+    /// `driver/pool/device`.
+    pub name: String,
+    /// The driver.
+    pub driver: Name,
+    /// The pool.
+    pub pool: Name,
+    /// The device's name in the pool.
+    pub device: Name,
+    /// The node from which it can be reached, where there is just one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Name>,
+    /// What kind of device it is, from the attributes that drivers use for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Whether it can be had.
+    pub state: State,
+    /// Every taint that counts for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<TaintRow>,
+    /// Who holds it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<Holder>,
+    /// The slice that publishes it; absent when none does any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Name>,
+}
+
+/// A [`Text`] that serialises.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name(pub Text);
+
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether a device can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum State {
+    /// Nobody holds it and nothing keeps claims away.
+    Free,
+    /// A claim holds it.
+    InUse,
+    /// Nobody holds it, and a taint keeps claims away.
+    Tainted,
+    /// A claim holds it, and a taint keeps others away.
+    InUseTainted,
+    /// A claim holds it, and its driver publishes it no more.
+    Gone,
+}
+
+impl State {
+    /// For tables.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Free => "Free",
+            Self::InUse => "InUse",
+            Self::Tainted => "Tainted",
+            Self::InUseTainted => "InUse,Tainted",
+            Self::Gone => "InUse,Gone",
+        }
+    }
+}
+
+/// A taint and where it comes from.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaintRow {
+    /// The key.
+    pub key: String,
+    /// The value.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// The effect.
+    pub effect: String,
+    /// Since when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<String>,
+    /// The kind of object that carries it: ResourceSlice, DeviceTaintRule or ResourceSlicePatch.
+    pub origin: &'static str,
+    /// The name of that object.
+    pub origin_name: String,
+    /// Why, in the words of whoever set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who set it, as that person's command wrote it down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<String>,
+}
+
+impl TaintRow {
+    /// `key=value:effect`.
+    #[must_use]
+    pub fn taint(&self) -> String {
+        let equals = if self.value.is_empty() { "" } else { "=" };
+        format!("{}{equals}{}:{}", self.key, self.value, self.effect)
+    }
+
+    /// Who carries it, in a word or two.
+    #[must_use]
+    pub fn by(&self) -> String {
+        match self.origin {
+            "ResourceSlice" => "driver".to_owned(),
+            "ResourceSlicePatch" => format!("patch {}", self.origin_name),
+            _ => format!("rule {}", self.origin_name),
+        }
+    }
+}
+
+/// A claim that holds a device.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    /// The claim's namespace.
+    pub namespace: Name,
+    /// The claim's name.
+    pub claim: Name,
+    /// The pods that the claim is reserved for.
+    pub pods: Vec<Name>,
+    /// Only looks at the device, and does not keep others away.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub admin_access: bool,
+}
+
+/// Which devices.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// One of these; none means any.
+    pub references: Vec<Reference>,
+    /// Of this driver.
+    pub driver: Option<String>,
+    /// On one of these nodes.
+    pub nodes: Option<BTreeSet<String>>,
+    /// With a taint.
+    pub tainted: bool,
+    /// Held by a claim of this namespace.
+    pub namespace: Option<String>,
+    /// Among these, which an expression matched.
+    pub matched: Option<BTreeSet<DeviceId>>,
+}
+
+/// The rows of the devices that `filter` lets through, by name.
+pub fn rows(cluster: &mut Cluster, filter: &Filter) -> Vec<DeviceRow> {
+    let snapshot = cluster.fleet.snapshot();
+    let cluster = &*cluster;
+    let mut rows = Vec::new();
+    for device in published(&snapshot) {
+        if !filter.may_pass(&device.id(), node_of(device)) {
+            continue;
+        }
+        let row = published_row(cluster, device);
+        if filter.passes(&row) {
+            rows.push(row);
+        }
+    }
+    for id in vanished(&cluster.fleet) {
+        if filter.may_pass(&id, None) {
+            let row = vanished_row(cluster, &id);
+            if filter.passes(&row) {
+                rows.push(row);
+            }
+        }
+    }
+    rows.sort_by(|a, b| (&a.driver, &a.pool, &a.device).cmp(&(&b.driver, &b.pool, &b.device)));
+    rows
+}
+
+/// The row of one device, if anything is known of it.
+pub fn row(cluster: &Cluster, id: &DeviceId) -> Option<DeviceRow> {
+    match cluster.fleet.device(id) {
+        Some(device) => Some(published_row(cluster, device)),
+        None => cluster.fleet.holders(id).next().map(|_| vanished_row(cluster, id)),
+    }
+}
+
+/// Every device that is published or held, by name.
+pub fn device_ids(cluster: &mut Cluster) -> Vec<DeviceId> {
+    let snapshot = cluster.fleet.snapshot();
+    let mut ids: Vec<DeviceId> = published(&snapshot).map(DeviceRef::id).collect();
+    ids.extend(vanished(&cluster.fleet));
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+fn published(snapshot: &Snapshot) -> impl Iterator<Item = DeviceRef<'_>> {
+    snapshot.pools().flat_map(move |pool| {
+        let newest = pool.newest().map_or(0, |generation| generation.number);
+        pool.slices_of(newest).flat_map(move |slice| slice.devices(snapshot.names()))
+    })
+}
+
+/// Devices that claims hold although nobody publishes them.
+fn vanished(fleet: &Fleet) -> BTreeSet<DeviceId> {
+    let held = fleet.claims().flat_map(|(claim, _)| fleet.held(claim));
+    held.filter(|held| held.presence != Presence::Published).map(|held| held.device.clone()).collect()
+}
+
+fn published_row(cluster: &Cluster, device: DeviceRef<'_>) -> DeviceRow {
+    let id = device.id();
+    let taints: Vec<TaintRow> = device.taints().map(|taint| taint_row(cluster, &taint)).collect();
+    let holders = holders(&cluster.fleet, &id);
+    let tainted = device.taints().any(|taint| taint.taint.effect.blocks_allocation());
+    let in_use = holders.iter().any(|holder| !holder.admin_access);
+    let state = match (in_use, tainted) {
+        (false, false) => State::Free,
+        (true, false) => State::InUse,
+        (false, true) => State::Tainted,
+        (true, true) => State::InUseTainted,
+    };
+    DeviceRow {
+        name: id.to_string(),
+        driver: Name(id.driver),
+        pool: Name(id.pool),
+        device: Name(id.device),
+        node: node_of(device).cloned().map(Name),
+        model: model_of(device),
+        state,
+        taints,
+        holders,
+        slice: Some(Name(device.slice().name().clone())),
+    }
+}
+
+fn vanished_row(cluster: &Cluster, id: &DeviceId) -> DeviceRow {
+    DeviceRow {
+        name: id.to_string(),
+        driver: Name(id.driver.clone()),
+        pool: Name(id.pool.clone()),
+        device: Name(id.device.clone()),
+        node: None,
+        model: None,
+        state: State::Gone,
+        taints: cluster.fleet.effective_taints(id).map(|taint| taint_row(cluster, &taint)).collect(),
+        holders: holders(&cluster.fleet, id),
+        slice: None,
+    }
+}
+
+pub(super) fn node_of(device: DeviceRef<'_>) -> Option<&Text> {
+    match device.nodes().unwrap_or(device.slice().nodes()) {
+        NodeScope::Node(name) => Some(name),
+        NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
+    }
+}
+
+/// What drivers call the attribute that says what a device is, the best first.
+const MODEL_ATTRIBUTES: [&str; 6] = ["productName", "model", "product", "family", "type", "kind"];
+
+fn model_of(device: DeviceRef<'_>) -> Option<String> {
+    let texts: BTreeMap<&str, &str> = device
+        .attributes()
+        .filter_map(|(key, _, value)| match value {
+            AttrValue::String(text) => {
+                Some((key.rsplit_once('/').map_or(key.as_str(), |(_, id)| id), text.as_str()))
+            }
+            AttrValue::Int(_)
+            | AttrValue::Bool(_)
+            | AttrValue::Version(_)
+            | AttrValue::Ints(_)
+            | AttrValue::Bools(_)
+            | AttrValue::Strings(_)
+            | AttrValue::Versions(_)
+            | AttrValue::Unsupported => None,
+        })
+        .collect();
+    MODEL_ATTRIBUTES.iter().find_map(|name| texts.get(name)).map(|text| (*text).to_owned())
+}
+
+fn holders(fleet: &Fleet, id: &DeviceId) -> Vec<Holder> {
+    let mut holders: Vec<Holder> = fleet.holders(id).filter_map(|claim| holder(fleet, claim, id)).collect();
+    holders.sort_by(|a, b| (&a.namespace, &a.claim).cmp(&(&b.namespace, &b.claim)));
+    holders
+}
+
+fn holder(fleet: &Fleet, ix: ClaimIx, id: &DeviceId) -> Option<Holder> {
+    let claim = fleet.claim(ix)?;
+    let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
+    let mut of_device = results.filter(|result| result.device == *id);
+    let mut pods: Vec<Name> = claim.reserved_for.iter().map(|consumer| Name(consumer.name.clone())).collect();
+    pods.sort();
+    Some(Holder {
+        namespace: Name(claim.key.namespace.clone()),
+        claim: Name(claim.key.name.clone()),
+        pods,
+        admin_access: of_device.all(|result| result.admin_access),
+    })
+}
+
+pub(super) fn taint_row(cluster: &Cluster, effective: &EffectiveTaint<'_>) -> TaintRow {
+    let taint = effective.taint;
+    let (origin, name) = match effective.origin {
+        Origin::Device { slice, .. } | Origin::TaintSlice { slice, .. } => ("ResourceSlice", slice),
+        Origin::Patch { name, .. } => ("ResourceSlicePatch", name),
+        Origin::Rule { name, .. } => ("DeviceTaintRule", name),
+    };
+    let rule =
+        Some(()).filter(|()| origin == "DeviceTaintRule").and_then(|()| cluster.rules.get(name.as_str()));
+    let annotation = |key: &str| rule.and_then(|rule: &Meta| rule.annotations.get(key).cloned());
+    TaintRow {
+        key: taint.key.to_string(),
+        value: taint.value.to_string(),
+        effect: taint.effect.to_string(),
+        time_added: taint.time_added.map(lazaret_api::format_time),
+        origin,
+        origin_name: name.to_string(),
+        reason: annotation(REASON_ANNOTATION).or_else(|| taint.description.as_ref().map(ToString::to_string)),
+        set_by: annotation(SET_BY_ANNOTATION),
+    }
+}
+
+impl Filter {
+    /// What can be decided without looking at taints and holders.
+    fn may_pass(&self, id: &DeviceId, node: Option<&Text>) -> bool {
+        (self.references.is_empty() || self.references.iter().any(|reference| reference.matches(id)))
+            && self.driver.as_ref().is_none_or(|driver| *id.driver == *driver)
+            && self.nodes.as_ref().is_none_or(|nodes| node.is_some_and(|node| nodes.contains(node.as_str())))
+            && self.matched.as_ref().is_none_or(|matched| matched.contains(id))
+    }
+
+    fn passes(&self, row: &DeviceRow) -> bool {
+        (!self.tainted || !row.taints.is_empty())
+            && self
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| row.holders.iter().any(|holder| *holder.namespace.0 == **namespace))
+    }
+}

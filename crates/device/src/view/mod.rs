@@ -1,0 +1,38 @@
+//! Answers about a cluster that was read: pure functions of its objects and of what time it is.
+
+mod change;
+mod check;
+mod cluster;
+mod describe;
+mod device;
+mod drain;
+mod history;
+mod near;
+mod nodes;
+mod plan;
+mod plan_diff;
+mod reference;
+mod rule;
+mod taint_spec;
+mod time;
+mod why;
+
+pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
+pub use check::{Check, Facts, Permission, State as CheckState, checks};
+pub use cluster::{Budget, Cluster, Manager, Meta, NodeFacts, PodFacts};
+pub use describe::{Description, describe};
+pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, row, rows};
+pub use drain::{Drain, DrainEvent, Manner, Order, PodSeen, Stage, drain_taint, pods_seen};
+pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
+pub use near::nearest;
+pub use nodes::fail_patch;
+pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
+pub use plan_diff::diff;
+pub use reference::{Reference, resolve, resolve_one};
+pub use rule::{
+    DRAIN_KEY, MANAGED_BY, MANAGED_BY_LABEL, REASON_ANNOTATION, RuleDraft, SET_BY_ANNOTATION, fingerprint,
+    rule_name,
+};
+pub use taint_spec::{TaintSpec, parse_taint};
+pub use time::{age, ago};
+pub use why::{EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending};

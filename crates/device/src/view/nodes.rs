@@ -1,0 +1,76 @@
+//! What makes a simulated driver report a device as failing: an annotation of its node.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// A JSON object from device to what is wrong with it.
+const FAIL_ANNOTATION: &str = "hollow.lazaret.dev/fail";
+
+/// The merge patch that makes `device` fail on a node, or recover where `failure` is absent. `None` when nothing would change.
+///
+/// # Errors
+/// A sentence when the annotation holds something else than a JSON object.
+pub fn fail_patch(
+    node: &Value,
+    device: &str,
+    failure: Option<(&str, Option<&str>)>,
+) -> Result<Option<Value>, String> {
+    let written = node["metadata"]["annotations"][FAIL_ANNOTATION].as_str().unwrap_or("{}");
+    let mut failures: BTreeMap<String, Value> = serde_json::from_str(written)
+        .map_err(|error| format!("annotation {FAIL_ANNOTATION} is not a JSON object: {error}"))?;
+    let before = failures.clone();
+    match failure {
+        Some((effect, reason)) => {
+            let mut entry = json!({"effect": effect});
+            if let Some(reason) = reason {
+                entry["reason"] = reason.into();
+            }
+            failures.insert(device.to_owned(), entry);
+        }
+        None => {
+            failures.remove(device);
+        }
+    }
+    if failures == before {
+        return Ok(None);
+    }
+    let value = if failures.is_empty() { Value::Null } else { json!(json!(failures).to_string()) };
+    Ok(Some(json!({
+        "metadata": {
+            "uid": node["metadata"]["uid"],
+            "resourceVersion": node["metadata"]["resourceVersion"],
+            "annotations": {FAIL_ANNOTATION: value},
+        }
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patched(written: Option<&str>, device: &str, failure: Option<(&str, Option<&str>)>) -> Option<Value> {
+        let mut node = json!({"metadata": {"uid": "u", "resourceVersion": "1"}});
+        if let Some(written) = written {
+            node["metadata"]["annotations"] = json!({FAIL_ANNOTATION: written});
+        }
+        let patch = fail_patch(&node, device, failure).unwrap()?;
+        Some(patch["metadata"]["annotations"][FAIL_ANNOTATION].clone())
+    }
+
+    #[test]
+    fn one_device_at_a_time() {
+        let fan = Some(("NoExecute", Some("fan")));
+        let one = r#"{"gpu-1":{"effect":"NoExecute","reason":"fan"}}"#;
+        assert_eq!(patched(None, "gpu-1", fan), Some(json!(one)));
+        let two = r#"{"gpu-0":{"effect":"NoSchedule"},"gpu-1":{"effect":"NoExecute","reason":"fan"}}"#;
+        assert_eq!(patched(Some(one), "gpu-0", Some(("NoSchedule", None))), Some(json!(two)));
+        assert_eq!(patched(Some(one), "gpu-1", fan), None);
+        assert_eq!(patched(Some(two), "gpu-0", None), Some(json!(one)));
+        assert_eq!(patched(Some(one), "gpu-1", None), Some(Value::Null));
+        assert_eq!(patched(None, "gpu-1", None), None);
+        assert!(
+            fail_patch(&json!({"metadata": {"annotations": {FAIL_ANNOTATION: "[]"}}}), "a", None).is_err()
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! What a taint would do to whom, before it is set.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lazaret_eviction::{Patience, Preview, PreviewPod, Subject, preview};
+use lazaret_model::{DeviceSelector, Effect, ObjectKey, Taint, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    cluster::Cluster,
+    device::{State, row},
+};
+
+/// What would happen.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Plan {
+    /// The taint.
+    pub taint: String,
+    /// Its effect.
+    pub effect: String,
+    /// The devices that are published or held, by name.
+    pub devices: Vec<PlanDevice>,
+    /// The claims that hold them.
+    pub claims: Vec<String>,
+    /// The pods that would leave; with an effect other than NoExecute, those that would stay all the same.
+    pub pods: Vec<PlanPod>,
+    /// The pods that bear the taint for ever.
+    pub tolerating: Vec<PlanPod>,
+    /// Pods that would leave, by namespace.
+    pub namespaces: BTreeMap<String, usize>,
+    /// Why not everything can be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A device in a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlanDevice {
+    /// `driver/pool/device`.
+    pub name: String,
+    /// Where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// As in a list of devices.
+    pub state: String,
+}
+
+/// A pod in a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlanPod {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The incarnation.
+    pub uid: String,
+    /// Where it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What controls it: `Job/train`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Its priority.
+    pub priority: i32,
+    /// How long it bears the taint. Absent: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+    /// When it would have to leave. Absent: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    /// Which of the devices it uses.
+    pub devices: Vec<String>,
+    /// The disruption budgets that cover it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<PlanBudget>,
+}
+
+/// A disruption budget over a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlanBudget {
+    /// Its name.
+    pub name: String,
+    /// How many more disruptions it allows now.
+    pub disruptions_allowed: i64,
+}
+
+impl Plan {
+    /// Whether pods leave.
+    #[must_use]
+    pub fn evicts(&self) -> bool {
+        self.effect == Effect::NoExecute.name()
+    }
+
+    /// Budgets that would be overdrawn, with how many of their pods leave: eviction by taint does not ask budgets.
+    #[must_use]
+    pub fn overdrawn(&self) -> BTreeMap<(String, String), (usize, i64)> {
+        let mut budgets: BTreeMap<(String, String), (usize, i64)> = BTreeMap::new();
+        for pod in &self.pods {
+            for budget in &pod.budgets {
+                let key = (pod.namespace.clone(), budget.name.clone());
+                budgets.entry(key).or_insert((0, budget.disruptions_allowed)).0 += 1;
+            }
+        }
+        budgets.retain(|_, (pods, allowed)| i64::try_from(*pods).is_ok_and(|pods| pods > *allowed));
+        budgets
+    }
+}
+
+/// What `taint` would do on the devices of `targets`.
+#[must_use]
+pub fn plan(cluster: &Cluster, now: Timestamp, targets: &[DeviceSelector], taint: &Taint) -> Plan {
+    let mut plan = Plan { taint: taint.to_string(), effect: taint.effect.to_string(), ..Plan::default() };
+    let mut devices = BTreeSet::new();
+    let mut claims = BTreeSet::new();
+    let mut leaving: BTreeMap<ObjectKey, PreviewPod> = BTreeMap::new();
+    let mut tolerating: BTreeMap<ObjectKey, PreviewPod> = BTreeMap::new();
+    for selector in targets {
+        let selection = cluster.fleet.selection_of(selector);
+        devices.extend(selection.published().map(|device| device.id()));
+        devices.extend(selection.unpublished().map(|(id, _)| id));
+        let preview: Preview =
+            preview(&cluster.fleet, now, Subject::Taint { selector: Some(selector), taint });
+        claims.extend(preview.claims);
+        plan.problem = plan.problem.or(preview.problem);
+        for pod in preview.pods {
+            let sooner = leaving.get(&pod.pod).is_none_or(|known| pod.deadline < known.deadline);
+            if sooner {
+                leaving.insert(pod.pod.clone(), pod);
+            }
+        }
+        tolerating.extend(preview.tolerating.into_iter().map(|pod| (pod.pod.clone(), pod)));
+    }
+    tolerating.retain(|key, _| !leaving.contains_key(key));
+    plan.devices = devices
+        .iter()
+        .map(|id| {
+            let row = row(cluster, id);
+            PlanDevice {
+                name: id.to_string(),
+                node: row.as_ref().and_then(|row| row.node.as_ref()).map(ToString::to_string),
+                state: row.map_or(State::Gone, |row| row.state).word().to_owned(),
+            }
+        })
+        .collect();
+    plan.claims = claims.iter().map(ToString::to_string).collect();
+    let describe = |pod: &PreviewPod| plan_pod(cluster, pod, &devices);
+    plan.pods = leaving.values().map(describe).collect();
+    plan.tolerating = tolerating.values().map(describe).collect();
+    for pod in &plan.pods {
+        *plan.namespaces.entry(pod.namespace.clone()).or_default() += 1;
+    }
+    plan
+}
+
+fn plan_pod(cluster: &Cluster, pod: &PreviewPod, devices: &BTreeSet<lazaret_model::DeviceId>) -> PlanPod {
+    let fleet = &cluster.fleet;
+    let claims = fleet.pod_ix(&pod.pod).into_iter().flat_map(|ix| fleet.claims_of_pod(ix));
+    let mut used: Vec<String> = claims
+        .flat_map(|claim| fleet.held(claim))
+        .filter(|held| devices.contains(held.device))
+        .map(|held| held.device.to_string())
+        .collect();
+    used.sort();
+    used.dedup();
+    PlanPod {
+        namespace: pod.pod.namespace.to_string(),
+        name: pod.pod.name.to_string(),
+        uid: pod.uid.to_string(),
+        node: pod.node.as_ref().map(ToString::to_string),
+        owner: pod.owner.as_ref().map(|owner| format!("{}/{}", owner.kind, owner.name)),
+        priority: pod.priority,
+        toleration_seconds: match pod.patience {
+            Patience::Seconds(seconds) => Some(seconds),
+            Patience::Forever => None,
+        },
+        deadline: (pod.deadline != Timestamp::NEVER).then(|| lazaret_api::format_time(pod.deadline)),
+        devices: used,
+        budgets: cluster
+            .budgets_of(&pod.pod)
+            .into_iter()
+            .map(|(name, allowed)| PlanBudget { name: name.to_owned(), disruptions_allowed: allowed })
+            .collect(),
+    }
+}

@@ -1,0 +1,396 @@
+//! Why a pod waits for devices, or why it lost them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use lazaret_allocator::{
+    Allocator, Answer, Features, Found, NodeSearch, Options, Overlay, Reason, Request, RequestWhy,
+    TaintSource, WhyNot,
+};
+use lazaret_eviction::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON};
+use lazaret_fleet::Fleet;
+use lazaret_model::{ClaimSource, Node, ObjectKey, Pod, ResourceClaim, Text, Timestamp};
+use serde::Serialize;
+
+use super::{
+    cluster::Cluster,
+    device::{TaintRow, taint_row},
+    history::EventFacts,
+    rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
+    time::ago,
+};
+
+/// On so many different kinds of node the reasons are worked out request by request.
+const NODES_EXPLAINED_MAX: usize = 8;
+
+/// The answer to "why": the state the pod is in, and everything that explains it.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Why {
+    /// `namespace/name`.
+    pub pod: String,
+    /// In one sentence.
+    pub summary: String,
+    /// What is in the way of claims that have nothing yet, by kind of node, most nodes first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeWhy>,
+    /// Which taints keep devices from its requests, and who set them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<TaintWhy>,
+    /// Why it had to leave, or will have to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub evictions: Vec<EvictionWhy>,
+    /// What else is worth knowing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Nodes on which the claims cannot be had for the same reason.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeWhy {
+    /// How many.
+    pub nodes: usize,
+    /// One of them.
+    pub example: String,
+    /// Why, in a line.
+    pub reason: String,
+    /// Each request alone: what there is for it on the example.
+    pub requests: Vec<RequestRow>,
+}
+
+/// What there is for a request.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestRow {
+    /// The claim.
+    pub claim: String,
+    /// The request.
+    pub request: String,
+    /// How many devices it wants.
+    pub wanted: usize,
+    /// How many there are for it.
+    pub suitable: usize,
+    /// Why the others are not, with how many.
+    pub unsuitable: Vec<(String, usize)>,
+}
+
+/// A taint in the way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaintWhy {
+    /// `key=value:effect`.
+    pub taint: String,
+    /// Who carries it.
+    pub origin: String,
+    /// Why, if anybody said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who set it, if that was written down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<String>,
+}
+
+/// Why a pod had to leave.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictionWhy {
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// In the words of whoever evicted it.
+    pub message: String,
+    /// The rules that are named, with their reason and who set them, as far as the rules are still there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<TaintWhy>,
+}
+
+/// Why a pod that exists is as it is.
+pub fn why_pending(
+    cluster: &mut Cluster,
+    pod: &ObjectKey,
+    events: &[EventFacts],
+    now: Timestamp,
+) -> Option<Why> {
+    let ix = cluster.fleet.pod_ix(pod)?;
+    let pod = Arc::clone(cluster.fleet.pod(ix)?);
+    let mut why = Why { pod: pod.key.to_string(), ..Why::default() };
+    why.evictions = evictions(cluster, &pod.key, Some(&pod), events);
+    if !why.evictions.is_empty() || pod.deleting_since.is_some() {
+        why.summary = if why.evictions.is_empty() {
+            "is being deleted, and not for a device taint".to_owned()
+        } else {
+            "has to leave because of a device taint".to_owned()
+        };
+        return Some(why);
+    }
+    if pod.node.is_some() {
+        running(cluster, &pod, now, &mut why);
+        return Some(why);
+    }
+    match unallocated(&cluster.fleet, &pod) {
+        Err(missing) => why.summary = missing,
+        Ok(claims) if claims.is_empty() => {
+            why.summary = "has all the devices it asked for; it waits for something else".to_owned();
+        }
+        Ok(claims) => search(cluster, &claims, &mut why),
+    }
+    let scheduled = pod.conditions.iter().find(|condition| condition.kind == "PodScheduled");
+    why.notes.extend(
+        scheduled.filter(|c| !c.message.is_empty()).map(|c| format!("the scheduler says: {}", c.message)),
+    );
+    Some(why)
+}
+
+/// Why a pod that is gone had to leave, as far as events still tell.
+#[must_use]
+pub fn why_evicted(cluster: &Cluster, pod: &ObjectKey, events: &[EventFacts]) -> Option<Why> {
+    let evictions = evictions(cluster, pod, None, events);
+    (!evictions.is_empty()).then(|| Why {
+        pod: pod.to_string(),
+        summary: "is gone: it had to leave because of a device taint".to_owned(),
+        evictions,
+        ..Why::default()
+    })
+}
+
+fn evictions(
+    cluster: &Cluster,
+    key: &ObjectKey,
+    pod: Option<&Pod>,
+    events: &[EventFacts],
+) -> Vec<EvictionWhy> {
+    let condition = pod.and_then(|pod| {
+        pod.conditions.iter().find(|c| c.kind == DISRUPTION_TARGET && c.reason == DELETION_BY_TAINT)
+    });
+    let mut told: Vec<EvictionWhy> = condition
+        .into_iter()
+        .map(|condition| EvictionWhy {
+            time: condition.last_transition.map(lazaret_api::format_time),
+            message: condition.message.to_string(),
+            rules: named_rules(cluster, &condition.message),
+        })
+        .collect();
+    if told.is_empty() {
+        // A pod of the same name is another pod: where the pod is there, only events about it count.
+        let about = events.iter().filter(|event| {
+            event.reason == EVENT_REASON
+                && event.involved_object.namespace == *key.namespace
+                && event.involved_object.name == *key.name
+                && pod.is_none_or(|pod| event.involved_object.uid == *pod.uid)
+        });
+        told.extend(about.map(|event| EvictionWhy {
+            time: event.time().map(lazaret_api::format_time),
+            message: event.message.clone(),
+            rules: named_rules(cluster, &event.message),
+        }));
+    }
+    told
+}
+
+/// The rules that a text names and that are still there.
+fn named_rules(cluster: &Cluster, text: &str) -> Vec<TaintWhy> {
+    let named = cluster.fleet.rules().filter(|view| {
+        text.split("DeviceTaintRule ")
+            .skip(1)
+            .any(|rest| rest.split([' ', ':', ',', ';']).next().is_some_and(|name| *view.rule.name == *name))
+    });
+    named.map(|view| rule_why(cluster, &view.rule.name, view.rule.taint.to_string())).collect()
+}
+
+fn rule_why(cluster: &Cluster, name: &str, taint: String) -> TaintWhy {
+    let meta = cluster.rules.get(name);
+    let annotation = |key: &str| meta.and_then(|meta| meta.annotations.get(key).cloned());
+    TaintWhy {
+        taint,
+        origin: format!("DeviceTaintRule {name}"),
+        reason: annotation(REASON_ANNOTATION),
+        set_by: annotation(SET_BY_ANNOTATION),
+    }
+}
+
+/// A pod on its node: what its devices suffer, and when that makes it leave.
+fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
+    why.summary = format!("is on node {} and is not told to leave", pod.node.as_deref().unwrap_or_default());
+    let Some(ix) = cluster.fleet.pod_ix(&pod.key) else { return };
+    for held in cluster.fleet.claims_of_pod(ix).flat_map(|claim| cluster.fleet.held(claim)) {
+        for effective in held.taints() {
+            let row: TaintRow = taint_row(cluster, &effective);
+            let when = if effective.taint.effect.evicts() {
+                let patience = lazaret_eviction::patience(effective.taint, &held.result_ref.tolerations);
+                let deadline = patience.ends(effective.taint.time_added.unwrap_or(now));
+                match deadline {
+                    Timestamp::NEVER => "which it tolerates for ever".to_owned(),
+                    at if at <= now => "for which it has to leave now".to_owned(),
+                    at => format!("for which it has to leave at {}", lazaret_api::format_time(at)),
+                }
+            } else {
+                "which makes nobody leave".to_owned()
+            };
+            why.notes.push(format!(
+                "device {} is tainted {} by {}, {when}",
+                held.device,
+                row.taint(),
+                row.by()
+            ));
+        }
+    }
+}
+
+/// The pod's claims that have nothing yet, or which of them is not there.
+fn unallocated(fleet: &Fleet, pod: &Pod) -> Result<Vec<Arc<ResourceClaim>>, String> {
+    let mut claims = Vec::new();
+    for entry in &pod.claims {
+        let name = match &entry.source {
+            ClaimSource::Claim(name) | ClaimSource::Template { resolved: Some(Some(name)), .. } => name,
+            ClaimSource::Template { resolved: Some(None), .. } => continue,
+            ClaimSource::Template { template, resolved: None } => {
+                return Err(format!(
+                    "waits for a claim from ResourceClaimTemplate {template} (entry {}): does the template exist, does the controller run?",
+                    entry.name
+                ));
+            }
+            ClaimSource::Unknown => continue,
+        };
+        let key = ObjectKey::new(pod.key.namespace.clone(), name.clone());
+        match fleet.claim_ix(&key).and_then(|ix| fleet.claim(ix)) {
+            Some(claim) if claim.allocation.is_none() => claims.push(Arc::clone(claim)),
+            Some(_) => {}
+            None => return Err(format!("waits for ResourceClaim {key}, which does not exist")),
+        }
+    }
+    Ok(claims)
+}
+
+fn search(cluster: &mut Cluster, claims: &[Arc<ResourceClaim>], why: &mut Why) {
+    let snapshot = cluster.fleet.snapshot();
+    let nodes: Vec<Arc<Node>> = snapshot.nodes().cloned().collect();
+    let overlay = Overlay::new();
+    let options = Options::default();
+    let mut allocator = Allocator::new(Features::default());
+    let mut share_id = || Text::from("00000000-0000-4000-8000-000000000000");
+    let found = allocator.find_node(
+        &NodeSearch { snapshot: &snapshot, nodes: &nodes, claims, in_flight: &overlay, options: &options },
+        &mut share_id,
+    );
+    let groups = match found {
+        Found::Node { index, .. } => {
+            why.summary = format!(
+                "waits, but not for devices: node {} has all that it asks for",
+                nodes.get(index).map_or("?", |node| node.name.as_str())
+            );
+            return;
+        }
+        Found::Failed(error) => {
+            why.summary = format!("waits, for its claims cannot be understood: {error}");
+            return;
+        }
+        Found::Nowhere(groups) => groups,
+    };
+    why.summary = format!("waits for devices that none of {} nodes has for it", nodes.len());
+    let mut taints: BTreeMap<(String, TaintSource), ()> = BTreeMap::new();
+    for (at, group) in groups.iter().enumerate() {
+        let mut requests = Vec::new();
+        if at < NODES_EXPLAINED_MAX
+            && let Some(node) = snapshot.node(&group.example)
+        {
+            let request =
+                Request { snapshot: &snapshot, node, claims, in_flight: &overlay, options: &options };
+            if let Answer::DoesNotFit(why) | Answer::BudgetExhausted(why) =
+                allocator.allocate(&request, &mut share_id)
+            {
+                requests = request_rows(&why, &mut taints);
+            }
+        }
+        why.nodes.push(NodeWhy {
+            nodes: group.nodes,
+            example: group.example.to_string(),
+            reason: group.reason.clone(),
+            requests,
+        });
+    }
+    why.taints = taints.into_keys().map(|(taint, by)| taint_why(cluster, taint, &by)).collect();
+}
+
+fn request_rows(why: &WhyNot, taints: &mut BTreeMap<(String, TaintSource), ()>) -> Vec<RequestRow> {
+    let row = |request: &RequestWhy, taints: &mut BTreeMap<(String, TaintSource), ()>| {
+        for group in &request.unsuitable {
+            if let Reason::Tainted { taint, by } = &group.reason {
+                taints.insert((taint.clone(), by.clone()), ());
+            }
+        }
+        RequestRow {
+            claim: request.claim.to_string(),
+            request: request.request.to_string(),
+            wanted: request.wanted,
+            suitable: request.suitable,
+            unsuitable: request
+                .unsuitable
+                .iter()
+                .map(|group| (group.reason.to_string(), group.devices))
+                .collect(),
+        }
+    };
+    why.requests.iter().map(|request| row(request, taints)).collect()
+}
+
+fn taint_why(cluster: &Cluster, taint: String, by: &TaintSource) -> TaintWhy {
+    match by {
+        TaintSource::Rule(name) => rule_why(cluster, name, taint),
+        TaintSource::Device(slice) | TaintSource::Slice(slice) => TaintWhy {
+            taint,
+            origin: format!("ResourceSlice {slice}"),
+            reason: None,
+            set_by: Some("its driver".to_owned()),
+        },
+        TaintSource::Patch(name) => {
+            TaintWhy { taint, origin: format!("ResourceSlicePatch {name}"), reason: None, set_by: None }
+        }
+    }
+}
+
+impl Why {
+    /// For people.
+    #[must_use]
+    pub fn text(&self, now: Timestamp) -> String {
+        let mut lines = vec![format!("pod {} {}", self.pod, self.summary)];
+        for eviction in &self.evictions {
+            let when = eviction.time.as_ref().and_then(|time| lazaret_api::parse_time(time).ok());
+            lines.push(format!("  {}: {}", ago(when, now), eviction.message));
+            lines.extend(eviction.rules.iter().map(|rule| format!("    {}", rule.line())));
+        }
+        for group in &self.nodes {
+            let nodes = if group.nodes == 1 {
+                format!("node {}", group.example)
+            } else {
+                format!("{} nodes such as {}", group.nodes, group.example)
+            };
+            lines.push(format!("  {nodes}:"));
+            if group.requests.is_empty() {
+                lines.push(format!("    {}", group.reason));
+            }
+            for request in &group.requests {
+                lines.push(format!(
+                    "    claim {} request {} wants {}, {} suitable",
+                    request.claim, request.request, request.wanted, request.suitable
+                ));
+                lines.extend(
+                    request.unsuitable.iter().map(|(reason, devices)| format!("      {devices} {reason}")),
+                );
+            }
+        }
+        if !self.taints.is_empty() {
+            lines.push("  taints in the way:".to_owned());
+            lines.extend(self.taints.iter().map(|taint| format!("    {}", taint.line())));
+        }
+        lines.extend(self.notes.iter().map(|note| format!("  {note}")));
+        lines.join("\n") + "\n"
+    }
+}
+
+impl TaintWhy {
+    fn line(&self) -> String {
+        let by = self.set_by.as_ref().map_or_else(String::new, |by| format!(", set by {by}"));
+        let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        format!("{} from {}{by}{reason}", self.taint, self.origin)
+    }
+}

@@ -1,0 +1,129 @@
+//! `kubectl device drain` and `uncordon`, with a controller that the test plays.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use lazaret_device::Verdict;
+use serde_json::{Value, json};
+
+use crate::support::Cluster;
+
+/// Deletes a pod once the rule of a drain says NoExecute, and lets another of the same owner run.
+async fn play_controllers(cluster: &Cluster, pod: &str, device: &str) {
+    loop {
+        let rules = cluster.rules().await;
+        let evicts = |(_, spec): &(String, Value)| {
+            spec["taint"]["effect"] == "NoExecute" && spec["deviceSelector"]["device"] == device
+        };
+        if rules.iter().any(evicts) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let path = format!("/api/v1/namespaces/research/pods/{pod}");
+    cluster.send("DELETE", &path, "application/json", &json!({"gracePeriodSeconds": 0})).await;
+    cluster.pod_with_device(&format!("{pod}-2"), "node-2", "gpu-0", json!([])).await;
+    let path = format!("/api/v1/namespaces/research/pods/{pod}-2/status");
+    cluster
+        .send("PATCH", &path, "application/merge-patch+json", &json!({"status": {"phase": "Running"}}))
+        .await;
+}
+
+#[tokio::test]
+async fn a_device_is_closed_emptied_and_brought_back() {
+    let cluster = Cluster::small().await;
+    let words = ["drain", "node-1/gpu-0", "--reason", "fan stands still", "--yes", "--timeout", "5m"];
+    let (ran, ()) = tokio::join!(cluster.run(&words), play_controllers(&cluster, "trainer", "gpu-0"));
+    assert_eq!(ran.verdict, Ok(Verdict::Yes), "{ran:?}");
+    // Whether the new pod was seen to run before the old one had left is a race that the summary may lose.
+    let settled = ran.out.replace(", 1 replaced so far", "");
+    let lines: Vec<&str> = settled.lines().filter(|line| !line.contains("in place of")).collect();
+    expect![[r#"
+        lazaret.dev/drain:NoExecute on 1 device: 1 claim in 1 namespace, 1 of 1 pod would leave
+
+        DEVICE                         NODE     STATE
+        gpu.example.com/node-1/gpu-0   node-1   InUse
+
+        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   LEAVES    BUDGET
+        research    trainer   node-1   Job/trainer   0          600s        in 600s   <none>
+
+        gpu.example.com/node-1/gpu-0 tainted lazaret.dev/drain:NoSchedule (rule node-1-gpu-0-drain-fbe05b95)
+        gpu.example.com/node-1/gpu-0 now tainted lazaret.dev/drain:NoExecute (rule node-1-gpu-0-drain-fbe05b95)
+        pod research/trainer has left after 0s
+        1 device out of service, 1 pod left"#]].assert_eq(&lines.join("\n"));
+    expect![[r#"
+        bring back: kubectl device uncordon gpu.example.com/node-1/gpu-0
+    "#]]
+    .assert_eq(&ran.notes);
+    expect![[r#"
+        gpu.example.com/node-1/gpu-0 no longer tainted lazaret.dev/drain:NoExecute (rule node-1-gpu-0-drain-fbe05b95 deleted)
+    "#]].assert_eq(&cluster.run(&["uncordon", "node-1/gpu-0"]).await.ok());
+    assert_eq!(cluster.rules().await, []);
+    expect!["gpu.example.com/node-1/gpu-0 has no taint lazaret.dev/drain that kubectl device set"]
+        .assert_eq(&cluster.run(&["uncordon", "node-1/gpu-0"]).await.error());
+}
+
+#[tokio::test]
+async fn devices_go_one_after_the_other_and_a_drain_that_takes_too_long_says_who_is_left() {
+    let cluster = Cluster::small().await;
+    cluster.pod_with_device("server", "node-1", "gpu-1", json!([])).await;
+    let words = [
+        "drain",
+        "--node",
+        "node-1",
+        "--reason",
+        "x",
+        "--yes",
+        "--evictions-per-second",
+        "1",
+        "--timeout",
+        "1s",
+    ];
+    let (ran, ()) =
+        tokio::join!(cluster.run_by_the_clock(&words), play_controllers(&cluster, "trainer", "gpu-0"));
+    expect![[r#"
+        not empty in time; the taint stays and goes on to make these pods leave:
+          research/server
+        stop it: kubectl device uncordon gpu.example.com/node-1/gpu-0 gpu.example.com/node-1/gpu-1"#]]
+    .assert_eq(&ran.verdict.unwrap_err());
+    let effects: Vec<Value> =
+        cluster.rules().await.iter().map(|(_, spec)| spec["taint"]["effect"].clone()).collect();
+    assert_eq!(effects, ["NoExecute", "NoExecute"]);
+}
+
+#[tokio::test]
+async fn nothing_happens_before_somebody_said_yes() {
+    let cluster = Cluster::small().await;
+    let words = ["drain", "node-1/gpu-0", "--reason", "x"];
+    let ran = cluster.run(&words).await;
+    expect!["drain 1 device, making 1 pod leave? nobody can answer here: add --yes"]
+        .assert_eq(&ran.verdict.unwrap_err());
+    let cluster = cluster.answering("n\n");
+    let ran = cluster.run(&words).await;
+    expect![[r#"
+        drain 1 device, making 1 pod leave? [y/N] 
+        nothing was changed"#]]
+    .assert_eq(&format!("{}\n{}", ran.notes, ran.verdict.unwrap_err()));
+    let ran = cluster.run(&[&words[..], &["--dry-run"]].concat()).await;
+    assert!(ran.out.ends_with("nothing was changed (dry run)\n"), "{}", ran.out);
+    assert_eq!(cluster.rules().await, []);
+}
+
+#[tokio::test]
+async fn who_does_not_wait_is_told_what_is_left_to_do() {
+    let cluster = Cluster::small().await.answering("yes\n");
+    let ran = cluster.run(&["drain", "node-1/gpu-0", "--reason", "x", "--wait=false"]).await;
+    assert!(ran.out.ends_with("1 device out of service, 0 pods left, 1 to leave\n"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn a_server_that_knows_a_pace_is_told_it() {
+    let served = [("resource.k8s.io/v1alpha3", true)];
+    let cluster = Cluster::with(lazaret_server::Features::kubernetes_1_37(), &served, vec![]).await;
+    cluster.fill().await;
+    let words =
+        ["drain", "node-1/gpu-0", "--reason", "x", "--yes", "--wait=false", "--evictions-per-second", "3"];
+    cluster.run(&words).await.ok();
+    let rules = cluster.get("/apis/resource.k8s.io/v1alpha3/devicetaintrules").await;
+    assert_eq!(rules["items"][0]["spec"]["taint"]["evictionsPerSecond"], 3);
+}

@@ -1,0 +1,280 @@
+//! A server in memory, a small fleet, and the command run as a user would.
+
+use std::{
+    io::{self, BufReader, Write},
+    sync::{Arc, Mutex},
+};
+
+use clap::Parser as _;
+use http::Request;
+use http_body_util::BodyExt as _;
+use lazaret_device::{Args, Console, Session, Verdict};
+use lazaret_model::Timestamp;
+use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, User};
+use lazaret_store::Store;
+use serde_json::{Value, json};
+
+/// What nobody may do: `verb resource`, one each.
+#[derive(Debug)]
+struct AllBut(Vec<&'static str>);
+
+impl Authorizer for AllBut {
+    fn access(&self, _: &Server, _: &User, access: Access<'_>) -> Result<(), String> {
+        let wanted = format!("{} {}", access.verb, access.resource);
+        if self.0.iter().any(|refused| *refused == wanted) { Err(String::new()) } else { Ok(()) }
+    }
+
+    fn path(&self, _: &Server, _: &User, _: &str, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A cluster to run the command against.
+pub(crate) struct Cluster {
+    pub(crate) server: Server,
+    user: User,
+    answers: Option<&'static str>,
+    plans: tempfile::TempDir,
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) out: String,
+    pub(crate) notes: String,
+    pub(crate) verdict: Result<Verdict, String>,
+}
+
+impl Ran {
+    /// Output of a command that worked; objects' identities, which are random, are made plain.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert!(self.verdict.is_ok(), "{self:?}");
+        self.out
+    }
+
+    #[track_caller]
+    pub(crate) fn error(self) -> String {
+        assert_eq!(self.out, "");
+        self.verdict.unwrap_err()
+    }
+}
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// The time in every test: 2026-01-01T12:00:00Z.
+pub(crate) fn now() -> Timestamp {
+    lazaret_api::parse_time("2026-01-01T12:00:00Z").unwrap()
+}
+
+impl Cluster {
+    /// An empty cluster of Kubernetes 1.37.
+    pub(crate) async fn empty() -> Self {
+        Self::with(Features::kubernetes_1_37(), &[], vec![]).await
+    }
+
+    /// A cluster in which some things are refused or not served.
+    pub(crate) async fn with(
+        features: Features,
+        served: &[(&str, bool)],
+        refused: Vec<&'static str>,
+    ) -> Self {
+        let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
+        let options = ServerOptions {
+            features,
+            runtime_config: served.iter().map(|(name, on)| ((*name).to_owned(), *on)).collect(),
+            authorizer: Box::new(AllBut(refused)),
+            token_keys: None,
+        };
+        let user = User { name: "ada@example.com".into(), ..User::default() };
+        let plans = tempfile::tempdir().unwrap();
+        let cluster = Self { server: Server::new(store, options), user, answers: None, plans };
+        for namespace in ["default", "research"] {
+            cluster.post("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
+        }
+        cluster
+    }
+
+    /// Two nodes with two GPUs each. `gpu-0` of `node-1` is held by a pod of a job that bears taints for ten minutes, `gpu-1` is hot.
+    pub(crate) async fn small() -> Self {
+        let cluster = Self::empty().await;
+        cluster.fill().await;
+        cluster
+    }
+
+    pub(crate) async fn fill(&self) {
+        for node in ["node-1", "node-2"] {
+            self.post(
+                "/api/v1/nodes",
+                json!({"metadata": {"name": node, "labels": {"zone": node.replace("node-", "z")}}}),
+            )
+            .await;
+            self.post("/apis/resource.k8s.io/v1/resourceslices", slice(node)).await;
+        }
+        self.post(
+            "/apis/resource.k8s.io/v1/deviceclasses",
+            json!({"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}}),
+        )
+        .await;
+        self.pod_with_device(
+            "trainer",
+            "node-1",
+            "gpu-0",
+            json!([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 600}]),
+        )
+        .await;
+    }
+
+    /// A running pod, its claim, and the device that the claim holds.
+    pub(crate) async fn pod_with_device(&self, name: &str, node: &str, device: &str, tolerations: Value) {
+        let claim = format!("{name}-gpu");
+        let pod = self
+            .post(
+                "/api/v1/namespaces/research/pods",
+                json!({
+                    "metadata": {"name": name, "labels": {"app": name}, "ownerReferences": [
+                        {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "5a3d6b6e-6ba8-4c5e-9f0e-2f3c61d2a001", "controller": true}]},
+                    "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}], "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]},
+                }),
+            )
+            .await;
+        let exactly = json!({"deviceClassName": "gpu", "tolerations": tolerations});
+        let mut made = self
+            .post(
+                "/apis/resource.k8s.io/v1/namespaces/research/resourceclaims",
+                json!({"metadata": {"name": claim}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}),
+            )
+            .await;
+        made["status"] = json!({
+            "allocation": {"devices": {"results": [
+                {"request": "gpu", "driver": "gpu.example.com", "pool": node, "device": device, "tolerations": tolerations}]}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}],
+        });
+        self.send(
+            "PUT",
+            &format!("/apis/resource.k8s.io/v1/namespaces/research/resourceclaims/{claim}/status"),
+            "application/json",
+            &made,
+        )
+        .await;
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
+        self.send("POST", path, "application/json", &body).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        self.send("GET", path, "", &Value::Null).await
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content_type)
+            .header("user-agent", "test/1.0")
+            .body(body.into_bytes().into())
+            .unwrap();
+        let admin = User { name: "admin".into(), ..User::default() };
+        let response = self.server.handle(&admin, request).await;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        assert!((200..300).contains(&code), "{method} {path}: {}", String::from_utf8_lossy(&bytes));
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    /// A person in front of the command who answers so.
+    pub(crate) fn answering(mut self, answers: &'static str) -> Self {
+        self.answers = Some(answers);
+        self
+    }
+
+    /// Runs `kubectl device` with these words, as a user would, at noon.
+    pub(crate) async fn run(&self, words: &[&str]) -> Ran {
+        self.run_at(words, now).await
+    }
+
+    /// The same while time passes.
+    #[allow(clippy::disallowed_methods, reason = "a timeout needs time")]
+    pub(crate) async fn run_by_the_clock(&self, words: &[&str]) -> Ran {
+        self.run_at(words, || Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())).await
+    }
+
+    async fn run_at(&self, words: &[&str], now: fn() -> Timestamp) -> Ran {
+        let args = Args::try_parse_from(["kubectl-device"].iter().chain(words)).unwrap();
+        let (out, notes) = (Shared::default(), Shared::default());
+        let answers =
+            self.answers.map(|text| Box::new(BufReader::new(text.as_bytes())) as Box<dyn io::BufRead>);
+        let mut console = Console::new(Box::new(out.clone()), Box::new(notes.clone()), answers, false);
+        let client = self.server.client(self.user.clone());
+        let session = Session::new(client, &mut console, args.connection.clone())
+            .at(now)
+            .keeping_plans_in(self.plans.path().to_owned());
+        let verdict = Box::pin(session.run(args)).await.map_err(|error| error.to_string());
+        Ran { out: out.text(), notes: notes.text(), verdict }
+    }
+
+    /// The rules that are there, by name: selector and taint, without times.
+    pub(crate) async fn rules(&self) -> Vec<(String, Value)> {
+        let list = self.get("/apis/resource.k8s.io/v1/devicetaintrules").await;
+        let items = list["items"].as_array().unwrap().clone();
+        items
+            .into_iter()
+            .map(|mut rule| {
+                rule["spec"]["taint"].as_object_mut().unwrap().remove("timeAdded");
+                (rule["metadata"]["name"].as_str().unwrap().to_owned(), rule["spec"].clone())
+            })
+            .collect()
+    }
+}
+
+fn slice(node: &str) -> Value {
+    let device = |name: &str, taints: Value| {
+        json!({
+            "name": name,
+            "attributes": {"model": {"string": "A100"}, "index": {"int": i64::from(name.ends_with('1'))}, "driverVersion": {"version": "1.2.3"}},
+            "capacity": {"memory": {"value": "40Gi"}},
+            "taints": taints,
+        })
+    };
+    let hot = json!([{"key": "gpu.example.com/hot", "effect": "None", "timeAdded": "2026-01-01T11:00:00Z"}]);
+    let second = if node == "node-1" { hot } else { json!([]) };
+    json!({
+        "metadata": {"name": format!("{node}-gpus")},
+        "spec": {
+            "driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [device("gpu-0", json!([])), device("gpu-1", second)],
+        },
+    })
+}
+
+/// Times as the server's clock has them are not the test's: a table's first column, and `… ago`.
+pub(crate) fn without_times(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.split_once(" ago") {
+        Some((before, after)) => {
+            let kept = before.rfind(' ').map_or(0, |at| at + 1);
+            format!("{}SOME ago{after}\n", &before[..kept])
+        }
+        None => format!("{line}\n"),
+    });
+    lines.collect()
+}

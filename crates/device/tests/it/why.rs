@@ -1,0 +1,203 @@
+//! `kubectl device why`, `history` and `check`.
+
+use expect_test::expect;
+use lazaret_device::Verdict;
+use serde_json::json;
+
+use crate::support::{Cluster, without_times};
+
+/// A pod that wants two GPUs of a node where one is tainted and the other in use.
+async fn waiting() -> Cluster {
+    let cluster = Cluster::small().await;
+    for device in ["gpu-0", "gpu-1"] {
+        let name = format!("node-2/{device}");
+        cluster
+            .run(&["taint", &name, "example.com/fan:NoSchedule", "--reason", "fan stands still"])
+            .await
+            .ok();
+    }
+    let claim = json!({"metadata": {"name": "two"}, "spec": {"devices": {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "gpu", "count": 2}}]}}});
+    cluster.post("/apis/resource.k8s.io/v1/namespaces/research/resourceclaims", claim).await;
+    let pod = json!({"metadata": {"name": "big"}, "spec": {"containers": [{"name": "c", "image": "i"}], "resourceClaims": [{"name": "gpus", "resourceClaimName": "two"}]}});
+    cluster.post("/api/v1/namespaces/research/pods", pod).await;
+    cluster
+}
+
+#[tokio::test]
+async fn a_pod_that_waits_is_told_for_what_and_who_is_to_blame() {
+    let cluster = waiting().await;
+    expect![[r#"
+        pod research/big waits for devices that none of 2 nodes has for it
+          node node-2:
+            claim research/two request gpus wants 2, 0 suitable
+              1 tainted example.com/fan:NoSchedule by rule node-2-gpu-0-fan-noschedule-e996067a
+              1 tainted example.com/fan:NoSchedule by rule node-2-gpu-1-fan-noschedule-8740e699
+          node node-1:
+            claim research/two request gpus wants 2, 1 suitable
+              1 in use
+          taints in the way:
+            example.com/fan:NoSchedule from DeviceTaintRule node-2-gpu-0-fan-noschedule-e996067a, set by ada@example.com: fan stands still
+            example.com/fan:NoSchedule from DeviceTaintRule node-2-gpu-1-fan-noschedule-8740e699, set by ada@example.com: fan stands still
+    "#]].assert_eq(&cluster.run(&["why", "big", "-n", "research"]).await.ok());
+    let printed = cluster.run(&["why", "research/big", "-o", "json"]).await.ok();
+    let why: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(why["taints"][0]["reason"], "fan stands still");
+    assert_eq!(why["taints"][0]["setBy"], "ada@example.com");
+}
+
+#[tokio::test]
+async fn a_pod_that_runs_hears_what_its_devices_suffer() {
+    let cluster = Cluster::small().await;
+    cluster.run(&["taint", "node-1/gpu-0", "example.com/fan:NoSchedule"]).await.ok();
+    expect![[r#"
+        pod research/trainer is on node node-1 and is not told to leave
+          device gpu.example.com/node-1/gpu-0 is tainted example.com/fan:NoSchedule by rule node-1-gpu-0-fan-noschedule-58f28d3b, which makes nobody leave
+    "#]].assert_eq(&cluster.run(&["why", "trainer", "-n", "research"]).await.ok());
+}
+
+#[tokio::test]
+async fn a_pod_that_had_to_leave_is_told_by_whom_even_when_it_is_gone() {
+    let cluster = Cluster::small().await;
+    cluster
+        .run(&["taint", "node-1/gpu-0", "example.com/fan:NoExecute", "--reason", "fan stands still"])
+        .await
+        .ok();
+    let rule = cluster.rules().await[0].0.clone();
+    let event = json!({
+        "metadata": {"name": "trainer.1", "namespace": "research"},
+        "involvedObject": {"kind": "Pod", "namespace": "research", "name": "trainer", "uid": "gone"},
+        "reason": "DeviceTaintManagerEviction", "type": "Normal", "lastTimestamp": "2026-01-01T11:50:00Z", "source": {"component": "device-taint-eviction"},
+        "message": format!("Must leave its device. DeviceTaintRule {rule} (uid 1): taint example.com/fan:NoExecute on device gpu.example.com/node-1/gpu-0."),
+    });
+    cluster.post("/api/v1/namespaces/research/events", event).await;
+    cluster
+        .send(
+            "DELETE",
+            "/api/v1/namespaces/research/pods/trainer",
+            "application/json",
+            &json!({"gracePeriodSeconds": 0}),
+        )
+        .await;
+    expect![[r#"
+        pod research/trainer is gone: it had to leave because of a device taint
+          10m ago: Must leave its device. DeviceTaintRule node-1-gpu-0-fan-noexecute-89606d66 (uid 1): taint example.com/fan:NoExecute on device gpu.example.com/node-1/gpu-0.
+            example.com/fan:NoExecute from DeviceTaintRule node-1-gpu-0-fan-noexecute-89606d66, set by ada@example.com: fan stands still
+    "#]].assert_eq(&cluster.run(&["why", "trainer", "-n", "research"]).await.ok());
+    expect![[r#"
+        AGE   WHAT                                                                                                                                                                                        BY                      REASON             KEPT
+        10m   pod research/trainer evicted (Must leave its device. DeviceTaintRule node-1-gpu-0-fan-noexecute-89606d66 (uid 1): taint example.com/fan:NoExecute on device gpu.example.com/node-1/gpu-0)   device-taint-eviction   <none>             with the event
+        0s    gpu.example.com/node-1/gpu-0 tainted example.com/fan:NoExecute (rule node-1-gpu-0-fan-noexecute-89606d66)                                                                                   ada@example.com         fan stands still   with the taint
+    "#]].assert_eq(&without_times(&cluster.run(&["history", "node-1/gpu-0"]).await.ok()));
+    assert_eq!(without_times(&cluster.run(&["history", "node-2/gpu-0"]).await.ok()), "");
+}
+
+#[tokio::test]
+async fn a_pod_that_nobody_knows() {
+    let cluster = Cluster::small().await;
+    expect![[r#"
+        there is no pod research/trainr, and no event about one that had to leave its device; is one of these meant?
+          research/trainer"#]].assert_eq(&cluster.run(&["why", "trainr", "-n", "research"]).await.error());
+    let plain = json!({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    cluster.post("/api/v1/namespaces/default/pods", plain).await;
+    expect!["pod default/plain asks for no devices"].assert_eq(&cluster.run(&["why", "plain"]).await.error());
+}
+
+#[tokio::test]
+async fn history_keeps_what_events_tell_of_removed_taints() {
+    let cluster = Cluster::small().await;
+    cluster.run(&["taint", "node-1/gpu-0", "a:NoSchedule", "--reason", "a test"]).await.ok();
+    cluster.run(&["taint", "node-1/gpu-0", "a-"]).await.ok();
+    let ran = cluster.run(&["history"]).await;
+    expect![[r#"
+        AGE   WHAT                                                                                                    BY                REASON   KEPT
+        0s    gpu.example.com/node-1/gpu-0 tainted a:NoSchedule (rule node-1-gpu-0-a-noschedule-4a797de5)             ada@example.com   a test   with the event
+        0s    gpu.example.com/node-1/gpu-0 no longer tainted a:NoSchedule (rule node-1-gpu-0-a-noschedule-4a797de5)   ada@example.com   <none>   with the event
+    "#]].assert_eq(&without_times(&ran.out));
+    expect![[r#"
+        Events are kept for an hour, unless the server was set up otherwise; what was removed earlier is in the server's audit log alone.
+    "#]].assert_eq(&ran.notes);
+    let printed = cluster.run(&["history", "-o", "json"]).await.ok();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&printed).unwrap()["entries"].as_array().unwrap().len(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
+    let cluster = Cluster::small().await;
+    let ran = cluster.run(&["check"]).await;
+    assert_eq!(ran.verdict, Ok(Verdict::Yes));
+    expect![[r#"
+        api
+        ---
+        √ the API server answers: v1.37.0+lazaret-0.1.0
+        √ resource.k8s.io is served: v1, v1alpha3
+        √ DeviceTaintRules are served: v1
+        ? feature gate DRADeviceTaints: the server does not tell
+        ? feature gate DRADeviceTaintRules: the server does not tell
+
+        permissions
+        -----------
+        √ may see devices
+        √ may act on devices
+
+        drivers
+        -------
+        √ drivers have published devices: gpu.example.com
+        ‼ the nodes behind devices are there and ready: gpu.example.com/node-1 (node node-1 is not ready), gpu.example.com/node-2 (node node-2 is not ready)
+            their drivers cannot report: what the slices say may be out of date
+        √ pools are complete
+        √ pools make sense
+        √ devices in use are still published
+
+        rules
+        -----
+        √ every rule means a device
+        √ no rule means every device
+        √ rules can be evaluated
+        √ rules that make pods leave say why
+
+        tolerations
+        -----------
+        √ no toleration ends within the hour
+
+        It works, with 1 warning.
+    "#]].assert_eq(&ran.out);
+    for (name, spec) in [
+        ("everything", json!({"deviceSelector": {}, "taint": {"key": "a", "effect": "None"}})),
+        (
+            "nothing",
+            json!({"deviceSelector": {"pool": "node-9"}, "taint": {"key": "a", "effect": "NoSchedule"}}),
+        ),
+        (
+            "unexplained",
+            json!({"deviceSelector": {"pool": "node-1"}, "taint": {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T11:55:00Z"}}),
+        ),
+    ] {
+        cluster
+            .post(
+                "/apis/resource.k8s.io/v1/devicetaintrules",
+                json!({"metadata": {"name": name}, "spec": spec}),
+            )
+            .await;
+    }
+    let ran = cluster.run(&["check"]).await;
+    assert_eq!(ran.verdict, Ok(Verdict::Yes));
+    let worth_a_look: Vec<&str> = ran.out.lines().filter(|line| line.starts_with('‼')).collect();
+    expect![[r#"
+        ‼ the nodes behind devices are there and ready: gpu.example.com/node-1 (node node-1 is not ready), gpu.example.com/node-2 (node node-2 is not ready)
+        ‼ every rule means a device: nothing (*/node-9/*)
+        ‼ no rule means every device: everything (a:None)
+        ‼ rules that make pods leave say why: unexplained
+        ‼ no toleration ends within the hour: research/trainer (in 300s)"#]].assert_eq(&worth_a_look.join("\n"));
+    let refused = Cluster::with(
+        lazaret_server::Features::kubernetes_1_37(),
+        &[("resource.k8s.io/v1", false), ("resource.k8s.io/v1beta1", true)],
+        vec![],
+    )
+    .await;
+    let ran = refused.run(&["check", "-o", "json"]).await;
+    assert_eq!(ran.verdict, Ok(Verdict::No), "{ran:?}");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()["ok"], false);
+}
