@@ -45,13 +45,13 @@ impl Run {
 
     /// The watch broke: what it had to tell is lost, and lists take its place.
     fn relist(&mut self) {
-        self.world.news.clear();
+        self.world.news.iter_mut().for_each(|watch| watch.clear());
         self.world.list().into_iter().for_each(|input| self.tell(input));
     }
 
-    fn hear(&mut self, count: usize, twice: bool) {
+    fn hear(&mut self, watch: usize, count: usize, twice: bool) {
         for _ in 0..count {
-            let Some(input) = self.world.news.pop_front() else { return };
+            let Some(input) = self.world.news[watch].pop_front() else { return };
             if twice {
                 self.tell(input.clone());
             }
@@ -94,7 +94,7 @@ impl Run {
     fn settle(&mut self) {
         self.relist();
         for _ in 0..10_000 {
-            self.hear(usize::MAX, false);
+            (0..3).for_each(|watch| self.hear(watch, usize::MAX, false));
             self.take_effects();
             if !self.taken.is_empty() {
                 self.do_one(0, 7);
@@ -129,8 +129,8 @@ impl Run {
                 claim.iter().for_each(|claim| self.world.allocate(claim, user.as_ref()));
             }
             12 => claim.iter().for_each(|claim| self.world.delete_claim(claim)),
-            13 => self.hear(usize::from(b % 8), false),
-            14 => self.hear(usize::from(b % 4), true),
+            13 => self.hear(usize::from(a % 3), usize::from(b % 8), false),
+            14 => self.hear(usize::from(a % 3), usize::from(b % 4), true),
             15 => self.relist(),
             16 => {
                 self.now = self.now.plus_millis(i64::from(b) * 200);
@@ -211,7 +211,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
     fn comes_to_rest_where_it_should(acts in prop::collection::vec(any::<(u8, u8, u8)>(), 1..160)) {

@@ -28,8 +28,8 @@ pub struct World {
     pub pods: BTreeMap<ObjectKey, Pod>,
     pub claims: BTreeMap<ObjectKey, StoredClaim>,
     pub templates: BTreeMap<ObjectKey, Template>,
-    /// What watches have to tell.
-    pub news: VecDeque<Input>,
+    /// What the watches of pods, claims and templates have to tell. Each keeps its order; one may be far behind another.
+    pub news: [VecDeque<Input>; 3],
     pub writes: usize,
     /// What must never have happened.
     pub wrong: Vec<String>,
@@ -69,12 +69,12 @@ impl World {
     pub fn add_template(&mut self, name: &str) {
         let template = Template { key: key(name), spec: "{\"devices\":{}}".into(), ..Template::default() };
         self.templates.insert(key(name), template.clone());
-        self.news.push_back(Input::Template(Arc::new(template)));
+        self.tell(Input::Template(Arc::new(template)));
     }
 
     pub fn remove_template(&mut self, name: &str) {
         if self.templates.remove(&key(name)).is_some() {
-            self.news.push_back(Input::TemplateGone(key(name)));
+            self.tell(Input::TemplateGone(key(name)));
         }
     }
 
@@ -115,7 +115,7 @@ impl World {
 
     pub fn remove_pod(&mut self, name: &str) {
         if let Some(pod) = self.pods.remove(&key(name)) {
-            self.news.push_back(Input::PodGone { key: key(name), uid: pod.uid });
+            self.tell(Input::PodGone { key: key(name), uid: pod.uid });
         }
     }
 
@@ -158,7 +158,7 @@ impl World {
         let Some(mut stored) = self.claims.get(claim).cloned() else { return };
         if stored.finalizers.is_empty() {
             self.claims.remove(claim);
-            self.news.push_back(Input::ClaimGone(claim.clone()));
+            self.tell(Input::ClaimGone(claim.clone()));
         } else if !stored.claim.deleting {
             stored.claim.deleting = true;
             self.put_claim(stored);
@@ -188,6 +188,13 @@ impl World {
         ]
     }
 
+    fn tell(&mut self, news: Input) {
+        let of_pods = matches!(news, Input::Pod(_) | Input::PodGone { .. });
+        let of_claims = matches!(news, Input::Claim(_) | Input::ClaimGone(_));
+        let watch = if of_pods { 0 } else { 2 - usize::from(of_claims) };
+        self.news[watch].push_back(news);
+    }
+
     fn new_uid(&mut self) -> Uid {
         self.revision += 1;
         format!("uid-{}", self.revision).into()
@@ -195,13 +202,13 @@ impl World {
 
     fn put_pod(&mut self, pod: Pod) {
         self.pods.insert(pod.key.clone(), pod.clone());
-        self.news.push_back(Input::Pod(Arc::new(pod)));
+        self.tell(Input::Pod(Arc::new(pod)));
     }
 
     pub fn put_claim(&mut self, mut stored: StoredClaim) {
         self.revision += 1;
         stored.version = self.revision;
-        self.news.push_back(Input::Claim(seen(&stored)));
+        self.tell(Input::Claim(seen(&stored)));
         self.claims.insert(stored.claim.key.clone(), stored);
     }
 }
@@ -324,6 +331,10 @@ impl World {
         let grown = reserved_for.iter().any(|user| !stored.claim.reserved_for.contains(user));
         if grown && (stored.claim.deleting || stored.claim.allocation.is_none()) {
             self.wrong.push(format!("{} reserved though it cannot be used", stored.claim.key));
+        }
+        let released = reserved_for.is_empty() && !stored.claim.reserved_for.is_empty();
+        if released && stored.claim.allocation.is_some() && !deallocate {
+            self.wrong.push(format!("{} keeps what nobody uses", stored.claim.key));
         }
         if deallocate && !reserved_for.is_empty() {
             self.wrong.push(format!("{} deallocated in use", stored.claim.key));
