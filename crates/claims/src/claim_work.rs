@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The API's limit on `reservedFor`.
-const RESERVED_MAX: usize = 256;
+pub(crate) const RESERVED_MAX: usize = 256;
 
 /// What a look at a claim found besides its steps.
 #[derive(Default)]
@@ -174,7 +174,8 @@ impl Claims {
     /// Asks whether a pod lives. The answer makes its claims be looked at again.
     fn confirm(&mut self, now: Timestamp, claim: &ObjectKey, pod: ObjectKey, uid: Uid) {
         if self.flights.len() >= self.options.in_flight_max {
-            self.touch(Item::Claim(claim.clone()));
+            // One claim after the other, or so many answers could be wanted at once that the first are forgotten.
+            self.queue.push_front(Item::Claim(claim.clone()));
             return;
         }
         match self.hearsay.inquire(&uid, now) {

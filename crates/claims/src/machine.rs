@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use lazaret_model::{ObjectKey, Timestamp};
 
 use crate::{
+    claim_work::RESERVED_MAX,
     counters::{Census, Counters},
     effect::{Effect, Wake, WakeReason},
     flights::Flights,
@@ -35,7 +36,8 @@ impl Claims {
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
-            hearsay: Hearsay::new(options.gone_max),
+            // All pods that one claim names have to be remembered at once.
+            hearsay: Hearsay::new(options.gone_max.max(2 * RESERVED_MAX)),
             options,
             leads: false,
             synced: false,

@@ -12,7 +12,7 @@ pub struct Options {
     pub retry_ms_max: i64,
     /// How long to wait until what was written is seen, or a pod that was confirmed, before looking again.
     pub recheck_ms: i64,
-    /// How many pods known to be gone are remembered. Others are asked for when a claim still names them.
+    /// How many pods known to be gone are remembered, at least 512: twice what a claim can name. Others are asked for when a claim still names them.
     pub gone_max: usize,
     /// How many events may wait to be taken; further ones are dropped, for events are best effort.
     pub events_queued_max: usize,

@@ -33,6 +33,13 @@ impl Queue {
         }
     }
 
+    /// Before all others: it has begun, and is to be finished first.
+    pub(crate) fn push_front(&mut self, item: Item) {
+        if self.members.insert(item.clone()) {
+            self.order.push_front(item);
+        }
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Item> {
         let item = self.order.pop_front()?;
         self.members.remove(&item);

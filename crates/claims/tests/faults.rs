@@ -32,7 +32,7 @@ impl Run {
     /// A new process: knows what a list says, and nothing else.
     fn restart(&mut self) {
         // Small limits, so that they are met.
-        self.machine = Claims::new(Options { in_flight_max: 4, gone_max: 3, ..Options::default() });
+        self.machine = Claims::new(Options { in_flight_max: 4, gone_max: 1, ..Options::default() });
         self.taken.clear();
         self.relist();
         self.tell(Input::BecameLeader);
