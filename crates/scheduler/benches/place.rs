@@ -46,19 +46,24 @@ fn cluster(nodes: usize, devices: usize) -> Scheduler {
             ..Node::default()
         };
         scheduler.handle(NOW, Input::Node(Arc::new(node)));
-        let slice = ResourceSlice {
-            name: format!("{name}-gpus").into(),
-            driver: "gpu.example.com".into(),
-            pool: PoolSpec { name: name.clone(), generation: 1, slice_count: 1 },
-            nodes: NodeScope::Node(name.clone()),
-            devices: (0..devices)
-                .map(|at| Device { name: format!("gpu-{at}").into(), ..Device::default() })
-                .collect(),
-            ..ResourceSlice::default()
-        };
-        scheduler.handle(NOW, Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
+        if devices > 0 {
+            scheduler.handle(NOW, Input::Fleet(fleet::Input::Slice(Arc::new(slice(&name, devices)))));
+        }
     }
     scheduler
+}
+
+fn slice(name: &Text, devices: usize) -> ResourceSlice {
+    ResourceSlice {
+        name: format!("{name}-gpus").into(),
+        driver: "gpu.example.com".into(),
+        pool: PoolSpec { name: name.clone(), generation: 1, slice_count: 1 },
+        nodes: NodeScope::Node(name.clone()),
+        devices: (0..devices)
+            .map(|at| Device { name: format!("gpu-{at}").into(), ..Device::default() })
+            .collect(),
+        ..ResourceSlice::default()
+    }
 }
 
 fn pod(at: usize, claim: bool, spec: &Arc<PodSpec>) -> (Arc<Pod>, Option<Arc<Claim>>) {
@@ -98,9 +103,8 @@ fn small() -> PodSpec {
 
 type Arrivals = Vec<(Arc<Pod>, Option<Arc<Claim>>)>;
 
-fn arrivals(claims: bool, spec: PodSpec) -> Arrivals {
-    let spec = Arc::new(spec);
-    (0..PODS).map(|at| pod(at, claims, &spec)).collect()
+fn arrivals(claims: bool, spec: impl Fn(usize) -> PodSpec) -> Arrivals {
+    (0..PODS).map(|at| pod(at, claims, &Arc::new(spec(at)))).collect()
 }
 
 /// Every pod comes, is decided on, written, acknowledged, and seen as written.
@@ -142,7 +146,7 @@ fn run(scheduler: &mut Scheduler, arrivals: &Arrivals) -> usize {
     bound
 }
 
-fn measure(bencher: Bencher<'_, '_>, nodes: usize, claims: bool, spec: PodSpec) {
+fn measure(bencher: Bencher<'_, '_>, nodes: usize, claims: bool, spec: impl Fn(usize) -> PodSpec) {
     let arrivals = arrivals(claims, spec);
     bencher
         .counter(ItemsCount::new(PODS))
@@ -152,27 +156,55 @@ fn measure(bencher: Bencher<'_, '_>, nodes: usize, claims: bool, spec: PodSpec) 
 
 #[divan::bench(args = [500, 5_000], sample_count = 5)]
 fn a_thousand_pods(bencher: Bencher<'_, '_>, nodes: usize) {
-    measure(bencher, nodes, false, small());
+    measure(bencher, nodes, false, |_| small());
 }
 
 #[divan::bench(args = [500, 5_000], sample_count = 5)]
 fn a_thousand_pods_with_a_claim(bencher: Bencher<'_, '_>, nodes: usize) {
-    measure(bencher, nodes, true, small());
+    measure(bencher, nodes, true, |_| small());
 }
 
 #[divan::bench(args = [500, 5_000], sample_count = 3)]
 fn a_thousand_pods_that_keep_apart(bencher: Bencher<'_, '_>, nodes: usize) {
-    let term = PodTerm {
+    let term = |at: usize| PodTerm {
         selector: Some(LabelSelector {
             requirements: vec![lazaret_model::Requirement {
                 key: "app".into(),
                 operator: lazaret_model::Operator::In,
-                values: vec!["app-7".into()],
+                values: vec![format!("app-{}", at % 100).into()],
             }],
         }),
         namespaces: vec!["default".into()],
         namespace_selector: None,
         topology: "kubernetes.io/hostname".into(),
     };
-    measure(bencher, nodes, true, PodSpec { anti_affinity: vec![term], ..small() });
+    measure(bencher, nodes, true, |at| PodSpec { anti_affinity: vec![term(at)], ..small() });
+}
+
+/// A cluster without a free device, a thousand pods that want one, and one that is freed.
+#[divan::bench(args = [500, 5_000], sample_count = 5)]
+fn one_device_is_freed_for_a_thousand_waiting_pods(bencher: Bencher<'_, '_>, nodes: usize) {
+    let arrivals = arrivals(true, |_| small());
+    let full = || {
+        let mut scheduler = cluster(nodes, 0);
+        for (pod, claim) in &arrivals {
+            scheduler.handle(NOW, Input::Claim(claim.clone().unwrap()));
+            scheduler.handle(NOW, Input::Pod(pod.clone()));
+        }
+        while scheduler.next_wake().is_some_and(|wake| wake.at <= NOW) {
+            while scheduler.poll_effect().is_some() {}
+        }
+        scheduler
+    };
+    bencher.with_inputs(full).bench_local_refs(|scheduler| {
+        let later = NOW.plus_secs(20);
+        scheduler.handle(later, Input::Fleet(fleet::Input::Slice(Arc::new(slice(&"node-00007".into(), 1)))));
+        let mut given = 0;
+        while scheduler.next_wake().is_some_and(|wake| wake.at <= later) {
+            while let Some(effect) = scheduler.poll_effect() {
+                given += usize::from(matches!(effect.kind, EffectKind::ReserveClaim(_)));
+            }
+        }
+        assert_eq!(given, 1);
+    });
 }

@@ -8,6 +8,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp};
 use crate::{
     Claim, Labels, Node, Pod,
     causes::Cause,
+    desk::CERTAIN_MS,
     effect::WakeReason,
     extended,
     flight::Phase,
@@ -22,7 +23,7 @@ impl Scheduler {
         let Some(old) = known else {
             self.nodes.set(node);
             self.fleet.apply(fleet::Input::Node(node.facts.clone()));
-            return Cause::ALL.into_iter().for_each(|cause| self.queue.wake_all(self.now, cause));
+            return Cause::ALL.into_iter().for_each(|cause| self.happened(cause));
         };
         if old == *node {
             return;
@@ -35,17 +36,15 @@ impl Scheduler {
         self.nodes.set(node);
         self.fleet.apply(fleet::Input::Node(node.facts.clone()));
         if old.allocatable != node.allocatable || old.pods_max != node.pods_max {
-            self.queue.wake_all(self.now, Cause::Room);
+            self.happened(Cause::Room);
         }
         if !Arc::ptr_eq(&old.facts, &node.facts) {
             [Cause::Nodes, Cause::Neighbours, Cause::Devices, Cause::Claims]
                 .into_iter()
-                .for_each(|cause| self.queue.wake_all(self.now, cause));
+                .for_each(|cause| self.happened(cause));
         } else if old.taints != node.taints || old.unschedulable != node.unschedulable {
             // Spreading may leave tainted nodes out of account.
-            [Cause::Nodes, Cause::Neighbours]
-                .into_iter()
-                .for_each(|cause| self.queue.wake_all(self.now, cause));
+            [Cause::Nodes, Cause::Neighbours].into_iter().for_each(|cause| self.happened(cause));
         }
     }
 
@@ -53,7 +52,7 @@ impl Scheduler {
         if self.nodes.remove(name) {
             self.fleet.apply(fleet::Input::NodeGone(name.clone()));
             // Without it, pods may be spread evenly that were not.
-            self.queue.wake_all(self.now, Cause::Neighbours);
+            self.happened(Cause::Neighbours);
         }
     }
 
@@ -82,8 +81,14 @@ impl Scheduler {
     }
 
     fn add_pod(&mut self, pod: &Arc<Pod>) -> u32 {
-        let ix =
-            self.pods.insert(PodEntry { pod: pod.clone(), on: None, nominated: None, why: None, told: None });
+        let ix = self.pods.insert(PodEntry {
+            pod: pod.clone(),
+            on: None,
+            nominated: None,
+            why: None,
+            uncertain_until: Timestamp::from_millis(i64::MIN),
+            told: None,
+        });
         self.pod_keys.insert(pod.key.clone(), ix);
         self.book.file(ix, pod);
         ix
@@ -123,7 +128,7 @@ impl Scheduler {
             Some(on) => {
                 self.nodes.replace(on, ix, pod);
                 if old.spec.requests != pod.spec.requests {
-                    self.queue.wake_all(self.now, Cause::Room);
+                    self.happened(Cause::Room);
                 }
                 if old.labels == pod.labels && old.node == pod.node {
                     return;
@@ -135,7 +140,7 @@ impl Scheduler {
                 self.set_on(ix, Some(on));
             }
         }
-        self.queue.wake_all(self.now, Cause::Neighbours);
+        self.happened(Cause::Neighbours);
     }
 
     /// It takes up no room any more and is not to be placed.
@@ -159,8 +164,8 @@ impl Scheduler {
     pub(crate) fn displace(&mut self, ix: u32) {
         let Some(on) = self.pods.get_mut(ix).and_then(|entry| entry.on.take()) else { return };
         self.nodes.displace(on, ix);
-        self.queue.wake_all(self.now, Cause::Room);
-        self.queue.wake_all(self.now, Cause::Neighbours);
+        self.happened(Cause::Room);
+        self.happened(Cause::Neighbours);
     }
 
     pub(crate) fn set_on(&mut self, ix: u32, on: Option<u32>) {
@@ -185,14 +190,27 @@ impl Scheduler {
 
     /// Keeps room for a pod on a node, or nowhere.
     pub(crate) fn set_nominated(&mut self, ix: u32, node: Option<&Text>) {
-        let Some(entry) = self.pods.get_mut(ix) else { return };
-        if let Some(on) = entry.nominated.take() {
+        if let Some(on) = self.pods.get_mut(ix).and_then(|entry| entry.nominated.take()) {
             self.nodes.withdraw(on, ix);
-            self.queue.wake_all(self.now, Cause::Room);
+            self.happened(Cause::Room);
         }
-        if let Some(name) = node.filter(|name| !name.is_empty()) {
+        if let Some(name) = node.filter(|name| !name.is_empty())
+            && let Some(entry) = self.pods.get_mut(ix)
+        {
             let on = self.nodes.nominate(name, ix, &entry.pod);
             entry.nominated = Some(on);
+        }
+    }
+
+    /// Whether a pod may be bound without being seen to be.
+    pub(crate) fn may_be_bound(&self, ix: u32) -> bool {
+        self.pods.get(ix).is_some_and(|entry| self.now < entry.uncertain_until)
+    }
+
+    /// Nobody knows whether a pod was bound.
+    pub(crate) fn set_uncertain(&mut self, ix: u32) {
+        if let Some(entry) = self.pods.get_mut(ix) {
+            entry.uncertain_until = self.now.plus_millis(CERTAIN_MS);
         }
     }
 
@@ -212,7 +230,7 @@ impl Scheduler {
                 && (claim.claim.allocation.is_none() || old.claim.uid != claim.claim.uid)
         });
         if freed {
-            self.queue.wake_all(self.now, Cause::Devices);
+            self.happened(Cause::Devices);
         }
         self.claim_seen(key);
         if old.is_none_or(|old| old.claim != claim.claim) {
@@ -225,7 +243,7 @@ impl Scheduler {
         self.fleet.apply(fleet::Input::ClaimGone(key.clone()));
         self.fleet.take_changes();
         if old.claim.allocation.is_some() {
-            self.queue.wake_all(self.now, Cause::Devices);
+            self.happened(Cause::Devices);
         }
         self.claim_seen(key);
         // One that was made for a pod stands in its way until it is gone.
@@ -261,15 +279,21 @@ impl Scheduler {
         if is_class {
             self.delegated = extended::delegated(&self.fleet.snapshot());
         }
-        self.queue.wake_all(self.now, Cause::Devices);
-        self.queue.wake_all(self.now, Cause::Room);
+        self.happened(Cause::Devices);
+        self.happened(Cause::Room);
     }
 
     pub(crate) fn namespace_is(&mut self, name: Text, labels: Arc<Labels>) {
         if self.namespaces.get(&name) != Some(&labels) {
             self.namespaces.insert(name, labels);
-            self.queue.wake_all(self.now, Cause::Neighbours);
+            self.happened(Cause::Neighbours);
         }
+    }
+
+    /// Something happened that can help all pods which wait for it.
+    pub(crate) fn happened(&mut self, cause: Cause) {
+        self.memo.note(cause);
+        self.queue.wake_all(self.now, cause);
     }
 
     // === Time ===

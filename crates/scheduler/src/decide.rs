@@ -5,9 +5,11 @@ use alloc::{collections::BTreeSet, string::ToString, sync::Arc, vec::Vec};
 use lazaret_model::{Allocation, NodeSelector, ResourceClaim, Text};
 
 use crate::{
-    Claim, Pod, claims,
+    Claim, Pod,
+    causes::Cause,
+    claims,
     desk::Entry,
-    devices::{Chosen, Devices, ExtendedNeed},
+    devices::{Chosen, Devices, ExtendedNeed, Had},
     effect::{EffectKind, EventKind, SetPodCondition},
     extended,
     filter::Filter,
@@ -73,13 +75,23 @@ impl Scheduler {
         self.decisions += 1;
         let needs = match self.needs(&pod) {
             Ok(needs) => needs,
-            Err(problem) => return self.give_up(ix, &pod, Why::of(Verdict::Claims(problem)), None),
+            Err(problem) => return self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None),
         };
+        let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
+        if let Some((why, message)) = self.memo.recall(&pod, &needs).filter(|_| nominated.is_none()) {
+            self.queue.park(self.now, ix, why.causes());
+            return self.report(ix, why, &message, None);
+        }
         match self.find_place(ix, &pod, &needs) {
             Ok(placement) => self.take_off(ix, &pod, placement),
             Err(verdict) => {
                 let (why, node) = self.force(ix, &pod, &needs, verdict);
-                self.give_up(ix, &pod, why, node);
+                if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
+                    let why = Arc::new(why);
+                    self.memo.remember(&pod, &needs, &why, &why.message().into());
+                    return self.give_up(ix, &pod, why, None);
+                }
+                self.give_up(ix, &pod, Arc::new(why), node);
             }
         }
     }
@@ -96,6 +108,12 @@ impl Scheduler {
         }
         match self.preempt(ix, pod, needs) {
             Preemption::Node(node) => (why, Some(node)),
+            Preemption::Waiting(message) => {
+                why.preemption = Some(message.into());
+                let nominated = self.pods.get(ix).and_then(|entry| self.nodes.get(entry.nominated?));
+                let node = nominated.map(|state| state.name.clone());
+                (why, node)
+            }
             Preemption::Nobody(message) => {
                 why.preemption = Some(message);
                 (why, None)
@@ -135,8 +153,8 @@ impl Scheduler {
                 break best(&scores).map(|at| Chosen::bare(states[at]));
             }
             match devices.choose(&ranked(&scores, &states)) {
-                Ok(Ok(chosen)) => break Some(chosen),
-                Ok(Err(groups)) => search.without_devices(groups),
+                Ok(Had::On(chosen)) => break Some(chosen),
+                Ok(Had::Nowhere(groups)) => search.without_devices(groups),
                 Err(error) => return Err(Verdict::Failed(error.to_string())),
             }
         };
@@ -200,6 +218,8 @@ impl Scheduler {
         let on = self.nodes.place(&placement.node, ix, pod);
         self.set_on(ix, Some(on));
         self.set_nominated(ix, None);
+        // Whoever must be near it, or waits for an even spread, need not wait until it is bound.
+        self.happened(Cause::Neighbours);
         let claims = placement.claims.iter().map(|(claim, _)| claim.claim.key.clone()).collect();
         let mut reserving = BTreeSet::new();
         for (claim, allocation) in placement.claims {
@@ -217,11 +237,18 @@ impl Scheduler {
 
     // === Giving up ===
 
-    /// Puts a pod back, and says why. `nominated`: others leave that node for it.
-    fn give_up(&mut self, ix: u32, pod: &Pod, why: Why, nominated: Option<Text>) {
+    /// Puts a pod back, and says why. `nominated`: others leave that node for it; if none do, no room is kept.
+    fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
+        let kept = self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
+        let nominated = match nominated {
+            None if kept || pod.nominated.is_some() => {
+                self.set_nominated(ix, None);
+                Some(Text::default())
+            }
+            other => other.filter(|node| pod.nominated.as_ref() != Some(node)),
+        };
         self.free_what_hinders(ix, pod, &why.verdict);
         let expected = matches!(why.verdict, Verdict::Claims(ClaimProblem::NotMade { .. }));
-        let why = Arc::new(why);
         match why.verdict {
             // Hardly is a pod there, its claims follow: nothing worth telling, unless it lasts.
             Verdict::Claims(_) if expected && self.queue.attempts(ix) <= 1 => {
@@ -235,12 +262,16 @@ impl Scheduler {
                 self.queue.park(self.now, ix, why.causes());
             }
         }
-        self.report(ix, why, nominated);
+        let message = why.message().into();
+        self.report(ix, why, &message, nominated);
     }
 
     /// A claim of the pod that nobody else uses may hold devices with which the pod can go nowhere: they are given
     /// back, one claim at a time, and the pod is tried again when that is seen.
     fn free_what_hinders(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
+        if self.may_be_bound(ix) {
+            return;
+        }
         let Ok(claims) = claims::resolve(&self.book, pod) else { return };
         let hinders = |claim: &Claim| match verdict {
             Verdict::Claims(problem) => problem.would_do_with_others() == Some(&claim.claim.key),
@@ -263,20 +294,18 @@ impl Scheduler {
     }
 
     /// Remembers why a pod was not placed, and says so where people look, unless it says so already.
-    pub(crate) fn report(&mut self, ix: u32, why: Arc<Why>, nominated: Option<Text>) {
+    pub(crate) fn report(&mut self, ix: u32, why: Arc<Why>, message: &Text, nominated: Option<Text>) {
         let Some(entry) = self.pods.get_mut(ix) else { return };
-        let (pod, message, reason) = (entry.pod.clone(), why.message(), why.reason());
+        let (pod, reason) = (entry.pod.clone(), why.reason());
         entry.why = Some(why);
-        let is_told = |message: &str, known: Option<&crate::Unscheduled>| {
-            known.is_some_and(|known| known.message == *message && known.reason == *reason)
-        };
-        if nominated.is_none() && is_told(&message, entry.told.as_ref().or(pod.unscheduled.as_ref())) {
+        let told = entry.told.as_ref().or(pod.unscheduled.as_ref());
+        let is_told = told.is_some_and(|told| told.message == *message && told.reason == *reason);
+        if nominated.is_none() && is_told {
             return;
         }
-        let message: Text = message.into();
         entry.told = Some(crate::Unscheduled { reason: reason.into(), message: message.clone() });
-        self.tell(&pod, EventKind::FailedScheduling, &message);
-        let (key, uid) = (pod.key.clone(), pod.uid.clone());
+        self.tell(&pod, EventKind::FailedScheduling, message);
+        let (key, uid, message) = (pod.key.clone(), pod.uid.clone(), message.clone());
         let condition = SetPodCondition { pod: key, uid, reason, message, at: self.now, nominated };
         self.outbox.push(EffectKind::SetPodCondition(condition), Purpose::Aside);
     }

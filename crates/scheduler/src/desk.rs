@@ -14,6 +14,8 @@ use crate::effect::EffectId;
 pub(crate) const TRIES_MAX: u32 = 5;
 /// How long to wait for news of a claim after a conflict, or when nobody knows what became of a write.
 pub(crate) const NEWS_MS_MAX: i64 = 1_000;
+/// So long after nobody knew what became of a write it would have been seen if it had been done.
+pub(crate) const CERTAIN_MS: i64 = 30_000;
 
 /// What is under way for one claim.
 #[derive(Debug, Default)]
@@ -34,6 +36,9 @@ pub(crate) struct Entry {
     /// The version that the last write led to; 0: none.
     pub(crate) version: u64,
     pub(crate) tries: u32,
+    /// Nobody knows whether the allocation was written, unless something newer than this version is seen; after this
+    /// instant it was not.
+    pub(crate) uncertain: Option<(u64, Timestamp)>,
     /// Not to be written before something newer than this version is seen, or this instant has come.
     pub(crate) held_up: Option<(u64, Timestamp)>,
 }
@@ -59,6 +64,11 @@ impl Entry {
     /// Its devices are being given back.
     pub(crate) fn frees(&self) -> bool {
         self.deallocate || self.write.as_ref().is_some_and(|write| write.deallocates)
+    }
+
+    /// Whether the allocation may have been written, given what is seen of the claim.
+    pub(crate) fn is_uncertain(&self, seen: u64, now: Timestamp) -> bool {
+        self.uncertain.is_some_and(|(version, until)| seen <= version && now < until)
     }
 
     /// Nothing is wanted any more.

@@ -4,7 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_allocator::{AllocateError, Allocator, Found, NodeGroup, NodeSearch, Options, Overlay};
 use lazaret_fleet::Snapshot;
-use lazaret_model::{Allocation, ObjectKey, ResourceClaim, Text, Uid};
+use lazaret_model::{Allocation, ObjectKey, Request, RequestKind, ResourceClaim, Text, Uid};
 
 use crate::{
     Mapping, Pod,
@@ -17,6 +17,9 @@ use crate::{
 /// No claim can have this name: it stands for one that is yet to be made.
 const UNMADE: &str = "<extended-resources>";
 
+/// Nodes on which alternatives are compared at most.
+const ALTERNATIVES_TRIED_MAX: usize = 16;
+
 /// What to look with, and for what.
 pub(crate) struct Devices<'a> {
     pub(crate) allocator: &'a mut Allocator,
@@ -27,6 +30,14 @@ pub(crate) struct Devices<'a> {
     pub(crate) extended: ExtendedNeed<'a>,
     pub(crate) prefer_healthy: bool,
     pub(crate) ids: ShareIds<'a>,
+}
+
+/// What came of it.
+pub(crate) enum Had<T> {
+    /// It can be had there.
+    On(T),
+    /// On none of the nodes, for these reasons.
+    Nowhere(Vec<NodeGroup>),
 }
 
 /// Resources that devices can stand in for.
@@ -60,28 +71,55 @@ struct Alike<'a> {
 
 impl Devices<'_> {
     /// The first of the nodes on which all that is needed can be had, or why on none.
-    pub(crate) fn choose<'n>(
-        &mut self,
-        nodes: &[&'n NodeState],
-    ) -> Result<Result<Chosen<'n>, Vec<NodeGroup>>, AllocateError> {
+    pub(crate) fn choose<'n>(&mut self, nodes: &[&'n NodeState]) -> Result<Had<Chosen<'n>>, AllocateError> {
         let mut refused = Vec::new();
         for alike in self.alike(nodes) {
             let made = self.unmade(&alike.resources);
             let mut claims = self.open.to_vec();
             claims.extend(made.as_ref().map(|(claim, _)| claim.clone()));
-            let Some(first) = alike.nodes.first().filter(|_| claims.is_empty()) else {
-                match self.find(&alike.nodes, &claims) {
-                    Found::Node { index, allocations } => {
-                        return Ok(Ok(chosen(alike.nodes[index], allocations, made)));
-                    }
-                    Found::Nowhere(groups) => refused.extend(groups),
-                    Found::Failed(error) => return Err(error),
-                }
-                continue;
-            };
-            return Ok(Ok(Chosen::bare(first)));
+            if let Some(first) = alike.nodes.first().filter(|_| claims.is_empty()) {
+                return Ok(Had::On(Chosen::bare(first)));
+            }
+            match self.find_best(&alike.nodes, &claims)? {
+                Had::On((node, allocations)) => return Ok(Had::On(chosen(node, allocations, made))),
+                Had::Nowhere(groups) => refused.extend(groups),
+            }
         }
-        Ok(Err(refused))
+        Ok(Had::Nowhere(refused))
+    }
+
+    /// The first of the nodes that has the devices; where requests have alternatives, of some that have them the one
+    /// with the better alternatives.
+    fn find_best<'n>(
+        &mut self,
+        nodes: &[&'n NodeState],
+        claims: &[Arc<ResourceClaim>],
+    ) -> Result<Had<(&'n NodeState, Vec<Allocation>)>, AllocateError> {
+        let mut best: Option<(i64, &'n NodeState, Vec<Allocation>)> = None;
+        let mut rest = nodes;
+        for _ in 0..ALTERNATIVES_TRIED_MAX {
+            match self.find(rest, claims) {
+                Found::Node { index, allocations } => {
+                    let missed = missed(claims, &allocations);
+                    let node = rest[index];
+                    if best.as_ref().is_none_or(|(least, ..)| missed < *least) {
+                        best = Some((missed, node, allocations));
+                    }
+                    rest = &rest[index + 1..];
+                    if missed == 0 || rest.is_empty() {
+                        break;
+                    }
+                }
+                Found::Nowhere(groups) if best.is_none() => return Ok(Had::Nowhere(groups)),
+                Found::Nowhere(_) => break,
+                Found::Failed(error) if best.is_none() => return Err(error),
+                Found::Failed(_) => break,
+            }
+        }
+        Ok(match best {
+            Some((_, node, allocations)) => Had::On((node, allocations)),
+            None => Had::Nowhere(Vec::new()),
+        })
     }
 
     fn find(&mut self, nodes: &[&NodeState], claims: &[Arc<ResourceClaim>]) -> Found {
@@ -132,6 +170,20 @@ impl Devices<'_> {
         };
         (!claim.spec.requests.is_empty()).then(|| (Arc::new(claim), mappings.into()))
     }
+}
+
+/// How far the alternatives that were taken are from the first ones, in sum.
+fn missed(claims: &[Arc<ResourceClaim>], allocations: &[Allocation]) -> i64 {
+    let of = |request: &Request, allocation: &Allocation| {
+        let RequestKind::FirstAvailable(alternatives) = &request.kind else { return 0 };
+        let taken = |at: &usize| {
+            let name = alloc::format!("{}/{}", request.name, alternatives[*at].name);
+            allocation.results.iter().any(|result| result.request == *name)
+        };
+        (0..alternatives.len()).find(taken).and_then(|at| i64::try_from(at).ok()).unwrap_or(0)
+    };
+    let pairs = claims.iter().zip(allocations);
+    pairs.flat_map(|(claim, given)| claim.spec.requests.iter().map(move |request| of(request, given))).sum()
 }
 
 /// Under which the devices of a claim are held as long as it is not made.

@@ -233,11 +233,15 @@ impl Scheduler {
             Outcome::Gone | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
                 // If it is gone or bound, the watch will tell before the next try.
                 flight.tries += 1;
-                if flight.tries > BIND_TRIES_MAX {
+                let (tries, certain) = (flight.tries, matches!(outcome, Outcome::Gone | Outcome::RetryLater));
+                if !certain {
+                    self.set_uncertain(ix);
+                }
+                if tries > BIND_TRIES_MAX {
                     return self.roll_back(ix, "the pod could not be bound");
                 }
                 let until = self.now.plus_millis(NEWS_MS_MAX);
-                flight.phase = Phase::Pausing { until };
+                self.set_phase(ix, Phase::Pausing { until }, None);
                 self.set_alarm(until, Alarm::Pod(ix));
             }
         }
@@ -269,7 +273,8 @@ impl Scheduler {
         self.displace(ix);
         self.queue.back_off(self.now, ix);
         let why = Why::of(Verdict::Failed(message.to_string()));
-        self.report(ix, Arc::new(why), None);
+        let message = why.message().into();
+        self.report(ix, Arc::new(why), &message, None);
     }
 
     /// A pod is not bound after all: its claims are not for it.
@@ -277,7 +282,7 @@ impl Scheduler {
         let Some(mut flight) = self.flights.remove(&ix) else { return };
         let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
         if let Some(extended) = flight.extended.take() {
-            self.overlay.remove(&extended.stand_in);
+            self.free(&extended.stand_in);
             if let Some((key, uid)) = extended.made {
                 flight.claims.retain(|other| *other != key);
                 self.delete_claim(key, uid);
@@ -291,7 +296,7 @@ impl Scheduler {
     /// Has a claim deleted that was made for extended resources and is of no use.
     pub(crate) fn delete_claim(&mut self, claim: ObjectKey, uid: Uid) {
         self.desk.close(&claim);
-        self.overlay.remove(&uid);
+        self.free(&uid);
         self.outbox.push(EffectKind::DeleteExtendedClaim(DeleteExtendedClaim { claim, uid }), Purpose::Aside);
     }
 
@@ -309,8 +314,7 @@ impl Scheduler {
             return;
         }
         self.leads = false;
-        self.outbox.clear();
-        self.alarms.clear();
+        let withdrawn = self.outbox.withdraw();
         self.evicting.clear();
         let unfinished: Vec<u32> = self
             .flights
@@ -319,21 +323,35 @@ impl Scheduler {
             .map(|(ix, _)| *ix)
             .collect();
         for ix in unfinished {
-            if let Some(extended) = self.flights.remove(&ix).and_then(|flight| flight.extended) {
-                self.overlay.remove(&extended.stand_in);
+            let Some(flight) = self.flights.remove(&ix) else { continue };
+            if flight.awaits.is_some_and(|effect| !withdrawn.contains(&effect))
+                && flight.phase == Phase::Binding
+            {
+                self.set_uncertain(ix);
+            }
+            if let Some(extended) = flight.extended {
+                self.free(&extended.stand_in);
             }
             self.displace(ix);
             self.queue.back_off(self.now, ix);
         }
         for key in self.desk.keys() {
             let Some(entry) = self.desk.get_mut(&key) else { continue };
-            (entry.write, entry.held_up, entry.deallocate) = (None, None, false);
+            entry.write.take_if(|write| withdrawn.contains(&write.effect));
+            if let Some(write) = &mut entry.write {
+                write.pods.clear();
+            }
+            (entry.tries, entry.deallocate) = (0, false);
             entry.wanted.clear();
             entry.unwanted.clear();
-            if !entry.written {
-                let uid = entry.uid.clone();
-                self.overlay.remove(&uid);
-                self.desk.close(&key);
+            match self.book.get(&key).cloned() {
+                Some(claim) => self.close_if_seen(&key, &claim),
+                None if entry.write.is_none() => {
+                    let uid = entry.uid.clone();
+                    self.free(&uid);
+                    self.desk.close(&key);
+                }
+                None => {}
             }
         }
     }

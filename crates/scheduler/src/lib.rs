@@ -31,6 +31,7 @@ mod flight;
 mod input;
 mod labels;
 mod machine;
+mod memo;
 mod neighbours;
 mod node;
 mod nodes;

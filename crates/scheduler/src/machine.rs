@@ -18,6 +18,7 @@ use crate::{
     effect::{Effect, Wake, WakeReason},
     extended::Delegated,
     flight::Flight,
+    memo::Memo,
     nodes::Nodes,
     outbox::Outbox,
     queue::{Pauses, Queue},
@@ -52,6 +53,7 @@ pub struct Scheduler {
     pub(crate) budgets: BTreeMap<ObjectKey, Arc<Budget>>,
     pub(crate) book: Book,
     pub(crate) queue: Queue,
+    pub(crate) memo: Memo,
     pub(crate) flights: BTreeMap<u32, Flight>,
     pub(crate) desk: Desk,
     pub(crate) alarms: BTreeSet<(Timestamp, Alarm)>,
@@ -72,6 +74,8 @@ pub(crate) struct PodEntry {
     pub(crate) nominated: Option<u32>,
     /// Why it was not placed when last tried.
     pub(crate) why: Option<Arc<Why>>,
+    /// Until then nobody knows whether it was bound: its claims must not be taken from it.
+    pub(crate) uncertain_until: Timestamp,
     /// What was last said of that in its status.
     pub(crate) told: Option<Unscheduled>,
 }
@@ -133,6 +137,7 @@ impl Scheduler {
                 backoff_ms_max: options.backoff_ms_max,
                 flush_ms: options.flush_ms,
             }),
+            memo: Memo::default(),
             flights: BTreeMap::new(),
             desk: Desk::default(),
             alarms: BTreeSet::new(),

@@ -1,6 +1,6 @@
 //! Effects on their way out, and what they are for until they are acknowledged.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lazaret_model::ObjectKey;
 
@@ -45,10 +45,11 @@ impl Outbox {
         self.pending.remove(&id)
     }
 
-    /// Nothing is wanted any more; acknowledgements that still come are ignored.
-    pub(crate) fn clear(&mut self) {
-        self.ready.clear();
-        self.pending.clear();
+    /// Takes back what was not given out yet; what was will be acknowledged all the same.
+    pub(crate) fn withdraw(&mut self) -> BTreeSet<EffectId> {
+        let withdrawn: BTreeSet<EffectId> = self.ready.drain(..).map(|effect| effect.id).collect();
+        self.pending.retain(|id, _| !withdrawn.contains(id));
+        withdrawn
     }
 
     /// How many effects wait to be acknowledged.

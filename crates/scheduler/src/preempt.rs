@@ -18,7 +18,7 @@ use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 use crate::{
     Budget, Pod, claims,
     decide::Needs,
-    devices::{Devices, ExtendedNeed},
+    devices::{Devices, ExtendedNeed, Had},
     effect::{EffectKind, EventKind, Evict},
     filter::{Filter, Tally},
     machine::Scheduler,
@@ -38,6 +38,8 @@ const CANDIDATES_PERCENT: usize = 10;
 pub(crate) enum Preemption {
     /// Pods are made to leave this node.
     Node(Text),
+    /// Pods are leaving already.
+    Waiting(&'static str),
     /// Nobody is made to leave, and why.
     Nobody(String),
 }
@@ -77,7 +79,7 @@ impl Scheduler {
             return Preemption::Nobody("not eligible due to preemptionPolicy=Never.".into());
         }
         if self.waits_for_leavers(ix, pod) {
-            return Preemption::Nobody("not eligible due to a terminating pod on the nominated node.".into());
+            return Preemption::Waiting("not eligible due to a terminating pod on the nominated node.");
         }
         let order = self.nodes.order().to_vec();
         if self.nodes.lowest_priority().is_none_or(|lowest| lowest >= pod.spec.priority) {
@@ -92,7 +94,7 @@ impl Scheduler {
             let node = order[(self.start + at) % order.len()];
             match self.candidate(ix, pod, needs, node) {
                 Thought::Fits(candidate) if candidate.victims.is_empty() => {
-                    return Preemption::Nobody("pods that are terminating will make room.".into());
+                    return Preemption::Waiting("pods that are terminating will make room.");
                 }
                 Thought::Fits(candidate) => candidates.push(candidate),
                 Thought::Unhelpful => unhelpful += 1,
@@ -199,7 +201,7 @@ impl Scheduler {
             prefer_healthy: false,
             ids: ShareIds::new(&pod.uid, self.now, self.decisions),
         };
-        let found = matches!(devices.choose(&[state]), Ok(Ok(_)));
+        let found = matches!(devices.choose(&[state]), Ok(Had::On(_)));
         for claim in freed {
             self.fleet.apply(fleet::Input::Claim(claim));
         }

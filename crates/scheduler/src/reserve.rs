@@ -2,13 +2,13 @@
 
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
-use lazaret_model::{Allocation, ObjectKey};
+use lazaret_model::{Allocation, ObjectKey, Uid};
 
 use crate::{
     Claim, Pod,
     causes::Cause,
     claims,
-    desk::{NEWS_MS_MAX, TRIES_MAX, Write},
+    desk::{CERTAIN_MS, NEWS_MS_MAX, TRIES_MAX, Write},
     effect::{EffectKind, Outcome, ReleaseClaim, Reply, ReserveClaim},
     machine::{Alarm, Scheduler},
     outbox::Purpose,
@@ -49,6 +49,7 @@ impl Scheduler {
 
     /// A pod is not to have a claim after all.
     pub(crate) fn unwant_claim(&mut self, pod_ix: u32, pod: &Pod, key: &ObjectKey) {
+        let may_be_bound = self.may_be_bound(pod_ix);
         let reserved = self.book.get(key).is_some_and(|claim| claims::is_reserved_for(claim, pod));
         let uid = self.book.get(key).map(|claim| claim.claim.uid.clone());
         match self.desk.get_mut(key) {
@@ -56,12 +57,12 @@ impl Scheduler {
                 let waited = entry.wanted.remove(&pod_ix).is_some();
                 let written = entry.write.as_mut().is_some_and(|write| write.pods.remove(&pod_ix).is_some());
                 // Reserved by a write that is done, and not seen yet, or by one that may still be.
-                if reserved || written || !waited {
+                if !may_be_bound && (reserved || written || !waited) {
                     entry.unwanted.push(pod.uid.clone());
                 }
             }
             None => {
-                if let Some(uid) = uid.filter(|_| reserved) {
+                if let Some(uid) = uid.filter(|_| reserved && !may_be_bound) {
                     self.desk.open(key, &uid).unwanted.push(pod.uid.clone());
                 }
             }
@@ -94,11 +95,20 @@ impl Scheduler {
         } else if entry.written && claim.version >= entry.version && entry.write.is_none() {
             // Written, and given back by somebody before it was seen.
             entry.allocation = None;
-            self.overlay.remove(&entry.uid);
+            let uid = entry.uid.clone();
+            self.free(&uid);
             return self.drop_claim(key, "the claim was given back by somebody else");
         }
         self.write_claim(key);
         self.proceed_users(key);
+    }
+
+    /// Devices that were as good as given to a claim are free again.
+    pub(crate) fn free(&mut self, claim: &Uid) {
+        if self.overlay.contains(claim) {
+            self.overlay.remove(claim);
+            self.happened(Cause::Devices);
+        }
     }
 
     fn proceed_users(&mut self, key: &ObjectKey) {
@@ -112,9 +122,6 @@ impl Scheduler {
         let Some(entry) = self.desk.get_mut(key) else { return };
         if entry.write.is_some() || entry.uid != claim.claim.uid {
             return;
-        }
-        if !self.leads {
-            return self.close_if_seen(key, &claim);
         }
         if let Some((version, until)) = entry.held_up {
             if claim.version <= version && self.now < until {
@@ -131,7 +138,9 @@ impl Scheduler {
             entry.wanted.remove(pod);
         });
         let version = claim.version.max(entry.version);
-        if !entry.wanted.is_empty() {
+        if !self.leads {
+            self.close_if_seen(key, &claim);
+        } else if !entry.wanted.is_empty() {
             self.give_out_reservation(key, &claim, version);
         } else if !entry.unwanted.is_empty() || entry.deallocate {
             self.give_out_release(key, &claim, version);
@@ -164,7 +173,7 @@ impl Scheduler {
     fn give_out_release(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
         let Some(entry) = self.desk.get_mut(key) else { return };
         let deallocate = entry.deallocate && claim.claim.allocation.is_some();
-        let is_there = |uid: &&lazaret_model::Uid| {
+        let is_there = |uid: &&Uid| {
             // What this scheduler wrote may not be seen yet.
             entry.version > claim.version || claim.claim.reserved_for.iter().any(|c| c.uid == **uid)
         };
@@ -185,18 +194,22 @@ impl Scheduler {
     }
 
     /// Forgets what is under way for a claim when nothing is, and what was is in the book.
-    fn close_if_seen(&mut self, key: &ObjectKey, claim: &Claim) {
+    pub(crate) fn close_if_seen(&mut self, key: &ObjectKey, claim: &Claim) {
         let Some(entry) = self.desk.get_mut(key) else { return };
         if !entry.is_idle() {
             return;
         }
-        if !entry.written && entry.allocation.take().is_some() {
-            self.overlay.remove(&entry.uid);
-            // Devices that were as good as given are free again.
-            self.queue.wake_all(self.now, Cause::Devices);
+        if entry.is_uncertain(claim.version, self.now) {
+            return;
         }
-        if claim.version >= entry.version && entry.allocation.is_none() {
+        entry.uncertain = None;
+        let given_up = !entry.written && entry.allocation.take().is_some();
+        let (uid, seen) = (entry.uid.clone(), claim.version >= entry.version && entry.allocation.is_none());
+        if seen {
             self.desk.close(key);
+        }
+        if given_up {
+            self.free(&uid);
         }
     }
 
@@ -218,6 +231,11 @@ impl Scheduler {
             }
             Outcome::Conflict | Outcome::Unknown => {
                 entry.tries += 1;
+                if reply.outcome == Outcome::Unknown && write.allocates {
+                    let until = self.now.plus_millis(CERTAIN_MS);
+                    entry.uncertain = Some((write.version, until));
+                    self.alarms.insert((until, Alarm::Claim(key.clone())));
+                }
                 entry.wanted.extend(write.pods);
                 entry.deallocate |= write.deallocates;
                 if entry.tries > TRIES_MAX {
@@ -255,13 +273,9 @@ impl Scheduler {
         let pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
         (entry.tries, entry.held_up) = (0, None);
         entry.unwanted.clear();
-        if !entry.written && entry.write.is_none() {
-            entry.allocation = None;
-            self.overlay.remove(&entry.uid);
-        }
-        let exists = self.book.get(key).is_some_and(|claim| claim.claim.uid == entry.uid);
-        if !exists {
-            self.overlay.remove(&entry.uid);
+        let uid = entry.uid.clone();
+        if self.book.get(key).is_none_or(|claim| claim.claim.uid != uid) {
+            self.free(&uid);
             self.desk.close(key);
         } else if let Some(claim) = self.book.get(key).cloned() {
             self.close_if_seen(key, &claim);

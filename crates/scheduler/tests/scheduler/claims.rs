@@ -286,3 +286,42 @@ fn a_claim_that_somebody_else_changed_is_written_as_it_is_now() {
     assert_eq!(world.node_of("p").as_deref(), Some("a"));
     assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
 }
+
+#[test]
+fn a_node_with_the_better_alternative_is_taken() {
+    let mut world = World::new(Options::default());
+    world.node("a", 4_000, 1);
+    world.node("b", 2_000, 2);
+    let alternative = |name: &str, count| DeviceRequest {
+        name: name.into(),
+        class: "gpu".into(),
+        mode: AllocationMode::Exact(count),
+        ..DeviceRequest::default()
+    };
+    let kind = RequestKind::FirstAvailable(vec![alternative("two", 2), alternative("one", 1)]);
+    let spec = ClaimSpec {
+        requests: vec![lazaret_model::Request { name: "r".into(), kind }],
+        ..ClaimSpec::default()
+    };
+    world.add_claim(ResourceClaim { spec: Arc::new(spec), ..claim("c", 1) });
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("b"), "although a has more room");
+}
+
+#[test]
+fn devices_for_monitoring_are_free_for_all() {
+    let mut world = World::new(Options::default());
+    world.node("a", 4_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    let mut watching = claim("w", 1);
+    if let RequestKind::Exactly(request) = &mut Arc::make_mut(&mut watching.spec).requests[0].kind {
+        request.admin_access = Some(true);
+    }
+    world.add_claim(watching);
+    world.add_pod(pod("q", 100, &["w"]));
+    world.settle();
+    assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
+}

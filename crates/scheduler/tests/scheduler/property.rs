@@ -67,8 +67,8 @@ fn name(node: usize) -> String {
 }
 
 impl Run {
-    fn new() -> Self {
-        let mut world = World::new(Options { preemption: false, ..Options::default() });
+    fn new(preemption: bool) -> Self {
+        let mut world = World::new(Options { preemption, ..Options::default() });
         for at in 0..NODES {
             world.node(&name(at), CPU_MILLI, DEVICES);
         }
@@ -105,6 +105,7 @@ impl Run {
             Step::Perform => {
                 let before = self.world.scheduler.decisions();
                 if let Some(effect) = self.world.scheduler.poll_effect() {
+                    self.check_priorities(&effect.kind);
                     // A write that is repeated may be older than the taint.
                     if self.world.scheduler.decisions() > before {
                         self.check_taints(&effect.kind);
@@ -148,6 +149,15 @@ impl Run {
                 result.device == DeviceId::new(DRIVER, name(*node), format!("gpu-{device}"))
             };
             assert!(!self.tainted.iter().any(is), "{} is tainted", result.device);
+        }
+    }
+
+    /// Nobody leaves for a pod that is not more important.
+    fn check_priorities(&self, kind: &EffectKind) {
+        let EffectKind::Evict(evict) = kind else { return };
+        let priority = |key: &ObjectKey| self.world.pods.get(key).map(|pod| pod.spec.priority);
+        if let Some((victim, preemptor)) = priority(&evict.victim).zip(priority(&evict.preemptor)) {
+            assert!(victim < preemptor, "{} leaves for {}", evict.victim, evict.preemptor);
         }
     }
 
@@ -250,8 +260,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_given_twice_and_everyone_who_fits_is_placed(steps in prop::collection::vec(step(), 1..80)) {
-        let mut run = Run::new();
+    fn nothing_is_given_twice_and_everyone_who_fits_is_placed(
+        steps in prop::collection::vec(step(), 1..80),
+        preemption in any::<bool>(),
+    ) {
+        let mut run = Run::new(preemption);
         for step in &steps {
             run.take(step);
         }
@@ -261,7 +274,7 @@ proptest! {
     #[test]
     fn equal_inputs_give_equal_effects(steps in prop::collection::vec(step(), 1..40)) {
         let log = || {
-            let mut run = Run::new();
+            let mut run = Run::new(true);
             steps.iter().for_each(|step| run.take(step));
             run.rest();
             run.world.log
@@ -272,7 +285,7 @@ proptest! {
 
 #[test]
 fn fresh_decisions_never_take_what_is_tainted() {
-    let mut run = Run::new();
+    let mut run = Run::new(false);
     for at in 0..NODES {
         run.take(&Step::Taint(at, 0));
     }

@@ -1,0 +1,81 @@
+//! What was found out about pods that fit nowhere, so that their like need not be looked at: a workload that does not
+//! fit has many pods that do not, and whatever wakes one of them wakes them all.
+//!
+//! What is remembered holds as long as nothing happened that could help, of the kinds that the pod waits for. Taking
+//! up room or devices helps nobody; being somebody's neighbour does, and counts as happening.
+
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+
+use lazaret_model::{ClaimSpec, Text};
+
+use crate::{Pod, causes::Cause, decide::Needs, why::Why};
+
+/// So many different kinds of pods are remembered; the oldest is forgotten.
+const KINDS_MAX: usize = 16;
+
+/// What was found out.
+#[derive(Debug, Default)]
+pub(crate) struct Memo {
+    /// How often something of each kind happened.
+    happened: [u64; Cause::ALL.len()],
+    found: VecDeque<Finding>,
+}
+
+#[derive(Debug)]
+struct Finding {
+    pod: Arc<Pod>,
+    claims: Vec<Arc<ClaimSpec>>,
+    why: Arc<Why>,
+    message: Text,
+    happened: [u64; Cause::ALL.len()],
+}
+
+impl Memo {
+    /// Something happened that can help pods which wait for it.
+    pub(crate) fn note(&mut self, cause: Cause) {
+        self.happened[cause as usize] += 1;
+    }
+
+    /// Why a pod that is like this one fits nowhere, if that is still so.
+    pub(crate) fn recall(&self, pod: &Pod, needs: &Needs) -> Option<(Arc<Why>, Text)> {
+        let is_like = |finding: &&Finding| {
+            finding.pod.spec == pod.spec
+                && finding.pod.labels == pod.labels
+                && finding.pod.key.namespace == pod.key.namespace
+                && finding.claims.len() == needs.claims.len()
+                && finding.claims.iter().zip(&needs.claims).all(|(known, claim)| *known == claim.claim.spec)
+        };
+        if needs.allocations.iter().any(Option::is_some) {
+            return None;
+        }
+        let finding = self.found.iter().find(is_like).filter(|finding| self.holds(finding))?;
+        Some((finding.why.clone(), finding.message.clone()))
+    }
+
+    /// The pod fits nowhere.
+    pub(crate) fn remember(&mut self, pod: &Arc<Pod>, needs: &Needs, why: &Arc<Why>, message: &Text) {
+        if needs.allocations.iter().any(Option::is_some) {
+            return;
+        }
+        let happened = self.happened;
+        let is_current = |finding: &Finding| {
+            finding
+                .why
+                .causes()
+                .iter()
+                .all(|cause| finding.happened[cause as usize] == happened[cause as usize])
+        };
+        self.found.retain(is_current);
+        if self.found.len() == KINDS_MAX {
+            self.found.pop_front();
+        }
+        let claims = needs.claims.iter().map(|claim| claim.claim.spec.clone()).collect();
+        let (why, message) = (why.clone(), message.clone());
+        self.found.push_back(Finding { pod: pod.clone(), claims, why, message, happened });
+    }
+
+    fn holds(&self, finding: &Finding) -> bool {
+        let same = |cause: Cause| finding.happened[cause as usize] == self.happened[cause as usize];
+        finding.why.causes().iter().all(same)
+    }
+}
