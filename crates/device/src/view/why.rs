@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::{
     cluster::Cluster,
     device::{TaintRow, taint_row},
-    history::EventFacts,
+    history::{EventFacts, SET_REASON},
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
     time::ago,
 };
@@ -116,6 +116,7 @@ pub fn why_pending(
     let mut why = Why { pod: pod.key.to_string(), ..Why::default() };
     why.evictions = evictions(cluster, &pod.key, Some(&pod), events);
     if !why.evictions.is_empty() || pod.deleting_since.is_some() {
+        why.notes = suspects(&why.evictions, events);
         why.summary = if why.evictions.is_empty() {
             "is being deleted, and not for a device taint".to_owned()
         } else {
@@ -148,6 +149,7 @@ pub fn why_evicted(cluster: &Cluster, pod: &ObjectKey, events: &[EventFacts]) ->
     (!evictions.is_empty()).then(|| Why {
         pod: pod.to_string(),
         summary: "is gone: it had to leave because of a device taint".to_owned(),
+        notes: suspects(&evictions, events),
         evictions,
         ..Why::default()
     })
@@ -185,6 +187,41 @@ fn evictions(
         }));
     }
     told
+}
+
+/// How long before an eviction a taint may have been set to be worth a mention.
+const SUSPECT_SECONDS: i64 = 600;
+/// How many suspects are named.
+const SUSPECTS_MAX: usize = 5;
+
+/// Kubernetes' own controller says that a pod had to leave and not for which taint: what was set shortly before is named instead.
+fn suspects(evictions: &[EvictionWhy], events: &[EventFacts]) -> Vec<String> {
+    let unexplained = evictions
+        .iter()
+        .filter(|eviction| !eviction.message.contains("taint "))
+        .filter_map(|eviction| lazaret_api::parse_time(eviction.time.as_ref()?).ok());
+    let Some(at) = unexplained.max() else { return Vec::new() };
+    let before = |event: &&EventFacts| {
+        event.reason == SET_REASON
+            && event.message.contains(":NoExecute")
+            && event.time().is_some_and(|set| set <= at && at <= set.plus_secs(SUSPECT_SECONDS))
+    };
+    let mut notes: Vec<String> = events.iter().filter(before).map(|event| event.message.clone()).collect();
+    notes.sort();
+    notes.dedup();
+    if notes.is_empty() {
+        return vec!["whoever evicted it did not say for which taint".to_owned()];
+    }
+    let more = notes.len().saturating_sub(SUSPECTS_MAX);
+    notes.truncate(SUSPECTS_MAX);
+    notes.insert(
+        0,
+        "whoever evicted it did not say for which taint; these were set shortly before:".to_owned(),
+    );
+    if more > 0 {
+        notes.push(format!("and {more} more"));
+    }
+    notes
 }
 
 /// The rules that a text names and that are still there.

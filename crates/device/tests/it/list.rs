@@ -91,6 +91,42 @@ async fn every_device_with_its_state_taints_and_holder() {
 }
 
 #[tokio::test]
+async fn a_watch_tells_of_each_device_that_became_another() {
+    let cluster = Cluster::small().await;
+    let change = async {
+        cluster.run(&["taint", "node-2/gpu-0", "a:NoSchedule"]).await.ok();
+    };
+    let changed = |text: &str| text.contains("node-2-gpu-0-a-noschedule");
+    let printed = cluster.run_until(&["list", "-w", "node-2/*"], changed, change).await;
+    expect![[r#"
+        NAME                           NODE     MODEL   STATE   TAINTS   HOLDER
+        gpu.example.com/node-2/gpu-0   node-2   A100    Free    <none>   <none>
+        gpu.example.com/node-2/gpu-1   node-2   A100    Free    <none>   <none>
+        gpu.example.com/node-2/gpu-0   node-2   A100    Tainted   a:NoSchedule (rule node-2-gpu-0-a-noschedule-2b7176d7)   <none>
+    "#]].assert_eq(&printed);
+}
+
+/// With `DEVICE_LIST_NODES=5000` and `--nocapture` it is a figure as well.
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "printed, never asserted")]
+async fn a_large_fleet_is_read_in_pages() {
+    let cluster = Cluster::empty().await;
+    let nodes: usize = std::env::var("DEVICE_LIST_NODES").map_or(1101, |text| text.parse().unwrap());
+    for node in 0..nodes {
+        cluster
+            .post(
+                "/apis/resource.k8s.io/v1/resourceslices",
+                crate::support::slice_of(&format!("node-{node:05}"), 8),
+            )
+            .await;
+    }
+    let started = std::time::Instant::now();
+    let printed = cluster.run(&["list"]).await.ok();
+    println!("{nodes} nodes of 8 devices listed in {:?}", started.elapsed());
+    assert_eq!(printed.lines().count(), nodes * 8 + 1);
+}
+
+#[tokio::test]
 async fn filters_narrow_the_list() {
     let cluster = Cluster::small().await;
     let rows: &[(&[&str], &[&str])] = &[

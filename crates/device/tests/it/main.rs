@@ -6,6 +6,7 @@ mod drain;
 mod errors;
 mod list;
 mod plan;
+mod roles;
 mod support;
 mod taint;
 mod why;

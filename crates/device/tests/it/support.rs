@@ -3,6 +3,7 @@
 use std::{
     io::{self, BufReader, Write},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use clap::Parser as _;
@@ -10,7 +11,7 @@ use http::Request;
 use http_body_util::BodyExt as _;
 use lazaret_device::{Args, Console, Session, Verdict};
 use lazaret_model::Timestamp;
-use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, User};
+use lazaret_server::{Access, Authorizer, Features, Rbac, Server, ServerOptions, User};
 use lazaret_store::Store;
 use serde_json::{Value, json};
 
@@ -97,19 +98,32 @@ impl Cluster {
         served: &[(&str, bool)],
         refused: Vec<&'static str>,
     ) -> Self {
+        Self::authorized(features, served, Box::new(AllBut(refused))).await
+    }
+
+    /// A cluster with roles and bindings.
+    pub(crate) async fn with_roles() -> Self {
+        Self::authorized(Features::kubernetes_1_37(), &[], Box::new(Rbac::default())).await
+    }
+
+    async fn authorized(
+        features: Features,
+        served: &[(&str, bool)],
+        authorizer: Box<dyn Authorizer>,
+    ) -> Self {
         let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
         let options = ServerOptions {
             features,
             runtime_config: served.iter().map(|(name, on)| ((*name).to_owned(), *on)).collect(),
-            authorizer: Box::new(AllBut(refused)),
+            authorizer,
             token_keys: None,
         };
-        let user = User { name: "ada@example.com".into(), ..User::default() };
+        let groups = vec!["system:authenticated".to_owned()];
+        let user = User { name: "ada@example.com".into(), groups, ..User::default() };
         let plans = tempfile::tempdir().unwrap();
         let cluster = Self { server: Server::new(store, options), user, answers: None, plans };
-        for namespace in ["default", "research"] {
-            cluster.post("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
-        }
+        cluster.server.bootstrap().await.unwrap();
+        cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "research"}})).await;
         cluster
     }
 
@@ -194,7 +208,7 @@ impl Cluster {
             .header("user-agent", "test/1.0")
             .body(body.into_bytes().into())
             .unwrap();
-        let admin = User { name: "admin".into(), ..User::default() };
+        let admin = User { name: "admin".into(), groups: vec!["system:masters".into()], ..User::default() };
         let response = self.server.handle(&admin, request).await;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
@@ -217,6 +231,38 @@ impl Cluster {
     #[allow(clippy::disallowed_methods, reason = "a timeout needs time")]
     pub(crate) async fn run_by_the_clock(&self, words: &[&str]) -> Ran {
         self.run_at(words, || Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())).await
+    }
+
+    /// Runs a command that does not end until its output pleases, while `meanwhile` happens after the first output.
+    pub(crate) async fn run_until(
+        &self,
+        words: &[&str],
+        pleases: impl Fn(&str) -> bool,
+        meanwhile: impl Future<Output = ()>,
+    ) -> String {
+        let args = Args::try_parse_from(["kubectl-device"].iter().chain(words)).unwrap();
+        let (out, notes) = (Shared::default(), Shared::default());
+        let mut console = Console::new(Box::new(out.clone()), Box::new(notes.clone()), None, false);
+        let session =
+            Session::new(self.server.client(self.user.clone()), &mut console, args.connection.clone())
+                .at(now);
+        let look = async {
+            while out.text().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            meanwhile.await;
+            while !pleases(&out.text()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = async {
+            tokio::select! {
+                ended = Box::pin(session.run(args)) => panic!("{ended:?} {}", notes.text()),
+                () = look => {}
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), waited).await.unwrap();
+        out.text()
     }
 
     async fn run_at(&self, words: &[&str], now: fn() -> Timestamp) -> Ran {
@@ -245,6 +291,24 @@ impl Cluster {
             })
             .collect()
     }
+}
+
+/// A slice of so many healthy devices.
+pub(crate) fn slice_of(node: &str, devices: usize) -> Value {
+    let device = |at: usize| {
+        json!({
+            "name": format!("gpu-{at}"),
+            "attributes": {"model": {"string": "A100"}, "index": {"int": at}, "driverVersion": {"version": "1.2.3"}},
+            "capacity": {"memory": {"value": "40Gi"}},
+        })
+    };
+    json!({
+        "metadata": {"name": format!("{node}-gpus")},
+        "spec": {
+            "driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": (0..devices).map(device).collect::<Vec<_>>(),
+        },
+    })
 }
 
 fn slice(node: &str) -> Value {

@@ -92,6 +92,20 @@ async fn a_pod_that_had_to_leave_is_told_by_whom_even_when_it_is_gone() {
 }
 
 #[tokio::test]
+async fn where_the_controller_does_not_say_for_which_taint_the_likely_ones_are_named() {
+    let cluster = Cluster::small().await;
+    cluster.run(&["taint", "node-1/gpu-0", "a:NoExecute", "--reason", "x"]).await.ok();
+    cluster.run(&["taint", "node-1/gpu-0", "a-"]).await.ok();
+    let event = json!({
+        "metadata": {"name": "trainer.1", "namespace": "research"},
+        "involvedObject": {"kind": "Pod", "namespace": "research", "name": "gone", "uid": "gone"},
+        "reason": "DeviceTaintManagerEviction", "type": "Normal", "lastTimestamp": "2026-01-01T12:00:01Z", "message": "Marking for deletion",
+    });
+    cluster.post("/api/v1/namespaces/research/events", event).await;
+    expect![[""]].assert_eq(&cluster.run(&["why", "research/gone"]).await.ok());
+}
+
+#[tokio::test]
 async fn a_pod_that_nobody_knows() {
     let cluster = Cluster::small().await;
     expect![[r#"
