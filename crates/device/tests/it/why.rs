@@ -102,7 +102,13 @@ async fn where_the_controller_does_not_say_for_which_taint_the_likely_ones_are_n
         "reason": "DeviceTaintManagerEviction", "type": "Normal", "lastTimestamp": "2026-01-01T12:00:01Z", "message": "Marking for deletion",
     });
     cluster.post("/api/v1/namespaces/research/events", event).await;
-    expect![[""]].assert_eq(&cluster.run(&["why", "research/gone"]).await.ok());
+    expect![[r#"
+        pod research/gone is gone: it had to leave because of a device taint
+          0s ago: Marking for deletion
+          whoever evicted it did not say for which taint; these were set shortly before:
+          gpu.example.com/node-1/gpu-0 tainted a:NoExecute (rule node-1-gpu-0-a-noexecute-16224e38)
+    "#]]
+    .assert_eq(&cluster.run(&["why", "research/gone"]).await.ok());
 }
 
 #[tokio::test]
