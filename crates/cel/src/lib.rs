@@ -20,6 +20,7 @@ mod error;
 mod estimate;
 mod eval;
 mod ext;
+mod pattern;
 mod plan;
 mod program;
 mod syntax;
@@ -30,6 +31,7 @@ pub use check::{Env, Mode};
 pub use device::{Device, SimpleDevice, is_supported};
 pub use error::{CompileError, EvalError, Issue};
 pub use estimate::CostRange;
+pub use pattern::Pattern;
 pub use program::{
     Bound, COST_MAX, EXPRESSION_LENGTH_MAX, Outcome, Program, Reads, compile, compile_derived,
 };

@@ -109,6 +109,8 @@ pub struct Context<'a> {
     pub features: &'a Features,
     /// Who asks.
     pub user: &'a User,
+    /// What is done: `create`, `update`, `patch` and so on.
+    pub verb: &'a str,
     /// The version of the endpoint, for rules that differ by it: `v1`, `v1alpha3`.
     pub version: &'a str,
     /// The namespace object that a namespaced object is in.

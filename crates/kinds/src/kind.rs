@@ -1,8 +1,14 @@
 //! A kind as the server knows it.
 
+use std::{borrow::Cow, ops::Deref, sync::Arc};
+
+use lazaret_schema::{Schema, TypeId, builtin};
 use serde_json::Value;
 
 use crate::{Context, Rules};
+
+/// A name that is mostly known when this is compiled, and else comes with a definition.
+pub type Name = Cow<'static, str>;
 
 /// Cluster-wide or in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,17 +26,48 @@ pub enum Verbs {
     All,
     /// Created and answered, never stored: reviews.
     Create,
+    /// Everything but create: its definition is being removed.
+    Ending,
 }
 
 /// A version in which a kind is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Served {
     /// `v1`.
-    pub version: &'static str,
-    /// The type in the table of shapes.
-    pub shape: &'static str,
+    pub version: Name,
+    /// What objects look like.
+    pub shape: Shape,
     /// Served unless told otherwise.
     pub by_default: bool,
+}
+
+/// Where the type of a kind's objects is found.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// By this name in the table of all built-in kinds.
+    Builtin(&'static str),
+    /// In a table that was made from a definition.
+    Own(Arc<Schema>, TypeId),
+}
+
+impl Shape {
+    /// The table and the type in it.
+    #[must_use]
+    pub fn find(&self) -> Option<(&Schema, TypeId)> {
+        match self {
+            Self::Builtin(name) => builtin().find(name).map(|id| (builtin(), id)),
+            Self::Own(schema, id) => Some((schema, *id)),
+        }
+    }
+
+    /// Its name among the built-in ones, which also have numbers in protobuf and keys for strategic merges.
+    #[must_use]
+    pub fn builtin_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Builtin(name) => Some(name),
+            Self::Own(..) => None,
+        }
+    }
 }
 
 /// A part of an object with an endpoint of its own.
@@ -47,23 +84,25 @@ pub struct Subresource {
 /// A kind and how it behaves.
 pub struct Kind {
     /// The API group, empty for the core.
-    pub group: &'static str,
+    pub group: Name,
     /// `ResourceClaim`.
-    pub kind: &'static str,
+    pub kind: Name,
+    /// `ResourceClaimList`.
+    pub list_kind: Name,
     /// `resourceclaims`.
-    pub plural: &'static str,
+    pub plural: Name,
     /// `resourceclaim`.
-    pub singular: &'static str,
+    pub singular: Name,
     /// Short names for people.
-    pub short: &'static [&'static str],
+    pub short: Vec<Name>,
     /// `all` and the like.
-    pub categories: &'static [&'static str],
+    pub categories: Vec<Name>,
     /// Where names are unique.
     pub scope: Scope,
     /// In order of preference; the first is the stored form.
-    pub versions: &'static [Served],
+    pub versions: Vec<Served>,
     /// Parts with endpoints of their own.
-    pub subresources: &'static [Subresource],
+    pub subresources: Vec<Subresource>,
     /// What can be done.
     pub verbs: Verbs,
     /// `metadata.generation` counts changes of the spec.
@@ -75,7 +114,36 @@ pub struct Kind {
     /// A DELETE answers with the object, not with a Status.
     pub delete_returns_object: bool,
     /// The rest.
-    pub rules: &'static dyn Rules,
+    pub rules: RuleSet,
+}
+
+/// The rules of a kind: written here, or made from a definition.
+#[derive(Clone)]
+pub enum RuleSet {
+    /// Of a built-in kind.
+    Fixed(&'static dyn Rules),
+    /// Of a defined one.
+    Made(Arc<dyn Rules>),
+}
+
+impl std::fmt::Debug for RuleSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Fixed(_) => "Fixed",
+            Self::Made(_) => "Made",
+        })
+    }
+}
+
+impl Deref for RuleSet {
+    type Target = dyn Rules;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Fixed(rules) => *rules,
+            Self::Made(rules) => &**rules,
+        }
+    }
 }
 
 impl std::fmt::Debug for Kind {
@@ -88,19 +156,29 @@ impl Kind {
     /// `resourceclaims.resource.k8s.io`, or `pods` in the core.
     #[must_use]
     pub fn qualified_plural(&self) -> String {
-        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() {
+            self.plural.to_string()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
     }
 
     /// `ResourceClaim.resource.k8s.io`, or `Pod` in the core.
     #[must_use]
     pub fn qualified_kind(&self) -> String {
-        if self.group.is_empty() { self.kind.to_owned() } else { format!("{}.{}", self.kind, self.group) }
+        if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
     }
 
     /// `group/version`, or `version` in the core.
     #[must_use]
     pub fn api_version(&self, version: &str) -> String {
         if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
+    }
+
+    /// Whether it is this one; a defined kind may share a plural with a built-in one of another group.
+    #[must_use]
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.plural == plural && self.group == group
     }
 
     /// The version objects are stored in.
@@ -122,7 +200,30 @@ impl Kind {
     }
 }
 
-/// A column of a table.
+/// A column of a table, as clients are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// What stands above it.
+    pub name: Name,
+    /// `string`, `integer`, `number`, `boolean`, `date`.
+    pub kind: Name,
+    /// How the type is to be shown, or empty.
+    pub format: Name,
+    /// For people.
+    pub description: Name,
+    /// 0 is always shown, 1 with `-o wide`.
+    pub priority: i64,
+}
+
+impl From<&Column> for Heading {
+    fn from(column: &Column) -> Self {
+        let name = Name::Borrowed(column.name);
+        let format = Name::Borrowed("");
+        Self { description: name.clone(), name, kind: column.kind.into(), format, priority: column.priority }
+    }
+}
+
+/// A column of a table of a built-in kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The heading.

@@ -10,6 +10,7 @@ mod check;
 mod context;
 mod core;
 mod crd;
+mod custom;
 mod error;
 mod gate;
 mod kind;
@@ -26,8 +27,11 @@ mod testing;
 mod value;
 
 pub use context::{Access, Context, Features, User};
+pub use custom::{
+    CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
+};
 pub use error::{Errors, FieldError, FieldProblem};
-pub use kind::{Column, Kind, Scope, Served, Subresource, Verbs};
+pub use kind::{Column, Heading, Kind, Name, RuleSet, Scope, Served, Shape, Subresource, Verbs};
 pub use names::{check_label_name, check_label_value, check_name};
 pub use registry::{all, find, find_kind};
-pub use rules::Rules;
+pub use rules::{Rules, ScalePaths};

@@ -9,7 +9,7 @@ use crate::Kind;
 /// # Errors
 /// What is wrong with it.
 pub fn check_name(kind: &Kind, name: &str) -> Result<(), String> {
-    match (kind.group, kind.plural) {
+    match (&*kind.group, &*kind.plural) {
         ("", "namespaces") => validate_dns_label(name).map_err(|error| error.to_string()),
         ("rbac.authorization.k8s.io", _) => path_segment(name),
         _ => validate_dns_subdomain(name).map_err(|error| error.to_string()),

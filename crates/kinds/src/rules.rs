@@ -1,11 +1,17 @@
 //! What can differ from kind to kind.
 
+use lazaret_schema::Finding;
 use serde_json::{Map, Value};
 
-use crate::{Column, Context, Errors};
+use crate::{Column, Context, Errors, Heading, JsonPath};
 
 /// How a kind behaves. Every method has the behaviour of a kind that the server stores and knows nothing of.
-pub trait Rules: Sync {
+pub trait Rules: Send + Sync {
+    /// Takes out of a body what its schema does not know, and says what that was. `None`: the table of shapes tells.
+    fn screen(&self, _object: &mut Value) -> Option<Vec<Finding>> {
+        None
+    }
+
     /// Fills in what absent fields stand for.
     fn default(&self, _object: &mut Value, _context: &Context<'_>) {}
 
@@ -43,9 +49,20 @@ pub trait Rules: Sync {
         false
     }
 
+    /// Names of fields of which at least one stands in every stored object that `to_version` would change: bytes without any of them are
+    /// shipped as they are. `None` when nothing can be said of an object by looking at its bytes.
+    fn differs_where(&self, version: &str) -> Option<&'static [&'static str]> {
+        (!self.differs_in(&Value::Null, version)).then_some(&[])
+    }
+
     /// The value of a field that lists can be selected by; `None` if there is no such field for this kind.
     fn select(&self, _object: &Value, _field: &str) -> Option<String> {
         None
+    }
+
+    /// Whether the name is the first column; if not, it is among the others.
+    fn leads_with_name(&self) -> bool {
+        true
     }
 
     /// The columns of a table, after the name.
@@ -53,10 +70,41 @@ pub trait Rules: Sync {
         &[Column::AGE]
     }
 
+    /// The columns as clients are told of them; those of a defined kind are known only here.
+    fn headings(&self) -> Vec<Heading> {
+        self.columns().iter().map(Heading::from).collect()
+    }
+
     /// The cells of one row, after the name, in the order of [`Rules::columns`].
     fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
         vec![crate::kind::age(object, context)]
     }
+
+    /// Where the scale is kept, if not where built-in kinds keep it.
+    fn scale_paths(&self) -> Option<&ScalePaths> {
+        None
+    }
+
+    /// What whoever uses this version should be told.
+    fn deprecation(&self) -> Option<&str> {
+        None
+    }
+
+    /// The schema as its author wrote it, of a defined kind.
+    fn document(&self) -> Option<&Value> {
+        None
+    }
+}
+
+/// Where an object keeps what its scale says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// How many replicas are wanted.
+    pub spec: JsonPath,
+    /// How many there are.
+    pub status: JsonPath,
+    /// The selector as text.
+    pub selector: Option<JsonPath>,
 }
 
 /// The main endpoint does not change the status.

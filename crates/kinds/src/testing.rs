@@ -75,6 +75,7 @@ impl World {
             now: NOW.parse().unwrap(),
             features: &self.features,
             user: &self.user,
+            verb: "update",
             version: self.version,
             namespace: Some(&self.namespace),
             lookup: &lookup,

@@ -89,6 +89,14 @@ pub struct StructType {
     pub(crate) numbers: BTreeMap<u32, String>,
 }
 
+impl StructType {
+    /// A type without a message in protobuf.
+    #[must_use]
+    pub fn of(name: &str, fields: BTreeMap<String, Field>, open: bool) -> Self {
+        Self { name: name.to_owned(), open, fields, ..Self::default() }
+    }
+}
+
 /// A field of a struct.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
@@ -167,6 +175,34 @@ impl Schema {
         id
     }
 
+    /// Takes a type over from another table, with all that it refers to.
+    pub fn import(&mut self, from: &Schema, id: TypeId) -> TypeId {
+        let mut taken = BTreeMap::new();
+        self.take_over(from, id, &mut taken)
+    }
+
+    fn take_over(&mut self, from: &Schema, id: TypeId, taken: &mut BTreeMap<TypeId, TypeId>) -> TypeId {
+        if let Some(known) = taken.get(&id) {
+            return *known;
+        }
+        let own = self.add(Type::Any(Holder::Opaque));
+        taken.insert(id, own);
+        let mut ty = from.get(id).clone();
+        match &mut ty {
+            Type::Scalar(_) | Type::Any(_) => {}
+            Type::List(inner) | Type::Map(inner) => *inner = self.take_over(from, *inner, taken),
+            Type::Struct(found) => {
+                let referred = found.fields.values_mut().map(|field| &mut field.ty);
+                for inner in referred.chain(found.inline.values_mut()) {
+                    *inner = self.take_over(from, *inner, taken);
+                }
+                self.names.insert(found.name.clone(), own);
+            }
+        }
+        self.types[own.0 as usize] = ty;
+        own
+    }
+
     /// The number of a name whose content may come later.
     pub fn declare(&mut self, name: &str) -> TypeId {
         if let Some(known) = self.find(name) {
@@ -210,3 +246,23 @@ const TABLES: &[(&str, &str)] = tables! {
     "admissionregistration/v1" => "admissionregistration_v1",
     "apiextensions/v1" => "apiextensions_v1",
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_taken_over_with_all_that_it_refers_to() {
+        let mut own = Schema::default();
+        own.add(Type::Scalar(Scalar::Bool));
+        let id = own.import(builtin(), builtin().find("meta/v1.ObjectMeta").unwrap());
+        let metadata = own.get_struct(id).unwrap();
+        let labels = own.get(metadata.fields["labels"].ty);
+        let Type::Map(value) = labels else { panic!("labels are {labels:?}") };
+        assert_eq!(own.get(*value), &Type::Scalar(Scalar::String));
+        let Type::List(owner) = own.get(metadata.fields["ownerReferences"].ty) else {
+            panic!("no list of owners")
+        };
+        assert!(own.get_struct(*owner).unwrap().fields.contains_key("uid"));
+    }
+}

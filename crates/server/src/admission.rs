@@ -1,10 +1,14 @@
 //! What is looked at beyond the object itself before it is written.
 
+mod pods;
+
 use lazaret_kinds::{Errors, Scope};
 use lazaret_store::{Expect, Op};
 use serde_json::{Value, json};
 
 use crate::{ApiError, object, server::Call};
+
+pub(crate) use pods::{DefaultPriority, find_default_priority};
 
 /// Namespaces that cannot be deleted.
 const ETERNAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -22,13 +26,18 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     if object::is_deleting(&found) {
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        return Err(ApiError::forbidden(call.kind, name, &why).with_cause(
+        return Err(ApiError::forbidden(&call.kind, name, &why).with_cause(
             "NamespaceTerminating",
             &format!("namespace {namespace} is being terminated"),
             "metadata.namespace",
         ));
     }
     Ok(())
+}
+
+/// What a new object gets from its surroundings before anything else is filled in.
+pub(crate) fn before_create(call: &Call<'_>, object: &mut Value, name: &str) -> Result<(), ApiError> {
+    if call.kind.is("", "pods") { pods::before_create(call, object, name) } else { Ok(()) }
 }
 
 /// The namespace must still be there when the object is written.
@@ -42,15 +51,15 @@ pub(crate) fn namespace_guard(call: &Call<'_>) -> Option<Op> {
 
 /// Some things stay.
 pub(crate) fn may_delete(call: &Call<'_>, name: &str, _old: &Value) -> Result<(), ApiError> {
-    if call.kind.plural == "namespaces" && call.kind.group.is_empty() && ETERNAL.contains(&name) {
-        return Err(ApiError::forbidden(call.kind, name, "this namespace may not be deleted"));
+    if call.kind.is("", "namespaces") && ETERNAL.contains(&name) {
+        return Err(ApiError::forbidden(&call.kind, name, "this namespace may not be deleted"));
     }
     Ok(())
 }
 
 /// What a new object gets from its surroundings, and what they forbid.
 pub(crate) fn create(call: &Call<'_>, object: &mut Value, errors: &mut Errors) {
-    if call.kind.plural == "namespaces" && call.kind.group.is_empty() {
+    if call.kind.is("", "namespaces") {
         let name = object::meta(object, "name").to_owned();
         object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
         object["spec"]["finalizers"] = json!(["kubernetes"]);
@@ -67,7 +76,9 @@ pub(crate) fn update(call: &Call<'_>, new: &Value, old: &Value, errors: &mut Err
 /// A node writes slices of its own devices only.
 fn node_restriction(call: &Call<'_>, object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(node) = call.user.name.strip_prefix("system:node:") else { return };
-    if call.kind.plural != "resourceslices" || !call.user.groups.iter().any(|group| group == "system:nodes") {
+    if !call.kind.is("resource.k8s.io", "resourceslices")
+        || !call.user.groups.iter().any(|group| group == "system:nodes")
+    {
         return;
     }
     let of = |object: &Value| object["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();

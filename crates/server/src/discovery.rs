@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use lazaret_kinds::{Kind, Scope, Served, Verbs};
+use lazaret_kinds::{Kind, Scope, Verbs};
 use serde_json::{Value, json};
 
-use crate::{Server, negotiate::Form, respond::Answer};
+use crate::{Server, kind_ref::KindRef, negotiate::Form, respond::Answer};
 
 const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -33,7 +33,8 @@ pub(crate) fn answer(server: &Server, path: &str, form: Form) -> Option<Answer> 
             json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(server).iter().map(|group| group_value(server, group)).collect::<Vec<_>>()})
         }
         ["apis", group] => {
-            let mut value = groups(server).contains(group).then(|| group_value(server, group))?;
+            let mut value =
+                groups(server).iter().any(|known| known == group).then(|| group_value(server, group))?;
             value["kind"] = "APIGroup".into();
             value["apiVersion"] = "v1".into();
             value
@@ -46,33 +47,53 @@ pub(crate) fn answer(server: &Server, path: &str, form: Form) -> Option<Answer> 
 }
 
 /// Groups but the core, in order of appearance.
-fn groups(server: &Server) -> Vec<&'static str> {
-    let mut groups = Vec::new();
-    for kind in lazaret_kinds::all().iter().filter(|kind| !kind.group.is_empty()) {
-        if kind.versions.iter().any(|served| server.serves(kind, served)) && !groups.contains(&kind.group) {
-            groups.push(kind.group);
+fn groups(server: &Server) -> Vec<String> {
+    let mut groups: Vec<String> = Vec::new();
+    for kind in server.kinds().iter().filter(|kind| !kind.group.is_empty()) {
+        let served = kind.versions.iter().any(|served| server.serves(kind, served));
+        if served && !groups.iter().any(|known| *known == kind.group) {
+            groups.push(kind.group.to_string());
         }
     }
     groups
 }
 
 /// Versions of a group, the preferred one first.
-fn versions(server: &Server, group: &str) -> Vec<&'static str> {
-    let mut versions = Vec::new();
-    for kind in lazaret_kinds::all().iter().filter(|kind| kind.group == group) {
+fn versions(server: &Server, group: &str) -> Vec<String> {
+    let mut versions: Vec<String> = Vec::new();
+    for kind in server.kinds().iter().filter(|kind| kind.group == group) {
         for served in kind.versions.iter().filter(|served| server.serves(kind, served)) {
-            if !versions.contains(&served.version) {
-                versions.push(served.version);
+            if !versions.iter().any(|known| *known == served.version) {
+                versions.push(served.version.to_string());
             }
         }
     }
-    // v1 before v1beta2 before v1beta1 before v1alpha3.
-    versions.sort_by_key(|version| match version.find(['a', 'b']) {
-        None => (0, std::cmp::Reverse(*version)),
-        Some(at) if version[at..].starts_with("beta") => (1, std::cmp::Reverse(*version)),
-        Some(_) => (2, std::cmp::Reverse(*version)),
-    });
+    versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
     versions
+}
+
+/// Orders versions as Kubernetes does: v2 over v1 over v1beta2 over v1beta1 over v1alpha3, and over all that are named otherwise.
+fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
+    let name = std::cmp::Reverse(version.to_owned());
+    let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
+    let split = |rest: &str| {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        (rest[..end].to_owned(), rest[end..].to_owned())
+    };
+    let parsed = version.strip_prefix('v').map(split).and_then(|(major, rest)| {
+        let major = number(&major)?;
+        let (stability, minor) = match rest.as_str() {
+            "" => return Some((3, major, 0)),
+            rest if rest.starts_with("beta") => (2, &rest[4..]),
+            rest if rest.starts_with("alpha") => (1, &rest[5..]),
+            _ => return None,
+        };
+        Some((stability, major, number(minor)?))
+    });
+    match parsed {
+        Some((stability, major, minor)) => (stability, major, minor, name),
+        None => (0, 0, 0, name),
+    }
 }
 
 fn group_value(server: &Server, group: &str) -> Value {
@@ -83,18 +104,19 @@ fn group_value(server: &Server, group: &str) -> Value {
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
 }
 
-fn served<'a>(server: &Server, group: &'a str, version: &'a str) -> Vec<(&'static Kind, &'static Served)> {
-    lazaret_kinds::all()
-        .iter()
-        .filter(|kind| kind.group == group)
-        .filter_map(|kind| Some((kind, kind.served(version).filter(|served| server.serves(kind, served))?)))
-        .collect()
+fn served(server: &Server, group: &str, version: &str) -> Vec<KindRef> {
+    let mut kinds = server.kinds();
+    kinds.retain(|kind| {
+        kind.group == group && kind.served(version).is_some_and(|served| server.serves(kind, served))
+    });
+    kinds
 }
 
-fn verbs(kind: &Kind) -> &'static [&'static str] {
+fn verbs(kind: &Kind) -> Vec<&'static str> {
     match kind.verbs {
-        Verbs::All => ALL_VERBS,
-        Verbs::Create => &["create"],
+        Verbs::All => ALL_VERBS.to_vec(),
+        Verbs::Create => vec!["create"],
+        Verbs::Ending => ALL_VERBS.iter().copied().filter(|verb| *verb != "create").collect(),
     }
 }
 
@@ -104,7 +126,7 @@ fn resources(server: &Server, group: &str, version: &str) -> Option<Value> {
         return None;
     }
     let mut list = Vec::new();
-    for (kind, served) in kinds {
+    for kind in &kinds {
         let mut entry = json!({
             "name": kind.plural, "singularName": kind.singular, "namespaced": kind.scope == Scope::Namespaced, "kind": kind.kind, "verbs": verbs(kind),
         });
@@ -114,14 +136,14 @@ fn resources(server: &Server, group: &str, version: &str) -> Option<Value> {
         if !kind.categories.is_empty() {
             entry["categories"] = json!(kind.categories);
         }
-        if kind.verbs == Verbs::All {
-            entry["storageVersionHash"] = storage_hash(kind, served).into();
+        if kind.verbs != Verbs::Create {
+            entry["storageVersionHash"] = storage_hash(kind).into();
         }
         list.push(entry);
-        for subresource in kind.subresources {
+        for subresource in &kind.subresources {
             let mut entry = json!({
                 "name": format!("{}/{}", kind.plural, subresource.name), "singularName": "", "namespaced": kind.scope == Scope::Namespaced,
-                "kind": subresource.takes.map_or(kind.kind, |(_, _, kind)| kind), "verbs": subresource.verbs,
+                "kind": subresource.takes.map_or(&*kind.kind, |(_, _, kind)| kind), "verbs": subresource.verbs,
             });
             if let Some((group, version, _)) = subresource.takes {
                 entry["group"] = group.into();
@@ -137,7 +159,7 @@ fn resources(server: &Server, group: &str, version: &str) -> Option<Value> {
 }
 
 /// Tells clients when the stored form changes. Any text that is the same for the same form will do.
-fn storage_hash(kind: &Kind, _served: &Served) -> String {
+fn storage_hash(kind: &Kind) -> String {
     let text = format!("{}/{}/{}", kind.group, kind.hub().version, kind.kind);
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -146,16 +168,14 @@ fn storage_hash(kind: &Kind, _served: &Served) -> String {
 }
 
 fn aggregated(server: &Server, core: bool) -> Answer {
-    let names = if core { vec![""] } else { groups(server) };
+    let names = if core { vec![String::new()] } else { groups(server) };
     let mut items = Vec::new();
     for group in names {
-        let versions: Vec<Value> = versions(server, group)
+        let versions: Vec<Value> = versions(server, &group)
             .iter()
             .map(|version| {
-                let resources: Vec<Value> = served(server, group, version)
-                    .iter()
-                    .map(|(kind, _)| aggregated_resource(kind))
-                    .collect();
+                let resources: Vec<Value> =
+                    served(server, &group, version).iter().map(|kind| aggregated_resource(kind)).collect();
                 json!({"version": version, "resources": resources, "freshness": "Current"})
             })
             .collect();
@@ -167,8 +187,8 @@ fn aggregated(server: &Server, core: bool) -> Answer {
 
 fn aggregated_resource(kind: &Kind) -> Value {
     let mut by_name: BTreeMap<&str, Value> = BTreeMap::new();
-    for subresource in kind.subresources {
-        let (group, version, name) = subresource.takes.unwrap_or(("", "", kind.kind));
+    for subresource in &kind.subresources {
+        let (group, version, name) = subresource.takes.unwrap_or(("", "", &kind.kind));
         let response = json!({"group": group, "version": version, "kind": name});
         by_name.insert(
             subresource.name,
@@ -180,7 +200,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "scope": if kind.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular, "verbs": verbs(kind),
     });
-    for (name, list) in [("shortNames", kind.short), ("categories", kind.categories)] {
+    for (name, list) in [("shortNames", &kind.short), ("categories", &kind.categories)] {
         if !list.is_empty() {
             entry[name] = json!(list);
         }
@@ -189,4 +209,20 @@ fn aggregated_resource(kind: &Kind) -> Value {
         entry["subresources"] = by_name.into_values().collect();
     }
     entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_orders_them() {
+        let mut versions =
+            ["foo10", "v1", "v11alpha2", "v2", "v10beta3", "v1beta1", "v12", "foo1", "v3beta1", "v11", "v10"];
+        versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+        assert_eq!(
+            versions,
+            ["v12", "v11", "v10", "v2", "v1", "v10beta3", "v3beta1", "v1beta1", "v11alpha2", "foo1", "foo10"]
+        );
+    }
 }

@@ -35,8 +35,8 @@ impl ApiError {
 
     fn about(mut self, kind: &Kind, name: &str) -> Self {
         self.detail("name", name);
-        self.detail("group", kind.group);
-        self.detail("kind", kind.plural);
+        self.detail("group", &kind.group);
+        self.detail("kind", &kind.plural);
         self
     }
 
@@ -160,8 +160,8 @@ impl ApiError {
         let mut error =
             Self::new(422, "Invalid", format!("{} {name:?} is invalid: {text}", kind.qualified_kind()));
         error.detail("name", name);
-        error.detail("group", kind.group);
-        error.detail("kind", kind.kind);
+        error.detail("group", &kind.group);
+        error.detail("kind", &kind.kind);
         for found in errors.list() {
             error.cause(found.reason(), &found.message(), &found.path);
         }

@@ -94,7 +94,8 @@ pub async fn serve(
         spawn(connection(front.clone(), acceptor.clone(), stream, peer, graceful.watcher(), stop.clone()));
     }
     drop(listener);
-    // Watches end with their clients; whatever is left then is cut.
+    front.server.end_watches();
+    // Whatever is left after a while is cut.
     let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
     Ok(())
 }

@@ -46,9 +46,9 @@ pub(crate) fn read_object(
     bytes: &[u8],
     validation: FieldValidation,
 ) -> Result<Incoming, ApiError> {
-    let expected = (kind.api_version(served.version), kind.kind);
-    let (value, duplicates) = read_value(media, bytes, served.shape)?;
-    checked(kind, served, value, duplicates, validation, Some((&expected.0, expected.1)))
+    let expected = kind.api_version(&served.version);
+    let (value, duplicates) = read_value(media, bytes, served.shape.builtin_name())?;
+    checked(kind, served, value, duplicates, validation, Some((&expected, &kind.kind)))
 }
 
 /// Holds a value against its shape, and against the type it must say it has.
@@ -81,20 +81,17 @@ pub(crate) fn checked(
     }
     let mut problems: Vec<String> =
         duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    if let Some(shape) = builtin().find(served.shape) {
-        for finding in check(builtin(), shape, &mut value, true) {
-            match finding {
-                Finding::Unknown { path } => problems.push(format!("unknown field {path:?}")),
-                Finding::Kind { path, expected, found } => {
-                    return Err(ApiError::bad_request(format!(
-                        "{} in version {:?} cannot be handled as a {}: {path}: must be {expected}, not {found}",
-                        kind.kind, served.version, kind.kind
-                    )));
-                }
+    for finding in screened(kind, served, &mut value) {
+        match finding {
+            Finding::Unknown { path } => problems.push(format!("unknown field {path:?}")),
+            Finding::Kind { path, expected, found } => {
+                return Err(ApiError::bad_request(format!(
+                    "{} in version {:?} cannot be handled as a {}: {path}: must be {expected}, not {found}",
+                    kind.kind, served.version, kind.kind
+                )));
             }
         }
     }
-    drop_nulls(&mut value);
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => problems,
@@ -112,12 +109,29 @@ pub(crate) fn checked(
     Ok(Incoming { object: value, warnings })
 }
 
+/// Takes out what nobody knows, and every `null` that says no more than an absent field.
+fn screened(kind: &Kind, served: &Served, value: &mut Value) -> Vec<Finding> {
+    if let Some(findings) = kind.rules.screen(value) {
+        return findings;
+    }
+    let findings = match served.shape.find() {
+        Some((schema, shape)) => check(schema, shape, value, true),
+        None => Vec::new(),
+    };
+    drop_nulls(value);
+    findings
+}
+
 /// Reads a body as a JSON value, whatever it is encoded in; the shape is for protobuf alone.
-pub(crate) fn read_value(media: Media, bytes: &[u8], shape: &str) -> Result<(Value, Vec<String>), ApiError> {
+pub(crate) fn read_value(
+    media: Media,
+    bytes: &[u8],
+    shape: Option<&str>,
+) -> Result<(Value, Vec<String>), ApiError> {
     match media {
         Media::Protobuf => {
             let envelope = open_envelope(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?;
-            let shape = match (envelope.kind, builtin().find(shape)) {
+            let shape = match (envelope.kind, shape.and_then(|shape| builtin().find(shape))) {
                 ("DeleteOptions", _) => builtin().find("meta/v1.DeleteOptions"),
                 (_, found) => found,
             };

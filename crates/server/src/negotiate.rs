@@ -31,6 +31,10 @@ const ANSWERS: &str = "application/json";
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const PATCHES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 
+/// The patches that a defined kind takes: nobody knows how its lists would be merged.
+pub(crate) const PATCHES_OF_CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
 /// The first form in order of preference that can be served; clauses that cannot are passed over.
 pub(crate) fn accept(header: Option<&str>) -> Result<Form, ApiError> {
     let Some(header) = header.filter(|header| !header.trim().is_empty()) else { return Ok(Form::Json) };

@@ -1,9 +1,12 @@
 //! Objects as they are stored: JSON without `apiVersion` and `kind`, beginning with the resource version, so that the bytes can be
 //! shipped as they are and the version found without parsing.
 
+use std::borrow::Cow;
+
 use bytes::{Bytes, BytesMut};
 use lazaret_kinds::{Kind, Scope, Served};
 use lazaret_store::{Item, Value as StoreValue};
+use memchr::memmem;
 use serde_json::{Map, Value};
 
 /// How every stored object begins.
@@ -11,7 +14,7 @@ const HEAD: &[u8] = br#"{"metadata":{"resourceVersion":""#;
 
 /// The key of one object, or with an empty name the prefix of all in the namespace, or with both empty of all.
 pub(crate) fn key(kind: &Kind, namespace: &str, name: &str) -> String {
-    let (group, plural) = match (kind.group, kind.plural) {
+    let (group, plural) = match (&*kind.group, &*kind.plural) {
         // One store under two names.
         ("events.k8s.io", "events") | ("", "events") => ("core", "events"),
         ("", plural) => ("core", plural),
@@ -64,16 +67,21 @@ pub(crate) fn decode(bytes: &[u8]) -> Value {
 
 /// A stored object in the form of a version, as JSON text with its type.
 pub(crate) fn present(kind: &Kind, served: &Served, item: &Item) -> Bytes {
-    if served.version == kind.hub().version && !kind.rules.differs_in(&Value::Null, served.version) {
-        return typed(kind, served.version, &item.value);
+    typed(kind, &served.version, &in_version(kind, served, &item.value))
+}
+
+/// Stored bytes in the form of a version: the very same where they need not be looked into.
+pub(crate) fn in_version<'a>(kind: &Kind, served: &Served, stored: &'a [u8]) -> Cow<'a, [u8]> {
+    let says = |field: &&str| memmem::find(stored, format!("\"{field}\":").as_bytes()).is_some();
+    match kind.rules.differs_where(&served.version) {
+        Some(fields) if !fields.iter().any(says) => Cow::Borrowed(stored),
+        Some(_) | None => Cow::Owned(versioned(kind, served, decode(stored)).to_string().into_bytes()),
     }
-    let object = versioned(kind, served, decode(&item.value));
-    typed(kind, served.version, object.to_string().as_bytes())
 }
 
 /// An object in the form of a version, without its type.
 pub(crate) fn versioned(kind: &Kind, served: &Served, mut object: Value) -> Value {
-    kind.rules.to_version(&mut object, served.version);
+    kind.rules.to_version(&mut object, &served.version);
     object
 }
 

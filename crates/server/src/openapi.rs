@@ -6,7 +6,7 @@ use lazaret_kinds::{Kind, Scope, Served, Verbs};
 use lazaret_schema::{Field, ListKind, Scalar, Schema, Type, TypeId, builtin};
 use serde_json::{Map, Value, json};
 
-use crate::{ApiError, Server, respond::Answer};
+use crate::{ApiError, Server, kind_ref::KindRef, respond::Answer};
 
 pub(crate) fn answer(server: &Server, path: &str) -> Result<Answer, ApiError> {
     let document = path.trim_start_matches("openapi/v3").trim_start_matches('/');
@@ -23,20 +23,20 @@ pub(crate) fn answer(server: &Server, path: &str) -> Result<Answer, ApiError> {
     Ok(Answer::value(200, &of_version(&path, &kinds)))
 }
 
-type Kinds = Vec<(&'static Kind, &'static Served)>;
+type Kinds = Vec<(KindRef, Served)>;
 
 fn group_versions(server: &Server) -> Vec<(String, Kinds)> {
     let mut found: Vec<(String, Kinds)> = Vec::new();
-    for kind in lazaret_kinds::all() {
-        for served in kind.versions.iter().filter(|served| server.serves(kind, served)) {
+    for kind in server.kinds() {
+        for served in kind.versions.iter().filter(|served| server.serves(&kind, served)) {
             let path = if kind.group.is_empty() {
                 format!("api/{}", served.version)
             } else {
                 format!("apis/{}/{}", kind.group, served.version)
             };
             match found.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, kinds)) => kinds.push((kind, served)),
-                None => found.push((path, vec![(kind, served)])),
+                Some((_, kinds)) => kinds.push((kind.clone(), served.clone())),
+                None => found.push((path, vec![(kind.clone(), served.clone())])),
             }
         }
     }
@@ -49,20 +49,22 @@ fn of_version(path: &str, kinds: &Kinds) -> Value {
     let mut schemas = Schemas { schema, done: BTreeSet::new(), out: Map::new() };
     for (kind, served) in kinds {
         let gvk = json!({"group": kind.group, "version": served.version, "kind": kind.kind});
-        if let Some(shape) = schema.find(served.shape) {
-            schemas.top_level(shape, served.shape, &gvk);
+        let name = schema_name(kind, served);
+        match served.shape.builtin_name().and_then(|shape| Some((schema.find(shape)?, shape))) {
+            Some((id, shape)) => schemas.top_level(id, shape, &gvk),
+            None => schemas.custom(kind, &name, &gvk),
         }
         let collection = match kind.scope {
             Scope::Cluster => format!("/{path}/{}", kind.plural),
             Scope::Namespaced => format!("/{path}/namespaces/{{namespace}}/{}", kind.plural),
         };
-        let reference = json!({"$ref": format!("#/components/schemas/{}", schema_name(served.shape))});
-        paths.insert(collection.clone(), json!({"post": operation(&gvk, "post", &reference)}));
-        if kind.verbs == Verbs::All {
+        let reference = json!({"$ref": format!("#/components/schemas/{}", name)});
+        paths.insert(collection.clone(), json!({"post": operation(kind, &gvk, "post", &reference)}));
+        if kind.verbs != Verbs::Create {
             let one = format!("{collection}/{{name}}");
             let mut operations = Map::new();
             for verb in ["get", "put", "patch", "delete"] {
-                operations.insert(verb.into(), operation(&gvk, verb, &reference));
+                operations.insert(verb.into(), operation(kind, &gvk, verb, &reference));
             }
             paths.insert(one, Value::Object(operations));
         }
@@ -73,7 +75,7 @@ fn of_version(path: &str, kinds: &Kinds) -> Value {
     })
 }
 
-fn operation(gvk: &Value, verb: &str, reference: &Value) -> Value {
+fn operation(kind: &Kind, gvk: &Value, verb: &str, reference: &Value) -> Value {
     let parameter =
         |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let parameters: Vec<Value> = match verb {
@@ -86,7 +88,12 @@ fn operation(gvk: &Value, verb: &str, reference: &Value) -> Value {
             .collect(),
         _ => Vec::new(),
     };
+    let custom = kind.rules.document().is_some();
     let media: &[&str] = match verb {
+        "patch" if custom => {
+            &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"]
+        }
+        "post" | "put" if custom => &["application/json", "application/yaml"],
         "patch" => &[
             "application/json-patch+json",
             "application/merge-patch+json",
@@ -117,13 +124,28 @@ struct Schemas<'a> {
 impl Schemas<'_> {
     fn top_level(&mut self, shape: TypeId, name: &str, gvk: &Value) {
         self.define(shape, name);
-        if let Some(Value::Object(entry)) = self.out.get_mut(&schema_name(name)) {
+        if let Some(Value::Object(entry)) = self.out.get_mut(&shape_name(name)) {
             entry.insert("x-kubernetes-group-version-kind".into(), json!([gvk]));
             if let Some(Value::Object(properties)) = entry.get_mut("properties") {
                 properties.insert("apiVersion".into(), json!({"type": "string"}));
                 properties.insert("kind".into(), json!({"type": "string"}));
             }
         }
+    }
+
+    /// The schema of a defined kind, as its author wrote it.
+    fn custom(&mut self, kind: &Kind, name: &str, gvk: &Value) {
+        let mut schema = kind.rules.document().cloned().unwrap_or_else(|| json!({"type": "object"}));
+        schema["x-kubernetes-group-version-kind"] = json!([gvk]);
+        let about_version = "The version of the schema that this object has.";
+        let about_kind = "The kind of object that this is.";
+        schema["properties"]["apiVersion"] = json!({"type": "string", "description": about_version});
+        schema["properties"]["kind"] = json!({"type": "string", "description": about_kind});
+        if let Some(metadata) = self.schema.find("meta/v1.ObjectMeta") {
+            schema["properties"]["metadata"] = self.value(metadata);
+            schema["properties"]["metadata"]["description"] = "Name, labels and the like.".into();
+        }
+        self.out.insert(name.to_owned(), schema);
     }
 
     fn define(&mut self, id: TypeId, name: &str) {
@@ -148,7 +170,7 @@ impl Schemas<'_> {
         if found.atomic {
             entry["x-kubernetes-map-type"] = "atomic".into();
         }
-        self.out.insert(schema_name(name), entry);
+        self.out.insert(shape_name(name), entry);
     }
 
     fn value(&mut self, id: TypeId) -> Value {
@@ -156,7 +178,7 @@ impl Schemas<'_> {
             Type::Struct(found) => {
                 let name = found.name.clone();
                 self.define(id, &name);
-                json!({"allOf": [{"$ref": format!("#/components/schemas/{}", schema_name(&name))}]})
+                json!({"allOf": [{"$ref": format!("#/components/schemas/{}", shape_name(&name))}]})
             }
             Type::List(item) => json!({"type": "array", "items": self.value(*item)}),
             Type::Map(value) => json!({"type": "object", "additionalProperties": self.value(*value)}),
@@ -209,8 +231,20 @@ fn decorate(value: &mut Value, field: &Field, schema: &Schema) {
     }
 }
 
+/// What the schema of a kind is called.
+fn schema_name(kind: &Kind, served: &Served) -> String {
+    match served.shape.builtin_name() {
+        Some(shape) => shape_name(shape),
+        None => {
+            let mut parts: Vec<&str> = kind.group.split('.').collect();
+            parts.reverse();
+            format!("{}.{}.{}", parts.join("."), served.version, kind.kind)
+        }
+    }
+}
+
 /// `resource/v1.ResourceClaim` as `io.k8s.api.resource.v1.ResourceClaim`.
-fn schema_name(shape: &str) -> String {
+fn shape_name(shape: &str) -> String {
     let (package, name) = shape.split_once('.').unwrap_or(("", shape));
     if package == "meta/v1" {
         return format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}");

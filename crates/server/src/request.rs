@@ -55,6 +55,13 @@ impl Verb {
         }
     }
 
+    pub(crate) fn writes(self) -> bool {
+        match self {
+            Self::Get | Self::List | Self::Watch => false,
+            Self::Create | Self::Update | Self::Patch | Self::Delete | Self::DeleteCollection => true,
+        }
+    }
+
     pub(crate) fn of(method: &Method, target: &Target, query: &Query) -> Result<Self, ApiError> {
         let one = !target.name.is_empty();
         Ok(match *method {

@@ -7,11 +7,17 @@ use http::{Method, Request, Response, header};
 use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User};
 use lazaret_store::{Committed, Op, Store, TxnError};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{
     ApiError, Body, TokenKeys,
+    admission::{DefaultPriority, find_default_priority},
     auth::{bootstrap, tokens},
-    clock, discovery, health, input,
+    clock,
+    definitions::{self, Definitions},
+    derived::Derived,
+    discovery, health, input,
+    kind_ref::KindRef,
     metrics::{self, How, Metrics, Subject},
     negotiate,
     negotiate::Form,
@@ -21,6 +27,9 @@ use crate::{
     respond::{Answer, failure},
     verbs,
 };
+
+/// Where classes of priority are stored.
+const PRIORITY_CLASSES: &str = "/scheduling.k8s.io/priorityclasses/";
 
 /// Who may do what.
 pub trait Authorizer: Send + Sync {
@@ -35,6 +44,11 @@ pub trait Authorizer: Send + Sync {
     /// # Errors
     /// Why not.
     fn path(&self, server: &Server, user: &User, verb: &str, path: &str) -> Result<(), String>;
+
+    /// All that `user` may do in a namespace, as rules of roles; `None` when that cannot be listed.
+    fn rules(&self, _server: &Server, _user: &User, _namespace: &str) -> Option<Vec<Value>> {
+        None
+    }
 }
 
 /// How a server is set up.
@@ -63,6 +77,10 @@ pub struct Server {
 
 struct Inner {
     store: Store,
+    definitions: Definitions,
+    default_priority: Derived<DefaultPriority>,
+    /// Turns true when every watch is to end.
+    ending: watch::Sender<bool>,
     options: ServerOptions,
     metrics: Metrics,
 }
@@ -77,8 +95,9 @@ impl fmt::Debug for Server {
 pub(crate) struct Call<'a> {
     pub(crate) server: &'a Server,
     pub(crate) user: &'a User,
-    pub(crate) kind: &'static Kind,
-    pub(crate) served: &'static Served,
+    pub(crate) verb: Verb,
+    pub(crate) kind: KindRef,
+    pub(crate) served: Served,
     pub(crate) target: Target,
     pub(crate) query: Query,
     pub(crate) form: Form,
@@ -92,7 +111,16 @@ impl Server {
     #[must_use]
     pub fn new(store: Store, options: ServerOptions) -> Self {
         let metrics = Metrics::new(store.clone());
-        Self { inner: Arc::new(Inner { store, options, metrics }) }
+        Self {
+            inner: Arc::new(Inner {
+                store,
+                options,
+                metrics,
+                definitions: Definitions::default(),
+                default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
+                ending: watch::Sender::new(false),
+            }),
+        }
     }
 
     /// The store behind it.
@@ -146,10 +174,12 @@ impl Server {
         let agent = text(header::USER_AGENT).and_then(|agent| agent.split('/').next()).unwrap_or("unknown");
         let manager = query.get("fieldManager").unwrap_or(agent).to_owned();
         let content_type = text(header::CONTENT_TYPE).map(str::to_owned);
-        let call = Call { server: self, user, kind, served, target, query, form, manager, content_type };
+        let call =
+            Call { server: self, user, verb, kind, served, target, query, form, manager, content_type };
         *subject = Some(call.subject(verb));
         call.authorize(verb)?;
-        verbs::dispatch(&call, verb, body).await
+        let answer = verbs::dispatch(&call, verb, body).await?;
+        Ok(answer.warn(call.kind.rules.deprecation().map(str::to_owned)))
     }
 
     fn other(
@@ -167,9 +197,9 @@ impl Server {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Err(ApiError::method_not_allowed());
         }
-        match path {
-            "healthz" | "livez" | "readyz" => Ok(health::answer(self, path, query)),
-            "metrics" => {
+        match path.split('/').next().unwrap_or_default() {
+            "healthz" | "livez" | "readyz" => health::answer(self, path, query),
+            "metrics" if path == "metrics" => {
                 let text = self.inner.metrics.text().map_err(ApiError::internal)?;
                 Ok(Answer { content_type: metrics::CONTENT_TYPE, ..Answer::text(200, text) })
             }
@@ -179,15 +209,40 @@ impl Server {
         }
     }
 
-    fn find(&self, target: &Target) -> Option<(&'static Kind, &'static Served)> {
-        let kind = lazaret_kinds::find(&target.group, &target.plural)?;
-        let served = kind.served(&target.version).filter(|served| self.serves(kind, served))?;
+    fn find(&self, target: &Target) -> Option<(KindRef, Served)> {
+        if let Some(kind) = lazaret_kinds::find(&target.group, &target.plural) {
+            let served = kind.served(&target.version).filter(|served| self.serves(kind, served))?.clone();
+            return Some((KindRef::Builtin(kind), served));
+        }
+        let kind = self.inner.definitions.get(self).find(target)?;
+        let served = kind.hub().clone();
         Some((kind, served))
+    }
+
+    /// The class of pods that name none.
+    pub(crate) fn default_priority(&self) -> DefaultPriority {
+        self.inner.default_priority.get(self.store()).as_ref().clone()
+    }
+
+    /// Ends every watch the way it ends when its time is over, so that clients begin again elsewhere. There is no way back.
+    pub fn end_watches(&self) {
+        self.inner.ending.send_replace(true);
+    }
+
+    /// Becomes true when watches are to end.
+    pub(crate) fn ending(&self) -> watch::Receiver<bool> {
+        self.inner.ending.subscribe()
+    }
+
+    /// Every kind, those that definitions bring last.
+    pub(crate) fn kinds(&self) -> Vec<KindRef> {
+        let customs = self.inner.definitions.get(self);
+        lazaret_kinds::all().iter().map(KindRef::Builtin).chain(customs.all()).collect()
     }
 
     /// Whether a version of a kind is served here.
     pub(crate) fn serves(&self, kind: &Kind, served: &Served) -> bool {
-        let group_version = kind.api_version(served.version);
+        let group_version = kind.api_version(&served.version);
         let mut on = served.by_default;
         for (name, value) in &self.inner.options.runtime_config {
             if *name == group_version || name == "api/all" {
@@ -222,6 +277,10 @@ impl Server {
         self.inner.options.authorizer.path(self, user, verb, path)
     }
 
+    pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> Option<Vec<Value>> {
+        self.inner.options.authorizer.rules(self, user, namespace)
+    }
+
     pub(crate) fn review_token(&self, spec: &Value) -> Value {
         match self.token_user(spec["token"].as_str().unwrap_or_default()) {
             Some(user) => {
@@ -248,7 +307,26 @@ impl Server {
     /// # Errors
     /// What could not be made.
     pub async fn bootstrap(&self) -> Result<(), String> {
-        bootstrap::ensure(self).await
+        bootstrap::ensure(self).await?;
+        definitions::settle(self).await.map_err(|error| format!("settle the definitions of kinds: {error}"))
+    }
+}
+
+impl<'a> Call<'a> {
+    /// The same call on something else, without its body.
+    pub(crate) fn on(&self, target: Target) -> Call<'a> {
+        Call {
+            server: self.server,
+            user: self.user,
+            verb: self.verb,
+            kind: self.kind.clone(),
+            served: self.served.clone(),
+            target,
+            query: self.query.clone(),
+            form: self.form,
+            manager: self.manager.clone(),
+            content_type: None,
+        }
     }
 }
 
@@ -258,7 +336,7 @@ impl Call<'_> {
     }
 
     pub(crate) fn key(&self, name: &str) -> String {
-        object::key(self.kind, &self.target.namespace, name)
+        object::key(&self.kind, &self.target.namespace, name)
     }
 
     /// What numbers know of this call.
@@ -266,14 +344,14 @@ impl Call<'_> {
         let apply =
             self.content_type.as_deref().is_some_and(|text| text.starts_with("application/apply-patch"));
         let how = How { dry_run: self.query.get("dryRun") == Some("All"), apply };
-        Subject::objects(self.kind, self.served.version, &self.target, verb, how)
+        Subject::objects(&self.kind, &self.served.version, &self.target, verb, how)
     }
 
     pub(crate) fn access<'a>(&'a self, verb: &'a str, name: &'a str) -> Access<'a> {
         Access {
             verb,
-            group: self.kind.group,
-            resource: self.kind.plural,
+            group: &self.kind.group,
+            resource: &self.kind.plural,
             subresource: &self.target.subresource,
             namespace: &self.target.namespace,
             name,
@@ -285,7 +363,7 @@ impl Call<'_> {
         let name = if self.target.name.is_empty() { selected.unwrap_or_default() } else { &self.target.name };
         self.server.may(self.user, self.access(verb.name(), name)).map_err(|why| {
             let resource = match self.target.subresource.as_str() {
-                "" => self.kind.plural.to_owned(),
+                "" => self.kind.plural.to_string(),
                 subresource => format!("{}/{subresource}", self.kind.plural),
             };
             let place = match (self.kind.scope, self.target.namespace.as_str()) {
@@ -301,7 +379,7 @@ impl Call<'_> {
                 self.kind.group
             );
             let text = if why.is_empty() { text } else { format!("{text}: {why}") };
-            ApiError::forbidden(self.kind, name, &text)
+            ApiError::forbidden(&self.kind, name, &text)
         })
     }
 
@@ -325,7 +403,8 @@ impl Call<'_> {
             now: clock::now(),
             features: self.server.features(),
             user: self.user,
-            version: self.served.version,
+            verb: self.verb.name(),
+            version: &self.served.version,
             namespace: namespace.as_ref(),
             lookup: &lookup,
             may: &may,

@@ -44,20 +44,24 @@ impl Clock {
             now: clock::now(),
             features: &self.features,
             user: &user,
-            version: kind.hub().version,
+            verb: "get",
+            version: &kind.hub().version,
             namespace: None,
             lookup: &|_, _, _| None,
             may: &|_| false,
         };
-        let mut cells = vec![Value::from(object::meta(object, "name"))];
+        let mut cells = Vec::new();
+        if kind.rules.leads_with_name() {
+            cells.push(Value::from(object::meta(object, "name")));
+        }
         cells.extend(kind.rules.cells(object, &context));
         match self.include {
             Include::None => json!({"cells": cells}),
             Include::Metadata => json!({"cells": cells, "object": metadata_of(object)}),
             Include::Object => {
                 let mut whole = object.clone();
-                whole["kind"] = kind.kind.into();
-                whole["apiVersion"] = kind.api_version(kind.hub().version).into();
+                whole["kind"] = (*kind.kind).into();
+                whole["apiVersion"] = kind.api_version(&kind.hub().version).into();
                 json!({"cells": cells, "object": whole})
             }
         }
@@ -65,23 +69,26 @@ impl Clock {
 }
 
 pub(crate) fn of_one(call: &Call<'_>, item: &Item) -> Value {
-    Clock::new(call).table_row(call.kind, &object::decode(&item.value), column_definitions(call.kind))
+    Clock::new(call).table_row(&call.kind, &object::decode(&item.value), column_definitions(&call.kind))
 }
 
 pub(crate) fn of_many(call: &Call<'_>, items: &[Arc<Item>]) -> Value {
     let clock = Clock::new(call);
     let rows: Vec<Value> =
-        items.iter().map(|item| clock.row(call.kind, &object::decode(&item.value))).collect();
-    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": column_definitions(call.kind), "rows": rows})
+        items.iter().map(|item| clock.row(&call.kind, &object::decode(&item.value))).collect();
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": column_definitions(&call.kind), "rows": rows})
 }
 
-/// The columns of a kind, its name first.
+/// The columns of a kind, mostly with its name first.
 pub(crate) fn column_definitions(kind: &Kind) -> Value {
-    let mut columns = vec![
-        json!({"name": "Name", "type": "string", "format": "name", "description": "Name of the object.", "priority": 0}),
-    ];
-    for column in kind.rules.columns() {
-        columns.push(json!({"name": column.name, "type": column.kind, "format": "", "description": column.name, "priority": column.priority}));
+    let mut columns = Vec::new();
+    if kind.rules.leads_with_name() {
+        columns.push(
+            json!({"name": "Name", "type": "string", "format": "name", "description": "Name of the object.", "priority": 0}),
+        );
+    }
+    for heading in kind.rules.headings() {
+        columns.push(json!({"name": heading.name, "type": heading.kind, "format": heading.format, "description": heading.description, "priority": heading.priority}));
     }
     Value::Array(columns)
 }

@@ -191,13 +191,13 @@ fn no_kind_stumbles_over_odd_objects() {
     ];
     for kind in crate::all() {
         for object in &odd {
-            for served in kind.versions {
-                let world = World::new().in_version(served.version);
+            for served in &kind.versions {
+                let world = World::new().in_version(&served.version);
                 let created = world.create(kind, object.clone()).object;
                 for old in &odd {
                     let updated = world.update(kind, old, created.clone()).object;
                     let mut shown = world.status(kind, old, updated).object;
-                    kind.rules.to_version(&mut shown, served.version);
+                    kind.rules.to_version(&mut shown, &served.version);
                     world.row(kind, &shown);
                 }
             }

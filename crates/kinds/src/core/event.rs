@@ -50,6 +50,10 @@ impl Rules for CoreEvent {
         }
     }
 
+    fn leads_with_name(&self) -> bool {
+        false
+    }
+
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
@@ -112,6 +116,10 @@ impl Rules for NewEvent {
         }
     }
 
+    fn leads_with_name(&self) -> bool {
+        false
+    }
+
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
@@ -159,6 +167,7 @@ const COLUMNS: &[Column] = &[
     Column::text("Message"),
     Column::wide("First Seen"),
     Column::wide("Count"),
+    Column::wide("Name"),
 ];
 
 fn cells(event: &Value, context: &Context<'_>) -> Vec<Value> {
@@ -189,6 +198,7 @@ fn cells(event: &Value, context: &Context<'_>) -> Vec<Value> {
         text(event, "message").trim().into(),
         first.into(),
         count.into(),
+        text(&event["metadata"], "name").into(),
     ]
 }
 

@@ -427,7 +427,8 @@ fn events_have_two_forms() {
             "Source=c, i",
             "Message=hello",
             "First Seen=60s",
-            "Count=2"
+            "Count=2",
+            "Name=e"
         ]
     );
     assert_eq!(World::new().create(new, set(&shown, "/type", json!("Odd"))).wrong(), ["type Invalid"]);

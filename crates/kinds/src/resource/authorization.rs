@@ -14,8 +14,6 @@ use crate::{
 const GROUP: &str = "resource.k8s.io";
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const NODE_NAME_KEY: &str = "authentication.kubernetes.io/node-name";
-/// A status is written by either; who may write the one way may as well write the other.
-const WRITE_VERBS: &[&str] = &["update", "patch"];
 
 /// All that depends on who asks and where the claim is.
 pub(super) fn check(errors: &mut Errors, new: &Value, old: &Value, context: &Context<'_>) {
@@ -44,16 +42,14 @@ fn admin_access(errors: &mut Errors, new: &Value, old: &Value, context: &Context
 
 fn may(context: &Context<'_>, prefixes: &[&str], subresource: &str, namespace: &str, name: &str) -> bool {
     prefixes.iter().any(|prefix| {
-        WRITE_VERBS.iter().any(|verb| {
-            let verb = format!("{prefix}{verb}");
-            (context.may)(Access {
-                verb: &verb,
-                group: GROUP,
-                resource: "resourceclaims",
-                subresource,
-                namespace,
-                name,
-            })
+        let verb = format!("{prefix}{}", context.verb);
+        (context.may)(Access {
+            verb: &verb,
+            group: GROUP,
+            resource: "resourceclaims",
+            subresource,
+            namespace,
+            name,
         })
     })
 }
@@ -67,8 +63,8 @@ fn binding(errors: &mut Errors, new: &Value, old: &Value, context: &Context<'_>)
         errors.forbidden(
             Path::root("status.allocation"),
             format!(
-                r#"changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb="update" permission: user {:?} does not have it"#,
-                context.user.name
+                r#"changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb={:?} permission: user {:?} does not have it"#,
+                context.verb, context.user.name
             ),
         );
     }
@@ -86,8 +82,8 @@ fn device_status(errors: &mut Errors, new: &Value, old: &Value, context: &Contex
             errors.forbidden(
                 Path::root("status.devices"),
                 format!(
-                    r#"changing status.devices requires resource="resourceclaims/driver", verb="{}update" permission: user {:?} does not have it for driver {driver:?}"#,
-                    prefixes[0], context.user.name
+                    r#"changing status.devices requires resource="resourceclaims/driver", verb="{}{}" permission: user {:?} does not have it for driver {driver:?}"#,
+                    prefixes[0], context.verb, context.user.name
                 ),
             );
         }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{
     cel,
     common::{
-        default_time_added, device_selector, has_rule_extras, hide_rule_extras, keep_rule_extras, taint,
+        RULE_EXTRAS, default_time_added, device_selector, has_rule_extras, hide_rule_extras,
+        keep_rule_extras, taint,
     },
 };
 use crate::{
@@ -81,6 +82,13 @@ impl Rules for Rule {
 
     fn differs_in(&self, object: &Value, version: &str) -> bool {
         version != "v1alpha3" && (object.is_null() || has_rule_extras(&object["spec"]))
+    }
+
+    fn differs_where(&self, version: &str) -> Option<&'static [&'static str]> {
+        match version {
+            "v1alpha3" => Some(&[]),
+            _ => Some(RULE_EXTRAS),
+        }
     }
 
     fn columns(&self) -> &'static [Column] {

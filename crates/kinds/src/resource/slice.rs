@@ -95,6 +95,14 @@ impl Rules for Slice {
         version == "v1beta1" || version != "v1alpha3" && (object.is_null() || has(&object["spec"], "taints"))
     }
 
+    fn differs_where(&self, version: &str) -> Option<&'static [&'static str]> {
+        match version {
+            "v1beta1" => None,
+            "v1alpha3" => Some(&[]),
+            _ => Some(&["taints"]),
+        }
+    }
+
     fn select(&self, object: &Value, field: &str) -> Option<String> {
         let spec = &object["spec"];
         match field {

@@ -1,15 +1,12 @@
 //! Role-based access: who is bound to which role, and what the role allows.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_kinds::{Access, User};
 use lazaret_store::{Item, RangeOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{Authorizer, Server, object};
+use crate::{Authorizer, Server, derived::Derived, object};
 
 /// May do everything, whatever the roles say.
 const MASTERS: &str = "system:masters";
@@ -17,14 +14,20 @@ const MASTERS: &str = "system:masters";
 /// Paths that anybody may look at.
 const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
 
+/// Where roles and bindings are stored.
+const PREFIX: &str = "/rbac.authorization.k8s.io/";
+
 /// Authorization by roles and bindings in the store, and by what nodes may do.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rbac {
-    compiled: Mutex<Option<(Stamp, Arc<Compiled>)>>,
+    compiled: Derived<Compiled>,
 }
 
-/// Tells states of the RBAC objects apart: how many there are, and when the last was written.
-type Stamp = (usize, u64);
+impl Default for Rbac {
+    fn default() -> Self {
+        Self { compiled: Derived::new(PREFIX, Compiled::new) }
+    }
+}
 
 /// All grants, by who holds them.
 #[derive(Debug, Default)]
@@ -54,12 +57,27 @@ impl Authorizer for Rbac {
         if user.groups.iter().any(|group| group == MASTERS) || node_may(server, user, access) {
             return Ok(());
         }
-        let compiled = self.compiled(server);
+        let compiled = self.compiled.get(server.store());
         let granted = compiled.of(user).any(|grant| {
             let here = grant.namespace.is_empty() || grant.namespace == access.namespace;
             here && grant.rules.iter().any(|rule| rule.allows(access))
         });
         if granted { Ok(()) } else { Err(String::new()) }
+    }
+
+    fn rules(&self, server: &Server, user: &User, namespace: &str) -> Option<Vec<Value>> {
+        let mut rules = Vec::new();
+        if user.groups.iter().any(|group| group == MASTERS) {
+            rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+            rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+        }
+        let compiled = self.compiled.get(server.store());
+        for grant in
+            compiled.of(user).filter(|grant| grant.namespace.is_empty() || grant.namespace == namespace)
+        {
+            rules.extend(grant.rules.iter().map(Rule::shown));
+        }
+        Some(rules)
     }
 
     fn path(&self, server: &Server, user: &User, verb: &str, path: &str) -> Result<(), String> {
@@ -68,7 +86,7 @@ impl Authorizer for Rbac {
         if public || user.groups.iter().any(|group| group == MASTERS) {
             return Ok(());
         }
-        let compiled = self.compiled(server);
+        let compiled = self.compiled.get(server.store());
         let granted = compiled.of(user).any(|grant| {
             grant.namespace.is_empty() && grant.rules.iter().any(|rule| rule.allows_path(verb, path))
         });
@@ -76,40 +94,15 @@ impl Authorizer for Rbac {
     }
 }
 
-impl Rbac {
-    /// The grants as they are now; worked out again only when something was written.
-    fn compiled(&self, server: &Server) -> Arc<Compiled> {
-        let kinds = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
-        let items: Vec<Vec<Arc<Item>>> = kinds.iter().map(|plural| items(server, plural)).collect();
-        let stamp = (
-            items.iter().map(Vec::len).sum(),
-            items.iter().flatten().map(|item| item.modified).max().unwrap_or(0),
-        );
-        let mut slot = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, compiled)) = slot.as_ref()
-            && *known == stamp
-        {
-            return compiled.clone();
-        }
-        let compiled = Arc::new(Compiled::new(&items));
-        *slot = Some((stamp, compiled.clone()));
-        compiled
-    }
-}
-
-fn items(server: &Server, plural: &str) -> Vec<Arc<Item>> {
-    let Some(kind) = lazaret_kinds::find("rbac.authorization.k8s.io", plural) else { return Vec::new() };
-    server
-        .store()
-        .range(object::key(kind, "", ""), &RangeOptions::default())
-        .map(|range| range.items)
-        .unwrap_or_default()
-}
-
 impl Compiled {
-    fn new(items: &[Vec<Arc<Item>>]) -> Self {
-        let decode = |at: usize| items[at].iter().map(|item| object::decode(&item.value)).collect::<Vec<_>>();
-        let (cluster_roles, cluster_bindings, roles, bindings) = (decode(0), decode(1), decode(2), decode(3));
+    fn new(items: &[Arc<Item>]) -> Self {
+        let of = |plural: &str| {
+            let prefix = format!("{PREFIX}{plural}/");
+            let items = items.iter().filter(|item| item.key.starts_with(prefix.as_bytes()));
+            items.map(|item| object::decode(&item.value)).collect::<Vec<_>>()
+        };
+        let (cluster_roles, cluster_bindings) = (of("clusterroles"), of("clusterrolebindings"));
+        let (roles, bindings) = (of("roles"), of("rolebindings"));
         let mut rules: BTreeMap<String, Arc<Vec<Rule>>> = BTreeMap::new();
         for role in &cluster_roles {
             rules.insert(
@@ -193,6 +186,22 @@ fn has(list: &[String], wanted: &str) -> bool {
 }
 
 impl Rule {
+    /// As reviews show it.
+    fn shown(&self) -> Value {
+        let mut rule = json!({"verbs": self.verbs});
+        for (name, list) in [
+            ("apiGroups", &self.groups),
+            ("resources", &self.resources),
+            ("resourceNames", &self.names),
+            ("nonResourceURLs", &self.paths),
+        ] {
+            if !list.is_empty() {
+                rule[name] = json!(list);
+            }
+        }
+        rule
+    }
+
     fn allows(&self, access: Access<'_>) -> bool {
         let resource = if access.subresource.is_empty() {
             access.resource.to_owned()

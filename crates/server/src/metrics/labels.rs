@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use lazaret_kinds::Kind;
+use lazaret_kinds::{Kind, Name};
 use prometheus_client::encoding::EncodeLabelSet;
 
 use crate::request::{Target, Verb};
@@ -29,8 +29,7 @@ pub(crate) struct Subject {
 
 impl Subject {
     /// A request for objects.
-    pub(crate) fn objects(kind: &Kind, version: &'static str, target: &Target, verb: Verb, how: How) -> Self {
-        let word = |text: &'static str| Cow::Borrowed(text);
+    pub(crate) fn objects(kind: &Kind, version: &Name, target: &Target, verb: Verb, how: How) -> Self {
         Self {
             verb: match verb {
                 Verb::Get => "GET",
@@ -44,10 +43,10 @@ impl Subject {
                 Verb::DeleteCollection => "DELETECOLLECTION",
             },
             dry_run: if how.dry_run { "All" } else { "" },
-            group: word(kind.group),
-            version: word(version),
-            resource: word(kind.plural),
-            subresource: word(kind.subresource(&target.subresource).map_or("", |known| known.name)),
+            group: kind.group.clone(),
+            version: version.clone(),
+            resource: kind.plural.clone(),
+            subresource: kind.subresource(&target.subresource).map_or("", |known| known.name).into(),
             scope: if !target.name.is_empty() || verb == Verb::Create {
                 "resource"
             } else if target.namespace.is_empty() {

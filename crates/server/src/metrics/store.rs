@@ -70,7 +70,7 @@ impl Collector for Numbers {
         for kind in lazaret_kinds::all() {
             let count = self.store.count(object::key(kind, "", ""));
             if count > 0 {
-                let labels = [("group", kind.group), ("resource", kind.plural)];
+                let labels = [("group", &*kind.group), ("resource", &*kind.plural)];
                 gauge(count as u64).encode(objects.encode_family(&labels)?)?;
             }
         }

@@ -34,16 +34,16 @@ const WIPED: &[&str] = &[
 
 pub(super) async fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::body(call.content_type.as_deref())?;
-    let incoming = read_object(call.kind, call.served, media, body, FieldValidation::of(&call.query)?)?;
+    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query)?)?;
     let mut object = incoming.object;
-    call.kind.rules.from_version(&mut object, call.served.version, None);
+    call.kind.rules.from_version(&mut object, &call.served.version, None);
     if !object::meta(&object, "resourceVersion").is_empty() {
         return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
     }
     let (item, warnings) = insert(call, object, false).await?;
     let answer = match call.form {
         Form::Json | Form::AggregatedDiscovery => {
-            Answer::json(201, object::present(call.kind, call.served, &item))
+            Answer::json(201, object::present(&call.kind, &call.served, &item))
         }
         Form::Table => Answer::value(201, &table::of_one(call, &item)),
         Form::Metadata => Answer::value(201, &table::metadata_of(&object::decode(&item.value))),
@@ -62,7 +62,7 @@ pub(super) async fn insert(
     let prefix = object::meta(&object, "generateName").to_owned();
     if generated && prefix.is_empty() {
         return Err(ApiError::invalid_field(
-            call.kind,
+            &call.kind,
             "",
             "metadata.name",
             FieldProblem::Required("name or generateName is required".into()),
@@ -97,7 +97,7 @@ pub(super) async fn insert(
                 return Err(match call.store().get(call.key(&name)) {
                     Some(taken) => exists(call, &name, &taken),
                     None => {
-                        ApiError::conflict(call.kind, &name, "something it depends on changed; try again")
+                        ApiError::conflict(&call.kind, &name, "something it depends on changed; try again")
                     }
                 });
             }
@@ -105,7 +105,7 @@ pub(super) async fn insert(
         }
     }
     let name = object::meta(&object, "name").to_owned();
-    Err(ApiError::already_exists(call.kind, &name, false).retry_after(1))
+    Err(ApiError::already_exists(&call.kind, &name, false).retry_after(1))
 }
 
 /// The namespace of the URL is the object's.
@@ -140,6 +140,7 @@ fn prepared(
         metadata.remove(*field);
     }
     admission::may_create(call, name)?;
+    admission::before_create(call, &mut object, name)?;
     let (errors, mut object) = call.with_context(|context| {
         let mut errors = Errors::new();
         let metadata = object::meta_mut(&mut object);
@@ -151,7 +152,7 @@ fn prepared(
         call.kind.rules.default(&mut object, context);
         call.kind.rules.prepare_create(&mut object, context);
         admission::create(call, &mut object, &mut errors);
-        if let Err(why) = lazaret_kinds::check_name(call.kind, name) {
+        if let Err(why) = lazaret_kinds::check_name(&call.kind, name) {
             errors.invalid("metadata.name", name, why);
         }
         validate_metadata(&object, None, &mut errors);
@@ -159,7 +160,7 @@ fn prepared(
         (errors, object)
     });
     if !errors.is_empty() {
-        return Err(ApiError::invalid(call.kind, name, &errors));
+        return Err(ApiError::invalid(&call.kind, name, &errors));
     }
     if !owners_known {
         object = tracked(call, None, &object);
@@ -168,7 +169,7 @@ fn prepared(
 }
 
 fn exists(call: &Call<'_>, name: &str, taken: &Item) -> ApiError {
-    ApiError::already_exists(call.kind, name, object::is_deleting(&object::decode(&taken.value)))
+    ApiError::already_exists(&call.kind, name, object::is_deleting(&object::decode(&taken.value)))
 }
 
 fn dry(call: &Call<'_>, name: &str, object: &Value) -> Arc<Item> {

@@ -1,11 +1,14 @@
 //! Objects on their way out: at once, after a grace period, or when their finalizers are done.
 
-use lazaret_kinds::{FieldProblem, Scope};
+use lazaret_kinds::FieldProblem;
 use lazaret_store::{Op, TxnError};
 use serde_json::{Value, json};
 
 use super::{finish::storage, list};
-use crate::{ApiError, clock, input::read_value, negotiate, object, respond::Answer, server::Call};
+use crate::{
+    ApiError, clock, definitions, input::read_value, negotiate, object, request::Target, respond::Answer,
+    server::Call,
+};
 
 /// A delete that loses the race so often gives up.
 const RETRIES_MAX: usize = 32;
@@ -35,7 +38,7 @@ impl DeleteOptions {
         let mut options = if body.is_empty() {
             json!({})
         } else {
-            read_value(negotiate::body(call.content_type.as_deref())?, body, "meta/v1.DeleteOptions")?.0
+            read_value(negotiate::body(call.content_type.as_deref())?, body, Some("meta/v1.DeleteOptions"))?.0
         };
         for name in ["gracePeriodSeconds", "propagationPolicy", "orphanDependents"] {
             if options.get(name).is_none_or(Value::is_null)
@@ -50,7 +53,7 @@ impl DeleteOptions {
     pub(super) fn from_value(call: &Call<'_>, options: &Value) -> Result<Self, ApiError> {
         let invalid = |field: &str, value: &Value, why: &str| {
             ApiError::invalid_field(
-                call.kind,
+                &call.kind,
                 &call.target.name,
                 field,
                 FieldProblem::Invalid(value.clone(), why.into()),
@@ -93,9 +96,9 @@ impl DeleteOptions {
 pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let options = DeleteOptions::read(call, body)?;
     let (object, _) = remove(call, &call.target.name, &options).await?;
-    Ok(if call.kind.delete_returns_object {
-        let object = object::versioned(call.kind, call.served, object);
-        Answer::json(200, object::typed(call.kind, call.served.version, object.to_string().as_bytes()))
+    Ok(if returns_object(call) {
+        let object = object::versioned(&call.kind, &call.served, object);
+        Answer::json(200, object::typed(&call.kind, &call.served.version, object.to_string().as_bytes()))
     } else {
         let details = json!({"name": call.target.name, "group": call.kind.group, "kind": call.kind.plural, "uid": object::meta(&object, "uid")});
         Answer::value(
@@ -103,6 +106,12 @@ pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
             &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}),
         )
     })
+}
+
+/// Whether a delete answers with the object. Rules did so until v1.
+fn returns_object(call: &Call<'_>) -> bool {
+    let rule = call.kind.is("resource.k8s.io", "devicetaintrules");
+    call.kind.delete_returns_object && !(rule && call.served.version == "v1")
 }
 
 pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
@@ -113,25 +122,15 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<An
         let stored = object::decode(&item.value);
         let (namespace, name) =
             (object::meta(&stored, "namespace").to_owned(), object::meta(&stored, "name").to_owned());
-        let one = Call {
-            server: call.server,
-            user: call.user,
-            kind: call.kind,
-            served: call.served,
-            target: crate::request::Target { namespace, name: name.clone(), ..call.target.clone() },
-            query: call.query.clone(),
-            form: call.form,
-            manager: call.manager.clone(),
-            content_type: None,
-        };
+        let one = call.on(Target { namespace, name: name.clone(), ..call.target.clone() });
         match remove(&one, &name, &options).await {
-            Ok((object, _)) => deleted.push(object::versioned(call.kind, call.served, object)),
+            Ok((object, _)) => deleted.push(object::versioned(&call.kind, &call.served, object)),
             Err(error) if error.code == 404 => {}
             Err(error) => return Err(error),
         }
     }
     let list = json!({
-        "kind": format!("{}List", call.kind.kind), "apiVersion": call.kind.api_version(call.served.version),
+        "kind": call.kind.list_kind, "apiVersion": call.kind.api_version(&call.served.version),
         "metadata": {"resourceVersion": call.store().revision().to_string()}, "items": deleted,
     });
     Ok(Answer::value(200, &list))
@@ -144,7 +143,7 @@ pub(super) async fn remove(
     options: &DeleteOptions,
 ) -> Result<(Value, bool), ApiError> {
     for _ in 0..RETRIES_MAX {
-        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(call.kind, name))?;
+        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         let old = object::decode(&item.value);
         check_preconditions(call, name, &old, item.modified, options)?;
         crate::admission::may_delete(call, name, &old)?;
@@ -169,7 +168,7 @@ pub(super) async fn remove(
             Err(error) => return Err(storage(&error)),
         }
     }
-    Err(ApiError::conflict(call.kind, name, "too many writers at once; try again"))
+    Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
 }
 
 fn check_preconditions(
@@ -182,13 +181,13 @@ fn check_preconditions(
     let uid = object::meta(old, "uid");
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
-        return Err(ApiError::conflict(call.kind, name, &why));
+        return Err(ApiError::conflict(&call.kind, name, &why));
     }
     if let Some(wanted) = options.revision.filter(|wanted| *wanted != modified) {
         let why = format!(
             "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {modified}"
         );
-        return Err(ApiError::conflict(call.kind, name, &why));
+        return Err(ApiError::conflict(&call.kind, name, &why));
     }
     Ok(())
 }
@@ -196,8 +195,11 @@ fn check_preconditions(
 /// The object as it will be, and whether it will be gone.
 fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, bool) {
     let mut new = old.clone();
-    let mut finalizers = object::finalizers(old);
-    let default = if call.kind.kind == "Job" { Policy::Orphan } else { Policy::Background };
+    if call.kind.is("apiextensions.k8s.io", "customresourcedefinitions") && !object::is_deleting(old) {
+        definitions::mark_for_removal(&mut new);
+    }
+    let mut finalizers = object::finalizers(&new);
+    let default = if call.kind.is("batch", "jobs") { Policy::Orphan } else { Policy::Background };
     let kept = finalizers.iter().any(|name| name == FOREGROUND || name == ORPHAN);
     match options.policy {
         None if kept => {}
@@ -211,7 +213,7 @@ fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, boo
         }
     }
     set_finalizers(&mut new, &finalizers);
-    let namespace_content = call.kind.plural == "namespaces"
+    let namespace_content = call.kind.is("", "namespaces")
         && new["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
     let grace = grace_period(call, old, options);
     if finalizers.is_empty() && grace == 0 && !namespace_content {
@@ -223,7 +225,7 @@ fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, boo
 
 /// How long a pod may take to stop; nothing else takes time. A second delete may only shorten it.
 fn grace_period(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> i64 {
-    if call.kind.plural != "pods" {
+    if !call.kind.is("", "pods") {
         return 0;
     }
     let unbound = old["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
@@ -253,7 +255,7 @@ fn mark(new: &mut Value, old: &Value, grace: i64, call: &Call<'_>) {
     {
         metadata.insert("generation".into(), (generation + 1).into());
     }
-    if call.kind.plural == "namespaces" && call.kind.scope == Scope::Cluster {
+    if call.kind.is("", "namespaces") {
         new["status"]["phase"] = "Terminating".into();
     }
 }

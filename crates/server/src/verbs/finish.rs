@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use lazaret_kinds::{Errors, FieldProblem};
+use lazaret_kinds::{Errors, FieldProblem, Kind};
 use lazaret_patch::{ApplyRequest, track_update};
-use lazaret_schema::builtin;
 use lazaret_store::{Item, Op, TxnError};
 use serde_json::Value;
 
@@ -48,11 +47,11 @@ pub(super) async fn change(
     mut make: impl FnMut(&Value, u64) -> Result<Change, ApiError>,
 ) -> Result<Written, ApiError> {
     for _ in 0..RETRIES_MAX {
-        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(call.kind, name))?;
+        let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         let old = object::decode(&item.value);
         let change = make(&old, item.modified)?;
         if change.expected.is_some_and(|expected| expected != item.modified) {
-            return Err(ApiError::modified(call.kind, name));
+            return Err(ApiError::modified(&call.kind, name));
         }
         let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known)?;
         if call.query.dry_run()? {
@@ -78,13 +77,13 @@ pub(super) async fn change(
                 return Ok(Written { item: written.unwrap_or_else(|| unsaved(&item, &new)), warnings });
             }
             Err(TxnError::Conflict { .. }) if change.expected.is_some() => {
-                return Err(ApiError::modified(call.kind, name));
+                return Err(ApiError::modified(&call.kind, name));
             }
             Err(TxnError::Conflict { .. }) => {}
             Err(error) => return Err(storage(&error)),
         }
     }
-    Err(ApiError::conflict(call.kind, name, "too many writers at once; try again"))
+    Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
 }
 
 fn prepared_update(
@@ -100,7 +99,7 @@ fn prepared_update(
             "Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {}",
             object::meta(old, "uid")
         );
-        return Err(ApiError::conflict(call.kind, &name, &why));
+        return Err(ApiError::conflict(&call.kind, &name, &why));
     }
     keep_server_fields(&mut new, old);
     let status = call.target.subresource == "status";
@@ -122,7 +121,7 @@ fn prepared_update(
             call.kind.rules.validate_status(&new, old, context, &mut errors);
         } else {
             call.kind.rules.prepare_update(&mut new, old, context);
-            if call.kind.generation && spec_differs(&new, old) {
+            if call.kind.generation && spec_differs(&call.kind, &new, old) {
                 let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
                 object::meta_mut(&mut new).insert("generation".into(), generation.into());
             }
@@ -133,7 +132,7 @@ fn prepared_update(
         (errors, new)
     });
     if !errors.is_empty() {
-        return Err(ApiError::invalid(call.kind, &name, &errors));
+        return Err(ApiError::invalid(&call.kind, &name, &errors));
     }
     if !owners_known {
         new = tracked(call, Some(old), &new);
@@ -143,10 +142,10 @@ fn prepared_update(
 
 /// The object with the record of its owners brought up to date for a plain write.
 pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: &Value) -> Value {
-    let Some(shape) = builtin().find(call.kind.hub().shape) else { return new.clone() };
-    let api_version = call.kind.api_version(call.served.version);
+    let Some((schema, shape)) = call.kind.hub().shape.find() else { return new.clone() };
+    let api_version = call.kind.api_version(&call.served.version);
     let time = Call::timestamp();
-    let ignored: &[&str] = if call.target.subresource == "status" { &["spec"] } else { &["status"] };
+    let ignored = ignored(call);
     let request = ApplyRequest {
         manager: &call.manager,
         api_version: &api_version,
@@ -155,7 +154,16 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: &Value) -> Valu
         time: &time,
         ignored,
     };
-    track_update(builtin(), shape, old, new, &request).object
+    track_update(schema, shape, old, new, &request).object
+}
+
+/// What an endpoint never changes, so that nobody comes to own it there.
+pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
+    match call.target.subresource.as_str() {
+        "status" => &["spec"],
+        _ if call.kind.subresource("status").is_some() => &["status"],
+        _ => &[],
+    }
 }
 
 /// Nothing that a client could notice differs: times in the record of owners do not count.
@@ -186,19 +194,22 @@ fn keep_server_fields(new: &mut Value, old: &Value) {
     }
 }
 
-/// Whether anything but metadata and status differs.
-fn spec_differs(new: &Value, old: &Value) -> bool {
+/// Whether anything but metadata differs, and but the status where that is written apart.
+fn spec_differs(kind: &Kind, new: &Value, old: &Value) -> bool {
+    let has_status = kind.subresource("status").is_some();
     let rest = |object: &Value| {
         let mut map = object.as_object().cloned().unwrap_or_default();
         map.remove("metadata");
-        map.remove("status");
+        if has_status {
+            map.remove("status");
+        }
         map
     };
     rest(new) != rest(old)
 }
 
 fn has_spec_finalizers(call: &Call<'_>, object: &Value) -> bool {
-    call.kind.plural == "namespaces"
+    call.kind.is("", "namespaces")
         && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
@@ -267,7 +278,7 @@ pub(super) fn unsaved(item: &Item, new: &Value) -> Arc<Item> {
     })
 }
 
-pub(super) fn storage(error: &TxnError) -> ApiError {
+pub(crate) fn storage(error: &TxnError) -> ApiError {
     match error {
         TxnError::Invalid(why) => ApiError::too_large(why.to_string()),
         TxnError::Conflict { .. } | TxnError::ReadOnly(_) | TxnError::Unknown(_) | TxnError::Closed => {

@@ -43,11 +43,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
 /// Reads the page that a call asks for.
 pub(super) async fn read(call: &Call<'_>) -> Result<Page, ApiError> {
     let selector =
-        Selector::parse(call.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
+        Selector::parse(&call.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
     let limit = usize::try_from(call.query.number("limit")?.unwrap_or(0)).ok().filter(|limit| *limit > 0);
     let freshness = freshness(&call.query)?;
     let token = call.query.get("continue").map(Continuation::decode).transpose()?;
-    let prefix = object::key(call.kind, &call.target.namespace, "");
+    let prefix = object::key(&call.kind, &call.target.namespace, "");
     let at = match (&token, freshness) {
         (Some(token), _) => token.revision,
         (None, Freshness::Newest) => None,
@@ -98,7 +98,7 @@ fn scan(
     let mut items = Vec::new();
     let mut next = None;
     for item in range.items {
-        if !selector.matches(call.kind, &object::decode(&item.value)) {
+        if !selector.matches(&call.kind, &object::decode(&item.value)) {
             continue;
         }
         if limit.is_some_and(|limit| items.len() == limit) {
@@ -138,27 +138,20 @@ fn list_meta(page: &Page) -> Value {
 
 /// The list as text: stored bytes one after the other, parsed only where the version needs it.
 fn encode(call: &Call<'_>, page: &Page) -> Vec<u8> {
-    let api_version = call.kind.api_version(call.served.version);
+    let api_version = call.kind.api_version(&call.served.version);
     let head = format!(
-        r#"{{"kind":"{}List","apiVersion":"{api_version}","metadata":{},"items":["#,
-        call.kind.kind,
+        r#"{{"kind":"{}","apiVersion":"{api_version}","metadata":{},"items":["#,
+        call.kind.list_kind,
         list_meta(page)
     );
     let size: usize = page.items.iter().map(|item| item.value.len() + 1).sum();
     let mut text = Vec::with_capacity(head.len() + size + 2);
     text.extend_from_slice(head.as_bytes());
-    let as_stored = call.served.version == call.kind.hub().version
-        && !call.kind.rules.differs_in(&Value::Null, call.served.version);
     for (at, item) in page.items.iter().enumerate() {
         if at > 0 {
             text.push(b',');
         }
-        if as_stored {
-            text.extend_from_slice(&item.value);
-        } else {
-            let object = object::versioned(call.kind, call.served, object::decode(&item.value));
-            text.extend_from_slice(object.to_string().as_bytes());
-        }
+        text.extend_from_slice(&object::in_version(&call.kind, &call.served, &item.value));
     }
     text.extend_from_slice(b"]}");
     text

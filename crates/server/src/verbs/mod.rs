@@ -17,17 +17,46 @@ pub(crate) use review::user_info;
 use bytes::Bytes;
 use lazaret_kinds::Verbs;
 
-use crate::{ApiError, negotiate::Form, object, request::Verb, respond::Answer, server::Call, table};
+use crate::{
+    ApiError, Server, definitions, negotiate::Form, object, request::Verb, respond::Answer, server::Call,
+    table,
+};
+
+pub(crate) use finish::storage;
 
 /// Sends a call where it is answered.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
-    if call.kind.verbs == Verbs::Create {
-        return if verb == Verb::Create {
-            review::create(call, &body)
-        } else {
-            Err(ApiError::method_not_allowed())
-        };
+    match call.kind.verbs {
+        Verbs::All => {}
+        Verbs::Create if verb == Verb::Create => return review::create(call, &body),
+        Verbs::Ending if verb != Verb::Create => {}
+        Verbs::Create | Verbs::Ending => return Err(ApiError::method_not_allowed()),
     }
+    let answer = answer(call, verb, body).await?;
+    // A definition has consequences, and so has the end of an object whose definition waits for it.
+    let defines = call.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
+    if verb.writes() && (defines || call.kind.verbs == Verbs::Ending) {
+        settle(call.server).await?;
+    }
+    Ok(answer)
+}
+
+/// Whoever asked may go away; what was begun is ended all the same.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the task ends by itself, and is waited for while somebody asks"
+)]
+async fn settle(server: &Server) -> Result<(), ApiError> {
+    let server = server.clone();
+    tokio::spawn(async move { definitions::settle(&server).await }).await.map_err(ApiError::internal)?
+}
+
+/// Deletes the object that a call names.
+pub(crate) async fn delete_now(call: &Call<'_>) -> Result<(), ApiError> {
+    delete::remove(call, &call.target.name, &delete::DeleteOptions::default()).await.map(drop)
+}
+
+async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
     match (call.target.subresource.as_str(), verb) {
         ("" | "status", Verb::Get) => get(call),
         ("", Verb::List) => list::list(call).await,
@@ -37,6 +66,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result
         ("" | "status", Verb::Patch) => patch::patch(call, &body).await,
         ("", Verb::Delete) => delete::delete(call, &body).await,
         ("", Verb::DeleteCollection) => delete::delete_collection(call, &body).await,
+        ("log", Verb::Get) => pods::log(call),
         ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::scale(call, verb, &body).await,
         ("binding", Verb::Create) => pods::bind(call, &body).await,
         ("eviction", Verb::Create) => pods::evict(call, &body).await,
@@ -51,10 +81,10 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result
 fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
     options::no_future_revision(call)?;
     let name = &call.target.name;
-    let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(call.kind, name))?;
+    let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     Ok(match call.form {
         Form::Json | Form::AggregatedDiscovery => {
-            Answer::json(200, object::present(call.kind, call.served, &item))
+            Answer::json(200, object::present(&call.kind, &call.served, &item))
         }
         Form::Table => Answer::value(200, &table::of_one(call, &item)),
         Form::Metadata => Answer::value(200, &table::metadata_of(&object::decode(&item.value))),

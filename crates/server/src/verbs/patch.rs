@@ -2,12 +2,11 @@
 
 use lazaret_kinds::FieldProblem;
 use lazaret_patch::{ApplyError, ApplyRequest, PatchError, apply, json_patch, merge_patch, strategic_merge};
-use lazaret_schema::builtin;
 use serde_json::Value;
 
 use super::{
     create,
-    finish::{Change, change},
+    finish::{Change, change, ignored},
     update::{answer, check_identity},
 };
 use crate::{
@@ -24,7 +23,7 @@ const MANAGER_BYTES_MAX: usize = 128;
 
 pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::patch(call.content_type.as_deref())?;
-    let (patch, duplicates) = read_value(media, body, call.served.shape)?;
+    let (patch, duplicates) = read_value(media, body, call.served.shape.builtin_name())?;
     check_options(call, media)?;
     if media == Media::ApplyPatch {
         return server_side_apply(call, patch, duplicates).await;
@@ -32,9 +31,9 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     let validation = FieldValidation::of(&call.query)?;
     let mut warnings = Vec::new();
     let written = change(call, &call.target.name, |old, _| {
-        let current = object::versioned(call.kind, call.served, old.clone());
+        let current = object::versioned(&call.kind, &call.served, old.clone());
         let patched = patched(call, media, &current, &patch)?;
-        let incoming = checked(call.kind, call.served, patched, duplicates.clone(), validation, None)
+        let incoming = checked(&call.kind, &call.served, patched, duplicates.clone(), validation, None)
             .map_err(|error| in_patch(call, &error))?;
         warnings = incoming.warnings;
         check_identity(call, &incoming.object)?;
@@ -44,7 +43,7 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
             .filter(|text| !text.is_empty())
             .map(|_| said.parse().unwrap_or(0));
         let mut object = incoming.object;
-        call.kind.rules.from_version(&mut object, call.served.version, Some(old));
+        call.kind.rules.from_version(&mut object, &call.served.version, Some(old));
         Ok(Change { object, owners_known: false, expected })
     })
     .await?;
@@ -80,11 +79,12 @@ fn patched(call: &Call<'_>, media: Media, current: &Value, patch: &Value) -> Res
             }
             Ok(merge_patch(current, patch))
         }
+        Media::StrategicMergePatch if call.served.shape.builtin_name().is_none() => {
+            Err(ApiError::unsupported_media_type(negotiate::PATCHES_OF_CUSTOM))
+        }
         Media::StrategicMergePatch => {
-            let shape = builtin()
-                .find(call.served.shape)
-                .ok_or_else(|| ApiError::unsupported_media_type("application/merge-patch+json"))?;
-            strategic_merge(builtin(), shape, current, patch).map_err(|error| refused(call, &error))
+            let (schema, shape) = call.served.shape.find().ok_or_else(|| no_shape(call))?;
+            strategic_merge(schema, shape, current, patch).map_err(|error| refused(call, &error))
         }
         Media::Json | Media::Yaml | Media::Protobuf | Media::ApplyPatch => {
             Err(ApiError::internal("not a patch"))
@@ -97,7 +97,7 @@ async fn server_side_apply(
     config: Value,
     duplicates: Vec<String>,
 ) -> Result<Answer, ApiError> {
-    let api_version = call.kind.api_version(call.served.version);
+    let api_version = call.kind.api_version(&call.served.version);
     if config["apiVersion"].as_str().is_none_or(|said| said != api_version) {
         return Err(ApiError::bad_request(format!(
             "the applied object must have apiVersion {api_version:?} and a kind"
@@ -106,10 +106,10 @@ async fn server_side_apply(
     if config["metadata"].get("managedFields").is_some_and(|fields| !fields.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    let expected = (api_version.as_str(), call.kind.kind);
+    let expected = (api_version.as_str(), &*call.kind.kind);
     let incoming = checked(
-        call.kind,
-        call.served,
+        &call.kind,
+        &call.served,
         config,
         duplicates,
         FieldValidation::of(&call.query)?,
@@ -121,16 +121,16 @@ async fn server_side_apply(
     let said = object::meta(&config, "resourceVersion").to_owned();
     let revision = (!said.is_empty()).then(|| said.parse::<u64>().unwrap_or(0));
     object::meta_mut(&mut config).remove("resourceVersion");
-    call.kind.rules.from_version(&mut config, call.served.version, None);
+    call.kind.rules.from_version(&mut config, &call.served.version, None);
 
     let exists = call.store().get(call.key(&call.target.name)).is_some();
     if !exists {
         if !call.target.subresource.is_empty() {
-            return Err(ApiError::not_found(call.kind, &call.target.name));
+            return Err(ApiError::not_found(&call.kind, &call.target.name));
         }
         if !object::meta(&config, "uid").is_empty() {
             return Err(ApiError::conflict(
-                call.kind,
+                &call.kind,
                 &call.target.name,
                 "uid mismatch: the provided object specified uid and no existing object was found",
             ));
@@ -138,7 +138,7 @@ async fn server_side_apply(
         object::meta_mut(&mut config).insert("name".into(), call.target.name.clone().into());
         let object = applied(call, None, &config)?;
         let (item, warnings) = create::insert(call, object, true).await?;
-        return Ok(Answer::json(201, object::present(call.kind, call.served, &item))
+        return Ok(Answer::json(201, object::present(&call.kind, &call.served, &item))
             .warn(incoming.warnings)
             .warn(warnings));
     }
@@ -151,12 +151,10 @@ async fn server_side_apply(
 }
 
 fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApiError> {
-    let shape = builtin()
-        .find(call.kind.hub().shape)
-        .ok_or_else(|| ApiError::unsupported_media_type("application/merge-patch+json"))?;
-    let api_version = call.kind.api_version(call.served.version);
+    let (schema, shape) = call.kind.hub().shape.find().ok_or_else(|| no_shape(call))?;
+    let api_version = call.kind.api_version(&call.served.version);
     let time = Call::timestamp();
-    let ignored: &[&str] = if call.target.subresource == "status" { &["spec"] } else { &["status"] };
+    let ignored = ignored(call);
     let request = ApplyRequest {
         manager: &call.manager,
         api_version: &api_version,
@@ -165,7 +163,7 @@ fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
         time: &time,
         ignored,
     };
-    apply(builtin(), shape, live, config, &request).map(|owned| owned.object).map_err(|error| match &error {
+    apply(schema, shape, live, config, &request).map(|owned| owned.object).map_err(|error| match &error {
         ApplyError::Patch(patch) => ApiError::bad_request(patch.to_string()),
         ApplyError::Conflicts(conflicts) => {
             let mut answer = ApiError::apply_conflict(error.to_string());
@@ -179,12 +177,16 @@ fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
     })
 }
 
+fn no_shape(call: &Call<'_>) -> ApiError {
+    ApiError::internal(format!("{:?} has no shape", call.kind))
+}
+
 fn refused(call: &Call<'_>, error: &PatchError) -> ApiError {
     match error {
         PatchError::Malformed(text) => ApiError::bad_request(text.clone()),
         PatchError::TooLarge(text) => ApiError::too_large(text.clone()),
         PatchError::DoesNotApply(text) => ApiError::invalid_field(
-            call.kind,
+            &call.kind,
             &call.target.name,
             "patch",
             FieldProblem::Invalid(Value::Null, text.clone()),
@@ -195,7 +197,7 @@ fn refused(call: &Call<'_>, error: &PatchError) -> ApiError {
 /// A patch whose result cannot be: the patch is at fault, not the stored object.
 fn in_patch(call: &Call<'_>, error: &ApiError) -> ApiError {
     ApiError::invalid_field(
-        call.kind,
+        &call.kind,
         &call.target.name,
         "patch",
         FieldProblem::Invalid(Value::Null, error.message.clone()),

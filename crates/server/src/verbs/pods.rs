@@ -8,20 +8,22 @@ use super::{
     finish::{Change, change, storage},
 };
 use crate::{
-    ApiError, clock, input::read_value, negotiate, object, respond::Answer, selector::Selector, server::Call,
+    ApiError, clock, input::read_value, negotiate, object, request::Target, respond::Answer,
+    selector::Selector, server::Call,
 };
 
 /// Seconds after which an eviction that a budget forbids is worth another try.
 const BUDGET_RETRY_SECONDS: u32 = 10;
 
 pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let (binding, _) = read_value(negotiate::body(call.content_type.as_deref())?, body, "core/v1.Binding")?;
+    let (binding, _) =
+        read_value(negotiate::body(call.content_type.as_deref())?, body, Some("core/v1.Binding"))?;
     let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
     if node.is_empty() {
         return Err(ApiError::bad_request("target.name: Required value: the node to bind to"));
     }
     let name = call.target.name.clone();
-    let refuse = |why: String| ApiError::conflict(call.kind, &name, &why);
+    let refuse = |why: String| ApiError::conflict(&call.kind, &name, &why);
     let written = change(&as_main(call), &name, |old, _| {
         let uid = object::meta(&binding, "uid");
         if !uid.is_empty() && uid != object::meta(old, "uid") {
@@ -61,19 +63,43 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
     ))
 }
 
+/// Where a simulated node leaves what a pod's containers wrote.
+const LOG_ANNOTATION: &str = "lazaret.dev/log";
+
+/// What a pod wrote. Nodes here run nothing: there is what they left on the pod, and else nothing.
+pub(super) fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let name = &call.target.name;
+    let pod = call
+        .server
+        .get(&call.kind, &call.target.namespace, name)
+        .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+    let containers: Vec<&str> = ["containers", "initContainers", "ephemeralContainers"]
+        .iter()
+        .filter_map(|list| pod["spec"][*list].as_array())
+        .flatten()
+        .filter_map(|container| container["name"].as_str())
+        .collect();
+    match call.query.get("container") {
+        Some(asked) if !containers.contains(&asked) => {
+            return Err(ApiError::bad_request(format!("container {asked} is not valid for pod {name}")));
+        }
+        None if pod["spec"]["containers"].as_array().is_some_and(|list| list.len() > 1) => {
+            let why =
+                format!("a container name must be specified for pod {name}, choose one of: {containers:?}");
+            return Err(ApiError::bad_request(why));
+        }
+        Some(_) | None => {}
+    }
+    if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
+        return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
+    }
+    let text = pod["metadata"]["annotations"][LOG_ANNOTATION].as_str().unwrap_or_default().to_owned();
+    Ok(Answer::text(200, text))
+}
+
 /// The same call on the pod itself: binding writes spec and status at once.
 fn as_main<'a>(call: &Call<'a>) -> Call<'a> {
-    Call {
-        server: call.server,
-        user: call.user,
-        kind: call.kind,
-        served: call.served,
-        target: crate::request::Target { subresource: "binding".into(), ..call.target.clone() },
-        query: call.query.clone(),
-        form: call.form,
-        manager: call.manager.clone(),
-        content_type: None,
-    }
+    call.on(Target { subresource: "binding".into(), ..call.target.clone() })
 }
 
 /// Sets a condition; its time of transition changes only with its status.
@@ -103,12 +129,12 @@ pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
 
 pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let (eviction, _) =
-        read_value(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
+        read_value(negotiate::body(call.content_type.as_deref())?, body, Some("policy/v1.Eviction"))?;
     let name = call.target.name.clone();
     let pod = call
         .server
-        .get(call.kind, &call.target.namespace, &name)
-        .ok_or_else(|| ApiError::not_found(call.kind, &name))?;
+        .get(&call.kind, &call.target.namespace, &name)
+        .ok_or_else(|| ApiError::not_found(&call.kind, &name))?;
     let options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
     let needs_budget = !object::is_deleting(&pod)
         && pod["status"]["phase"] != "Pending"
@@ -208,8 +234,8 @@ fn covers(call: &Call<'_>, budget: &Value, pod: &Value) -> bool {
             _ => key.to_owned(),
         });
     }
-    Selector::parse(call.kind, Some(&parts.join(",")), None)
-        .is_ok_and(|selector| selector.matches(call.kind, pod))
+    Selector::parse(&call.kind, Some(&parts.join(",")), None)
+        .is_ok_and(|selector| selector.matches(&call.kind, pod))
 }
 
 fn is_ready(pod: &Value) -> bool {

@@ -7,34 +7,51 @@ use crate::{ApiError, input::read_value, negotiate, object, respond::Answer, ser
 
 pub(super) fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let (mut review, _) =
-        read_value(negotiate::body(call.content_type.as_deref())?, body, call.served.shape)?;
-    review["kind"] = call.kind.kind.into();
-    review["apiVersion"] = call.kind.api_version(call.served.version).into();
+        read_value(negotiate::body(call.content_type.as_deref())?, body, call.served.shape.builtin_name())?;
+    review["kind"] = (*call.kind.kind).into();
+    review["apiVersion"] = call.kind.api_version(&call.served.version).into();
     object::meta_mut(&mut review);
-    review["status"] = match call.kind.kind {
+    review["status"] = match &*call.kind.kind {
         "SelfSubjectReview" => json!({"userInfo": user_info(call.user)}),
         "SelfSubjectAccessReview" => decision(call, call.user, &review["spec"]),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             decision(call, &subject(&review["spec"]), &review["spec"])
         }
         "TokenReview" => call.server.review_token(&review["spec"]),
-        "SelfSubjectRulesReview" => {
-            json!({"resourceRules": [], "nonResourceRules": [], "incomplete": true, "evaluationError": "rules are not listed: ask about each access"})
-        }
+        "SelfSubjectRulesReview" => rules(call, review["spec"]["namespace"].as_str().unwrap_or_default())?,
         _ => return Err(ApiError::method_not_allowed()),
     };
     Ok(Answer::value(201, &review))
 }
 
+/// All that whoever asks may do in a namespace.
+fn rules(call: &Call<'_>, namespace: &str) -> Result<Value, ApiError> {
+    if namespace.is_empty() {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    let Some(rules) = call.server.rules_of(call.user, namespace) else {
+        let why = "this server's authorizer does not list rules: ask about each access";
+        return Ok(
+            json!({"resourceRules": [], "nonResourceRules": [], "incomplete": true, "evaluationError": why}),
+        );
+    };
+    let (paths, resources): (Vec<Value>, Vec<Value>) =
+        rules.into_iter().partition(|rule| rule.get("nonResourceURLs").is_some());
+    Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
+}
+
 /// A token for a service account.
 pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let (mut request, _) =
-        read_value(negotiate::body(call.content_type.as_deref())?, body, "authentication/v1.TokenRequest")?;
+    let (mut request, _) = read_value(
+        negotiate::body(call.content_type.as_deref())?,
+        body,
+        Some("authentication/v1.TokenRequest"),
+    )?;
     let name = &call.target.name;
     let account = call
         .server
-        .get(call.kind, &call.target.namespace, name)
-        .ok_or_else(|| ApiError::not_found(call.kind, name))?;
+        .get(&call.kind, &call.target.namespace, name)
+        .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     let metadata = object::meta_mut(&mut request);

@@ -17,28 +17,31 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
     let name = &call.target.name;
     let current = call
         .server
-        .get(call.kind, &call.target.namespace, name)
-        .ok_or_else(|| ApiError::not_found(call.kind, name))?;
+        .get(&call.kind, &call.target.namespace, name)
+        .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     if verb == Verb::Get {
-        return Ok(Answer::value(200, &of(&current)));
+        return Ok(Answer::value(200, &of(call, &current)));
     }
-    let wanted = wanted(call, verb, &of(&current), body)?;
+    let wanted = wanted(call, verb, &of(call, &current), body)?;
     let replicas = replicas(&wanted)?;
     // A patch is made of the scale as it is, so only what replaces it whole can speak of an older one.
     let expected = if verb == Verb::Update { revision(&wanted)? } else { None };
     let written = change(call, name, |old, _| {
         let mut object = old.clone();
-        object["spec"]["replicas"] = replicas.into();
+        match call.kind.rules.scale_paths() {
+            Some(paths) => paths.spec.set(&mut object, replicas.into()),
+            None => object["spec"]["replicas"] = replicas.into(),
+        }
         Ok(Change { object, owners_known: false, expected })
     })
     .await?;
-    Ok(Answer::value(200, &of(&object::decode(&written.item.value))))
+    Ok(Answer::value(200, &of(call, &object::decode(&written.item.value))))
 }
 
 fn wanted(call: &Call<'_>, verb: Verb, current: &Value, body: &[u8]) -> Result<Value, ApiError> {
     Ok(if verb == Verb::Patch {
         let media = negotiate::patch(call.content_type.as_deref())?;
-        let (patch, _) = read_value(media, body, "autoscaling/v1.Scale")?;
+        let (patch, _) = read_value(media, body, Some("autoscaling/v1.Scale"))?;
         match media {
             Media::JsonPatch => lazaret_patch::json_patch(current, &patch)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?,
@@ -51,7 +54,7 @@ fn wanted(call: &Call<'_>, verb: Verb, current: &Value, body: &[u8]) -> Result<V
             | Media::ApplyPatch => lazaret_patch::merge_patch(current, &patch),
         }
     } else {
-        read_value(negotiate::body(call.content_type.as_deref())?, body, "autoscaling/v1.Scale")?.0
+        read_value(negotiate::body(call.content_type.as_deref())?, body, Some("autoscaling/v1.Scale"))?.0
     })
 }
 
@@ -72,21 +75,38 @@ fn replicas(scale: &Value) -> Result<i64, ApiError> {
     Ok(replicas)
 }
 
-fn of(object: &Value) -> Value {
-    let labels = object["spec"]["selector"]["matchLabels"].as_object();
-    let selector: Vec<String> = labels
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
+fn of(call: &Call<'_>, object: &Value) -> Value {
+    let count = |found: Option<&Value>| found.and_then(Value::as_i64).unwrap_or(0);
+    let (wanted, current, selector) = match call.kind.rules.scale_paths() {
+        Some(paths) => {
+            let selector = paths.selector.as_ref().and_then(|path| path.first(object)?.as_str());
+            let (wanted, current) = (paths.spec.first(object), paths.status.first(object));
+            (count(wanted), count(current), selector.unwrap_or_default().to_owned())
+        }
+        None => (
+            count(object.pointer("/spec/replicas")),
+            count(object.pointer("/status/replicas")),
+            selector_text(&object["spec"]["selector"]["matchLabels"]),
+        ),
+    };
     let metadata = &object["metadata"];
-    json!({
+    let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1",
         "metadata": {
-            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+            "name": metadata["name"], "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
         },
-        "spec": {"replicas": object["spec"]["replicas"].as_i64().unwrap_or(0)},
-        "status": {"replicas": object["status"]["replicas"].as_i64().unwrap_or(0), "selector": selector.join(",")},
-    })
+        "spec": {"replicas": wanted}, "status": {"replicas": current, "selector": selector},
+    });
+    if metadata["namespace"].is_string() {
+        scale["metadata"]["namespace"] = metadata["namespace"].clone();
+    }
+    scale
+}
+
+fn selector_text(labels: &Value) -> String {
+    let pairs = labels.as_object().into_iter().flatten();
+    let pairs: Vec<String> =
+        pairs.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    pairs.join(",")
 }

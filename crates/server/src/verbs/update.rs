@@ -20,25 +20,25 @@ use crate::{
 
 pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::body(call.content_type.as_deref())?;
-    let incoming = read_object(call.kind, call.served, media, body, FieldValidation::of(&call.query)?)?;
+    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query)?)?;
     let name = call.target.name.clone();
     check_identity(call, &incoming.object)?;
     let expected = expected_revision(call, &incoming.object)?;
     if call.store().get(call.key(&name)).is_none() {
         if call.kind.create_on_update && call.target.subresource.is_empty() && expected.is_none() {
             let mut object = incoming.object;
-            call.kind.rules.from_version(&mut object, call.served.version, None);
+            call.kind.rules.from_version(&mut object, &call.served.version, None);
             object::meta_mut(&mut object).insert("name".into(), name.into());
             let (item, warnings) = create::insert(call, object, false).await?;
-            return Ok(Answer::json(201, object::present(call.kind, call.served, &item))
+            return Ok(Answer::json(201, object::present(&call.kind, &call.served, &item))
                 .warn(incoming.warnings)
                 .warn(warnings));
         }
-        return Err(ApiError::not_found(call.kind, &name));
+        return Err(ApiError::not_found(&call.kind, &name));
     }
     let written = change(call, &name, |old, _| {
         let mut object = incoming.object.clone();
-        call.kind.rules.from_version(&mut object, call.served.version, Some(old));
+        call.kind.rules.from_version(&mut object, &call.served.version, Some(old));
         Ok(Change { object, owners_known: false, expected })
     })
     .await?;
@@ -49,7 +49,7 @@ pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
 pub(super) fn answer(call: &Call<'_>, code: u16, written: &Written) -> Answer {
     let answer = match call.form {
         Form::Json | Form::AggregatedDiscovery => {
-            Answer::json(code, object::present(call.kind, call.served, &written.item))
+            Answer::json(code, object::present(&call.kind, &call.served, &written.item))
         }
         Form::Table => Answer::value(code, &table::of_one(call, &written.item)),
         Form::Metadata => Answer::value(code, &table::metadata_of(&object::decode(&written.item.value))),
@@ -84,7 +84,7 @@ fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, Api
         }
         "" => {
             let problem = FieldProblem::Invalid(0.into(), "must be specified for an update".into());
-            Err(ApiError::invalid_field(call.kind, &call.target.name, "metadata.resourceVersion", problem))
+            Err(ApiError::invalid_field(&call.kind, &call.target.name, "metadata.resourceVersion", problem))
         }
         text => text.parse().map(Some).map_err(|_| {
             ApiError::bad_request(format!("invalid resource version {text:?}: it must be a whole number"))
@@ -94,5 +94,5 @@ fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, Api
 
 /// Rules could be written unconditionally before v1.
 fn older_version_of_rule(call: &Call<'_>) -> bool {
-    call.kind.kind == "DeviceTaintRule" && call.served.version != "v1"
+    call.kind.is("resource.k8s.io", "devicetaintrules") && call.served.version != "v1"
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use lazaret_kinds::{Kind, Served};
+use lazaret_kinds::Served;
 use lazaret_store::{Event, Item, RangeOptions, Watch, WatchError};
 use serde_json::{Value, json};
 use tokio::{
@@ -13,8 +13,8 @@ use tokio::{
 
 use super::{list, options};
 use crate::{
-    ApiError, Body, metrics::OpenWatch, negotiate::Form, object, request::Verb, respond::Answer,
-    selector::Selector, server::Call, table,
+    ApiError, Body, kind_ref::KindRef, metrics::OpenWatch, negotiate::Form, object, request::Verb,
+    respond::Answer, selector::Selector, server::Call, table,
 };
 
 /// Chunks that wait for a slow client before it is dropped.
@@ -33,8 +33,8 @@ const EVENTS_PER_CHUNK: usize = 64;
 
 /// What a watch sends, and to whom.
 struct Stream {
-    kind: &'static Kind,
-    served: &'static Served,
+    kind: KindRef,
+    served: Served,
     selector: Selector,
     form: Form,
     bookmarks: bool,
@@ -46,7 +46,7 @@ struct Stream {
 
 pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut selector =
-        Selector::parse(call.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
+        Selector::parse(&call.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
     if !call.target.name.is_empty() {
         selector = selector.with_name(&call.target.name);
     }
@@ -64,15 +64,15 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
         list::reach(call, revision).await?;
     }
     let (out, chunks) = mpsc::channel(BACKLOG_CHUNKS);
-    let prefix = object::key(call.kind, &call.target.namespace, "");
+    let prefix = object::key(&call.kind, &call.target.namespace, "");
     let mut stream = Stream {
-        kind: call.kind,
-        served: call.served,
+        kind: call.kind.clone(),
+        served: call.served.clone(),
         selector,
         form: call.form,
         bookmarks: call.query.flag("allowWatchBookmarks")?,
         table_begun: false,
-        columns: table::column_definitions(call.kind),
+        columns: table::column_definitions(&call.kind),
         open: call.server.metrics().begin_watch(&call.subject(Verb::Watch)),
         out,
     };
@@ -88,6 +88,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let end_marker = initial == Initial::All && stream.bookmarks && call.query.flag("sendInitialEvents")?;
     let started = call.store().watch(prefix, from);
     let context_call = table::Clock::new(call);
+    let ending = call.server.ending();
     spawn(async move {
         let watch = match started {
             Ok(watch) => watch,
@@ -95,7 +96,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
         };
         if stream.begin(&backlog, from, end_marker, &context_call).await.is_some() {
             drop(backlog);
-            stream.follow(watch, deadline, &context_call).await;
+            stream.follow(watch, deadline, ending, &context_call).await;
         }
     });
     Ok(Answer::stream(Body::Stream(chunks)))
@@ -137,6 +138,11 @@ fn initial_events(call: &Call<'_>, revision: Option<u64>) -> Result<Initial, Api
     }
 }
 
+/// Waits until watches are to end, or the server is gone.
+async fn ended(ending: &mut tokio::sync::watch::Receiver<bool>) {
+    let _ = ending.wait_for(|ending| *ending).await;
+}
+
 fn too_old(error: &WatchError, from: u64) -> ApiError {
     match error {
         WatchError::Compacted { oldest, .. } => {
@@ -159,7 +165,7 @@ impl Stream {
             let mut text = Vec::new();
             for item in chunk {
                 if self.selector.is_everything()
-                    || self.selector.matches(self.kind, &object::decode(&item.value))
+                    || self.selector.matches(&self.kind, &object::decode(&item.value))
                 {
                     self.frame("ADDED", &item.value, &mut text, clock);
                 }
@@ -172,7 +178,13 @@ impl Stream {
         Some(())
     }
 
-    async fn follow(&mut self, mut watch: Watch, deadline: Instant, clock: &table::Clock) {
+    async fn follow(
+        &mut self,
+        mut watch: Watch,
+        deadline: Instant,
+        mut ending: tokio::sync::watch::Receiver<bool>,
+        clock: &table::Clock,
+    ) {
         let mut bookmark_at = (Instant::now() + BOOKMARK_EVERY).min(deadline - BOOKMARK_BEFORE_END);
         loop {
             let event = tokio::select! {
@@ -188,6 +200,7 @@ impl Stream {
                     continue;
                 }
                 () = self.out.closed() => return,
+                () = ended(&mut ending) => return,
             };
             let mut text = Vec::new();
             let event = match event {
@@ -211,7 +224,7 @@ impl Stream {
         let seen = |item: &Option<Arc<Item>>| {
             item.as_ref().is_some_and(|item| {
                 self.selector.is_everything()
-                    || self.selector.matches(self.kind, &object::decode(&item.value))
+                    || self.selector.matches(&self.kind, &object::decode(&item.value))
             })
         };
         match (seen(&event.old), seen(&event.new), &event.old, &event.new) {
@@ -229,24 +242,14 @@ impl Stream {
         text.extend_from_slice(format!(r#"{{"type":"{name}","object":"#).as_bytes());
         match self.form {
             Form::Json | Form::AggregatedDiscovery => {
-                let as_stored = self.served.version == self.kind.hub().version
-                    && !self.kind.rules.differs_in(&Value::Null, self.served.version);
-                if as_stored {
-                    text.extend_from_slice(&object::typed(self.kind, self.served.version, stored));
-                } else {
-                    let object = object::versioned(self.kind, self.served, object::decode(stored));
-                    text.extend_from_slice(&object::typed(
-                        self.kind,
-                        self.served.version,
-                        object.to_string().as_bytes(),
-                    ));
-                }
+                let object = object::in_version(&self.kind, &self.served, stored);
+                text.extend_from_slice(&object::typed(&self.kind, &self.served.version, &object));
             }
             Form::Table => {
                 let columns = if self.table_begun { Value::Null } else { self.columns.clone() };
                 self.table_begun = true;
                 text.extend_from_slice(
-                    clock.table_row(self.kind, &object::decode(stored), columns).to_string().as_bytes(),
+                    clock.table_row(&self.kind, &object::decode(stored), columns).to_string().as_bytes(),
                 );
             }
             Form::Metadata => {
@@ -263,7 +266,7 @@ impl Stream {
         }
         let object = match self.form {
             Form::Json | Form::AggregatedDiscovery => {
-                json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(self.served.version), "metadata": metadata})
+                json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(&self.served.version), "metadata": metadata})
             }
             Form::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})

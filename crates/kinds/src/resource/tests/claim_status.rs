@@ -184,7 +184,7 @@ fn granular_authorization() {
 
     let reporting = with_status(json!({"allocation": allocation(), "devices": [device("d")]}));
     world.may = |access| {
-        access.verb == "associated-node:patch"
+        access.verb == "associated-node:update"
             && (access.subresource, access.namespace, access.name) == ("driver", "default", "a.b")
     };
     let refused = world.status(claims(), &allocated(), reporting.clone());

@@ -4,7 +4,7 @@ use super::slice::slice;
 use crate::testing::{World, kind, set};
 
 fn round_trip(plural: &str, hub: &Value, version: &str) -> Value {
-    let rules = kind("resource.k8s.io", plural).rules;
+    let rules = &kind("resource.k8s.io", plural).rules;
     let mut shown = hub.clone();
     rules.to_version(&mut shown, version);
     assert_eq!(rules.differs_in(hub, version), shown != *hub, "{plural} {version}");

@@ -372,7 +372,7 @@ fn slices_of_taints() {
 
 #[test]
 fn selectors_and_columns() {
-    let rules = slices().rules;
+    let rules = &slices().rules;
     let object = set(&slice(1), "/metadata/creationTimestamp", json!("2026-03-01T10:00:00Z"));
     for (field, value) in
         [("spec.nodeName", "node-1"), ("spec.driver", "gpu.example.com"), ("spec.pool.name", "node-1")]

@@ -1,0 +1,175 @@
+//! How objects of a defined kind behave, in one of its versions.
+
+use lazaret_schema::{Finding, builtin, check};
+use serde_json::Value;
+
+use super::{fill, json_path::JsonPath, lists::check_unique, structural::Structural, validate::validate};
+use crate::{
+    Context, Errors, Heading, Rules, ScalePaths,
+    kind::since,
+    rules::{keep_all_but_status, keep_status},
+};
+
+/// The rules that a definition makes for one version.
+#[derive(Debug)]
+pub(crate) struct CustomRules {
+    pub(crate) schema: Structural,
+    /// As it was written, for those who ask what a field is for.
+    pub(crate) document: Value,
+    pub(crate) has_status: bool,
+    pub(crate) scale: Option<ScalePaths>,
+    pub(crate) columns: Vec<(Heading, JsonPath)>,
+    /// By name in selectors.
+    pub(crate) selectable: Vec<(String, JsonPath)>,
+    pub(crate) deprecation: Option<String>,
+}
+
+impl Rules for CustomRules {
+    fn screen(&self, object: &mut Value) -> Option<Vec<Finding>> {
+        let mut findings = metadata_findings(object);
+        findings.extend(fill::prune(&self.schema, object));
+        fill::drop_nulls(&self.schema, object);
+        Some(findings)
+    }
+
+    fn default(&self, object: &mut Value, _context: &Context<'_>) {
+        fill::fill_defaults(&self.schema, object);
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        if self.has_status
+            && let Value::Object(map) = object
+        {
+            map.remove("status");
+        }
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        validate(&self.schema, object, None, errors);
+        check_unique(&self.schema, object, &mut String::new(), errors);
+        self.check_replicas(object, errors);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        if self.has_status {
+            keep_status(new, old);
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        validate(&self.schema, new, Some(old), errors);
+        self.check_lists(new, old, errors);
+        self.check_replicas(new, errors);
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        keep_all_but_status(new, old);
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        // What was there before is not this write's fault, so that only the status is really looked at.
+        validate(&self.schema, new, Some(old), errors);
+        self.check_lists(new, old, errors);
+    }
+
+    /// Objects that were stored before the schema changed are shown as if they had been stored today.
+    fn to_version(&self, object: &mut Value, _version: &str) {
+        fill::prune(&self.schema, object);
+        fill::fill_defaults(&self.schema, object);
+    }
+
+    fn differs_in(&self, _object: &Value, _version: &str) -> bool {
+        true
+    }
+
+    fn select(&self, object: &Value, field: &str) -> Option<String> {
+        let (_, path) = self.selectable.iter().find(|(name, _)| name == field)?;
+        Some(match path.first(object) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        })
+    }
+
+    fn headings(&self) -> Vec<Heading> {
+        self.columns.iter().map(|(heading, _)| heading.clone()).collect()
+    }
+
+    fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
+        let cell = |(heading, path): &(Heading, JsonPath)| {
+            path.first(object).map_or(Value::Null, |value| cell(&heading.kind, value, context))
+        };
+        self.columns.iter().map(cell).collect()
+    }
+
+    fn scale_paths(&self) -> Option<&ScalePaths> {
+        self.scale.as_ref()
+    }
+
+    fn deprecation(&self) -> Option<&str> {
+        self.deprecation.as_deref()
+    }
+
+    fn document(&self) -> Option<&Value> {
+        Some(&self.document)
+    }
+}
+
+impl CustomRules {
+    /// Lists that had an item twice before may keep it.
+    fn check_lists(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        let mut before = Errors::new();
+        check_unique(&self.schema, old, &mut String::new(), &mut before);
+        if before.is_empty() {
+            check_unique(&self.schema, new, &mut String::new(), errors);
+        }
+    }
+
+    fn check_replicas(&self, object: &Value, errors: &mut Errors) {
+        let Some(scale) = &self.scale else { return };
+        let Some(replicas) = scale.spec.first(object) else { return };
+        if replicas.as_i64().is_none_or(|count| !(0..=i64::from(i32::MAX)).contains(&count)) {
+            let path = scale.spec.fields().unwrap_or_default().join(".");
+            errors.invalid(path, replicas.clone(), "should be a non-negative integer");
+        }
+    }
+}
+
+/// Metadata has the same shape whatever the kind.
+fn metadata_findings(object: &mut Value) -> Vec<Finding> {
+    let (Some(metadata), Some(shape)) = (object.get_mut("metadata"), builtin().find("meta/v1.ObjectMeta"))
+    else {
+        return Vec::new();
+    };
+    let below =
+        |path: String| if path.is_empty() { "metadata".to_owned() } else { format!("metadata.{path}") };
+    let findings = check(builtin(), shape, metadata, true).into_iter().map(|finding| match finding {
+        Finding::Unknown { path } => Finding::Unknown { path: below(path) },
+        Finding::Kind { path, expected, found } => Finding::Kind { path: below(path), expected, found },
+    });
+    let findings = findings.collect();
+    if let Value::Object(map) = metadata {
+        map.retain(|_, value| !value.is_null());
+    }
+    findings
+}
+
+fn cell(kind: &str, value: &Value, context: &Context<'_>) -> Value {
+    match (kind, value) {
+        ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+        ("string", Value::Null) => Value::Null,
+        ("string", other) => other.to_string().into(),
+        ("integer", Value::Number(number)) => {
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "what does not fit is shown cut, as Kubernetes does"
+            )]
+            let whole = number.as_i64().or_else(|| number.as_f64().map(|number| number as i64));
+            whole.into()
+        }
+        ("number", Value::Number(_)) => value.clone(),
+        ("date", Value::String(text)) if text.parse::<jiff::Timestamp>().is_err() => "<invalid>".into(),
+        ("date", Value::String(text)) => since(Some(text), context).into(),
+        _ => Value::Null,
+    }
+}

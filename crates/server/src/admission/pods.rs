@@ -1,0 +1,117 @@
+//! What a new pod gets: an account with its token, and a priority.
+
+use std::sync::Arc;
+
+use lazaret_store::Item;
+use serde_json::{Value, json};
+
+use crate::{ApiError, object, random, server::Call};
+
+const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// As Kubernetes asks for it: an hour and a little, which its servers stretch for clients that do not renew.
+const TOKEN_SECONDS: i64 = 3_607;
+const SYSTEM_CLASSES: &[&str] = &["system-node-critical", "system-cluster-critical"];
+
+/// The class of pods that name none, if there is one.
+pub(crate) type DefaultPriority = Option<String>;
+
+/// Of several classes that say they are the default, the lowest counts.
+pub(crate) fn find_default_priority(items: &[Arc<Item>]) -> DefaultPriority {
+    let classes = items.iter().map(|item| object::decode(&item.value));
+    let defaults = classes.filter(|class| class["globalDefault"] == true);
+    let lowest = defaults.min_by_key(|class| class["value"].as_i64().unwrap_or_default());
+    lowest.map(|class| object::meta(&class, "name").to_owned())
+}
+
+pub(super) fn before_create(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError> {
+    if !pod["spec"].is_object() {
+        return Ok(());
+    }
+    priority(call, pod, name)?;
+    account(call, pod, name)
+}
+
+fn priority(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError> {
+    let spec = &mut pod["spec"];
+    let said = spec["priorityClassName"].as_str().unwrap_or_default().to_owned();
+    if said.is_empty() {
+        if let Some(class) = call.server.default_priority() {
+            spec["priorityClassName"] = class.into();
+        }
+        return Ok(());
+    }
+    let known = lazaret_kinds::find("scheduling.k8s.io", "priorityclasses")
+        .is_some_and(|classes| call.server.get(classes, "", &said).is_some());
+    if known || SYSTEM_CLASSES.contains(&said.as_str()) {
+        return Ok(());
+    }
+    let why = format!("no PriorityClass with name {said} was found");
+    Err(ApiError::forbidden(&call.kind, name, &why))
+}
+
+/// The account that the pod runs as, and the volume with its token. The account of a namespace that nobody made one for may be missing:
+/// then there is no token.
+fn account(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError> {
+    // A pod that a node made for itself has no account.
+    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
+        return Ok(());
+    }
+    let spec = &mut pod["spec"];
+    let said = ["serviceAccountName", "serviceAccount"].iter().find_map(|field| spec[*field].as_str());
+    let account = said.filter(|said| !said.is_empty()).unwrap_or("default").to_owned();
+    spec["serviceAccountName"] = account.clone().into();
+    let namespace = &call.target.namespace;
+    let found = lazaret_kinds::find("", "serviceaccounts")
+        .and_then(|accounts| call.server.get(accounts, namespace, &account));
+    let Some(found) = found else {
+        if account == "default" {
+            return Ok(());
+        }
+        let why = format!(
+            "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
+        );
+        return Err(ApiError::forbidden(&call.kind, name, &why));
+    };
+    let wanted = [&*spec, &found].iter().find_map(|holder| holder["automountServiceAccountToken"].as_bool());
+    if wanted.unwrap_or(true) {
+        mount_token(spec);
+    }
+    Ok(())
+}
+
+fn mount_token(spec: &mut Value) {
+    let volume = format!("kube-api-access-{}", random::name_suffix());
+    let mut mounted = false;
+    for list in ["initContainers", "containers"] {
+        for container in spec[list].as_array_mut().into_iter().flatten().filter(|one| one.is_object()) {
+            let mounts = container["volumeMounts"].as_array().map_or(&[][..], Vec::as_slice);
+            if mounts.iter().any(|mount| mount["mountPath"] == TOKEN_FOLDER) {
+                continue;
+            }
+            let mount = json!({"name": volume, "mountPath": TOKEN_FOLDER, "readOnly": true});
+            push(container, "volumeMounts", mount);
+            mounted = true;
+        }
+    }
+    if mounted {
+        push(spec, "volumes", token_volume(&volume));
+    }
+}
+
+fn token_volume(name: &str) -> Value {
+    let field = json!({"apiVersion": "v1", "fieldPath": "metadata.namespace"});
+    json!({"name": name, "projected": {"defaultMode": 420, "sources": [
+        {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
+    ]}})
+}
+
+fn push(holder: &mut Value, list: &str, item: Value) {
+    let place = &mut holder[list];
+    if let Value::Array(items) = place {
+        items.push(item);
+    } else {
+        *place = json!([item]);
+    }
+}

@@ -1,0 +1,296 @@
+//! Kinds that definitions bring, from the first request to the last.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::Api;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+fn definition() -> Value {
+    let spec = json!({"type": "object", "required": ["size"], "properties": {
+        "size": {"type": "integer", "minimum": 1, "description": "How large it is."},
+        "color": {"type": "string", "default": "grey", "enum": ["grey", "red"]},
+        "replicas": {"type": "integer"},
+        "port": {"x-kubernetes-int-or-string": true},
+        "note": {"type": "string", "nullable": true},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "parts": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "count": {"type": "integer"}}}},
+    }});
+    let status = json!({"type": "object", "properties": {"replicas": {"type": "integer"}, "selector": {"type": "string"}, "phase": {"type": "string"}}});
+    let schema =
+        json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}});
+    json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]},
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": schema, "selectableFields": [{"jsonPath": ".spec.color"}],
+                    "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}},
+                    "additionalPrinterColumns": [
+                        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+                        {"name": "Phase", "type": "string", "jsonPath": ".status.phase", "priority": 1},
+                        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+                    ]},
+                {"name": "v1alpha1", "served": true, "storage": false, "deprecated": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}},
+            ],
+        },
+    })
+}
+
+fn widget(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
+}
+
+async fn with_widgets() -> Api {
+    let api = Api::start().await;
+    api.post(DEFINITIONS, &definition()).await.expect(201);
+    api
+}
+
+fn condition(definition: &Value, name: &str) -> String {
+    let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.iter().find(|known| known["type"] == name);
+    found.map_or_else(String::new, |found| {
+        format!("{} {}", found["status"].as_str().unwrap(), found["reason"].as_str().unwrap())
+    })
+}
+
+#[tokio::test]
+async fn a_definition_is_established_and_its_kind_is_discovered() {
+    let api = with_widgets().await;
+    let stored = api.get(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+    assert_eq!(condition(&stored, "Established"), "True InitialNamesAccepted");
+    assert_eq!(condition(&stored, "NamesAccepted"), "True NoConflicts");
+    assert_eq!(stored["status"]["storedVersions"], json!(["v1"]));
+    assert_eq!(stored["status"]["acceptedNames"]["listKind"], "WidgetList");
+    let group = api.get("/apis/example.com").await.expect(200);
+    assert_eq!(group["preferredVersion"]["version"], "v1");
+    let resources = api.get("/apis/example.com/v1").await.expect(200);
+    let names: Vec<&str> = resources["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
+    assert_eq!(resources["resources"][0]["shortNames"], json!(["wd"]));
+    let document = api.get("/openapi/v3/apis/example.com/v1").await.expect(200);
+    let schema = &document["components"]["schemas"]["com.example.v1.Widget"];
+    assert_eq!(schema["properties"]["spec"]["properties"]["size"]["description"], "How large it is.");
+    assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
+    api.get("/apis/example.com/v2/widgets").await.expect(404);
+}
+
+#[tokio::test]
+async fn objects_are_pruned_defaulted_and_validated() {
+    let api = with_widgets().await;
+    let made = api
+        .post(
+            WIDGETS,
+            &widget(
+                "a",
+                json!({"size": 2, "odd": 1, "free": {"x": {"y": 1}}, "note": null, "replicas": null}),
+            ),
+        )
+        .await;
+    assert_eq!(made.warnings(), [r#"299 - "unknown field \"spec.odd\"""#]);
+    let made = made.expect(201);
+    assert_eq!(made["spec"], json!({"size": 2, "color": "grey", "free": {"x": {"y": 1}}, "note": null}));
+    assert_eq!(
+        (&made["kind"], &made["apiVersion"], &made["metadata"]["generation"]),
+        (&json!("Widget"), &json!("example.com/v1"), &json!(1))
+    );
+    let strict = format!("{WIDGETS}?fieldValidation=Strict");
+    let refused = api.post(&strict, &widget("b", json!({"size": 2, "odd": 1}))).await.expect(400);
+    assert!(
+        refused["message"].as_str().unwrap().contains(r#"strict decoding error: unknown field "spec.odd""#)
+    );
+    for (spec, field) in [
+        (json!({}), "spec.size"),
+        (json!({"size": 0}), "spec.size"),
+        (json!({"size": "1"}), "spec.size"),
+        (json!({"size": 1, "color": "blue"}), "spec.color"),
+        (json!({"size": 1, "port": true}), "spec.port"),
+        (json!({"size": 1, "replicas": -1}), "spec.replicas"),
+        (json!({"size": 1, "parts": [{"name": "x"}, {"name": "x"}]}), "spec.parts[1]"),
+    ] {
+        let refused = api.post(WIDGETS, &widget("b", spec.clone())).await.expect(422);
+        assert_eq!(refused["details"]["causes"][0]["field"], field, "{spec}: {refused}");
+    }
+    let odd = json!({"metadata": {"name": "b", "labels": 3}, "spec": {"size": 1}});
+    api.post(WIDGETS, &odd).await.expect(400);
+}
+
+#[tokio::test]
+async fn status_scale_and_generation_are_kept_apart() {
+    let api = with_widgets().await;
+    let mut new = widget("a", json!({"size": 2}));
+    new["status"] = json!({"phase": "sent along"});
+    let made = api.post(WIDGETS, &new).await.expect(201);
+    assert_eq!(made.get("status"), None, "a new object has no status");
+    let one = format!("{WIDGETS}/a");
+    let written = api
+        .send(
+            "PATCH",
+            &format!("{one}/status"),
+            MERGE,
+            r#"{"spec":{"size":9},"status":{"phase":"on","replicas":2,"selector":"a=b"}}"#,
+        )
+        .await
+        .expect(200);
+    assert_eq!(
+        (&written["spec"]["size"], &written["status"]["phase"], &written["metadata"]["generation"]),
+        (&json!(2), &json!("on"), &json!(1))
+    );
+    api.send("PATCH", &format!("{one}/status"), MERGE, r#"{"status":{"replicas":"two"}}"#).await.expect(422);
+    let written =
+        api.send("PATCH", &one, MERGE, r#"{"spec":{"size":3},"status":{"phase":"off"}}"#).await.expect(200);
+    assert_eq!((&written["status"]["phase"], &written["metadata"]["generation"]), (&json!("on"), &json!(2)));
+    let scale =
+        api.send("PATCH", &format!("{one}/scale"), MERGE, r#"{"spec":{"replicas":5}}"#).await.expect(200);
+    assert_eq!(
+        (&scale["spec"]["replicas"], &scale["status"]["replicas"], &scale["status"]["selector"]),
+        (&json!(5), &json!(2), &json!("a=b"))
+    );
+    assert_eq!(api.get(&one).await.expect(200)["spec"]["replicas"], 5);
+    api.send("PATCH", &one, "application/strategic-merge-patch+json", "{}").await.expect(415);
+    let patched = api
+        .send(
+            "PATCH",
+            &one,
+            "application/json-patch+json",
+            r#"[{"op":"replace","path":"/spec/color","value":"red"}]"#,
+        )
+        .await;
+    assert_eq!(patched.expect(200)["spec"]["color"], "red");
+    let unconditional =
+        api.send("PUT", &one, "application/json", &widget("a", json!({"size": 1})).to_string()).await;
+    unconditional.expect(422);
+}
+
+#[tokio::test]
+async fn apply_owns_items_of_keyed_lists() {
+    let api = with_widgets().await;
+    let one = format!("{WIDGETS}/a?fieldManager=");
+    let parts = |parts: Value| widget("a", json!({"size": 1, "parts": parts})).to_string();
+    api.send("PATCH", &format!("{one}x"), APPLY, &parts(json!([{"name": "p", "count": 1}])))
+        .await
+        .expect(201);
+    let both = api
+        .send("PATCH", &format!("{one}y"), APPLY, &parts(json!([{"name": "q", "count": 2}])))
+        .await
+        .expect(200);
+    assert_eq!(both["spec"]["parts"], json!([{"name": "p", "count": 1}, {"name": "q", "count": 2}]));
+    api.send("PATCH", &format!("{one}y"), APPLY, &parts(json!([{"name": "p", "count": 7}])))
+        .await
+        .expect(409);
+    let less = api.send("PATCH", &format!("{one}x"), APPLY, &parts(json!([]))).await.expect(200);
+    assert_eq!(less["spec"]["parts"], json!([{"name": "q", "count": 2}]));
+}
+
+#[tokio::test]
+async fn lists_are_selected_and_shown_as_tables() {
+    let api = with_widgets().await;
+    for (name, color) in [("a", "red"), ("b", "grey")] {
+        api.post(WIDGETS, &widget(name, json!({"size": 4, "color": color}))).await.expect(201);
+    }
+    let red = api.get("/apis/example.com/v1/widgets?fieldSelector=spec.color%3Dred").await.expect(200);
+    assert_eq!((&red["kind"], red["items"].as_array().unwrap().len()), (&json!("WidgetList"), 1));
+    api.get(&format!("{WIDGETS}?fieldSelector=spec.size%3D4")).await.expect(400);
+    let table = api.request("GET", WIDGETS, TABLE, "", Vec::new().into()).await.expect(200);
+    let headings: Vec<&str> = table["columnDefinitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| column["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(headings, ["Name", "Size", "Phase", "Age"]);
+    let cells = table["rows"][0]["cells"].as_array().unwrap();
+    assert_eq!(cells[..3], [json!("a"), json!(4), Value::Null]);
+    let old = api.get("/apis/example.com/v1alpha1/namespaces/default/widgets/a").await;
+    assert_eq!(old.warnings(), [r#"299 - "example.com/v1alpha1 Widget is deprecated""#]);
+    assert_eq!(old.expect(200)["spec"], json!({"size": 4}), "a version shows what its schema knows");
+}
+
+#[tokio::test]
+async fn objects_go_with_their_definition_and_names_become_free() {
+    let api = with_widgets().await;
+    let mut other = definition();
+    other["metadata"]["name"] = "wonders.example.com".into();
+    other["spec"]["names"] = json!({"plural": "wonders", "kind": "Wonder", "shortNames": ["wd"]});
+    api.post(DEFINITIONS, &other).await.expect(201);
+    let stored = api.get(&format!("{DEFINITIONS}/wonders.example.com")).await.expect(200);
+    assert_eq!(condition(&stored, "NamesAccepted"), "False ShortNamesConflict");
+    api.get("/apis/example.com/v1/wonders").await.expect(404);
+
+    api.post(WIDGETS, &widget("a", json!({"size": 1}))).await.expect(201);
+    let mut kept = widget("b", json!({"size": 1}));
+    kept["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    api.post(WIDGETS, &kept).await.expect(201);
+    api.send("DELETE", &format!("{DEFINITIONS}/widgets.example.com"), "", "").await.expect(200);
+    let ending = api.get(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+    assert_eq!(condition(&ending, "Terminating"), "True InstanceDeletionInProgress");
+    api.get(&format!("{WIDGETS}/a")).await.expect(404);
+    api.post(WIDGETS, &widget("c", json!({"size": 1}))).await.expect(405);
+    api.send("PATCH", &format!("{WIDGETS}/b"), MERGE, r#"{"metadata":{"finalizers":null}}"#)
+        .await
+        .expect(200);
+    api.get(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(404);
+    api.get(WIDGETS).await.expect(404);
+    let freed = api.get(&format!("{DEFINITIONS}/wonders.example.com")).await.expect(200);
+    assert_eq!(condition(&freed, "Established"), "True InitialNamesAccepted");
+    api.get("/apis/example.com/v1/wonders").await.expect(200);
+}
+
+#[tokio::test]
+async fn definitions_that_cannot_be_served_are_refused_with_the_field() {
+    let api = Api::start().await;
+    let schema = "spec.versions[0].schema.openAPIV3Schema";
+    for (pointer, value, field) in [
+        (
+            "/spec/versions/0/schema/openAPIV3Schema/properties/spec",
+            json!({"properties": {}}),
+            format!("{schema}.properties[spec].type"),
+        ),
+        (
+            "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color/default",
+            json!("blue"),
+            format!("{schema}.properties[spec].properties[color].default"),
+        ),
+        ("/spec/versions/1/storage", json!(true), "spec.versions".into()),
+        ("/spec/names/kind", json!("Wid get"), "spec.names.kind".into()),
+        ("/spec/group", json!("example"), "spec.group".into()),
+        (
+            "/spec/versions/0/additionalPrinterColumns/0/jsonPath",
+            json!("spec"),
+            "spec.versions[0].additionalPrinterColumns[0].jsonPath".into(),
+        ),
+    ] {
+        let mut wrong = definition();
+        *wrong.pointer_mut(pointer).unwrap() = value;
+        let refused = api.post(DEFINITIONS, &wrong).await.expect(422);
+        let fields: Vec<&str> = refused["details"]["causes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|cause| cause["field"].as_str().unwrap())
+            .collect();
+        assert!(fields.contains(&field.as_str()), "{pointer}: {fields:?}");
+    }
+    let mut protected = definition();
+    protected["metadata"]["name"] = "widgets.x.k8s.io".into();
+    protected["spec"]["group"] = "x.k8s.io".into();
+    api.post(DEFINITIONS, &protected).await.expect(422);
+    protected["metadata"]["annotations"] =
+        json!({"api-approved.kubernetes.io": "unapproved, experimental-only"});
+    api.post(DEFINITIONS, &protected).await.expect(201);
+}

@@ -1,0 +1,132 @@
+//! What objects get from what is around them, and what the server says of itself.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod support;
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_store::Store;
+use serde_json::{Value, json};
+use support::Api;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+
+fn pod(name: &str, spec: Value) -> Value {
+    let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    for (field, value) in spec.as_object().unwrap() {
+        pod["spec"][field] = value.clone();
+    }
+    pod
+}
+
+#[tokio::test]
+async fn a_pod_gets_the_default_class_and_is_refused_one_that_is_not_there() {
+    let api = Api::start().await;
+    let plain = api.post(PODS, &pod("a", json!({}))).await.expect(201);
+    assert_eq!((&plain["spec"]["priority"], plain["spec"].get("priorityClassName")), (&json!(0), None));
+    for (name, value) in [("high", 700), ("low", 70)] {
+        let class = json!({"metadata": {"name": name}, "value": value, "globalDefault": true});
+        api.post(CLASSES, &class).await;
+    }
+    let class = json!({"metadata": {"name": "other"}, "value": 9});
+    api.post(CLASSES, &class).await.expect(201);
+    let lifted = api.post(PODS, &pod("b", json!({}))).await.expect(201);
+    let name = lifted["spec"]["priorityClassName"].as_str().unwrap();
+    assert!(matches!((name, &lifted["spec"]["priority"]), ("low", value) if *value == 70) || name == "high");
+    let chosen = api.post(PODS, &pod("c", json!({"priorityClassName": "other"}))).await.expect(201);
+    assert_eq!(chosen["spec"]["priority"], 9);
+    let refused = api.post(PODS, &pod("d", json!({"priorityClassName": "none"}))).await.expect(403);
+    assert_eq!(refused["message"], r#"pods "d" is forbidden: no PriorityClass with name none was found"#);
+}
+
+#[tokio::test]
+async fn a_pod_runs_as_an_account_and_carries_its_token() {
+    let api = Api::start().await;
+    let lonely = api.post(PODS, &pod("a", json!({}))).await.expect(201);
+    assert_eq!(lonely["spec"]["serviceAccountName"], "default");
+    assert_eq!(lonely["spec"].get("volumes"), None, "nobody made the account");
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    api.post(accounts, &json!({"metadata": {"name": "default"}})).await.expect(201);
+    api.post(accounts, &json!({"metadata": {"name": "shy"}, "automountServiceAccountToken": false}))
+        .await
+        .expect(201);
+    let made = api.post(PODS, &pod("b", json!({}))).await.expect(201);
+    let volume = &made["spec"]["volumes"][0];
+    assert!(volume["name"].as_str().unwrap().starts_with("kube-api-access-"));
+    assert_eq!(volume["projected"]["sources"][0]["serviceAccountToken"]["path"], "token");
+    assert_eq!(made["spec"]["containers"][0]["volumeMounts"][0]["name"], volume["name"]);
+    let shy = api.post(PODS, &pod("c", json!({"serviceAccountName": "shy"}))).await.expect(201);
+    assert_eq!(shy["spec"].get("volumes"), None);
+    let own = pod("d", json!({"serviceAccountName": "shy", "automountServiceAccountToken": true}));
+    assert_eq!(api.post(PODS, &own).await.expect(201)["spec"]["volumes"].as_array().unwrap().len(), 1);
+    api.post(PODS, &pod("e", json!({"serviceAccountName": "nobody"}))).await.expect(403);
+}
+
+#[tokio::test]
+async fn logs_are_what_the_node_left() {
+    let api = Api::start().await;
+    let mut running = pod("a", json!({"nodeName": "n"}));
+    running["metadata"]["annotations"] = json!({"lazaret.dev/log": "hello\n"});
+    api.post(PODS, &running).await.expect(201);
+    api.post(PODS, &pod("b", json!({}))).await.expect(201);
+    api.get(&format!("{PODS}/a/log")).await.expect(200);
+    api.get(&format!("{PODS}/a/log?container=x")).await.expect(400);
+    api.get(&format!("{PODS}/b/log")).await.expect(400);
+    api.get(&format!("{PODS}/c/log")).await.expect(404);
+}
+
+#[tokio::test]
+async fn a_user_is_told_all_rules_that_hold_for_him() {
+    let options = ServerOptions {
+        features: Features::kubernetes_1_37(),
+        runtime_config: Vec::new(),
+        authorizer: Box::new(Rbac::default()),
+        token_keys: None,
+    };
+    let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
+    server.bootstrap().await.unwrap();
+    let admin = User { name: "root".into(), groups: vec!["system:masters".into()], ..User::default() };
+    let api = Api { server: server.clone(), user: admin };
+    let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    api.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", &role).await.expect(201);
+    let binding = json!({"metadata": {"name": "b"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]});
+    api.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", &binding)
+        .await
+        .expect(201);
+    let eve = User { name: "eve".into(), groups: vec!["system:authenticated".into()], ..User::default() };
+    let eve = Api { server, user: eve };
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let ask = |namespace: &str| json!({"spec": {"namespace": namespace}});
+    let wanted = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
+    for (namespace, held) in [("default", true), ("kube-system", false)] {
+        let told = eve.post(reviews, &ask(namespace)).await.expect(201);
+        assert_eq!(told["status"]["incomplete"], false);
+        let rules = told["status"]["resourceRules"].as_array().unwrap();
+        assert_eq!(rules.contains(&wanted), held, "{namespace}: {rules:?}");
+        assert!(!told["status"]["nonResourceRules"].as_array().unwrap().is_empty());
+    }
+    eve.post(reviews, &ask("")).await.expect(400);
+}
+
+#[tokio::test]
+async fn watches_end_when_the_server_does() {
+    let api = Api::start().await;
+    let request =
+        http::Request::builder().uri(format!("{PODS}?watch=true")).body(bytes::Bytes::new()).unwrap();
+    let mut body = api.server.handle(&api.user, request).await.into_body();
+    api.server.end_watches();
+    let end = tokio::time::timeout(Duration::from_secs(60), async { while body.frame().await.is_some() {} });
+    end.await.expect("the stream ends by itself");
+}
+
+#[tokio::test]
+async fn checks_have_paths_of_their_own() {
+    let api = Api::start().await;
+    api.get("/readyz/ping").await.expect(200);
+    api.get("/readyz?verbose").await.expect(200);
+    api.get("/readyz/made-up").await.expect(404);
+}
