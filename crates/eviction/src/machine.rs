@@ -35,7 +35,9 @@ pub enum Input<'a> {
     },
     /// Time has passed. May come early, late, or for nothing.
     Tick,
-    /// From now on effects are wanted.
+    /// From now on effects are wanted. To be said only once the fleet has seen every pod and rule as they were when the
+    /// lease was taken (or later): what a predecessor did and counted is among it. A leader that starts from an older
+    /// state may try to evict a pod that is leaving already, and count it a second time.
     BecameLeader,
     /// From now on none are.
     LostLeadership,

@@ -9,6 +9,10 @@ mod world;
 
 use std::sync::Arc;
 
+/// As in the product.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use lazaret_fleet::{Fleet, Input};
 
 const DEVICES: usize = 800_000;

@@ -23,14 +23,27 @@ pub(crate) struct SliceBody {
     pub(crate) names: Box<[Text]>,
     pub(crate) attributes: Table<AttrValue>,
     pub(crate) capacity: Table<CapacityValue>,
+    pub(crate) shapes: Box<[ShapeId]>,
+    /// `None` where none is set.
+    flags: Option<Box<Flags>>,
+    /// Empty where no device has any.
+    extras: Box<[Option<Arc<Extra>>]>,
+}
+
+/// What is true of some devices only.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags {
     pub(crate) allow_multiple: DeviceBits,
     pub(crate) binds_to_node: DeviceBits,
     /// Devices with a value that CEL cannot read.
     pub(crate) unsupported: DeviceBits,
-    pub(crate) shapes: Box<[ShapeId]>,
-    /// Empty where no device has any.
-    extras: Box<[Option<Arc<Extra>>]>,
 }
+
+static NO_FLAGS: Flags = Flags {
+    allow_multiple: DeviceBits::EMPTY,
+    binds_to_node: DeviceBits::EMPTY,
+    unsupported: DeviceBits::EMPTY,
+};
 
 /// What most devices do not have.
 #[derive(Debug, PartialEq, Eq, Default)]
@@ -115,8 +128,8 @@ impl SliceBody {
             names: devices.iter().map(|&d| self.names[d].clone()).collect(),
             attributes: Table::build(&self.driver, &attributes, vocabulary),
             capacity: Table::build(&self.driver, &capacity, vocabulary),
-            allow_multiple: devices.iter().map(|&d| self.allow_multiple.has(d)).collect(),
-            binds_to_node: devices.iter().map(|&d| self.binds_to_node.has(d)).collect(),
+            allow_multiple: devices.iter().map(|&d| self.flags().allow_multiple.has(d)).collect(),
+            binds_to_node: devices.iter().map(|&d| self.flags().binds_to_node.has(d)).collect(),
             extras,
         };
         parts.assemble()
@@ -124,6 +137,10 @@ impl SliceBody {
 
     pub(crate) fn len(&self) -> usize {
         self.names.len()
+    }
+
+    pub(crate) fn flags(&self) -> &Flags {
+        self.flags.as_deref().unwrap_or(&NO_FLAGS)
     }
 
     pub(crate) fn all(&self) -> DeviceBits {
@@ -148,8 +165,8 @@ impl SliceBody {
             && self.len() == slice.devices.len().min(DEVICES_PER_SLICE_MAX)
             && slice.devices.iter().take(self.len()).enumerate().all(|(at, device)| {
                 self.names[at] == device.name
-                    && self.allow_multiple.has(at) == allows_multiple(device)
-                    && self.binds_to_node.has(at) == device.binds_to_node
+                    && self.flags().allow_multiple.has(at) == allows_multiple(device)
+                    && self.flags().binds_to_node.has(at) == device.binds_to_node
                     && self.attributes.row_is(at, &device.attributes)
                     && self.capacity.row_is(at, &device.capacity)
                     && match self.extra(at) {
@@ -186,17 +203,9 @@ impl Parts {
                 ShapeId(hasher.finish128())
             })
             .collect();
-        SliceBody {
-            driver,
-            names,
-            attributes,
-            capacity,
-            allow_multiple,
-            binds_to_node,
-            unsupported,
-            shapes,
-            extras,
-        }
+        let flags = Flags { allow_multiple, binds_to_node, unsupported };
+        let flags = (flags != NO_FLAGS).then(|| Box::new(flags));
+        SliceBody { driver, names, attributes, capacity, shapes, flags, extras }
     }
 }
 

@@ -41,7 +41,7 @@ impl Changes {
 }
 
 /// Changes being collected. Claims, pods and pools carry a flag of their own, so that each is noted once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
     pub(crate) claims: Vec<u32>,
     pub(crate) pods: Vec<u32>,

@@ -5,7 +5,8 @@ use alloc::{sync::Arc, vec::Vec};
 use lazaret_model::{DeviceResult, ObjectKey, ResourceClaim, Text};
 
 use crate::{
-    Fleet, Presence, bits::DeviceBits, body::SliceBody, slice::SharedUse, taints::Source, vocabulary::hash,
+    Fleet, Presence, bits::DeviceBits, body::SliceBody, slice::SharedUse, sparse::Sparse, taints::Source,
+    vocabulary::hash,
 };
 
 /// A claim, as a small number. Stable while the claim (by UID) exists; not given to another before
@@ -13,7 +14,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimIx(pub u32);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClaimEntry {
     pub(crate) claim: Arc<ResourceClaim>,
     /// Pods that use it, ascending.
@@ -22,7 +23,7 @@ pub(crate) struct ClaimEntry {
 }
 
 /// A device that at least one claim holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) pool: u32,
     pub(crate) device: Text,
@@ -268,7 +269,7 @@ impl Fleet {
         if entry.state.in_use.0 != 0 || !entry.state.shared.is_empty() {
             let state = Arc::make_mut(&mut entry.state);
             state.in_use = DeviceBits::EMPTY;
-            state.shared = Arc::default();
+            state.shared = Sparse::default();
         }
         if self.pools.get(pool).is_some_and(|pool| !pool.holders.is_empty()) {
             (0..devices).for_each(|device| self.refresh_usage_of(slice, device));
@@ -327,7 +328,7 @@ fn add_share(shared: &mut SharedUse, result: &DeviceResult) {
     }
 }
 
-fn with_share(all: &[(u8, SharedUse)], device: usize, shared: SharedUse) -> Arc<[(u8, SharedUse)]> {
+fn with_share(all: &[(u8, SharedUse)], device: usize, shared: SharedUse) -> Sparse<(u8, SharedUse)> {
     let mut all: Vec<(u8, SharedUse)> =
         all.iter().filter(|(at, _)| usize::from(*at) != device).cloned().collect();
     if shared != SharedUse::default()

@@ -1,18 +1,21 @@
 //! From the name of a device to the slices that have one.
 
-use alloc::{collections::BTreeSet, vec::Vec};
+use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 use lazaret_model::Text;
 
-use crate::{body::SliceBody, vocabulary::hash};
+use crate::{
+    body::SliceBody,
+    hashes::{Hashes, short_hash},
+};
 
 /// Entries are hashes, not names, to be small: whoever asks compares names.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceIndex {
     in_pool: HashTable<Entry>,
-    /// Hash of the device's name, slice; stand-ins of devices that are not published included.
-    anywhere: BTreeSet<(u32, u32)>,
+    /// Slices by names of their devices, stand-ins of devices that are not published included.
+    anywhere: Hashes,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +46,11 @@ impl DeviceIndex {
     }
 
     pub(crate) fn insert_anywhere(&mut self, slice: u32, body: &SliceBody) {
-        self.anywhere.extend(body.names.iter().map(|name| (hash_of_name(name), slice)));
+        body.names.iter().for_each(|name| self.anywhere.insert(name, slice));
     }
 
     pub(crate) fn remove_anywhere(&mut self, slice: u32, body: &SliceBody) {
-        for name in &body.names {
-            self.anywhere.remove(&(hash_of_name(name), slice));
-        }
+        body.names.iter().for_each(|name| self.anywhere.remove(name, slice));
     }
 
     /// Slices of the pool, and places in them, that may have a device of this name.
@@ -61,22 +62,12 @@ impl DeviceIndex {
 
     /// Slices of any pool that may have a device of this name.
     pub(crate) fn anywhere(&self, name: &Text) -> Vec<u32> {
-        let hash = hash_of_name(name);
-        self.anywhere.range((hash, 0)..=(hash, u32::MAX)).map(|(_, slice)| *slice).collect()
+        self.anywhere.of(name).collect()
     }
 }
 
 fn hash_in_pool(pool: u32, name: &Text) -> u32 {
-    fold(hash(&(pool, name)))
-}
-
-fn hash_of_name(name: &Text) -> u32 {
-    fold(hash(name))
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "both halves are folded in")]
-fn fold(hash: u64) -> u32 {
-    (hash ^ hash >> 32) as u32
+    short_hash(&(pool, name))
 }
 
 /// The table looks at the highest and the lowest bits.

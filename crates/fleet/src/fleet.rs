@@ -15,6 +15,7 @@ use crate::{
     changes::Noted,
     claims::{ClaimEntry, Holder},
     device_index::DeviceIndex,
+    hashes::Hashes,
     index::SelectorIndex,
     patch::PatchState,
     pods::PodEntry,
@@ -27,8 +28,9 @@ use crate::{
 
 pub(crate) type Lookup<K> = HashMap<K, u32, FxBuildHasher>;
 
-/// The devices of a cluster and everything said about them. Owned by one task; others read [`Snapshot`]s.
-#[derive(Debug)]
+/// The devices of a cluster and everything said about them. Owned by one task; others read [`Snapshot`]s. A clone goes
+/// its own way: to try out what would follow from something.
+#[derive(Clone, Debug)]
 pub struct Fleet {
     pub(crate) revision: u64,
     pub(crate) vocabulary: Vocabulary,
@@ -37,12 +39,14 @@ pub struct Fleet {
 
     /// Published slices, and stand-ins for held devices that are not published.
     pub(crate) slices: Slab<SliceEntry>,
-    pub(crate) slice_names: Lookup<Text>,
+    /// Slices by the hash of their names.
+    pub(crate) slice_names: HashTable<u32>,
     /// Pools that have slices or held devices.
     pub(crate) pools: Slab<PoolEntry>,
-    pub(crate) pool_ids: BTreeMap<PoolId, u32>,
-    pub(crate) pool_lookup: Lookup<PoolId>,
-    pub(crate) pool_names: BTreeSet<(Text, u32)>,
+    /// Pools by the hash of driver and name.
+    pub(crate) pool_ids: HashTable<u32>,
+    pub(crate) pool_names: Hashes,
+    pub(crate) pool_drivers: Hashes,
     pub(crate) devices: DeviceIndex,
 
     pub(crate) rules: Slab<RuleState>,
@@ -64,7 +68,7 @@ pub struct Fleet {
 
     pub(crate) noted: Noted,
     pub(crate) stale_pools: Vec<u32>,
-    pub(crate) stale_gone_pools: Vec<(PoolId, Vec<Text>)>,
+    pub(crate) stale_gone_pools: Vec<PoolId>,
     /// The next snapshot, up to date except for the stale pools. Nodes and classes live here alone.
     pub(crate) next: Snapshot,
     pub(crate) published: Arc<Snapshot>,
@@ -85,11 +89,11 @@ impl Fleet {
             vocabulary: Vocabulary::default(),
             names_bound: 0,
             slices: Slab::default(),
-            slice_names: Lookup::default(),
+            slice_names: HashTable::new(),
             pools: Slab::default(),
-            pool_ids: BTreeMap::new(),
-            pool_lookup: Lookup::default(),
-            pool_names: BTreeSet::new(),
+            pool_ids: HashTable::new(),
+            pool_names: Hashes::default(),
+            pool_drivers: Hashes::default(),
             devices: DeviceIndex::default(),
             rules: Slab::default(),
             rule_names: BTreeMap::new(),
@@ -147,11 +151,13 @@ impl Fleet {
     /// Takes in all objects of one kind: what is not listed is gone. Objects of other kinds among them are applied
     /// as usual.
     pub fn relist(&mut self, kind: Kind, objects: Vec<Input>) {
-        let listed: BTreeSet<ObjectKey> =
-            objects.iter().filter(|object| object.kind() == kind).map(Input::key).collect();
-        objects.into_iter().for_each(|object| self.apply(object));
-        let known = self.known(kind);
-        known.into_iter().filter(|gone| !listed.contains(&gone.key())).for_each(|gone| self.apply(gone));
+        let mut gone = self.known(kind);
+        if !gone.is_empty() {
+            let listed: BTreeSet<ObjectKey> =
+                objects.iter().filter(|object| object.kind() == kind).map(Input::key).collect();
+            gone.retain(|known| !listed.contains(&known.key()));
+        }
+        objects.into_iter().chain(gone).for_each(|object| self.apply(object));
     }
 
     /// For each object of a kind, the news that it is gone.

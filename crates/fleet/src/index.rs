@@ -10,13 +10,13 @@ use lazaret_model::{DeviceSelector, PoolId, Text};
 use crate::body::SliceBody;
 
 /// Numbers of selectors, filed by driver, pool and device, each of which may be left open.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SelectorIndex {
     drawers: BTreeMap<(Option<Text>, Option<Text>), Drawer>,
     by_class: BTreeMap<Text, BTreeSet<u32>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Drawer {
     any_device: BTreeSet<u32>,
     by_device: BTreeMap<Text, BTreeSet<u32>>,

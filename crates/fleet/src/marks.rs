@@ -40,12 +40,17 @@ impl Fleet {
     pub(crate) fn set_patch_hits(&mut self, patch: u32, ix: u32, hits: Hits) {
         let Some(state) = self.patches.get_mut(patch) else { return };
         let Some(entry) = self.slices.get_mut(ix) else { return };
-        entry.patches.retain(|other| *other != patch);
-        if hits == Hits::default() {
-            state.hits.remove(&ix);
-        } else {
+        let is_hit = hits != Hits::default();
+        if is_hit {
             state.hits.insert(ix, hits);
-            entry.patches.push(patch);
+        } else {
+            state.hits.remove(&ix);
+        }
+        if is_hit != entry.patches.contains(&patch) {
+            entry.patches.edit(|patches| match is_hit {
+                true => patches.push(patch),
+                false => patches.retain(|other| *other != patch),
+            });
         }
         if let Some(source) = state.source.clone() {
             self.set_mark(ix, &source, hits.matched);
@@ -113,12 +118,12 @@ impl Fleet {
         let is_taint = |mark: &Mark| matches!(*mark.source, Source::TaintSlice { .. });
         let old_len = state.marks.partition_point(is_taint);
         let mut marks: Vec<Mark> = Vec::new();
-        for &other in &pool.taint_slices {
+        for &other in pool.taint_slices.iter() {
             let Some(head) = self.slices.get(other).map(|entry| &entry.state.head) else { continue };
             if head.generation != state.generation() && !pool.view.shows(head.generation) {
                 continue;
             }
-            for (device, source) in &head.taints {
+            for (device, source) in head.taints.iter() {
                 let bits: DeviceBits = state.body.names.iter().map(|name| name == device).collect();
                 if !bits.is_empty() {
                     marks.push(Mark { bits, source: source.clone() });
@@ -132,7 +137,7 @@ impl Fleet {
         }
         let changed = old.iter().chain(&marks).fold(0, |bits, mark| bits | mark.bits.0);
         if let Some(entry) = self.slices.get_mut(ix) {
-            Arc::make_mut(&mut entry.state).marks.splice(..old_len, marks);
+            Arc::make_mut(&mut entry.state).marks.edit(|all| drop(all.splice(..old_len, marks)));
         }
         self.taints_changed(ix, DeviceBits(changed));
     }
@@ -150,14 +155,11 @@ impl Fleet {
         if changed.is_empty() {
             return;
         }
-        let marks = &mut Arc::make_mut(&mut entry.state).marks;
-        match at {
-            Ok(at) if bits.is_empty() => {
-                marks.remove(at);
-            }
+        Arc::make_mut(&mut entry.state).marks.edit(|marks| match at {
+            Ok(at) if bits.is_empty() => drop(marks.remove(at)),
             Ok(at) => marks[at] = Mark { bits, source: source.clone() },
             Err(at) => marks.insert(at, Mark { bits, source: source.clone() }),
-        }
+        });
         self.taints_changed(ix, changed);
     }
 
@@ -165,7 +167,7 @@ impl Fleet {
     pub(crate) fn clear_hits(&mut self, ix: u32) {
         let Some(entry) = self.slices.get(ix) else { return };
         let (patches, state) = (entry.patches.clone(), entry.state.clone());
-        for patch in patches {
+        for &patch in patches.iter() {
             if let Some(patch) = self.patches.get_mut(patch) {
                 patch.hits.remove(&ix);
             }

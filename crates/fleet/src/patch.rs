@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A patch with the slices it hits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PatchState {
     pub(crate) patch: Arc<ResourceSlicePatch>,
     pub(crate) compiled: Compiled,

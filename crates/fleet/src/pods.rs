@@ -14,7 +14,7 @@ const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodIx(pub u32);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PodEntry {
     pub(crate) pod: Arc<Pod>,
     /// Claims that it uses, ascending.

@@ -8,16 +8,16 @@ use alloc::{
 
 use lazaret_model::{PoolId, Text};
 
-use crate::{Fleet, pool::PoolFacts};
+use crate::{Fleet, pool::PoolFacts, sparse::Sparse, vocabulary::hash};
 
 /// A pool that has slices, or held devices, or both.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PoolEntry {
     pub(crate) id: PoolId,
     /// By name.
     pub(crate) slices: Vec<u32>,
     /// The slices of taints among them, by name.
-    pub(crate) taint_slices: Vec<u32>,
+    pub(crate) taint_slices: Sparse<u32>,
     /// Stand-ins for held devices that are not published.
     pub(crate) ghosts: BTreeMap<Text, u32>,
     pub(crate) holders: BTreeSet<u32>,
@@ -31,8 +31,6 @@ pub(crate) struct PoolEntry {
     pub(crate) stale: bool,
     /// `None` when heads or devices changed since they were found out.
     pub(crate) facts: Option<Arc<PoolFacts>>,
-    /// Nodes under which the snapshot has filed it.
-    pub(crate) filed_under: Vec<Text>,
 }
 
 /// Which slices of a pool speak for its devices.
@@ -55,7 +53,7 @@ impl PoolEntry {
         Self {
             id,
             slices: Vec::new(),
-            taint_slices: Vec::new(),
+            taint_slices: Sparse::default(),
             ghosts: BTreeMap::new(),
             holders: BTreeSet::new(),
             view: View::default(),
@@ -64,14 +62,14 @@ impl PoolEntry {
             noted: false,
             stale: false,
             facts: None,
-            filed_under: Vec::new(),
         }
     }
 }
 
 impl Fleet {
     pub(crate) fn pool_ix(&self, id: &PoolId) -> Option<u32> {
-        self.pool_lookup.get(id).copied()
+        let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id == *id);
+        self.pool_ids.find(hash(id), is_it).copied()
     }
 
     pub(crate) fn pool_or_new(&mut self, id: &PoolId) -> u32 {
@@ -79,10 +77,13 @@ impl Fleet {
             return found;
         }
         let id = PoolId { driver: self.vocabulary.text(&id.driver), pool: self.vocabulary.text(&id.pool) };
-        let pool = self.pools.insert(PoolEntry::new(id.clone()));
-        self.pool_names.insert((id.pool.clone(), pool));
-        self.pool_lookup.insert(id.clone(), pool);
-        self.pool_ids.insert(id, pool);
+        self.pool_names.insert(&id.pool, self.pools.next());
+        self.pool_drivers.insert(&id.driver, self.pools.next());
+        let own_hash = hash(&id);
+        let pool = self.pools.insert(PoolEntry::new(id));
+        let pools = &self.pools;
+        let rehash = |ix: &u32| pools.get(*ix).map_or(0, |entry| hash(&entry.id));
+        self.pool_ids.insert_unique(own_hash, pool, rehash);
         pool
     }
 
@@ -94,13 +95,15 @@ impl Fleet {
         }
         let Some(entry) = self.pools.remove(pool) else { return };
         self.pools.recycle();
-        self.pool_names.remove(&(entry.id.pool.clone(), pool));
-        self.pool_ids.remove(&entry.id);
-        self.pool_lookup.remove(&entry.id);
+        self.pool_names.remove(&entry.id.pool, pool);
+        self.pool_drivers.remove(&entry.id.driver, pool);
+        if let Ok(found) = self.pool_ids.find_entry(hash(&entry.id), |ix| *ix == pool) {
+            found.remove();
+        }
         if entry.noted {
             self.noted.gone_pools.push(entry.id.clone());
         }
-        self.stale_gone_pools.push((entry.id, entry.filed_under));
+        self.stale_gone_pools.push(entry.id);
     }
 
     /// Which generation speaks now.

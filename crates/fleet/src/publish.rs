@@ -12,8 +12,8 @@ impl Fleet {
         if self.published.revision == self.revision {
             return self.published.clone();
         }
-        for (id, nodes) in core::mem::take(&mut self.stale_gone_pools) {
-            self.withdraw(&id, &nodes);
+        for id in core::mem::take(&mut self.stale_gone_pools) {
+            self.withdraw(&id);
         }
         for pool in core::mem::take(&mut self.stale_pools) {
             self.publish_pool(pool);
@@ -33,9 +33,8 @@ impl Fleet {
         let slices: Vec<_> =
             entry.slices.iter().filter_map(|&slice| Some(self.slices.get(slice)?.state.clone())).collect();
         if slices.is_empty() {
-            let nodes = core::mem::take(&mut entry.filed_under);
             entry.facts = None;
-            return self.withdraw(&id, &nodes);
+            return self.withdraw(&id);
         }
         let restructured = entry.facts.is_none();
         let facts = entry.facts.get_or_insert_with(|| {
@@ -43,10 +42,8 @@ impl Fleet {
         });
         let published = Arc::new(Pool { id, revision: entry.revision, slices, facts: facts.clone() });
         if restructured {
-            let old = core::mem::take(&mut entry.filed_under);
-            let new = nodes_of(&published);
-            entry.filed_under = new.clone();
-            self.refile(&published.id, &old, &new);
+            let old = self.next.pools.get(&published.id).map_or_else(Vec::new, |pool| nodes_of(pool));
+            self.refile(&published.id, &old, &nodes_of(&published));
         }
         if published.slices.iter().any(|slice| !matches!(slice.nodes(), NodeScope::Node(_))) {
             self.next.shared.insert(published.id.clone(), published.clone());
@@ -56,10 +53,11 @@ impl Fleet {
         self.next.pools.insert(published.id.clone(), published);
     }
 
-    fn withdraw(&mut self, id: &PoolId, nodes: &[Text]) {
-        self.refile(id, nodes, &[]);
+    fn withdraw(&mut self, id: &PoolId) {
         self.next.shared.remove(id);
-        self.next.pools.remove(id);
+        if let Some(pool) = self.next.pools.remove(id) {
+            self.refile(id, &nodes_of(&pool), &[]);
+        }
     }
 
     /// Files a pool under other nodes than before. Both lists are sorted.

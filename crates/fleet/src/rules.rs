@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A rule with the slices it hits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RuleState {
     pub(crate) rule: Arc<DeviceTaintRule>,
     pub(crate) compiled: Compiled,
@@ -132,14 +132,13 @@ impl Fleet {
                 self.in_pools(self.pool_ix(&id), device.as_ref())
             }
             (None, Some(pool), device) => {
-                let named = self.pool_names.range((pool.clone(), 0)..=(pool.clone(), u32::MAX));
-                self.in_pools(named.map(|(_, pool)| *pool), device.as_ref())
+                let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id.pool == *pool);
+                self.in_pools(self.pool_names.of(pool).filter(is_it), device.as_ref())
             }
             (_, None, Some(device)) => self.devices.anywhere(device),
             (Some(driver), None, None) => {
-                let first = PoolId { driver: driver.clone(), pool: Text::default() };
-                let of_driver = self.pool_ids.range(first..).take_while(|(id, _)| id.driver == *driver);
-                self.in_pools(of_driver.map(|(_, pool)| *pool), None)
+                let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id.driver == *driver);
+                self.in_pools(self.pool_drivers.of(driver).filter(is_it), None)
             }
             (None, None, None) => self.slices.iter().map(|(slice, _)| slice).collect(),
         };

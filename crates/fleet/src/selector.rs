@@ -101,7 +101,8 @@ impl fmt::Display for Problem {
                 write!(f, "device class {class}: selector #{selector}: {message}")
             }
             Self::FailedOnDevices { devices, example, message } => {
-                write!(f, "{devices} devices could not be checked, among them {example}: {message}")
+                let noun = if *devices == 1 { "device" } else { "devices" };
+                write!(f, "{devices} {noun} could not be checked, among them {example}: {message}")
             }
         }
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 /// A vector with holes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
@@ -25,6 +25,11 @@ impl<T> Slab<T> {
         self.slots.push(Some(value));
         // Four billion objects do not fit in memory; the number cannot overflow before that.
         u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The number that the next value gets.
+    pub(crate) fn next(&self) -> u32 {
+        self.free.last().copied().unwrap_or_else(|| u32::try_from(self.slots.len()).unwrap_or(u32::MAX))
     }
 
     /// Takes the value out; its number stays unused until [`Self::recycle`].

@@ -13,6 +13,7 @@ use crate::{
     bits::DeviceBits,
     body::SliceBody,
     cel,
+    sparse::Sparse,
     taints::{Mark, OwnTaint, Source, TaintSetId, Taints, taint_set},
     vocabulary::Vocabulary,
 };
@@ -28,10 +29,10 @@ pub struct ShapeId(pub u128);
 pub struct SliceState {
     pub(crate) head: Arc<SliceHead>,
     pub(crate) body: Arc<SliceBody>,
-    pub(crate) own: Arc<[OwnTaint]>,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) own: Sparse<OwnTaint>,
+    pub(crate) marks: Sparse<Mark>,
     pub(crate) in_use: DeviceBits,
-    pub(crate) shared: Arc<[(u8, SharedUse)]>,
+    pub(crate) shared: Sparse<(u8, SharedUse)>,
 }
 
 /// What a slice says of itself, as opposed to its devices.
@@ -44,10 +45,10 @@ pub(crate) struct SliceHead {
     pub(crate) generation: i64,
     pub(crate) slice_count: i64,
     pub(crate) nodes: NodeScope,
-    pub(crate) skip_node_operations: Vec<Text>,
-    pub(crate) shared_counters: Vec<CounterSet>,
+    pub(crate) skip_node_operations: Sparse<Text>,
+    pub(crate) shared_counters: Sparse<CounterSet>,
     /// The content of a slice of taints: device and taint.
-    pub(crate) taints: Vec<(Text, Arc<Source>)>,
+    pub(crate) taints: Sparse<(Text, Arc<Source>)>,
     pub(crate) devices_left_out: usize,
 }
 
@@ -79,8 +80,8 @@ impl SliceHead {
             generation: slice.pool.generation,
             slice_count: slice.pool.slice_count,
             nodes,
-            skip_node_operations: slice.skip_node_operations.clone(),
-            shared_counters: slice.shared_counters.clone(),
+            skip_node_operations: slice.skip_node_operations.clone().into(),
+            shared_counters: slice.shared_counters.clone().into(),
             taints: taints.collect(),
             devices_left_out: slice.devices.len().saturating_sub(DEVICES_PER_SLICE_MAX),
         }
@@ -96,9 +97,9 @@ impl SliceHead {
             generation: 0,
             slice_count: 0,
             nodes: NodeScope::Unknown,
-            skip_node_operations: Vec::new(),
-            shared_counters: Vec::new(),
-            taints: Vec::new(),
+            skip_node_operations: Sparse::default(),
+            shared_counters: Sparse::default(),
+            taints: Sparse::default(),
             devices_left_out: 0,
         }
     }
@@ -128,10 +129,10 @@ impl SliceState {
         Self {
             head: Arc::new(head),
             body,
-            own: Arc::default(),
-            marks: Vec::new(),
+            own: Sparse::default(),
+            marks: Sparse::default(),
             in_use: DeviceBits::EMPTY,
-            shared: Arc::default(),
+            shared: Sparse::default(),
         }
     }
 
@@ -238,7 +239,7 @@ impl SliceState {
     /// Which devices several requests may have at once.
     #[must_use]
     pub fn allow_multiple_bits(&self) -> u128 {
-        self.body.allow_multiple.0
+        self.body.flags().allow_multiple.0
     }
 
     /// Whether any device is given out in shares.
@@ -354,7 +355,7 @@ impl<'a> DeviceRef<'a> {
     /// Whether several requests may have it at once.
     #[must_use]
     pub fn allow_multiple(self) -> bool {
-        self.slice.body.allow_multiple.has(self.index)
+        self.slice.body.flags().allow_multiple.has(self.index)
     }
 
     /// What it takes of the pool's counters.
@@ -372,7 +373,7 @@ impl<'a> DeviceRef<'a> {
     /// Whether an allocation of it is usable on the chosen node alone.
     #[must_use]
     pub fn binds_to_node(self) -> bool {
-        self.slice.body.binds_to_node.has(self.index)
+        self.slice.body.flags().binds_to_node.has(self.index)
     }
 
     /// Conditions to wait for; `None` differs from an empty list in pool order.
@@ -432,7 +433,7 @@ impl cel::Device for DeviceRef<'_> {
     }
 
     fn allow_multiple_allocations(&self) -> bool {
-        self.slice.body.allow_multiple.has(self.index)
+        self.slice.body.flags().allow_multiple.has(self.index)
     }
 
     fn attributes(&self, visit: &mut dyn FnMut(AttrId, &AttrValue)) {
@@ -448,6 +449,6 @@ impl cel::Device for DeviceRef<'_> {
     }
 
     fn has_unsupported_value(&self) -> bool {
-        self.slice.body.unsupported.has(self.index)
+        self.slice.body.flags().unsupported.has(self.index)
     }
 }

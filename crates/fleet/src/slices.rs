@@ -9,11 +9,13 @@ use crate::{
     bits::DeviceBits,
     body::SliceBody,
     slice::SliceHead,
+    sparse::Sparse,
     taints::{OwnTaint, Source},
+    vocabulary::hash,
 };
 
 /// A slice, or the stand-in for one held device that is not published.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SliceEntry {
     pub(crate) pool: u32,
     pub(crate) state: Arc<SliceState>,
@@ -22,13 +24,13 @@ pub(crate) struct SliceEntry {
     /// Devices that some claim holds, in whatever way.
     pub(crate) held: DeviceBits,
     /// Patches that hit one of its devices, or fail on one.
-    pub(crate) patches: Vec<u32>,
+    pub(crate) patches: Sparse<u32>,
 }
 
 impl SliceEntry {
     pub(crate) fn new(pool: u32, state: SliceState) -> Self {
         let raw = state.body.clone();
-        Self { pool, state: Arc::new(state), raw, held: DeviceBits::EMPTY, patches: Vec::new() }
+        Self { pool, state: Arc::new(state), raw, held: DeviceBits::EMPTY, patches: Sparse::default() }
     }
 
     /// The slice as the driver published it.
@@ -41,7 +43,7 @@ impl SliceEntry {
 
 impl Fleet {
     pub(crate) fn apply_slice(&mut self, slice: &ResourceSlice) {
-        let Some(&known) = self.slice_names.get(&slice.name) else { return self.add_slice(slice) };
+        let Some(known) = self.slice_ix(&slice.name) else { return self.add_slice(slice) };
         let Some(entry) = self.slices.get(known) else { return };
         let PoolId { driver, pool } = &entry.state.head.pool;
         if *driver != slice.driver || *pool != slice.pool.name {
@@ -57,10 +59,12 @@ impl Fleet {
     }
 
     pub(crate) fn slice_gone(&mut self, name: &Text) {
-        let Some(&slice) = self.slice_names.get(name) else { return };
+        let Some(slice) = self.slice_ix(name) else { return };
         let Some(entry) = self.slices.get(slice) else { return };
         let (pool, raw, head) = (entry.pool, entry.raw.clone(), entry.state.head.clone());
-        self.slice_names.remove(name);
+        if let Ok(found) = self.slice_names.find_entry(hash(name), |ix| *ix == slice) {
+            found.remove();
+        }
         self.unlink(slice);
         self.clear_hits(slice);
         self.settle_pool(pool, slice, &[&raw], &[&head]);
@@ -68,6 +72,11 @@ impl Fleet {
         self.slices.recycle();
         self.note_pool(pool);
         self.drop_pool_if_empty(pool);
+    }
+
+    fn slice_ix(&self, name: &Text) -> Option<u32> {
+        let is_it = |ix: &u32| self.slices.get(*ix).is_some_and(|entry| entry.state.name() == name);
+        self.slice_names.find(hash(name), is_it).copied()
     }
 
     fn add_slice(&mut self, slice: &ResourceSlice) {
@@ -80,7 +89,9 @@ impl Fleet {
         state.own = own_taints(slice);
         let head = state.head.clone();
         let ix = self.slices.insert(SliceEntry::new(pool, state));
-        self.slice_names.insert(name, ix);
+        let slices = &self.slices;
+        let rehash = |ix: &u32| slices.get(*ix).map_or(0, |entry| hash(entry.state.name()));
+        self.slice_names.insert_unique(hash(&name), ix, rehash);
         self.link(ix);
         self.refresh_usage(ix);
         self.refresh_marks(ix, None);
@@ -147,7 +158,8 @@ impl Fleet {
             entry.facts = None;
             entry.slices.insert(place(&entry.slices), ix);
             if !state.head.taints.is_empty() {
-                entry.taint_slices.insert(place(&entry.taint_slices), ix);
+                let at = place(&entry.taint_slices);
+                entry.taint_slices.edit(|list| list.insert(at, ix));
             }
         }
     }
@@ -161,7 +173,9 @@ impl Fleet {
             entry.repeats -= repeats.min(entry.repeats);
             entry.facts = None;
             entry.slices.retain(|&other| other != ix);
-            entry.taint_slices.retain(|&other| other != ix);
+            if !entry.taint_slices.is_empty() {
+                entry.taint_slices.edit(|list| list.retain(|&other| other != ix));
+            }
         }
     }
 
@@ -186,7 +200,7 @@ impl Fleet {
         let has_taints = !entry.taint_slices.is_empty() || heads.iter().any(|head| !head.taints.is_empty());
         if has_taints {
             let targets: BTreeSet<u32> = if same_view {
-                let named = heads.iter().flat_map(|head| &head.taints).map(|(device, _)| device);
+                let named = heads.iter().flat_map(|head| head.taints.iter()).map(|(device, _)| device);
                 let places = named.flat_map(|device| self.places_of(pool, device)).map(|(slice, _)| slice);
                 places.chain([changed]).collect()
             } else {
@@ -216,7 +230,7 @@ impl Fleet {
         let Some(entry) = self.pools.get(pool) else { return };
         let states: Vec<Arc<SliceState>> =
             entry.slices.iter().filter_map(|&slice| Some(self.slices.get(slice)?.state.clone())).collect();
-        for mark in states.iter().flat_map(|state| &state.marks) {
+        for mark in states.iter().flat_map(|state| state.marks.iter()) {
             match &*mark.source {
                 Source::Rule { name, .. } => self.note_rule(name),
                 Source::TaintSlice { .. } | Source::Patch { .. } => {}
@@ -225,10 +239,7 @@ impl Fleet {
     }
 }
 
-fn own_taints(slice: &ResourceSlice) -> Arc<[OwnTaint]> {
-    if slice.devices.iter().all(|device| device.taints.is_empty()) {
-        return Arc::default();
-    }
+fn own_taints(slice: &ResourceSlice) -> Sparse<OwnTaint> {
     let devices = (0..=u8::MAX).zip(slice.devices.iter().take(DEVICES_PER_SLICE_MAX));
     devices
         .flat_map(|(device, of)| {

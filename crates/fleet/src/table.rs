@@ -13,8 +13,8 @@ use crate::vocabulary::{SHARED_LEN_MAX, Schema, Sweeping, Vocabulary};
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     layout: Arc<Layout<T>>,
-    /// For each column that is not the same for all: what each device has.
-    each: Box<[Box<[Option<T>]>]>,
+    /// For each device: what it has in the columns that are not the same for all.
+    each: Box<[Option<T>]>,
 }
 
 /// What a slice's table has in common with those of other slices of the same kind of device; kept once.
@@ -22,13 +22,15 @@ pub(crate) struct Table<T> {
 pub(crate) struct Layout<T> {
     schema: Arc<Schema>,
     slots: Box<[Slot<T>]>,
+    /// How many columns are not the same for all.
+    each_len: usize,
 }
 
 #[derive(Debug)]
 enum Slot<T> {
     /// Every device has it, all the same.
     Same(T),
-    /// Each device has its own, or none: in this column of `each`.
+    /// Each device has its own, or none: in this place of its part of `each`.
     Each(u32),
 }
 
@@ -64,26 +66,30 @@ impl<T: Value> Table<T> {
             }
         }
         let schema = vocabulary.schema(driver, &keys);
-        let mut each = Vec::new();
+        let mut varying = Vec::new();
         let mut slots = Vec::with_capacity(keys.len());
         for (at, key) in keys.iter().enumerate() {
             slots.push(match common(devices, at, key) {
                 Some(value) => Slot::Same(value.shared(vocabulary)),
                 None => {
-                    let values = devices.iter().map(|device| find(device, at, key));
-                    each.push(values.map(|value| value.map(|value| value.shared(vocabulary))).collect());
-                    Slot::Each(u32::try_from(each.len() - 1).unwrap_or(u32::MAX))
+                    varying.push((at, *key));
+                    Slot::Each(u32::try_from(varying.len() - 1).unwrap_or(u32::MAX))
                 }
             });
         }
-        Self { layout: shared_layout(schema, slots, vocabulary), each: each.into() }
+        let mut each = Vec::with_capacity(devices.len() * varying.len());
+        for device in devices {
+            let values = varying.iter().map(|(at, key)| find(device, *at, key));
+            each.extend(values.map(|value| value.map(|value| value.shared(vocabulary))));
+        }
+        Self { layout: shared_layout(schema, slots, varying.len(), vocabulary), each: each.into() }
     }
 
     /// What a device has in a column.
     fn cell(&self, column: usize, device: usize) -> Option<&T> {
         match &self.layout.slots[column] {
             Slot::Same(value) => Some(value),
-            Slot::Each(at) => self.each[*at as usize][device].as_ref(),
+            Slot::Each(at) => self.each[device * self.layout.each_len + *at as usize].as_ref(),
         }
     }
 
@@ -151,6 +157,7 @@ fn common<'a, T: Value>(devices: &[&'a [(Text, T)]], at: usize, key: &Text) -> O
 fn shared_layout<T: Value>(
     schema: Arc<Schema>,
     slots: Vec<Slot<T>>,
+    each_len: usize,
     vocabulary: &mut Vocabulary,
 ) -> Arc<Layout<T>> {
     let mut hasher = FxHasher::default();
@@ -174,7 +181,7 @@ fn shared_layout<T: Value>(
     let layouts = T::layouts(vocabulary);
     match layouts.get(hasher.finish(), same) {
         Some(known) => known,
-        None => layouts.insert(hasher.finish(), Arc::new(Layout { schema, slots: slots.into() })),
+        None => layouts.insert(hasher.finish(), Arc::new(Layout { schema, slots: slots.into(), each_len })),
     }
 }
 

@@ -51,7 +51,7 @@ impl Schema {
 }
 
 /// Everything that is shared between slices.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Vocabulary {
     names: Arc<AttrNames>,
     strings: Sweeping<Text>,
@@ -138,7 +138,7 @@ fn by_name(keys: &[Text], driver: &str) -> Box<[(u128, u32)]> {
 }
 
 /// A set of shared things, out of which what nobody else uses any more is swept now and then.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sweeping<T> {
     table: HashTable<(u64, T)>,
     sweep_at: usize,

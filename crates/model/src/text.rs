@@ -4,7 +4,7 @@ use alloc::{borrow::ToOwned, string::String, sync::Arc};
 use core::{borrow::Borrow, fmt, ops::Deref};
 
 /// An immutable string whose clones share one allocation. Names, labels, expressions, messages.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(Arc<str>);
 
 /// The identity of one incarnation of an object. A name may be used again; a UID never is.
@@ -21,12 +21,6 @@ impl Text {
     #[must_use]
     pub fn is_unique(&self) -> bool {
         Arc::strong_count(&self.0) == 1
-    }
-}
-
-impl Default for Text {
-    fn default() -> Self {
-        Self(Arc::from(""))
     }
 }
 

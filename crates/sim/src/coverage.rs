@@ -71,6 +71,8 @@ marks! {
     CrashInFlight = "crashes with effects in flight",
     /// Leadership changed hands.
     LeaderChange = "leader changes",
+    /// A new leader had to wait until it saw what its predecessor wrote.
+    Fenced = "new leaders waiting to see what was written",
     /// A controller ended and gave its lease back.
     GaveBack = "leases given back",
     /// A controller lost its lease while it worked.
@@ -89,6 +91,12 @@ marks! {
     Jumped = "clock jumps",
     /// A pool was moved to a new generation.
     Rolled = "pools rolled to a new generation",
+    /// A slice of a new generation came under a new name.
+    Renamed = "slices renamed with their generation",
+    /// A share of a device was given out.
+    Shared = "shares of devices given out",
+    /// A rule by expression went by what a patch says of a device.
+    ByPatchedValue = "evictions by class or expression over patched devices",
     /// A slice vanished with devices in use.
     Vanished = "slices vanished",
     /// A pod was placed.

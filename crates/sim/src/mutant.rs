@@ -29,6 +29,8 @@ mutants! {
     IgnorePace = "ignore-pace",
     /// A controller writes without looking at its lease.
     NoLease = "no-lease",
+    /// A controller leads as soon as it has the lease, whatever its watches have not shown yet.
+    NoFence = "no-fence",
     /// A controller that loses the lease is not told.
     DeafLeader = "deaf-leader",
     /// A pod that was gone before is reported as evicted.

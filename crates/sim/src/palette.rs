@@ -4,13 +4,22 @@
 //! selectors without an evaluator of expressions.
 
 use lazaret_model::{
-    AttrValue, DeviceSelector, Effect, Taint, Text, Timestamp, Toleration, TolerationOperator,
+    AttrValue, CapacityValue, DevicePatch, DeviceSelector, Effect, Quantity, Taint, Text, Timestamp,
+    Toleration, TolerationOperator,
 };
 
 /// The drivers. Every node has a pool of each.
 pub const DRIVERS: [&str; 2] = ["gpu.example.com", "nic.example.com"];
 /// The classes, one per driver and one by attribute.
 pub const CLASSES: [&str; 3] = ["gpu", "nic", "big-gpu"];
+/// In wide worlds: the driver of devices that every node reaches, and the name of its one pool and of its class.
+pub const FABRIC_DRIVER: &str = "fabric.example.com";
+/// See [`FABRIC_DRIVER`].
+pub const FABRIC: &str = "fabric";
+/// What is given out in shares of a device of the fabric.
+pub const BANDWIDTH: &str = "bandwidth";
+/// How much of it a device has.
+pub const BANDWIDTH_MAX: i64 = 10;
 /// Where pods live.
 pub const NAMESPACES: [&str; 3] = ["blue", "green", "red"];
 /// How many rules, and how many patches, exist at most at a time.
@@ -27,40 +36,61 @@ pub enum Meaning {
     Model(&'static str),
     /// The index is below this; an error where there is no index.
     IndexBelow(i64),
-    /// No device has the attribute: an error on each.
-    Missing,
+    /// The serial number is this one; no driver publishes one, so an error unless a patch gives it.
+    Serial(&'static str),
+    /// There is at least so much memory; an error where none is stated.
+    MemoryAtLeast(i64),
     /// No expression at all: does not compile.
     Broken,
 }
 
 /// Expressions and their meaning.
-pub const EXPRESSIONS: [(&str, Meaning); 7] = [
+pub const EXPRESSIONS: [(&str, Meaning); 8] = [
     (r#"device.driver == "gpu.example.com""#, Meaning::Driver("gpu.example.com")),
     (r#"device.driver == "nic.example.com""#, Meaning::Driver("nic.example.com")),
     (r#"device.attributes["gpu.example.com"].model == "big""#, Meaning::Model("big")),
     (r#"device.attributes["gpu.example.com"].model == "small""#, Meaning::Model("small")),
     (r#"device.attributes["gpu.example.com"].index < 2"#, Meaning::IndexBelow(2)),
-    (r#"device.attributes["gpu.example.com"].serial == "7""#, Meaning::Missing),
+    (r#"device.attributes["gpu.example.com"].serial == "7""#, Meaning::Serial("7")),
     (r"device.attributes[", Meaning::Broken),
+    (
+        r#"device.capacity["gpu.example.com"].memory.compareTo(quantity("40")) >= 0"#,
+        Meaning::MemoryAtLeast(40),
+    ),
 ];
+/// Those that worlds which are not wide draw from.
+const NARROW_EXPRESSIONS: u32 = 7;
+
+/// What an expression can ask of a device.
+pub trait Traits {
+    /// Who publishes it.
+    fn driver(&self) -> &str;
+    /// An attribute by domain and name.
+    fn attribute(&self, domain: &str, name: &str) -> Option<&AttrValue>;
+    /// A capacity by domain and name.
+    fn capacity(&self, domain: &str, name: &str) -> Option<&CapacityValue>;
+}
 
 /// Whether the expression holds for a device; `None` is an error.
 #[must_use]
-pub fn holds(expression: &str, driver: &str, attributes: &[(Text, AttrValue)]) -> Option<bool> {
+pub fn holds(expression: &str, device: &impl Traits) -> Option<bool> {
     let (_, meaning) = EXPRESSIONS.iter().find(|(text, _)| *text == expression)?;
-    let attribute = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| value);
-    let of_gpu = driver == DRIVERS[0];
+    let text = |name: &str, wanted: &str| match device.attribute(DRIVERS[0], name) {
+        Some(AttrValue::String(text)) => Some(*text == *wanted),
+        _ => None,
+    };
     match meaning {
-        Meaning::Driver(wanted) => Some(driver == *wanted),
-        Meaning::Model(wanted) => match attribute("model").filter(|_| of_gpu) {
-            Some(AttrValue::String(model)) => Some(*model == *wanted),
-            _ => None,
-        },
-        Meaning::IndexBelow(bound) => match attribute("index").filter(|_| of_gpu) {
+        Meaning::Driver(wanted) => Some(device.driver() == *wanted),
+        Meaning::Model(wanted) => text("model", wanted),
+        Meaning::Serial(wanted) => text("serial", wanted),
+        Meaning::IndexBelow(bound) => match device.attribute(DRIVERS[0], "index") {
             Some(AttrValue::Int(index)) => Some(index < bound),
             _ => None,
         },
-        Meaning::Missing | Meaning::Broken => None,
+        Meaning::MemoryAtLeast(least) => {
+            device.capacity(DRIVERS[0], "memory").map(|memory| memory.value >= Quantity::from_i64(*least))
+        }
+        Meaning::Broken => None,
     }
 }
 
@@ -80,7 +110,11 @@ pub fn class_selectors(class: usize, variant: u32) -> Vec<Option<Text>> {
 /// The driver whose devices a class is for, as requests use it.
 #[must_use]
 pub fn driver_of_class(class: &str) -> &'static str {
-    if class == CLASSES[1] { DRIVERS[1] } else { DRIVERS[0] }
+    match class {
+        FABRIC => FABRIC_DRIVER,
+        nic if nic == CLASSES[1] => DRIVERS[1],
+        _ => DRIVERS[0],
+    }
 }
 
 /// A number of the palette as an index.
@@ -128,11 +162,13 @@ pub fn pace(number: u32) -> Option<i64> {
 
 /// A selector by number. Kind and target are drawn apart so that an edit can change one.
 #[must_use]
-pub fn selector(number: u32, nodes: u32, devices: u32) -> Option<DeviceSelector> {
+pub fn selector(number: u32, nodes: u32, devices: u32, wide: bool) -> Option<DeviceSelector> {
     let target = number / 16;
-    let driver = Some(Text::from(DRIVERS[index(target, 2)]));
-    let pool = Some(node(target % nodes.max(1)));
+    let fabric = wide && target % 5 == 4;
+    let driver = Some(Text::from(if fabric { FABRIC_DRIVER } else { DRIVERS[index(target, 2)] }));
+    let pool = Some(if fabric { FABRIC.into() } else { node(target % nodes.max(1)) });
     let named = Some(device(target / 2 % devices.max(1)));
+    let expressions = if wide { EXPRESSIONS.len() } else { NARROW_EXPRESSIONS as usize };
     let cel = |expression: usize| vec![Text::from(EXPRESSIONS[expression].0)];
     let none = DeviceSelector::default();
     match number % 16 {
@@ -143,10 +179,38 @@ pub fn selector(number: u32, nodes: u32, devices: u32) -> Option<DeviceSelector>
         7..=9 => Some(DeviceSelector { driver, pool, device: named, ..none }),
         10 => Some(DeviceSelector { device: named, ..none }),
         11 => Some(DeviceSelector { class: Some(CLASSES[index(target, 3)].into()), ..none }),
-        12 => Some(DeviceSelector { cel: cel(index(target, EXPRESSIONS.len())), ..none }),
+        12 => Some(DeviceSelector { cel: cel(index(target, expressions)), ..none }),
         13 => Some(DeviceSelector { pool, cel: cel(2), ..none }),
         14 => Some(DeviceSelector { class: Some(CLASSES[2].into()), cel: cel(4), driver, ..none }),
         _ => Some(DeviceSelector { cel: cel(3), ..none }),
+    }
+}
+
+/// What a patch says, by number, apart from its taints: attributes and capacities given, changed and taken away, by
+/// keys with and without their domain.
+#[must_use]
+pub fn values(number: u32) -> DevicePatch {
+    let text = |value: &str| Some(AttrValue::String(value.into()));
+    let amount = |value: i64| Some(CapacityValue { value: Quantity::from_i64(value), policy: None });
+    let attributes = match number % 7 {
+        0 => vec![("model", text("big"))],
+        1 => vec![("gpu.example.com/model", text("small"))],
+        2 => vec![("model", None)],
+        3 => vec![("gpu.example.com/serial", text("7")), ("index", Some(AttrValue::Int(1)))],
+        4 => vec![("gpu.example.com/index", None), ("model", text("big"))],
+        5 => vec![("index", Some(AttrValue::Int(9))), ("serial", text("8"))],
+        _ => Vec::new(),
+    };
+    let capacity = match number / 7 % 5 {
+        0 => vec![("memory", amount(80))],
+        1 => vec![("gpu.example.com/memory", amount(10))],
+        2 => vec![("memory", None)],
+        _ => Vec::new(),
+    };
+    DevicePatch {
+        attributes: attributes.into_iter().map(|(key, value)| (key.into(), value)).collect(),
+        capacity: capacity.into_iter().map(|(key, value)| (key.into(), value)).collect(),
+        ..DevicePatch::default()
     }
 }
 

@@ -1,9 +1,11 @@
 //! The reference: who must go and when, said in plain loops over the objects of a view. It shares nothing with the
 //! machines under test but the words of `model` and its one function on tolerations.
 
+use std::cell::OnceCell;
+
 use lazaret_model::{
-    ClaimSource, DeviceId, DeviceSelector, ObjectKey, Pod, ResourceClaim, Taint, Text, Timestamp, Toleration,
-    Uid, tolerates,
+    AttrValue, CapacityValue, ClaimSource, Device, DeviceId, DevicePatch, DeviceSelector, ObjectKey, Pod,
+    ResourceClaim, ResourceSlicePatch, Taint, Text, Timestamp, Toleration, Uid, tolerates,
 };
 
 use crate::{palette, view::View};
@@ -34,9 +36,91 @@ pub struct Cause {
     pub deadline: Timestamp,
 }
 
-/// Whether a selector selects a device, known by what the view knows of it.
-#[must_use]
-pub fn selects(view: &View, selector: Option<&DeviceSelector>, id: &DeviceId) -> bool {
+/// What is known of a device, with the patches that speak of it, the strongest first.
+#[derive(Debug)]
+pub struct Patched<'a> {
+    driver: &'a str,
+    device: &'a Device,
+    patches: Vec<&'a DevicePatch>,
+}
+
+impl<'a> Patched<'a> {
+    /// As its driver has it; `None`: nobody knows.
+    fn bare(view: &'a View, id: &'a DeviceId) -> Option<Self> {
+        Some(Self { driver: &id.driver, device: view.known(id)?, patches: Vec::new() })
+    }
+
+    /// As everyone but patches sees it.
+    #[must_use]
+    pub fn of(view: &'a View, id: &'a DeviceId) -> Option<Self> {
+        let bare = Self::bare(view, id)?;
+        Some(Self { patches: patches(view, id).map(|patch| &patch.patch).collect(), ..bare })
+    }
+
+    /// Whether some patch overrides a value.
+    #[must_use]
+    pub fn is_patched(&self) -> bool {
+        self.patches.iter().any(|patch| !patch.attributes.is_empty() || !patch.capacity.is_empty())
+    }
+
+    /// The strongest patch that names the key decides, and within it the last entry; else the driver.
+    fn value<T>(
+        &self,
+        (domain, name): (&str, &str),
+        patched: impl Fn(&'a DevicePatch) -> &'a [(Text, Option<T>)],
+        published: &'a [(Text, T)],
+    ) -> Option<&'a T>
+    where
+        T: 'a,
+    {
+        let is_it = |key: &Text| match key.split_once('/') {
+            Some((of, rest)) => of == domain && rest == name,
+            None => self.driver == domain && *key == *name,
+        };
+        for patch in &self.patches {
+            if let Some((_, value)) = patched(patch).iter().rev().find(|(key, _)| is_it(key)) {
+                return value.as_ref();
+            }
+        }
+        published.iter().find(|(key, _)| is_it(key)).map(|(_, value)| value)
+    }
+}
+
+impl palette::Traits for Patched<'_> {
+    fn driver(&self) -> &str {
+        self.driver
+    }
+
+    fn attribute(&self, domain: &str, name: &str) -> Option<&AttrValue> {
+        self.value((domain, name), |patch| &patch.attributes, &self.device.attributes)
+    }
+
+    fn capacity(&self, domain: &str, name: &str) -> Option<&CapacityValue> {
+        self.value((domain, name), |patch| &patch.capacity, &self.device.capacity)
+    }
+}
+
+/// The patches that speak of a device, by priority, then name. They see what the driver says, not one another.
+fn patches<'a>(view: &'a View, id: &'a DeviceId) -> impl Iterator<Item = &'a ResourceSlicePatch> {
+    let device = OnceCell::new();
+    let bare = || device.get_or_init(|| Patched::bare(view, id)).as_ref();
+    let mut found: Vec<&ResourceSlicePatch> = view
+        .patches
+        .iter()
+        .map(|patch| &**patch)
+        .filter(|patch| means(view, patch.selector.as_ref(), id, bare))
+        .collect();
+    found.sort_by(|a, b| b.patch.priority.cmp(&a.patch.priority).then_with(|| a.name.cmp(&b.name)));
+    found.into_iter()
+}
+
+/// Whether a selector means a device, known by what the view knows of it.
+fn means<'d, 'v: 'd>(
+    view: &View,
+    selector: Option<&DeviceSelector>,
+    id: &DeviceId,
+    device: impl FnOnce() -> Option<&'d Patched<'v>>,
+) -> bool {
     let Some(selector) = selector else { return false };
     if !selector.names_match(id) {
         return false;
@@ -44,18 +128,13 @@ pub fn selects(view: &View, selector: Option<&DeviceSelector>, id: &DeviceId) ->
     if selector.by_names_only() {
         return true;
     }
-    let Some(attributes) = view.attributes(id) else { return false };
-    let class = match &selector.class {
-        None => true,
-        Some(name) => view.classes.get(name).is_some_and(|class| {
-            class.selectors.iter().all(|expression| {
-                expression
-                    .as_ref()
-                    .is_some_and(|text| palette::holds(text, &id.driver, attributes) == Some(true))
-            })
-        }),
-    };
-    class && selector.cel.iter().all(|text| palette::holds(text, &id.driver, attributes) == Some(true))
+    let Some(device) = device() else { return false };
+    let true_of = |expression: &Text| palette::holds(expression, device) == Some(true);
+    let class = selector.class.as_ref().is_none_or(|name| {
+        let class = view.classes.get(name);
+        class.is_some_and(|class| class.selectors.iter().all(|text| text.as_ref().is_some_and(true_of)))
+    });
+    class && selector.cel.iter().all(true_of)
 }
 
 /// The taints of a device: its own, those of slices of taints, of patches, of rules, in this order.
@@ -75,23 +154,23 @@ pub fn taints(view: &View, id: &DeviceId) -> Vec<(Source, Taint)> {
         }
     }
     patch_taints(view, id, &mut found);
-    for rule in view.rules.iter().filter(|rule| selects(view, rule.selector.as_ref(), id)) {
+    let device = OnceCell::new();
+    let patched = || device.get_or_init(|| Patched::of(view, id)).as_ref();
+    for rule in view.rules.iter().filter(|rule| means(view, rule.selector.as_ref(), id, patched)) {
         found.push((Source::Rule(rule.name.clone(), rule.uid.clone()), rule.taint.clone()));
     }
     found
 }
 
-/// Patches by priority, then name. A taint with the key and effect of one that is there already loses, but the
-/// driver's own lose against any patch.
+/// A taint with the key and effect of one that a stronger patch has loses, and the driver's own lose against any
+/// patch.
 fn patch_taints(view: &View, id: &DeviceId, found: &mut Vec<(Source, Taint)>) {
-    let mut patches: Vec<_> = view.patches.iter().collect();
-    patches.sort_by(|a, b| b.patch.priority.cmp(&a.patch.priority).then_with(|| a.name.cmp(&b.name)));
     let mut given: Vec<(Source, Taint)> = Vec::new();
-    for patch in patches.into_iter().filter(|patch| selects(view, patch.selector.as_ref(), id)) {
-        let taken: Vec<_> =
-            given.iter().map(|(_, taint)| (taint.key.clone(), taint.effect.clone())).collect();
+    for patch in patches(view, id) {
+        let stronger = given.len();
         for (index, taint) in patch.patch.taints.iter().enumerate() {
-            if !taken.contains(&(taint.key.clone(), taint.effect.clone())) {
+            let same = |(_, other): &(Source, Taint)| other.key == taint.key && other.effect == taint.effect;
+            if !given[..stronger].iter().any(same) {
                 given.push((Source::Patch(patch.name.clone(), index), taint.clone()));
             }
         }
@@ -117,8 +196,10 @@ pub fn deadline(taint: &Taint, tolerations: &[Toleration]) -> Option<Timestamp> 
 /// The claims whose devices a pod uses.
 #[must_use]
 pub fn claims<'a>(view: &'a View, pod: &Pod) -> Vec<&'a ResourceClaim> {
-    let find =
-        |name: &Text| view.claims.get(&ObjectKey::new(&*pod.key.namespace, &**name)).map(|claim| &**claim);
+    let find = |name: &Text| {
+        let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
+        view.claims.get(&key).map(|claim| &**claim)
+    };
     let owned = |claim: &&ResourceClaim| claim.owner.as_ref().is_some_and(|owner| owner.uid == pod.uid);
     let reserved = |claim: &&ResourceClaim| {
         claim.reserved_for.iter().any(|user| user.resource == "pods" && user.uid == pod.uid)

@@ -40,6 +40,9 @@ pub struct Config {
     pub horizon_ms: u32,
     /// Whether slices that vanished come back at the end.
     pub restore: u32,
+    /// Whether there is more to it: devices given out in shares by a pool that every node reaches, capacities, and
+    /// patches that override attributes and capacities.
+    pub wide: u32,
 }
 
 macro_rules! fields {
@@ -60,6 +63,7 @@ macro_rules! fields {
         each("burst", &mut config.burst);
         each("horizon_ms", &mut config.horizon_ms);
         each("restore", &mut config.restore);
+        each("wide", &mut config.wide);
     }};
 }
 
@@ -229,6 +233,8 @@ impl Scenario {
     pub fn from_text(text: &str) -> Result<Self, String> {
         let mut scenario =
             Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
+        // A file that says nothing of it is from before there were wide worlds.
+        scenario.config.wide = 0;
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
         }
@@ -292,6 +298,7 @@ fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         burst: rng.pick(&[1, 3, 10, 10]),
         horizon_ms: number(rng, 10_000, 90_000),
         restore: number(rng, 0, 1),
+        wide: u32::from(rng.chance(600)),
     }
 }
 

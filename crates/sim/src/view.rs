@@ -1,18 +1,20 @@
 //! What one client has been told: the objects its watches delivered, plain maps of them. Beside each machine under
 //! test stands one of these, fed with exactly the same events; the reference reads it and nothing else.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
 
+use hashbrown::HashMap;
 use lazaret_fleet::Input;
 use lazaret_model::{
-    AttrValue, Device, DeviceClass, DeviceId, DeviceTaintRule, Node, Pod, PoolId, ResourceClaim,
+    Device, DeviceClass, DeviceId, DeviceResult, DeviceTaintRule, Node, Pod, PoolId, ResourceClaim,
     ResourceSlice, ResourceSlicePatch, Text,
 };
+use rustc_hash::FxBuildHasher;
 
 use crate::api::{Api, Kind, Resource, Stored, Table};
 
 /// One kind of object, as far as its watch has come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mirror<T: Resource> {
     live: BTreeMap<T::Key, Stored<T>>,
     position: usize,
@@ -112,7 +114,7 @@ struct Change<T> {
 }
 
 /// Everything that one client has been told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct View {
     /// Slices.
     pub slices: Mirror<ResourceSlice>,
@@ -128,12 +130,70 @@ pub struct View {
     pub pods: Mirror<Pod>,
     /// Nodes.
     pub nodes: Mirror<Node>,
-    /// The slices of each pool, by name: only to find them quickly.
-    pools: BTreeMap<PoolId, BTreeMap<Text, Arc<ResourceSlice>>>,
-    /// How many claims hold a device.
-    held: BTreeMap<DeviceId, u32>,
-    /// The attributes with which a held device was last published.
-    remembered: BTreeMap<DeviceId, Vec<(Text, AttrValue)>>,
+    /// The slices by pool: only to find them quickly.
+    pools: HashMap<PoolId, PoolView, FxBuildHasher>,
+    /// What claims hold of each device that is held at all.
+    held: BTreeMap<DeviceId, Use>,
+    /// How a held device was published before its last slice went: the slice, and its place in it.
+    remembered: BTreeMap<DeviceId, (Arc<ResourceSlice>, usize)>,
+}
+
+/// A pool, and what was found out about it since it last changed.
+#[derive(Clone, Debug, Default)]
+struct PoolView {
+    /// By name.
+    slices: BTreeMap<Text, Arc<ResourceSlice>>,
+    /// For each device that some slice has: the slice that stands for it, and its place in it.
+    places: OnceCell<HashMap<Text, Place, FxBuildHasher>>,
+}
+
+/// Where a device is.
+#[derive(Clone, Debug)]
+struct Place {
+    slice: Arc<ResourceSlice>,
+    at: usize,
+    /// Of a generation that is over.
+    over: bool,
+}
+
+impl PoolView {
+    /// The newest generation, and whether some of its slices are still to come.
+    fn generation(&self) -> Option<(i64, bool)> {
+        let newest = self.slices.values().map(|slice| slice.pool.generation).max()?;
+        let mut members = self.slices.values().filter(|slice| slice.pool.generation == newest);
+        let expected = members.next()?.pool.slice_count;
+        Some((newest, i64::try_from(1 + members.count()).is_ok_and(|there| there < expected)))
+    }
+
+    /// While a pool moves to a new generation, devices that the new one does not have yet are still there in the old
+    /// one. Of several slices the newest counts, and of those the first by name.
+    fn places(&self) -> &HashMap<Text, Place, FxBuildHasher> {
+        self.places.get_or_init(|| {
+            let mut places: HashMap<Text, Place, FxBuildHasher> = HashMap::default();
+            let (newest, rolling) = self.generation().unwrap_or_default();
+            for slice in self.slices.values() {
+                let over = !rolling && slice.pool.generation != newest;
+                for (at, device) in slice.devices.iter().enumerate() {
+                    let known = places.get(&device.name);
+                    if known.is_none_or(|known| known.slice.pool.generation < slice.pool.generation) {
+                        places.insert(device.name.clone(), Place { slice: Arc::clone(slice), at, over });
+                    }
+                }
+            }
+            places
+        })
+    }
+}
+
+/// What claims hold of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Results that have it whole.
+    pub whole: u32,
+    /// Results that have a share.
+    pub shares: u32,
+    /// What the shares come to.
+    pub bandwidth: i64,
 }
 
 impl View {
@@ -211,118 +271,121 @@ impl View {
         }
     }
 
-    /// The slices of a pool, by name.
-    pub fn pool(&self, id: &PoolId) -> impl Iterator<Item = &Arc<ResourceSlice>> {
-        self.pools.get(id).into_iter().flat_map(BTreeMap::values)
-    }
-
     /// Devices held by some claim.
     pub fn held(&self) -> impl Iterator<Item = &DeviceId> {
         self.held.keys()
     }
 
-    /// The newest generation of a pool, and whether some of its slices are still to come.
-    fn generation(&self, pool: &PoolId) -> Option<(i64, bool)> {
-        let newest = self.pool(pool).map(|slice| slice.pool.generation).max()?;
-        let mut members = self.pool(pool).filter(|slice| slice.pool.generation == newest);
-        let expected = members.next()?.pool.slice_count;
-        Some((newest, i64::try_from(1 + members.count()).is_ok_and(|there| there < expected)))
+    /// The newest slice that has a device, be its generation over or not.
+    fn place(&self, id: &DeviceId) -> Option<&Place> {
+        self.pools.get(&id.pool_id())?.places().get(&id.device)
     }
 
-    /// The slice and the record that stand for a device. While a pool moves to a new generation, devices that the
-    /// new one does not have yet are still there in the old one.
+    /// The slice and the record that stand for a device.
     #[must_use]
     pub fn published(&self, id: &DeviceId) -> Option<(&Arc<ResourceSlice>, &Device)> {
-        let pool = id.pool_id();
-        let (newest, rolling) = self.generation(&pool)?;
-        let mut best: Option<(&Arc<ResourceSlice>, &Device)> = None;
-        for slice in self.pool(&pool).filter(|slice| rolling || slice.pool.generation == newest) {
-            let newer = best.is_none_or(|(other, _)| slice.pool.generation > other.pool.generation);
-            if let Some(device) = slice.devices.iter().find(|device| newer && device.name == id.device) {
-                best = Some((slice, device));
-            }
-        }
-        best
+        let place = self.place(id).filter(|place| !place.over)?;
+        Some((&place.slice, &place.slice.devices[place.at]))
     }
 
     /// The slices of taints that count for a device published in a slice of this generation: those of its own, and
     /// those that count for the pool.
     pub fn taint_slices(&self, pool: &PoolId, generation: i64) -> impl Iterator<Item = &Arc<ResourceSlice>> {
-        let (newest, rolling) = self.generation(pool).unwrap_or_default();
-        self.pool(pool).filter(move |slice| {
+        let pool = self.pools.get(pool);
+        let (newest, rolling) = pool.and_then(PoolView::generation).unwrap_or_default();
+        pool.into_iter().flat_map(|pool| pool.slices.values()).filter(move |slice| {
             let of = slice.pool.generation;
             !slice.taints.is_empty() && (rolling || of == newest || of == generation)
         })
     }
 
-    /// What is known of a device's attributes: as published, else as remembered for its holder.
+    /// What is known of a device: as some slice has it, be its generation over, else as remembered for its holder.
     #[must_use]
-    pub fn attributes(&self, id: &DeviceId) -> Option<&[(Text, AttrValue)]> {
-        match self.published(id) {
-            Some((_, device)) => Some(&device.attributes),
-            None => self.remembered.get(id).map(Vec::as_slice),
+    pub fn known(&self, id: &DeviceId) -> Option<&Device> {
+        match self.place(id) {
+            Some(place) => Some(&place.slice.devices[place.at]),
+            None => self.remembered.get(id).map(|(slice, at)| &slice.devices[*at]),
         }
+    }
+
+    /// What claims hold of a device.
+    #[must_use]
+    pub fn used(&self, id: &DeviceId) -> Use {
+        self.held.get(id).copied().unwrap_or_default()
     }
 
     fn slices_changed(&mut self, changes: &[Change<ResourceSlice>]) {
         for change in changes {
             if let Some(before) = &change.before {
                 let pool = before.pool_id();
-                if let Some(slices) = self.pools.get_mut(&pool) {
-                    slices.remove(&before.name);
-                    if slices.is_empty() {
+                if let Some(view) = self.pools.get_mut(&pool) {
+                    view.slices.remove(&before.name);
+                    view.places = OnceCell::new();
+                    if view.slices.is_empty() {
                         self.pools.remove(&pool);
                     }
                 }
             }
             if let Some(after) = &change.after {
-                self.pools.entry(after.pool_id()).or_default().insert(after.name.clone(), Arc::clone(after));
+                let view = self.pools.entry(after.pool_id()).or_default();
+                view.slices.insert(after.name.clone(), Arc::clone(after));
+                view.places = OnceCell::new();
             }
         }
-        for slice in changes.iter().filter_map(|change| change.after.as_ref()) {
-            for device in &slice.devices {
-                let id = DeviceId::new(&*slice.driver, &*slice.pool.name, &*device.name);
-                self.remember(id);
+        if self.held.is_empty() {
+            return;
+        }
+        for slice in changes.iter().filter_map(|change| change.before.as_ref()) {
+            for (at, device) in slice.devices.iter().enumerate() {
+                let (driver, pool) = (slice.driver.clone(), slice.pool.name.clone());
+                self.remember(DeviceId { driver, pool, device: device.name.clone() }, slice, at);
             }
         }
     }
 
     fn claims_changed(&mut self, changes: &[Change<ResourceClaim>]) {
         for change in changes {
-            for id in devices(change.after.as_deref()) {
-                *self.held.entry(id.clone()).or_insert(0) += 1;
-                self.remember(id.clone());
+            for result in results(change.after.as_deref()) {
+                self.held.entry(result.device.clone()).or_default().add(result, 1);
             }
-            for id in devices(change.before.as_deref()) {
-                let left = self.held.get(id).map_or(0, |count| count - 1);
-                if left == 0 {
-                    self.held.remove(id);
-                    self.remembered.remove(id);
-                } else {
-                    self.held.insert(id.clone(), left);
+            for result in results(change.before.as_deref()) {
+                let Some(used) = self.held.get_mut(&result.device) else { continue };
+                used.add(result, -1);
+                if *used == Use::default() {
+                    self.held.remove(&result.device);
+                    self.remembered.remove(&result.device);
                 }
             }
         }
     }
 
-    fn remember(&mut self, id: DeviceId) {
-        if !self.held.contains_key(&id) {
+    /// Notes what a slice that changed or went had to say of a device, if the device is held and nobody else has it.
+    fn remember(&mut self, id: DeviceId, slice: &Arc<ResourceSlice>, at: usize) {
+        if !self.held.contains_key(&id) || self.place(&id).is_some() {
             return;
         }
-        if let Some(attributes) = self.published(&id).map(|(_, device)| device.attributes.clone()) {
-            self.remembered.insert(id, attributes);
+        let newer = |(known, _): &(Arc<ResourceSlice>, usize)| known.pool.generation > slice.pool.generation;
+        if !self.remembered.get(&id).is_some_and(newer) {
+            self.remembered.insert(id, (Arc::clone(slice), at));
         }
     }
 }
 
-fn devices(claim: Option<&ResourceClaim>) -> impl Iterator<Item = &DeviceId> {
-    claim
-        .and_then(|claim| claim.allocation.as_ref())
-        .into_iter()
-        .flat_map(|a| a.results.iter().map(|r| &r.device))
+impl Use {
+    fn add(&mut self, result: &DeviceResult, sign: i32) {
+        let counter = if result.share_id.is_none() { &mut self.whole } else { &mut self.shares };
+        *counter = counter.saturating_add_signed(sign);
+        let consumed = result.consumed_capacity.iter().filter_map(|(_, amount)| amount.as_i64());
+        self.bandwidth += i64::from(sign) * consumed.sum::<i64>();
+    }
 }
 
-fn log_length(api: &Api, kind: Kind) -> usize {
+fn results(claim: Option<&ResourceClaim>) -> &[DeviceResult] {
+    claim.and_then(|claim| claim.allocation.as_ref()).map_or(&[], |allocation| &allocation.results)
+}
+
+/// How many events of a kind there have been.
+pub(crate) fn log_length(api: &Api, kind: Kind) -> usize {
     match kind {
         Kind::Slice => api.slices.log().len(),
         Kind::Rule => api.rules.log().len(),

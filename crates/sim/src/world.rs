@@ -1,7 +1,7 @@
 //! The world: virtual time, what happens next, the API server and everyone who lives off it. One thing happens at a
 //! time; after each, those who watch are told later, and the invariants are checked.
 
-use lazaret_model::{ObjectKey, Uid};
+use lazaret_model::{ObjectKey, Text, Uid};
 
 use crate::{
     actors::{
@@ -56,6 +56,8 @@ pub(crate) enum Step {
     Answer(Box<Sent>),
     /// A driver publishes a slice of a pool.
     Publish(usize, usize),
+    /// A driver deletes a slice that another has replaced.
+    Withdraw(Text),
     /// A kubelet starts a pod.
     StartPod(ObjectKey, Uid),
     /// A pod ends by itself.
@@ -191,9 +193,7 @@ impl World {
         self.publish_everything();
         self.create_workloads();
         self.tell();
-        for number in 0..CLIENTS {
-            self.start_client(number);
-        }
+        self.start_clients();
         for number in 0..self.controllers.len() {
             let offset = self.rng.below(1_000);
             self.push(offset, Step::Lease(number));
@@ -246,6 +246,7 @@ impl World {
             | Step::Restart(..)
             | Step::Arrive(_)
             | Step::Publish(..)
+            | Step::Withdraw(_)
             | Step::StartPod(..)
             | Step::EndPod(..)
             | Step::RemovePod(..)
@@ -275,6 +276,7 @@ impl World {
             Step::Arrive(sent) => self.arrive(sent),
             Step::Answer(sent) => self.answer(&sent),
             Step::Publish(pool, slice) => self.publish(pool, slice),
+            Step::Withdraw(name) => self.withdraw(&name),
             Step::StartPod(key, uid) => self.start_pod(&key, &uid),
             Step::EndPod(key, uid) => self.end_pod(&key, &uid, true),
             Step::RemovePod(key, uid) => self.remove_pod(&key, &uid),

@@ -1,9 +1,6 @@
-//! The 52 cases of Kubernetes' controller table, under the same names, as data. Each is run in the written order, with
-//! all that is done checked, and then in every other order of its events, which must lead to the same end.
+//! The 52 cases of Kubernetes' controller table, under the same names, as data.
 
-use lazaret_eviction::Options;
-
-use crate::world::World;
+use crate::table::{Case, case, check, steps};
 
 /// One device of each kind, none of which anybody must leave; `instance` is the one that claims hold.
 const SLICE: &str = "slice worker instance instance-no-schedule{example.com/taint=x:NoSchedule@0} \
@@ -17,21 +14,6 @@ const POD: &str = "pod my-pod uid=1234 claim=my-claim";
 const POD_TEMPLATE: &str = "pod my-pod uid=1234 template=my-claim";
 const RULE: &str = "rule evict driver=some-driver taint=example.com/taint=something:NoExecute@0";
 const RULE_NONE: &str = "rule evict driver=some-driver taint=example.com/taint=something:None@0";
-
-/// `events`: one line each, `;` between steps that keep their order. `log`: what is done in the written order.
-struct Case {
-    name: &'static str,
-    events: Vec<String>,
-    log: Vec<&'static str>,
-}
-
-fn case(name: &'static str, events: &[&str], log: &[&'static str]) -> Case {
-    Case { name, events: events.iter().map(|event| (*event).to_owned()).collect(), log: log.to_vec() }
-}
-
-fn steps(lines: &[&str]) -> String {
-    lines.join(" ; ")
-}
 
 #[test]
 fn table() {
@@ -47,43 +29,6 @@ fn table() {
     for case in cases {
         check(&case);
     }
-}
-
-fn check(case: &Case) {
-    let order: Vec<usize> = (0..case.events.len()).collect();
-    let written = run(case, &order);
-    assert_eq!(written.log, case.log, "{}", case.name);
-    let end = written.end_state();
-    assert_eq!(written.plans(), written.recomputed(), "{}", case.name);
-    for order in permutations(order) {
-        assert_eq!(run(case, &order).end_state(), end, "{} in the order {order:?}", case.name);
-    }
-}
-
-fn run(case: &Case, order: &[usize]) -> World {
-    let mut world = World::new(Options::default());
-    for event in order {
-        world.apply(&case.events[*event]);
-    }
-    world.run_until(10_000_000);
-    world
-}
-
-/// At most six events: 720 orders.
-fn permutations(items: Vec<usize>) -> Vec<Vec<usize>> {
-    assert!(items.len() <= 6);
-    let Some((last, rest)) = items.split_last() else { return vec![vec![]] };
-    let shorter = permutations(rest.to_vec());
-    shorter
-        .into_iter()
-        .flat_map(|order| {
-            (0..=order.len()).map(move |place| {
-                let mut order = order.clone();
-                order.insert(place, *last);
-                order
-            })
-        })
-        .collect()
 }
 
 fn untouched() -> Vec<Case> {

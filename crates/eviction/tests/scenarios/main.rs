@@ -9,5 +9,7 @@ mod flow;
 mod objects;
 mod pace;
 mod reference;
+mod selectors;
+mod table;
 mod words;
 mod world;

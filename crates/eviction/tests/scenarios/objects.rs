@@ -1,14 +1,18 @@
 //! A small language for objects, so that tests read like the case they are about.
 //!
 //! ```text
-//! slice worker gen=2 instance{example.com/taint=something:NoExecute@0} spare
+//! slice worker gen=2 instance{example.com/taint=something:NoExecute@0} spare[model=big,memory~80]
 //! taints worker-t pool=worker instance{a=b:NoExecute@0~5}
 //! rule evict driver=some-driver device=instance taint=k=v:NoExecute@40~10
+//! rule evict class=big cel=device.driver=="some-driver" taint=k=v:NoExecute@40
+//! class big cel=device.attributes["some-driver"].model=="big"
+//! patch fix device=spare priority=2 set=model=small unset=index amount=memory=10 taint=k=v:NoExecute@0
 //! claim my-claim device=instance tolerate=key,Exists,NoExecute,30 owner=my-pod:1234 for=my-pod:1234
 //! pod my-pod uid=1234 node=worker claim=my-claim
 //! ```
-//! A word with a minus (`slice-`, `rule-`, …) takes the object away. `@40` is `timeAdded` in seconds, `~10` is
-//! `evictionsPerSecond`. Driver, pool, namespace and node have defaults.
+//! A word with a minus (`slice-`, `rule-`, …) takes the object away. `@40` is `timeAdded` in seconds, `~10` after a
+//! taint is `evictionsPerSecond`. In brackets are attributes (`=`) and capacities (`~`) of a device. Driver, pool,
+//! namespace and node have defaults. An expression has no blanks.
 
 use std::sync::Arc;
 
@@ -29,6 +33,10 @@ pub(crate) fn parse(line: &str) -> Input {
         "slice-" => Input::SliceGone(name.into()),
         "rule" => Input::Rule(Arc::new(rule(name, &rest))),
         "rule-" => Input::RuleGone(name.into()),
+        "class" => Input::Class(Arc::new(class(name, &rest))),
+        "class-" => Input::ClassGone(name.into()),
+        "patch" => Input::Patch(Arc::new(patch(name, &rest))),
+        "patch-" => Input::PatchGone(name.into()),
         "claim" => Input::Claim(Arc::new(claim(name, &rest))),
         "claim-" => Input::ClaimGone(key(name)),
         "pod" => Input::Pod(Arc::new(pod(name, &rest))),
@@ -54,7 +62,7 @@ fn options<'a>(words: &[&'a str], name: &str) -> impl Iterator<Item = &'a str> {
 }
 
 fn is_option(word: &str) -> bool {
-    word.split_once('{').map_or(word, |(before, _)| before).contains('=')
+    word.split(['{', '[']).next().unwrap_or(word).contains('=')
 }
 
 /// `key=value:Effect@seconds~rate`
@@ -74,17 +82,33 @@ pub(crate) fn taint(text: &str) -> Taint {
     }
 }
 
-fn devices_with_taints(words: &[&str]) -> Vec<(Text, Vec<Taint>)> {
-    let named = words.iter().filter(|word| !is_option(word));
-    named
-        .map(|word| match word.split_once('{') {
-            Some((name, taints)) => {
-                let taints = taints.trim_end_matches('}').split(',').map(taint).collect();
-                (name.into(), taints)
-            }
-            None => ((*word).into(), vec![]),
-        })
-        .collect()
+/// `name[attribute=value,capacity~amount]{taint,taint}`
+fn device(word: &str) -> Device {
+    let (word, taints) = word.split_once('{').unwrap_or((word, ""));
+    let (name, values) = word.split_once('[').unwrap_or((word, ""));
+    let taints = taints.trim_end_matches('}').split(',').filter(|text| !text.is_empty()).map(taint);
+    let values: Vec<&str> = values.trim_end_matches(']').split(',').collect();
+    let of = |sign| values.iter().filter_map(move |value| value.split_once(sign));
+    Device {
+        name: name.into(),
+        attributes: of('=').map(|(key, value)| (key.into(), attribute(value))).collect(),
+        capacity: of('~').map(|(key, value)| (key.into(), amount(value))).collect(),
+        taints: taints.collect(),
+        ..Device::default()
+    }
+}
+
+/// A number if it looks like one.
+fn attribute(text: &str) -> AttrValue {
+    text.parse().map_or_else(|_| AttrValue::String(text.into()), AttrValue::Int)
+}
+
+fn amount(text: &str) -> CapacityValue {
+    CapacityValue { value: Quantity::parse(text).unwrap(), policy: None }
+}
+
+fn devices(words: &[&str]) -> Vec<Device> {
+    words.iter().filter(|word| !is_option(word)).map(|word| device(word)).collect()
 }
 
 fn empty_slice(name: &str, words: &[&str]) -> ResourceSlice {
@@ -103,34 +127,61 @@ fn empty_slice(name: &str, words: &[&str]) -> ResourceSlice {
 }
 
 fn slice(name: &str, words: &[&str]) -> ResourceSlice {
-    let devices = devices_with_taints(words).into_iter();
-    let devices = devices.map(|(name, taints)| Device { name, taints, ..Device::default() }).collect();
-    ResourceSlice { devices, ..empty_slice(name, words) }
+    ResourceSlice { devices: devices(words), ..empty_slice(name, words) }
 }
 
 fn taint_slice(name: &str, words: &[&str]) -> ResourceSlice {
-    let taints = devices_with_taints(words)
-        .into_iter()
-        .flat_map(|(device, taints)| {
-            taints.into_iter().map(move |taint| SliceTaint { device: device.clone(), taint })
-        })
-        .collect();
+    let of = |device: Device| {
+        let name = device.name;
+        device.taints.into_iter().map(move |taint| SliceTaint { device: name.clone(), taint })
+    };
+    let taints = devices(words).into_iter().flat_map(of).collect();
     ResourceSlice { taints, ..empty_slice(name, words) }
+}
+
+fn selector(words: &[&str]) -> Option<DeviceSelector> {
+    let text = |name| option(words, name).map(Text::from);
+    (!words.contains(&"nothing")).then(|| DeviceSelector {
+        driver: text("driver"),
+        pool: text("pool"),
+        device: text("device"),
+        class: text("class"),
+        cel: options(words, "cel").map(Text::from).collect(),
+    })
+}
+
+fn class(name: &str, words: &[&str]) -> DeviceClass {
+    let selectors = options(words, "cel").map(|text| Some(text.into())).collect();
+    DeviceClass { name: name.into(), selectors, ..DeviceClass::default() }
+}
+
+fn patch(name: &str, words: &[&str]) -> ResourceSlicePatch {
+    let set = options(words, "set").map(|text| text.split_once('=').unwrap());
+    let unset = options(words, "unset").map(|key| (Text::from(key), None));
+    let amounts = options(words, "amount").map(|text| text.split_once('=').unwrap());
+    let mut attributes: Vec<_> =
+        set.map(|(key, value)| (Text::from(key), Some(attribute(value)))).chain(unset).collect();
+    attributes.sort_by(|a, b| a.0.cmp(&b.0));
+    ResourceSlicePatch {
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        selector: selector(words),
+        patch: DevicePatch {
+            priority: option(words, "priority").map_or(0, |text| text.parse().unwrap()),
+            attributes,
+            capacity: amounts.map(|(key, value)| (key.into(), Some(amount(value)))).collect(),
+            taints: options(words, "taint").map(taint).collect(),
+        },
+    }
 }
 
 fn rule(name: &str, words: &[&str]) -> DeviceTaintRule {
     let text = |name| option(words, name).map(Text::from);
-    let selector = DeviceSelector {
-        driver: text("driver"),
-        pool: text("pool"),
-        device: text("device"),
-        ..Default::default()
-    };
     DeviceTaintRule {
         name: name.into(),
         uid: text("uid").unwrap_or_else(|| format!("uid-{name}").into()),
         generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
-        selector: (!words.contains(&"nothing")).then_some(selector),
+        selector: selector(words),
         taint: taint(option(words, "taint").unwrap()),
         ..DeviceTaintRule::default()
     }

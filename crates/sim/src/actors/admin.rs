@@ -68,7 +68,8 @@ impl World {
     }
 
     fn selector(&self, number: u32) -> Option<lazaret_model::DeviceSelector> {
-        palette::selector(number, self.config.nodes, self.config.slices * self.config.devices)
+        let devices = self.config.slices * self.config.devices;
+        palette::selector(number, self.config.nodes, devices, self.config.wide != 0)
     }
 
     fn write_rule(&mut self, name: u32, selector: u32, taint: u32) {
@@ -100,18 +101,22 @@ impl World {
 
     fn write_patch(&mut self, name: u32, selector: u32, taint: u32) {
         let uid = self.api.new_uid();
+        let number = taint;
         let taint = Taint {
-            evictions_per_second: palette::pace(taint / 11),
-            ..palette::taint(taint, wall(self.now))
+            evictions_per_second: palette::pace(number / 11),
+            ..palette::taint(number, wall(self.now))
         };
+        let values =
+            if self.config.wide != 0 { palette::values(number / 13) } else { DevicePatch::default() };
+        let bare = self.config.wide != 0 && number.is_multiple_of(3);
         let patch = ResourceSlicePatch {
             name: patch_name(name),
             uid,
             selector: self.selector(selector),
             patch: DevicePatch {
                 priority: i64::from(selector % 3),
-                taints: vec![taint],
-                ..DevicePatch::default()
+                taints: if bare { Vec::new() } else { vec![taint] },
+                ..values
             },
         };
         self.api.patches.put(&mut self.api.versions, patch);

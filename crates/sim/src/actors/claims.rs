@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use lazaret_model::{
-    AllocationMode, ClaimSource, ClaimSpec, DeviceRequest, ObjectKey, Owner, Pod, Request, RequestKind,
-    ResourceClaim, Text,
+    AllocationMode, ClaimSource, ClaimSpec, Consumer, DeviceRequest, ObjectKey, Owner, Pod, Quantity,
+    Request, RequestKind, ResourceClaim, Text,
 };
 
 use crate::{
@@ -29,12 +29,14 @@ pub(crate) struct Cleanup {
     object: Option<ResourceClaim>,
 }
 
-/// A claim for one device of a class.
+/// A claim for one device of a class, or for a share of one of the fabric's.
 pub(crate) fn new_claim(key: ObjectKey, uid: Text, class: &str, tolerations: u32) -> ResourceClaim {
     let request = DeviceRequest {
         class: class.into(),
         mode: AllocationMode::Exact(1),
         tolerations: palette::tolerations(tolerations),
+        capacity: (class == palette::FABRIC)
+            .then(|| vec![(palette::BANDWIDTH.into(), Quantity::from_i64(1 + i64::from(tolerations % 4)))]),
         ..DeviceRequest::default()
     };
     ResourceClaim {
@@ -46,6 +48,19 @@ pub(crate) fn new_claim(key: ObjectKey, uid: Text, class: &str, tolerations: u32
         }),
         ..ResourceClaim::default()
     }
+}
+
+/// What the one request of a claim asks for.
+pub(crate) fn request_of(claim: &ResourceClaim) -> Option<&DeviceRequest> {
+    match claim.spec.requests.first().map(|request| &request.kind)? {
+        RequestKind::Exactly(request) => Some(request),
+        RequestKind::FirstAvailable(_) | RequestKind::Unknown => None,
+    }
+}
+
+/// How much of a device's bandwidth a claim asks for; `None`: the whole device.
+pub(crate) fn share_of(claim: &ResourceClaim) -> Option<i64> {
+    request_of(claim)?.capacity.as_ref()?.first()?.1.as_i64()
 }
 
 /// The owner that a pod is of its claims.
@@ -66,7 +81,7 @@ impl World {
     }
 
     pub(crate) fn claim_controller_sees_claim(&mut self, key: &ObjectKey, claim: Option<&ResourceClaim>) {
-        if claim.is_some_and(|claim| self.cleaned(claim) != Some(claim.clone())) {
+        if claim.is_some_and(|claim| self.needs_cleaning(claim)) {
             self.push_soon(REACTION_MS_MAX, Step::ReadClaim(key.clone()));
         }
     }
@@ -134,30 +149,45 @@ impl World {
         });
     }
 
+    fn is_live(&self, namespace: &Text, name: &Text, uid: &Text) -> bool {
+        let stored = self.api.pods.get(&ObjectKey { namespace: namespace.clone(), name: name.clone() });
+        stored.is_some_and(|stored| stored.object.uid == *uid)
+    }
+
+    fn uses(&self, claim: &ResourceClaim, user: &Consumer) -> bool {
+        let key = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
+        let stored = self.api.pods.get(&key);
+        stored.is_some_and(|stored| stored.object.uid == user.uid && !stored.object.phase.is_finished())
+    }
+
+    fn is_orphan(&self, claim: &ResourceClaim) -> bool {
+        let owner = claim.owner.as_ref();
+        owner.is_some_and(|owner| !self.is_live(&claim.key.namespace, &owner.name, &owner.uid))
+    }
+
+    /// Whether [`Self::cleaned`] would change anything.
+    fn needs_cleaning(&self, claim: &ResourceClaim) -> bool {
+        claim.reserved_for.iter().any(|user| !self.uses(claim, user))
+            || (claim.reserved_for.is_empty() && self.is_orphan(claim))
+    }
+
     /// A claim without the users that are done; without an allocation when none is left; `None` when its owner is
     /// gone as well.
     fn cleaned(&self, claim: &ResourceClaim) -> Option<ResourceClaim> {
-        let live = |name: &Text, uid: &Text| {
-            let key = ObjectKey::new(&*claim.key.namespace, &**name);
-            self.api.pods.get(&key).filter(|stored| stored.object.uid == *uid)
-        };
         let mut cleaned = claim.clone();
-        cleaned.reserved_for.retain(|user| {
-            live(&user.name, &user.uid).is_some_and(|stored| !stored.object.phase.is_finished())
-        });
+        cleaned.reserved_for.retain(|user| self.uses(claim, user));
         if cleaned.reserved_for.is_empty() && !claim.reserved_for.is_empty() {
             cleaned.allocation = None;
         }
-        let orphan = claim.owner.as_ref().is_some_and(|owner| live(&owner.name, &owner.uid).is_none());
-        (!orphan || !cleaned.reserved_for.is_empty()).then_some(cleaned)
+        (!self.is_orphan(claim) || !cleaned.reserved_for.is_empty()).then_some(cleaned)
     }
 
     pub(crate) fn read_claim(&mut self, key: &ObjectKey) {
         let Some(stored) = self.api.claims.get(key) else { return };
-        let object = self.cleaned(&stored.object);
-        if object.as_ref() == Some(&*stored.object) {
+        if !self.needs_cleaning(&stored.object) {
             return;
         }
+        let object = self.cleaned(&stored.object);
         let cleanup = Cleanup { key: key.clone(), version: stored.version, object };
         self.push_soon(self.config.latency_ms, Step::WriteClaim(Box::new(cleanup)));
     }

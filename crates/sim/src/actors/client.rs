@@ -10,7 +10,7 @@ use crate::{
     mutant::Mutant,
     rng::Rng,
     view::View,
-    world::{SCHEDULER, Step, World},
+    world::{CLIENTS, SCHEDULER, Step, World},
 };
 
 /// What one client knows, twice: in the fleet under test, and in plain maps for the reference.
@@ -54,6 +54,21 @@ impl Client {
 }
 
 impl World {
+    /// All clients start at once and are told the same: one listens for all, unless a mutant tells them apart.
+    pub(crate) fn start_clients(&mut self) {
+        if self.mutant.is_some() {
+            (0..CLIENTS).for_each(|number| self.start_client(number));
+            return;
+        }
+        Kind::ALL.into_iter().for_each(|kind| self.list(SCHEDULER, kind));
+        let Client { view, fleet, .. } = &self.clients[SCHEDULER];
+        let copies: Vec<(View, Fleet)> = (0..SCHEDULER).map(|_| (view.clone(), fleet.clone())).collect();
+        for (client, (view, fleet)) in self.clients.iter_mut().zip(copies) {
+            (client.view, client.fleet) = (view, fleet);
+        }
+        (0..CLIENTS).for_each(|number| self.digest(number));
+    }
+
     /// Lists everything, as a client that starts does.
     pub(crate) fn start_client(&mut self, number: usize) {
         self.clients[number].down = false;

@@ -4,13 +4,15 @@
 use lazaret_eviction::{Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, SetRuleStatus};
 use lazaret_fleet::Changes;
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Timestamp};
+use std::sync::Arc;
 
 use crate::{
-    api::{EPOCH_MS, Refused, wall},
+    api::{EPOCH_MS, Kind, Refused, wall},
     coverage::Mark,
     mutant::Mutant,
     rng::Rng,
     scenario::{Config, SKEW_MS_MAX},
+    view::log_length,
     world::{Step, World},
 };
 
@@ -24,6 +26,10 @@ const LEASE_PERIOD_MS: u64 = 400;
 const REPEATED_ACK_PERMILLE: u64 = 30;
 /// A wake-up that is further away than any world lasts is not planned.
 const WAKE_MS_MAX: u64 = 7_200_000;
+/// What a predecessor wrote. A leader begins when it has seen all of it.
+const FENCED: [Kind; 2] = [Kind::Rule, Kind::Pod];
+/// Who waits longer than this for its watches to show what the predecessor wrote lists it instead.
+const FENCE_MS_MAX: u64 = 2_000;
 
 /// One of the two.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ pub(crate) struct Controller {
     pub(crate) eviction: Eviction,
     options: Options,
     leading: bool,
+    /// It has the lease, but not seen yet what had been written when it got it.
+    fence: Option<Fence>,
     /// Grows whenever it begins to lead. What it decided in an earlier term is not sent in a later one.
     term: u64,
     renewed_at: u64,
@@ -46,6 +54,13 @@ pub(crate) struct Controller {
     tick_at: Option<u64>,
     in_flight: u64,
     rng: Rng,
+}
+
+/// How far the logs of the fenced kinds had come when the lease was taken, and when that was.
+#[derive(Clone, Copy, Debug)]
+struct Fence {
+    positions: [usize; FENCED.len()],
+    since: u64,
 }
 
 /// A write on its way.
@@ -79,6 +94,7 @@ impl Controller {
             eviction: Eviction::new(options.clone()),
             options,
             leading: false,
+            fence: None,
             term: 0,
             renewed_at: 0,
             seen_version: 0,
@@ -221,24 +237,53 @@ impl World {
             let identity = controller.identity();
             let mine = self.api.lease.holder == Some(identity);
             let stale = self.api.lease.holder.is_none() || self.now > controller.seen_at + LEASE_MS;
-            if (mine && controller.leading) || stale {
+            let holding = controller.leading || controller.fence.is_some();
+            if (mine && holding) || stale {
                 if let Ok(version) = self.api.hold_lease(controller.seen_version, identity) {
                     controller.seen_version = version;
                     controller.seen_at = self.now;
                     controller.renewed_at = self.now;
-                    if !core::mem::replace(&mut controller.leading, true) {
-                        self.coverage.hit(Mark::LeaderChange);
-                        controller.term += 1;
-                        self.checker.leader_changed();
-                        self.feed(number, Input::BecameLeader);
+                    if !controller.leading {
+                        self.begin_to_lead(number);
                     }
                 }
                 return;
             }
         }
-        if self.controllers[number].leading && !self.controllers[number].holds(self.now) {
-            self.step_down(number);
+        let controller = &mut self.controllers[number];
+        if self.now >= controller.renewed_at + RENEW_DEADLINE_MS {
+            controller.fence = None;
+            if controller.leading {
+                self.step_down(number);
+            }
         }
+    }
+
+    /// Has the lease: leads as soon as it has seen everything that was written before, for some of it is the doing of
+    /// its predecessor.
+    fn begin_to_lead(&mut self, number: usize) {
+        let fence = *self.controllers[number].fence.get_or_insert_with(|| Fence {
+            positions: FENCED.map(|kind| log_length(&self.api, kind)),
+            since: self.now,
+        });
+        let blind = self.mutant == Some(Mutant::NoFence);
+        for (kind, position) in FENCED.into_iter().zip(fence.positions) {
+            if blind || self.clients[number].view.position(kind) >= position {
+                continue;
+            }
+            self.coverage.hit(Mark::Fenced);
+            if self.now < fence.since + FENCE_MS_MAX {
+                return;
+            }
+            self.relist(number, kind);
+        }
+        let controller = &mut self.controllers[number];
+        controller.fence = None;
+        controller.leading = true;
+        controller.term += 1;
+        self.coverage.hit(Mark::LeaderChange);
+        self.checker.leader_changed();
+        self.feed(number, Input::BecameLeader);
     }
 
     fn step_down(&mut self, number: usize) {
@@ -264,6 +309,7 @@ impl World {
         }
         controller.life += 1;
         controller.leading = false;
+        controller.fence = None;
         controller.in_flight = 0;
         controller.tick_at = None;
         controller.frozen_until = 0;
@@ -358,13 +404,13 @@ impl World {
 
     fn perform(&mut self, sent: &Sent) -> Outcome {
         match &sent.effect.kind {
-            EffectKind::Evict(evict) => self.perform_eviction(sent.controller, evict),
-            EffectKind::SetRuleStatus(status) => self.perform_status(sent.controller, status),
+            EffectKind::Evict(evict) => self.perform_eviction(evict),
+            EffectKind::SetRuleStatus(status) => self.perform_status(status),
             EffectKind::Event(_) => Outcome::Done,
         }
     }
 
-    fn perform_eviction(&mut self, number: usize, evict: &Evict) -> Outcome {
+    fn perform_eviction(&mut self, evict: &Evict) -> Outcome {
         let careless = self.mutant == Some(Mutant::IgnoreUid);
         let stored =
             self.api.pods.get(&evict.pod).filter(|stored| careless || stored.object.uid == evict.uid);
@@ -379,7 +425,7 @@ impl World {
         match self.api.delete_pod(self.now, &evict.pod, Some(&uid)) {
             Ok(_) => {
                 self.coverage.hit(Mark::EvictionDone);
-                self.check_deleted(number, evict, &uid);
+                self.check_deleted(evict, &uid);
                 Outcome::Done
             }
             Err(Refused::NotFound) => Outcome::Gone,
@@ -397,12 +443,13 @@ impl World {
         }
     }
 
-    fn perform_status(&mut self, number: usize, status: &SetRuleStatus) -> Outcome {
+    fn perform_status(&mut self, status: &SetRuleStatus) -> Outcome {
         let Some(stored) = self.api.rules.get(&status.rule).filter(|stored| stored.object.uid == status.uid)
         else {
             return Outcome::Gone;
         };
-        let mut rule = DeviceTaintRule::clone(&stored.object);
+        let before = Arc::clone(&stored.object);
+        let mut rule = DeviceTaintRule::clone(&before);
         let mut condition = status.condition.clone();
         if self.mutant == Some(Mutant::StuckStatus) && condition.status == ConditionStatus::False {
             return Outcome::Done;
@@ -410,7 +457,7 @@ impl World {
         if self.mutant == Some(Mutant::CountTwice) {
             condition.message = crate::check::one_more(&condition.message).into();
         }
-        self.check_status(number, status);
+        self.check_status(&before, status);
         set_condition(&mut rule.conditions, &condition);
         self.api.rules.put(&mut self.api.versions, rule);
         Outcome::Done

@@ -1,7 +1,8 @@
 //! Drivers: what they want published, and the publishing of it.
 
 use lazaret_model::{
-    AttrValue, Device, DeviceClass, Node, NodeScope, PoolSpec, ResourceSlice, SliceTaint, Taint, Text,
+    AttrValue, CapacityValue, Device, DeviceClass, Node, NodeScope, PoolSpec, Quantity, ResourceSlice,
+    SliceTaint, Taint, Text,
 };
 
 use crate::{
@@ -14,17 +15,23 @@ use crate::{
 /// At most so many taints in a slice of taints.
 const SLICE_TAINTS_MAX: usize = 32;
 
+/// A pool that moves to a new generation under new names deletes the old slices so long after the last new one.
+const WITHDRAWN_MS: u64 = 400;
+
 /// What the drivers want published.
 #[derive(Debug, Default)]
 pub(crate) struct Drivers {
     pub(crate) pools: Vec<Pool>,
 }
 
-/// A pool: one driver on one node.
+/// A pool: one driver on one node, or a driver whose devices every node reaches.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) driver: Text,
-    pub(crate) node: Text,
+    pub(crate) name: Text,
+    nodes: NodeScope,
+    /// A new generation comes in slices of new names, and the old ones go afterwards.
+    renames: bool,
     generation: i64,
     slices: Vec<Slice>,
 }
@@ -54,11 +61,11 @@ impl Pool {
             uid: slice.name.clone(),
             driver: self.driver.clone(),
             pool: PoolSpec {
-                name: self.node.clone(),
+                name: self.name.clone(),
                 generation: self.generation,
                 slice_count: i64::try_from(self.slices.len()).unwrap_or(i64::MAX),
             },
-            nodes: NodeScope::Node(self.node.clone()),
+            nodes: self.nodes.clone(),
             devices,
             taints,
             ..ResourceSlice::default()
@@ -87,6 +94,10 @@ impl Pool {
     }
 }
 
+fn amount(value: i64) -> CapacityValue {
+    CapacityValue { value: Quantity::from_i64(value), policy: None }
+}
+
 fn devices(slice: &Slice) -> &[Device] {
     match &slice.content {
         Content::Devices(devices) => devices,
@@ -104,6 +115,16 @@ impl World {
                 let pool = self.new_pool(driver.into(), name.clone());
                 self.drivers.pools.push(pool);
             }
+        }
+        if self.config.wide != 0 {
+            let pool = self.new_fabric();
+            self.drivers.pools.push(pool);
+            let class = DeviceClass {
+                name: palette::FABRIC.into(),
+                selectors: vec![Some(format!("device.driver == \"{}\"", palette::FABRIC_DRIVER).into())],
+                ..DeviceClass::default()
+            };
+            self.api.classes.put(&mut self.api.versions, class);
         }
         for class in 0..palette::CLASSES.len() {
             self.write_class(class, 0);
@@ -133,7 +154,40 @@ impl World {
             let name = format!("{node}-{short}-taints").into();
             slices.push(Slice { name, content: Content::Taints(Vec::new()), published: true });
         }
-        Pool { driver, node, generation: 1, slices }
+        let nodes = NodeScope::Node(node.clone());
+        Pool { driver, name: node, nodes, renames: false, generation: 1, slices }
+    }
+
+    /// A pool whose devices are given out in shares, wherever a pod is.
+    fn new_fabric(&self) -> Pool {
+        let per_slice = self.config.pods / (6 * self.config.slices) + 1;
+        let device = |number: u32| Device {
+            name: palette::device(number),
+            capacity: vec![(palette::BANDWIDTH.into(), amount(palette::BANDWIDTH_MAX))],
+            allow_multiple_allocations: Some(true),
+            ..Device::default()
+        };
+        let mut slices: Vec<Slice> = (0..self.config.slices)
+            .map(|number| Slice {
+                name: format!("fabric-{number}-g1").into(),
+                content: Content::Devices(
+                    (0..per_slice.min(64)).map(|at| device(number * per_slice + at)).collect(),
+                ),
+                published: true,
+            })
+            .collect();
+        if self.config.taint_slices != 0 {
+            let name = "fabric-taints-g1".into();
+            slices.push(Slice { name, content: Content::Taints(Vec::new()), published: true });
+        }
+        Pool {
+            driver: palette::FABRIC_DRIVER.into(),
+            name: palette::FABRIC.into(),
+            nodes: NodeScope::All,
+            renames: true,
+            generation: 1,
+            slices,
+        }
     }
 
     fn new_device(&mut self, number: u32) -> Device {
@@ -144,6 +198,10 @@ impl World {
                 ("index".into(), AttrValue::Int(i64::from(number))),
                 ("model".into(), AttrValue::String(model.into())),
             ],
+            capacity: match self.config.wide {
+                0 => Vec::new(),
+                _ => vec![("memory".into(), amount(if model == "big" { 80 } else { 20 }))],
+            },
             ..Device::default()
         }
     }
@@ -161,9 +219,30 @@ impl World {
     /// Writes a slice as its driver wants it now.
     pub(crate) fn publish(&mut self, pool: usize, slice: usize) {
         let pool = &mut self.drivers.pools[pool];
-        pool.slices[slice].published = true;
+        let generation = pool.generation;
+        let after_the_last = WITHDRAWN_MS * pool.slices.len() as u64;
+        let target = &mut pool.slices[slice];
+        target.published = true;
+        let mut renamed = None;
+        if pool.renames
+            && let Some((base, _)) = target.name.rsplit_once("-g")
+        {
+            let name: Text = format!("{base}-g{generation}").into();
+            if name != target.name {
+                renamed = Some(core::mem::replace(&mut target.name, name));
+            }
+        }
         let object = pool.object(slice);
         self.api.slices.put(&mut self.api.versions, object);
+        if let Some(old) = renamed {
+            self.coverage.hit(Mark::Renamed);
+            self.push(self.now + after_the_last, Step::Withdraw(old));
+        }
+    }
+
+    /// A slice that was replaced by one of another name goes.
+    pub(crate) fn withdraw(&mut self, name: &Text) {
+        self.api.slices.remove(&mut self.api.versions, name);
     }
 
     fn publish_if_there(&mut self, pool: usize, slice: usize) {

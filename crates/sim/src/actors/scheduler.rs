@@ -6,13 +6,16 @@ use std::{
     sync::Arc,
 };
 
-use lazaret_fleet::{Input, Snapshot};
+use lazaret_fleet::{DeviceRef, Input, Snapshot};
 use lazaret_model::{
     ClaimSource, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Text, Timestamp, Toleration, Uid, tolerates,
 };
 
 use crate::{
-    actors::workloads::{allocation, consumer, driver_of},
+    actors::{
+        claims::{request_of, share_of},
+        workloads::{allocation, consumer, driver_of, node_of},
+    },
     api::{Kind, wall},
     coverage::Mark,
     mutant::Mutant,
@@ -38,13 +41,29 @@ pub(crate) struct Scheduler {
     under_way: BTreeSet<ObjectKey>,
     /// Pods it bound: its watch may not have told yet.
     bound: BTreeSet<Uid>,
-    /// Devices given away, with the version of the claim that says so, once known.
-    assumed: BTreeMap<DeviceId, Option<u64>>,
+    /// Devices given away to a claim, with the version of the claim that says so, once known.
+    assumed: BTreeMap<(DeviceId, ObjectKey), Given>,
     awake: bool,
     turn: u32,
 }
 
+/// Something given away.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    /// The version of the claim that says so, once known.
+    version: Option<u64>,
+    /// How much of the device; `None`: all.
+    share: Option<i64>,
+}
+
 impl Scheduler {
+    /// What is given away of a device and not seen yet.
+    fn assumed_of(&self, device: &DeviceId) -> impl Iterator<Item = &Given> {
+        let first = (device.clone(), ObjectKey::default());
+        let of = move |(key, _): &(&(DeviceId, ObjectKey), &Given)| key.0 == first.0;
+        self.assumed.range((device.clone(), ObjectKey::default())..).take_while(of).map(|(_, given)| given)
+    }
+
     /// An event on its way to the fleet.
     pub(crate) fn heard(&mut self, input: &Input) {
         if let Input::Pod(pod) = input {
@@ -76,8 +95,8 @@ pub(crate) struct Placement {
     uid: Uid,
     node: Text,
     claims: Vec<(u64, ResourceClaim)>,
-    /// Devices that are given away by this.
-    devices: Vec<DeviceId>,
+    /// Devices that are given away by this, to which claim, and how much of each.
+    devices: Vec<(DeviceId, ObjectKey, Option<i64>)>,
 }
 
 impl World {
@@ -105,8 +124,9 @@ impl World {
             match self.place(&snapshot, &key) {
                 Some(placement) => {
                     self.scheduler.under_way.insert(key);
-                    for device in &placement.devices {
-                        self.scheduler.assumed.insert(device.clone(), None);
+                    for (device, claim, share) in &placement.devices {
+                        let given = Given { version: None, share: *share };
+                        self.scheduler.assumed.insert((device.clone(), claim.clone()), given);
                     }
                     self.push_soon(self.config.latency_ms, Step::Reserve(Box::new(placement)));
                 }
@@ -120,7 +140,7 @@ impl World {
         let position = self.clients[SCHEDULER].view.claims.position();
         let seen =
             position.checked_sub(1).and_then(|last| self.api.claims.log().get(last)).map_or(0, |l| l.version);
-        self.scheduler.assumed.retain(|_, version| version.is_none_or(|version| version > seen));
+        self.scheduler.assumed.retain(|_, given| given.version.is_none_or(|version| version > seen));
     }
 
     /// A node and devices for a pod, if all its claims are there.
@@ -132,15 +152,14 @@ impl World {
         }
         let mut claims = Vec::new();
         for name in claim_names(&pod)? {
-            let stored = view.claims.stored(&ObjectKey::new(&*key.namespace, &*name))?;
+            let stored = view.claims.stored(&ObjectKey { namespace: key.namespace.clone(), name })?;
             claims.push((stored.version, ResourceClaim::clone(&stored.object)));
         }
         let extended_missing = self.workloads.shape_of(&pod).is_some_and(|shape| shape.extended);
         if extended_missing && pod.extended_claim.is_none() {
             return None;
         }
-        let fixed = claims.iter().find_map(|(_, claim)| claim.allocation.as_ref()?.results.first());
-        let fixed = fixed.map(|result| result.device.pool.clone());
+        let fixed = claims.iter().find_map(|(_, claim)| node_of(claim.allocation.as_ref()?)).cloned();
         self.scheduler.turn = self.scheduler.turn.wrapping_add(1);
         let nodes = self.config.nodes;
         let candidates: Vec<Text> = match fixed {
@@ -179,15 +198,18 @@ impl World {
                         let bearable = |taint: &lazaret_model::Taint| {
                             !taint.effect.evicts() || bears(taint, &result.tolerations, now)
                         };
-                        if result.device.pool != placement.node || !taints.map(|t| t.taint).all(bearable) {
+                        if !taints.map(|t| t.taint).all(bearable) {
                             return None;
                         }
+                    }
+                    if node_of(allocation).is_some_and(|node| *node != placement.node) {
+                        return None;
                     }
                 }
                 None => {
                     let device = self.choose(snapshot, &claim, &placement, now)?;
                     claim.allocation = Some(Arc::new(allocation(&claim, device.clone())));
-                    placement.devices.push(device);
+                    placement.devices.push((device, claim.key.clone(), share_of(&claim)));
                 }
             }
             if !claim.reserved_for.iter().any(|user| user.uid == pod.uid) {
@@ -198,7 +220,7 @@ impl World {
         Some(placement)
     }
 
-    /// The first device of the node that is free and whose taints the claim bears.
+    /// The first device that the node reaches, that is free or has enough left, and whose taints the claim bears.
     fn choose(
         &self,
         snapshot: &Snapshot,
@@ -206,17 +228,11 @@ impl World {
         placement: &Placement,
         now: Timestamp,
     ) -> Option<DeviceId> {
-        let pool =
-            snapshot.pool(&PoolId { driver: driver_of(claim).into(), pool: placement.node.clone() })?;
+        let share = share_of(claim);
+        let pool = if share.is_some() { palette::FABRIC.into() } else { placement.node.clone() };
+        let pool = snapshot.pool(&PoolId { driver: driver_of(claim).into(), pool })?;
         let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
-        let request = claim.spec.requests.first().map(|request| &request.kind)?;
-        let tolerations = match request {
-            lazaret_model::RequestKind::Exactly(request) => &request.tolerations,
-            lazaret_model::RequestKind::FirstAvailable(_) | lazaret_model::RequestKind::Unknown => {
-                return None;
-            }
-        };
-        let forgetful = self.mutant == Some(Mutant::DoubleAllocation);
+        let tolerations = &request_of(claim)?.tolerations;
         for slice in pool.slices_of(newest) {
             for device in slice.devices(snapshot.names()) {
                 if device.in_use() {
@@ -231,8 +247,7 @@ impl World {
                     continue;
                 }
                 let id = device.id();
-                let given = self.scheduler.assumed.contains_key(&id) && !forgetful;
-                if !given && !placement.devices.contains(&id) {
+                if self.has_left(device, &id, placement, share) {
                     return Some(id);
                 }
             }
@@ -240,14 +255,37 @@ impl World {
         None
     }
 
+    /// Whether so much of a device is left, by what claims say, by what was given away a moment ago, and by what this
+    /// very placement takes.
+    fn has_left(
+        &self,
+        device: DeviceRef<'_>,
+        id: &DeviceId,
+        placement: &Placement,
+        share: Option<i64>,
+    ) -> bool {
+        let forgetful = self.mutant == Some(Mutant::DoubleAllocation);
+        let assumed = self.scheduler.assumed_of(id).filter(|_| !forgetful).map(|given| given.share);
+        let here = placement.devices.iter().filter(|(other, _, _)| other == id).map(|(_, _, share)| *share);
+        let mut given = assumed.chain(here);
+        let Some(share) = share else { return given.next().is_none() };
+        let consumed = device.consumed_capacity().iter().filter_map(|(_, amount)| amount.as_i64());
+        consumed.sum::<i64>() + given.flatten().sum::<i64>() + share <= palette::BANDWIDTH_MAX
+    }
+
     /// Writes the claims; one that changed meanwhile stops it.
     pub(crate) fn reserve(&mut self, mut placement: Box<Placement>) {
         for (version, claim) in core::mem::take(&mut placement.claims) {
-            let device = claim.allocation.as_ref().and_then(|a| a.results.first()).map(|r| r.device.clone());
+            let result = claim.allocation.as_ref().and_then(|a| a.results.first());
+            let (device, key) = (result.map(|result| result.device.clone()), claim.key.clone());
+            if result.is_some_and(|result| result.share_id.is_some()) {
+                self.coverage.hit(Mark::Shared);
+            }
             match self.api.claims.update(&mut self.api.versions, version, claim) {
                 Ok(version) => {
-                    if let Some(assumed) = device.and_then(|device| self.scheduler.assumed.get_mut(&device)) {
-                        *assumed = Some(version);
+                    let assumed = device.and_then(|device| self.scheduler.assumed.get_mut(&(device, key)));
+                    if let Some(assumed) = assumed {
+                        assumed.version = Some(version);
                     }
                 }
                 Err(_) => {
@@ -261,9 +299,10 @@ impl World {
     }
 
     fn give_up(&mut self, placement: &Placement) {
-        for device in &placement.devices {
-            if self.scheduler.assumed.get(device) == Some(&None) {
-                self.scheduler.assumed.remove(device);
+        for (device, claim, _) in &placement.devices {
+            let place = (device.clone(), claim.clone());
+            if self.scheduler.assumed.get(&place).is_some_and(|given| given.version.is_none()) {
+                self.scheduler.assumed.remove(&place);
             }
         }
         self.scheduler.under_way.remove(&placement.pod);

@@ -7,11 +7,11 @@ use std::{
 
 use lazaret_model::{
     Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, Owner, Pod, PodClaim, PodPhase,
-    RequestKind, ResourceClaim, Text, Uid,
+    Quantity, ResourceClaim, Text, Uid,
 };
 
 use crate::{
-    actors::claims::new_claim,
+    actors::claims::{new_claim, request_of, share_of},
     palette,
     rng::Rng,
     world::{Step, World},
@@ -96,7 +96,7 @@ impl Workloads {
         self.by_pod.get(&pod.key).map(|(workload, _)| &self.all[*workload].shape)
     }
 
-    fn draw(&mut self, number: usize, pods: u32) -> Workload {
+    fn draw(&mut self, number: usize, pods: u32, wide: bool) -> Workload {
         let rng = &mut self.rng;
         let keeper = match rng.below(10) {
             0..=4 => Keeper::Deployment,
@@ -113,8 +113,15 @@ impl Workloads {
             8 | 9 => &[],
             _ => &[palette::CLASSES[0]],
         };
+        let mut classes = classes.to_vec();
+        if wide && kind < 8 && rng.chance(300) {
+            if rng.chance(500) {
+                classes.clear();
+            }
+            classes.push(palette::FABRIC);
+        }
         let shape = Shape {
-            classes: classes.to_vec(),
+            classes,
             shared: (kind == 8).then(|| format!("{name}-shared").into()),
             extended: kind == 9,
             tolerations: u32::try_from(rng.below(72)).unwrap_or(0),
@@ -133,16 +140,27 @@ impl Workloads {
 impl World {
     /// The workloads of the start, their pods running where devices allow it.
     pub(crate) fn create_workloads(&mut self) {
-        let mut free: Vec<Vec<DeviceId>> = self
-            .drivers
-            .pools
-            .iter()
-            .map(|pool| pool.names().map(|name| DeviceId::new(&*pool.driver, &*pool.node, &**name)).collect())
-            .collect();
+        let mut free = Free {
+            whole: self
+                .drivers
+                .pools
+                .iter()
+                .map(|pool| {
+                    pool.names()
+                        .map(|name| DeviceId {
+                            driver: pool.driver.clone(),
+                            pool: pool.name.clone(),
+                            device: name.clone(),
+                        })
+                        .collect()
+                })
+                .collect(),
+            bandwidth_used: 0,
+        };
         let mut left = self.config.pods;
         while left > 0 {
             let number = self.workloads.all.len();
-            let workload = self.workloads.draw(number, left);
+            let workload = self.workloads.draw(number, left, self.config.wide != 0);
             let slots = workload.slots.len();
             left -= u32::try_from(slots).unwrap_or(left).min(left);
             if let Some(shared) = &workload.shape.shared {
@@ -206,7 +224,7 @@ impl World {
     }
 
     /// Gives a pod its devices and a node at once, as if that had happened long ago.
-    fn place_at_start(&mut self, key: &ObjectKey, free: &mut [Vec<DeviceId>]) {
+    fn place_at_start(&mut self, key: &ObjectKey, free: &mut Free) {
         let Some(stored) = self.api.pods.get(key) else { return };
         let pod = Arc::clone(&stored.object);
         let names: Vec<ObjectKey> =
@@ -219,25 +237,28 @@ impl World {
         let allocated = claims.iter().find_map(|claim| claim.allocation.as_ref());
         let nodes = self.config.nodes;
         let first = u32::try_from(self.rng.below(u64::from(nodes))).unwrap_or(0);
-        let fixed =
-            allocated.and_then(|allocation| allocation.results.first()).map(|r| r.device.pool.clone());
+        let fixed = allocated.and_then(|allocation| node_of(allocation));
         let node = (0..nodes)
             .map(|step| (first + step) % nodes)
             .map(|number| (number, palette::node(number)))
             .find(|(number, node)| {
-                fixed.as_ref().is_none_or(|fixed| fixed == node)
+                fixed.is_none_or(|fixed| fixed == node)
                     && palette::DRIVERS.iter().all(|driver| {
                         let wanted = claims
                             .iter()
                             .filter(|c| c.allocation.is_none() && driver_of(c) == *driver)
                             .count();
-                        free[pool_number(driver, *number)].len() >= wanted
+                        free.whole[pool_number(driver, *number)].len() >= wanted
                     })
             });
         let Some((number, node)) = node else { return };
         for mut claim in claims {
             if claim.allocation.is_none() {
-                let Some(device) = free[pool_number(driver_of(&claim), number)].pop() else { return };
+                let device = match share_of(&claim) {
+                    Some(share) => free.share(share),
+                    None => free.whole[pool_number(driver_of(&claim), number)].pop(),
+                };
+                let Some(device) = device else { return };
                 claim.allocation = Some(Arc::new(allocation(&claim, device)));
             }
             claim.reserved_for.push(consumer(&pod));
@@ -281,30 +302,50 @@ impl World {
     }
 }
 
-/// The driver whose device a claim is for.
-pub(crate) fn driver_of(claim: &ResourceClaim) -> &'static str {
-    let request = claim.spec.requests.first().map(|request| &request.kind);
-    match request {
-        Some(RequestKind::Exactly(request)) => palette::driver_of_class(&request.class),
-        Some(RequestKind::FirstAvailable(_) | RequestKind::Unknown) | None => palette::DRIVERS[0],
+/// What has not been given out at the start.
+struct Free {
+    /// Devices by pool.
+    whole: Vec<Vec<DeviceId>>,
+    /// How much is given out of the device of the fabric, the last of the pools, that is being given out.
+    bandwidth_used: i64,
+}
+
+impl Free {
+    /// A device of the fabric that has so much left.
+    fn share(&mut self, share: i64) -> Option<DeviceId> {
+        let fabric = self.whole.last_mut()?;
+        if self.bandwidth_used + share > palette::BANDWIDTH_MAX {
+            fabric.pop();
+            self.bandwidth_used = 0;
+        }
+        self.bandwidth_used += share;
+        fabric.last().cloned()
     }
 }
 
-/// One device for the one request of a claim.
+/// The driver whose device a claim is for.
+pub(crate) fn driver_of(claim: &ResourceClaim) -> &'static str {
+    request_of(claim).map_or(palette::DRIVERS[0], |request| palette::driver_of_class(&request.class))
+}
+
+/// The node that an allocation ties its pods to, if any: pools are named after theirs.
+pub(crate) fn node_of(allocation: &Allocation) -> Option<&Text> {
+    allocation.results.iter().map(|result| &result.device.pool).find(|pool| **pool != palette::FABRIC)
+}
+
+/// One device, or a share of one, for the one request of a claim.
 pub(crate) fn allocation(claim: &ResourceClaim, device: DeviceId) -> Allocation {
-    let tolerations = match claim.spec.requests.first().map(|request| &request.kind) {
-        Some(RequestKind::Exactly(request)) => request.tolerations.clone(),
-        Some(RequestKind::FirstAvailable(_) | RequestKind::Unknown) | None => Vec::new(),
-    };
+    let share = share_of(claim);
+    let consumed = |share: i64| (palette::BANDWIDTH.into(), Quantity::from_i64(share));
     let result = DeviceResult {
         request: "r".into(),
         device,
         admin_access: false,
-        tolerations,
+        tolerations: request_of(claim).map_or_else(Vec::new, |request| request.tolerations.clone()),
         binding_conditions: Vec::new(),
         binding_failure_conditions: Vec::new(),
-        share_id: None,
-        consumed_capacity: Vec::new(),
+        share_id: share.map(|_| claim.uid.clone()),
+        consumed_capacity: share.map(consumed).into_iter().collect(),
         skip_node_operations: Vec::new(),
     };
     Allocation { results: vec![result], ..Allocation::default() }

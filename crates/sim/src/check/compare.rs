@@ -8,7 +8,8 @@ use lazaret_model::{DeviceId, Pod, Taint};
 
 use crate::{
     coverage::Mark,
-    reference::{self, Source},
+    palette::{self, Traits as _},
+    reference::{self, Patched, Source},
     view::View,
     world::{CLIENTS, SCHEDULER, World},
 };
@@ -17,6 +18,8 @@ use crate::{
 const STEPS: u64 = 8;
 /// Pods in a sample.
 const SAMPLE: usize = 6;
+/// Every so many samples, what devices are like is compared too.
+const DEVICES_EVERY: u64 = 4;
 
 impl World {
     /// After every step; cheap.
@@ -30,7 +33,8 @@ impl World {
         let start = self.api.pods.log()[usize::try_from(start).unwrap_or(0)].key.clone();
         let sample: Vec<Arc<Pod>> =
             self.clients[number].view.pods.iter_from(&start).take(SAMPLE).cloned().collect();
-        self.compare(number, &sample);
+        let devices = (self.steps / STEPS).is_multiple_of(DEVICES_EVERY);
+        self.compare(number, &sample, devices);
     }
 
     /// Edits of a rule's pace, as the server sees them.
@@ -47,27 +51,30 @@ impl World {
         self.checker.rules_seen = log.len();
     }
 
-    /// These pods of a client's view, in its machines and by the reference.
-    pub(crate) fn compare(&mut self, number: usize, pods: &[Arc<Pod>]) {
+    /// These pods of a client's view, in its machines and by the reference; with what their devices are like, or with
+    /// their taints alone.
+    pub(crate) fn compare(&mut self, number: usize, pods: &[Arc<Pod>], devices: bool) {
         if self.clients[number].down {
             return;
         }
         for pod in pods {
             self.coverage.hit(Mark::Compared);
-            if let Some((invariant, detail)) = self.difference(number, pod) {
+            if let Some((invariant, detail)) = self.difference(number, pod, devices) {
                 return self.violate(invariant, format!("client {number}: {detail}"));
             }
         }
     }
 
-    fn difference(&self, number: usize, pod: &Pod) -> Option<(&'static str, String)> {
+    fn difference(&self, number: usize, pod: &Pod, devices: bool) -> Option<(&'static str, String)> {
         let client = &self.clients[number];
         let (view, fleet) = (&client.view, &client.fleet);
         for claim in reference::claims(view, pod) {
             for result in claim.allocation.iter().flat_map(|allocation| &allocation.results) {
-                let found = taints_differ(view, fleet, &result.device);
-                if found.is_some() {
-                    return found.map(|detail| ("taints are as the reference finds them", detail));
+                if let Some(detail) = taints_differ(view, fleet, &result.device) {
+                    return Some(("taints are as the reference finds them", detail));
+                }
+                if devices && let Some(detail) = device_differs(view, fleet, &result.device) {
+                    return Some(("devices are as the reference finds them", detail));
                 }
             }
         }
@@ -104,6 +111,43 @@ pub(crate) fn taints_differ(view: &View, fleet: &Fleet, device: &DeviceId) -> Op
     let theirs: Vec<(Source, Taint)> =
         fleet.effective_taints(device).map(|effective| plain(&effective)).collect();
     (ours != theirs).then(|| format!("{device}: fleet {theirs:?}, reference {ours:?}"))
+}
+
+/// Where a fleet and the reference disagree on what a published device is like, or how much of it is taken.
+pub(crate) fn device_differs(view: &View, fleet: &Fleet, id: &DeviceId) -> Option<String> {
+    let (ours, theirs) = (Patched::of(view, id).filter(|_| view.published(id).is_some()), fleet.device(id));
+    let (ours, theirs) = match (ours, theirs) {
+        (None, None) => return None,
+        (Some(ours), Some(theirs)) => (ours, theirs),
+        (ours, theirs) => {
+            return Some(format!("{id}: published {}, for the fleet {}", ours.is_some(), theirs.is_some()));
+        }
+    };
+    let of = |domain: &str, name: &str, key: &str| match key.split_once('/') {
+        Some((of, rest)) => of == domain && rest == name,
+        None => *id.driver == *domain && key == name,
+    };
+    for (domain, name) in [("model", 0), ("index", 0), ("serial", 0), ("serial", 1)]
+        .map(|(name, driver)| (palette::DRIVERS[driver], name))
+    {
+        let theirs = theirs.attributes().find(|(key, _, _)| of(domain, name, key)).map(|(_, _, value)| value);
+        if ours.attribute(domain, name) != theirs {
+            return Some(format!("{id}: {name} is {theirs:?} instead of {:?}", ours.attribute(domain, name)));
+        }
+    }
+    let memory = theirs.capacity().find(|(key, _, _)| of(palette::DRIVERS[0], "memory", key));
+    let memory = memory.map(|(_, _, capacity)| capacity);
+    if ours.capacity(palette::DRIVERS[0], "memory") != memory {
+        return Some(format!("{id}: memory is {memory:?}, which is not what the reference has"));
+    }
+    let bandwidth = theirs.consumed_capacity().iter().filter_map(|(_, amount)| amount.as_i64()).sum();
+    let used = view.used(id);
+    let same =
+        (used.whole > 0) == theirs.in_use() && used.shares == theirs.shares() && used.bandwidth == bandwidth;
+    (!same).then(|| {
+        let (whole, shares) = (theirs.in_use(), theirs.shares());
+        format!("{id}: {used:?}, for the fleet whole {whole}, {shares} shares of {bandwidth}")
+    })
 }
 
 fn plain(effective: &EffectiveTaint<'_>) -> (Source, Taint) {

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use lazaret_eviction::{
     Effect, EffectId, EffectKind, Evict, Outcome, PaceKey, SetRuleStatus, Source as TaintSource,
 };
-use lazaret_model::{ConditionStatus, Pod, Taint, Timestamp, Uid};
+use lazaret_model::{ConditionStatus, DeviceTaintRule, Pod, Taint, Timestamp, Uid};
 
 use crate::{
     actors::controller::Sent,
-    check::Attempt,
+    check::{Attempt, stated_count},
     coverage::Mark,
     reference::{self, Cause, Source},
     world::World,
@@ -102,6 +102,11 @@ impl World {
 
     /// Nobody is evicted twice: a second attempt needs a first that failed or may have failed.
     fn check_first_attempt(&mut self, number: usize, id: EffectId, evict: &Evict) {
+        // What a predecessor has done, a leader knows before it begins.
+        let earlier = self.checker.deleted.get(&evict.uid).is_some_and(|term| *term < self.checker.leaders);
+        if earlier && self.controllers[number].holds(self.now) {
+            self.violate("knows what its predecessor did", format!("wants {} gone again", evict.pod));
+        }
         let key = (number, self.controllers[number].life, evict.uid.clone());
         match self.checker.attempts.insert(key, Attempt::UnderWay(id)) {
             None | Some(Attempt::Over(Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown)) => {}
@@ -177,6 +182,10 @@ impl World {
                         if view.published(&cause.device).is_none() {
                             coverage.hit(Mark::FromMemory);
                         }
+                        let patched = reference::Patched::of(view, &cause.device);
+                        if patched.is_some_and(|device| device.is_patched()) {
+                            coverage.hit(Mark::ByPatchedValue);
+                        }
                     }
                 }
                 Source::Device(..) => coverage.hit(Mark::ByDevice),
@@ -240,17 +249,16 @@ impl World {
     }
 
     /// A DELETE took effect.
-    pub(crate) fn check_deleted(&mut self, number: usize, evict: &Evict, uid: &Uid) {
+    pub(crate) fn check_deleted(&mut self, evict: &Evict, uid: &Uid) {
         if *uid != evict.uid {
             self.violate(
                 "deletes the right incarnation",
                 format!("{}: {uid} instead of {}", evict.pod, evict.uid),
             );
         }
-        if !self.checker.deleted.insert(uid.clone()) {
+        if self.checker.deleted.insert(uid.clone(), self.checker.leaders).is_some() {
             self.violate("evicts nobody twice", format!("{} was deleted before", evict.pod));
         }
-        let _ = number;
         for reason in evict.due_reasons() {
             if let TaintSource::Rule { uid: rule, .. } = &reason.cause.source {
                 self.checker.evicted.entry(rule.clone()).or_default().insert(uid.clone());
@@ -295,12 +303,17 @@ impl World {
     }
 
     /// A status reaches the server.
-    pub(crate) fn check_status(&mut self, number: usize, status: &SetRuleStatus) {
+    pub(crate) fn check_status(&mut self, before: &DeviceTaintRule, status: &SetRuleStatus) {
         self.coverage.hit(Mark::StatusWritten);
         if status.condition.reason == "SelectorError" {
             self.coverage.hit(Mark::RuleProblem);
         }
-        let _ = number;
+        let stored = before.conditions.iter().find(|condition| condition.kind == status.condition.kind);
+        let (was, is) =
+            (stored.map_or(0, |c| stated_count(&c.message)), stated_count(&status.condition.message));
+        if is < was {
+            self.violate("a count never falls", format!("{}: from {was} to {is}", status.rule));
+        }
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) struct Checker {
     attempts: BTreeMap<(usize, u64, Uid), Attempt>,
     /// By controller and life: pods that it has heard to be gone or leaving, before its watch tells.
     heard_gone: BTreeSet<(usize, u64, Uid)>,
-    /// Pods that a controller's DELETE made leave.
-    deleted: BTreeSet<Uid>,
+    /// Pods that a controller's DELETE made leave, and how many leaders there had been by then.
+    deleted: BTreeMap<Uid, u64>,
     /// By rule: the pods that left because of it.
     evicted: BTreeMap<Uid, BTreeSet<Uid>>,
     /// By rule: pods whose eviction had an outcome that the controller could not know.
@@ -30,8 +30,8 @@ pub(crate) struct Checker {
     /// By rule: how often its pace was edited.
     pace_edits: BTreeMap<Uid, (Option<i64>, u64)>,
     rules_seen: usize,
-    /// Who holds a device, by claims that the server has.
-    holders: BTreeMap<DeviceId, ObjectKey>,
+    /// Who holds how much of a device, by claims that the server has; a whole one is as much as the fabric's have.
+    holders: BTreeMap<DeviceId, BTreeMap<ObjectKey, i64>>,
     held: BTreeMap<ObjectKey, Vec<DeviceId>>,
     leaders: u64,
     crashes: u64,
