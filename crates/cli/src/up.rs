@@ -24,6 +24,12 @@ pub(crate) struct Args {
     /// Serve the API and nothing else: no controllers, no scheduler, no nodes
     #[arg(long)]
     api_only: bool,
+    /// Start so many simulated nodes, node-1 and on, each with a driver that publishes its devices
+    #[arg(long, value_name = "COUNT", default_value_t = 0, conflicts_with = "api_only")]
+    nodes: usize,
+    /// Devices of each simulated node: gpu-0, gpu-1 and on
+    #[arg(long, value_name = "COUNT", default_value_t = 8, conflicts_with = "api_only")]
+    devices: usize,
     /// Where to keep the store, certificates and the kubeconfig [default: lazaret in the user's data directory]
     #[arg(long, value_name = "PATH")]
     data_dir: Option<PathBuf>,
@@ -44,6 +50,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
+  lazaret up --nodes 4 --devices 8
   lazaret up --api-only
   lazaret up --api-only --ephemeral --listen 127.0.0.1:0 --data-dir /tmp/play --runtime-config resource.k8s.io/v1alpha3=true";
 
@@ -81,7 +88,8 @@ impl Args {
         let kubeconfig = secrets.write_kubeconfig(&folder, address)?;
         announce(&kubeconfig, address)?;
 
-        let parts = if self.api_only { None } else { Some(Parts::start(&server).await?) };
+        let parts =
+            if self.api_only { None } else { Some(Parts::start(&server, self.nodes, self.devices).await?) };
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
         let serving = serve(server, listener, options, stopped);

@@ -2,27 +2,44 @@
 
 use anyhow::{Result, anyhow};
 use lazaret_controllers::{Options, Plane};
-use lazaret_runtime::{Client, Metrics};
+use lazaret_hollow::HollowOptions;
+use lazaret_runtime::{Client, Metrics, Tasks};
 use lazaret_server::{Server, User};
+use tokio::sync::watch;
 
-/// Scheduler and controllers.
+/// Scheduler, controllers, and the simulated nodes if there are any.
 #[derive(Debug)]
 pub(super) struct Parts {
     plane: Plane,
+    hollow: Option<(Tasks, watch::Sender<bool>)>,
 }
 
 impl Parts {
-    pub(super) async fn start(server: &Server) -> Result<Self> {
+    pub(super) async fn start(server: &Server, nodes: usize, devices: usize) -> Result<Self> {
         let client = Client::new(server.client(ourselves()));
         // The store is locked for this process: there is nobody to share the work with.
         let plane = Plane::start(client, Metrics::default(), &Options::default())
             .await
             .map_err(|error| anyhow!("start the controllers: {error}"))?;
-        Ok(Self { plane })
+        let hollow = if nodes == 0 {
+            None
+        } else {
+            let (stop, stopped) = watch::channel(false);
+            let options = HollowOptions { nodes, devices, ..HollowOptions::default() };
+            let tasks = lazaret_hollow::start(plane.hub(), options, &stopped)
+                .map_err(|error| anyhow!("start the simulated nodes: --{error}"))?;
+            Some((tasks, stop))
+        };
+        Ok(Self { plane, hollow })
     }
 
     /// Lets what is under way end.
     pub(super) async fn stop(self) {
+        if let Some((tasks, stop)) = self.hollow {
+            // Who has ended already needs no word.
+            let _ = stop.send(true);
+            tasks.join().await;
+        }
         self.plane.stop().await;
     }
 }
