@@ -14,9 +14,10 @@ use lazaret_store::Store;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
-use crate::{Options, StartError, front::Front, host::Host, options::Place};
+use crate::{Options, StartError, front::Front, host::Host, options::Place, running::Running};
 
-/// An API server in this process, with roles, tokens and a few namespaces, and no controllers.
+/// An API server in this process, with roles, tokens and a few namespaces; controllers and nodes only if asked for
+/// ([`Options::plane`]).
 ///
 /// Works in tests with a runtime and in tests without. What it needs of its own (a thread, a port, files) goes when it is dropped.
 pub struct Cluster {
@@ -26,6 +27,7 @@ pub struct Cluster {
     /// Where files are, once there are any.
     folder: Mutex<Option<TempDir>>,
     front: Mutex<Option<Front>>,
+    running: Option<Running>,
     host: Host,
 }
 
@@ -63,7 +65,17 @@ impl Cluster {
         let host = Host::start().map_err(StartError::Thread)?;
         let secrets = Secrets::generate()?;
         let server = begin(&host, &options, folder.as_ref().map(TempDir::path), &secrets)?;
-        Ok(Self { server, options, secrets, folder: Mutex::new(folder), front: Mutex::new(None), host })
+        let running =
+            options.plane.as_ref().map(|plane| Running::start(&host, &server, plane)).transpose()?;
+        Ok(Self {
+            server,
+            options,
+            secrets,
+            folder: Mutex::new(folder),
+            front: Mutex::new(None),
+            running,
+            host,
+        })
     }
 
     /// Stops the API server and starts it again, at the same address. Watches and connections end; objects survive if they are on disk
@@ -73,6 +85,7 @@ impl Cluster {
     /// # Errors
     /// When it does not start again: somebody took the address, or the store is damaged.
     pub fn restart(&mut self) -> Result<(), StartError> {
+        drop(self.running.take());
         let front = lock(&self.front).take();
         let address = front.as_ref().map(|front| front.address);
         // Ends the watches, so that connections can end too.
@@ -84,12 +97,15 @@ impl Cluster {
             let front = Front::open(&self.host, self.server.clone(), &self.secrets, Some(address))?;
             *lock(&self.front) = Some(front);
         }
+        let plane = self.options.plane.as_ref();
+        self.running = plane.map(|plane| Running::start(&self.host, &self.server, plane)).transpose()?;
         Ok(())
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        drop(self.running.take());
         self.server.store().close();
         drop(lock(&self.front).take());
     }

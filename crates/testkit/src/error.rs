@@ -24,6 +24,9 @@ pub enum StartError {
     /// What every cluster begins with could not be made.
     #[error("make what a cluster begins with: {0}")]
     Bootstrap(String),
+    /// Controllers or nodes could not be started.
+    #[error("start the control plane: {0}")]
+    Plane(String),
     /// No address to listen on.
     #[error("listen on 127.0.0.1: {0}")]
     Listen(io::Error),

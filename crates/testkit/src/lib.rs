@@ -1,7 +1,7 @@
 //! A Kubernetes API for tests, in the test's own process: there in milliseconds, in memory, gone when dropped.
 //!
 //! It knows how to start, restart and stop an API server with everything that belongs to one: a store, roles, certificates, an address, a
-//! kubeconfig. Nothing acts on the objects: controllers under test are started by the test.
+//! kubeconfig. Nothing acts on the objects unless asked for: controllers under test are started by the test.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Namespace;
@@ -26,8 +26,9 @@ mod error;
 mod front;
 mod host;
 mod options;
+mod running;
 
 pub use cluster::Cluster;
 pub use error::StartError;
 pub use lazaret_server::{Features, Server, User};
-pub use options::Options;
+pub use options::{Options, Plane};

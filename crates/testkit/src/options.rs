@@ -25,6 +25,31 @@ pub struct Options {
     pub(crate) runtime_config: Vec<(String, bool)>,
     pub(crate) authorizer: fn() -> Box<dyn Authorizer>,
     pub(crate) place: Place,
+    pub(crate) plane: Option<Plane>,
+}
+
+/// Scheduler, controllers and simulated nodes beside the API server.
+#[derive(Clone, Debug, Default)]
+pub struct Plane {
+    pub(crate) options: lazaret_controllers::Options,
+    pub(crate) hollow: lazaret_hollow::HollowOptions,
+}
+
+impl Plane {
+    /// So many nodes, each with so many devices: `node-1` has `gpu-0` and on.
+    #[must_use]
+    pub fn simulated(nodes: usize, devices: usize) -> Self {
+        let hollow =
+            lazaret_hollow::HollowOptions { nodes, devices, ..lazaret_hollow::HollowOptions::default() };
+        Self { options: lazaret_controllers::Options::default(), hollow }
+    }
+
+    /// How the scheduler and the controllers are set up.
+    #[must_use]
+    pub fn options(mut self, options: lazaret_controllers::Options) -> Self {
+        self.options = options;
+        self
+    }
 }
 
 impl Default for Options {
@@ -34,6 +59,7 @@ impl Default for Options {
             runtime_config: Vec::new(),
             authorizer: || Box::new(Rbac::default()),
             place: Place::Memory,
+            plane: None,
         }
     }
 }
@@ -72,6 +98,13 @@ impl Options {
     pub fn authorizer(mut self, make: fn() -> Box<dyn Authorizer>) -> Self {
         self.authorizer = make;
         self
+    }
+
+    /// Pods are placed and run. Serves `resource.k8s.io/v1alpha3` as well, which the controllers make use of.
+    #[must_use]
+    pub fn plane(mut self, plane: Plane) -> Self {
+        self.plane = Some(plane);
+        self.serve("resource.k8s.io/v1alpha3", true)
     }
 
     /// Starts a cluster like this.

@@ -1,0 +1,8 @@
+//! The whole control plane, played from outside: a driver's taint or an administrator's rule goes in, pods move.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod effects;
+mod recovery;
+mod restart;
+mod rules;
+mod stage;
