@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 /// No play waits longer for anything; a slow machine needs a part of it.
 const PATIENCE: Duration = Duration::from_secs(90);
-pub const DRIVER: &str = "gpu.example.com";
+pub(crate) const DRIVER: &str = "gpu.example.com";
 
-pub struct Stage {
-    pub cluster: Cluster,
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
 }
 
 impl Stage {
     /// `nodes` nodes with `devices` devices each, ready.
-    pub fn with(nodes: usize, devices: usize) -> Self {
+    pub(crate) fn with(nodes: usize, devices: usize) -> Self {
         Self::of(Cluster::options().plane(Plane::simulated(nodes, devices)), nodes)
     }
 
     /// A cluster like this, once all its nodes have published their devices.
-    pub fn of(options: Options, nodes: usize) -> Self {
+    pub(crate) fn of(options: Options, nodes: usize) -> Self {
         let stage = Self { cluster: options.start().unwrap() };
         stage.until("all slices are published", || {
             let found = stage.list("/apis/resource.k8s.io/v1/resourceslices").len();
@@ -31,12 +31,12 @@ impl Stage {
     }
 
     /// One request; panics when it is refused.
-    pub fn request(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
+    pub(crate) fn request(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
         self.try_request(method, path, content_type, body)
             .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 
-    pub fn try_request(
+    pub(crate) fn try_request(
         &self,
         method: &str,
         path: &str,
@@ -58,28 +58,28 @@ impl Stage {
         self.cluster.block_on(future)
     }
 
-    pub fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         self.request("GET", path, "application/json", &Value::Null)
     }
 
-    pub fn list(&self, path: &str) -> Vec<Value> {
+    pub(crate) fn list(&self, path: &str) -> Vec<Value> {
         self.get(path)["items"].as_array().cloned().unwrap_or_default()
     }
 
-    pub fn create(&self, path: &str, object: &Value) -> Value {
+    pub(crate) fn create(&self, path: &str, object: &Value) -> Value {
         self.request("POST", path, "application/json", object)
     }
 
-    pub fn merge(&self, path: &str, patch: &Value) -> Value {
+    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Value {
         self.request("PATCH", path, "application/merge-patch+json", patch)
     }
 
-    pub fn delete(&self, path: &str) -> Value {
+    pub(crate) fn delete(&self, path: &str) -> Value {
         self.request("DELETE", path, "application/json", &Value::Null)
     }
 
     /// Waits until `look` finds what it looks for; says what it saw last when that takes too long.
-    pub fn until<T>(&self, what: &str, look: impl Fn() -> Result<T, String>) -> T {
+    pub(crate) fn until<T>(&self, what: &str, look: impl Fn() -> Result<T, String>) -> T {
         #[allow(clippy::disallowed_methods, reason = "a test bounds itself by a clock")]
         let start = std::time::Instant::now();
         loop {
@@ -92,7 +92,7 @@ impl Stage {
     }
 
     /// A template for one device of the class, with these tolerations.
-    pub fn template(&self, name: &str, tolerations: &Value) {
+    pub(crate) fn template(&self, name: &str, tolerations: &Value) {
         self.create(
             "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates",
             &json!({
@@ -105,14 +105,14 @@ impl Stage {
     }
 
     /// A pod with a claim from a template.
-    pub fn pod(&self, name: &str, template: &str) {
+    pub(crate) fn pod(&self, name: &str, template: &str) {
         self.create(
             "/api/v1/namespaces/default/pods",
             &pod(name, &json!({"resourceClaimTemplateName": template})),
         );
     }
 
-    pub fn pod_now(&self, name: &str) -> Option<Value> {
+    pub(crate) fn pod_now(&self, name: &str) -> Option<Value> {
         let found = self.try_request("GET", &pod_path(name), "application/json", &Value::Null);
         match found {
             Ok(pod) => Some(pod),
@@ -121,21 +121,21 @@ impl Stage {
         }
     }
 
-    pub fn running(&self, name: &str) -> Value {
+    pub(crate) fn running(&self, name: &str) -> Value {
         self.until(&format!("{name} runs"), || {
             let pod = self.pod_now(name).ok_or("gone")?;
             if pod["status"]["phase"] == "Running" { Ok(pod) } else { Err(pod["status"].to_string()) }
         })
     }
 
-    pub fn gone(&self, name: &str) {
+    pub(crate) fn gone(&self, name: &str) {
         self.until(&format!("{name} is gone"), || {
             self.pod_now(name).map_or(Ok(()), |pod| Err(pod["status"].to_string()))
         });
     }
 
     /// Pool and name of the one device that a pod's claim holds.
-    pub fn device_of(&self, pod: &str) -> (String, String) {
+    pub(crate) fn device_of(&self, pod: &str) -> (String, String) {
         let pod = self.pod_now(pod).unwrap();
         let claim =
             pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].as_str().unwrap().to_owned();
@@ -145,7 +145,7 @@ impl Stage {
     }
 
     /// Makes the simulated driver publish a taint on a device.
-    pub fn fail(&self, node: &str, device: &str, effect: &str) {
+    pub(crate) fn fail(&self, node: &str, device: &str, effect: &str) {
         let failures = json!({device: {"effect": effect, "reason": "played"}}).to_string();
         self.merge(
             &format!("/api/v1/nodes/{node}"),
@@ -164,7 +164,7 @@ impl Stage {
         });
     }
 
-    pub fn recover(&self, node: &str) {
+    pub(crate) fn recover(&self, node: &str) {
         self.merge(
             &format!("/api/v1/nodes/{node}"),
             &json!({"metadata": {"annotations": {"hollow.lazaret.dev/fail": null}}}),
@@ -172,7 +172,7 @@ impl Stage {
     }
 
     /// A rule with this selector.
-    pub fn rule(&self, version: &str, name: &str, selector: &Value, taint: &Value) {
+    pub(crate) fn rule(&self, version: &str, name: &str, selector: &Value, taint: &Value) {
         self.create(
             &format!("/apis/resource.k8s.io/{version}/devicetaintrules"),
             &json!({
@@ -183,7 +183,7 @@ impl Stage {
     }
 
     /// The condition of a rule, once it satisfies `wanted`.
-    pub fn condition(&self, rule: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn condition(&self, rule: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.until(&format!("the condition of {rule} {what}"), || {
             let rule = self.get(&format!("/apis/resource.k8s.io/v1/devicetaintrules/{rule}"));
             let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -195,7 +195,7 @@ impl Stage {
     }
 
     /// Messages of events about an object, by reason.
-    pub fn events(&self, name: &str, reason: &str) -> Vec<String> {
+    pub(crate) fn events(&self, name: &str, reason: &str) -> Vec<String> {
         self.list("/api/v1/namespaces/default/events")
             .iter()
             .filter(|event| event["involvedObject"]["name"] == name && event["reason"] == reason)
@@ -204,7 +204,7 @@ impl Stage {
     }
 
     /// Lets the control plane look at everything once more: what it would do wrongly, it has done then.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let name = format!("marker-{}", self.list("/api/v1/namespaces/default/pods").len());
         let mut marker = pod(&name, &Value::Null);
         marker["spec"]["resourceClaims"] = Value::Null;
@@ -216,12 +216,12 @@ impl Stage {
     }
 }
 
-pub fn pod_path(name: &str) -> String {
+pub(crate) fn pod_path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
 /// A pod that uses one claim, from a template or by name.
-pub fn pod(name: &str, source: &Value) -> Value {
+pub(crate) fn pod(name: &str, source: &Value) -> Value {
     let mut claim = json!({"name": "gpu"});
     if let (Some(claim), Some(source)) = (claim.as_object_mut(), source.as_object()) {
         claim.extend(source.clone());
@@ -238,6 +238,6 @@ pub fn pod(name: &str, source: &Value) -> Value {
 }
 
 /// A taint.
-pub fn taint(effect: &str) -> Value {
+pub(crate) fn taint(effect: &str) -> Value {
     json!({"key": "example.com/maintenance", "value": "planned", "effect": effect})
 }
