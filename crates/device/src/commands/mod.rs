@@ -35,6 +35,7 @@ pub struct Session<'a> {
     pub(crate) connection: Connection,
     default_namespace: String,
     now: fn() -> Timestamp,
+    served: Option<Served>,
     /// Where plans are kept for `--diff`.
     plans: Option<PathBuf>,
 }
@@ -50,6 +51,7 @@ impl<'a> Session<'a> {
             connection,
             default_namespace,
             now: clock::now,
+            served: None,
             plans: plan::folder(),
         }
     }
@@ -70,8 +72,13 @@ impl<'a> Session<'a> {
         (self.now)()
     }
 
-    pub(crate) async fn served(&self) -> Result<Served, Error> {
-        self.api.served().await
+    /// What the server serves; asked once.
+    pub(crate) async fn served(&mut self) -> Result<Served, Error> {
+        if let Some(served) = &self.served {
+            return Ok(served.clone());
+        }
+        let served = self.api.served().await?;
+        Ok(self.served.insert(served).clone())
     }
 
     /// The namespace for a pod that is named without one.

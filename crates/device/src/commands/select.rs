@@ -36,7 +36,7 @@ pub(super) async fn filter(
         });
     }
     let matched = match &args.cel {
-        Some(expression) => Some(matching(session, cluster, expression)?),
+        Some(expression) => Some(matching(cluster, expression)?),
         None => None,
     };
     Ok(Filter { references, driver: args.driver.clone(), nodes, matched, ..Filter::default() })
@@ -58,8 +58,7 @@ async fn nodes_with(session: &Session<'_>, labels: &str) -> Result<BTreeSet<Stri
 }
 
 /// The devices that an expression matches.
-fn matching(session: &Session<'_>, cluster: &Cluster, expression: &str) -> Result<BTreeSet<DeviceId>, Error> {
-    let _ = session;
+fn matching(cluster: &Cluster, expression: &str) -> Result<BTreeSet<DeviceId>, Error> {
     lazaret_cel::compile(expression, &lazaret_cel::Env::stored())
         .map_err(|error| Error::usage(format!("--cel: {error}")))?;
     let selector = DeviceSelector { cel: vec![expression.into()], ..DeviceSelector::default() };

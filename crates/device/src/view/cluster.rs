@@ -110,9 +110,14 @@ struct LabelRequirement {
 }
 
 #[derive(Deserialize)]
-struct Whole<S> {
+struct Named {
     metadata: Meta,
-    status: Option<S>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WithStatus {
+    status: NodeStatus,
 }
 
 #[derive(Default, Deserialize)]
@@ -179,11 +184,8 @@ impl Cluster {
                 }
             }
             Object::Node(node) => {
-                let status =
-                    serde_json::from_str::<Whole<NodeStatus>>(json).ok().and_then(|whole| whole.status);
-                let ready = status.is_some_and(|status| {
-                    status.conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True")
-                });
+                let status = serde_json::from_str::<WithStatus>(json).unwrap_or_default().status;
+                let ready = status.conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True");
                 self.nodes.insert(node.name.to_string(), NodeFacts { ready });
             }
             Object::Other(kind) => {
@@ -260,10 +262,7 @@ impl LabelRequirement {
 }
 
 fn meta(json: &str) -> Option<Meta> {
-    serde_json::from_str::<Whole<serde::de::IgnoredAny>>(json).ok().map(|whole| {
-        let _ = whole.status;
-        whole.metadata
-    })
+    serde_json::from_str::<Named>(json).ok().map(|named| named.metadata)
 }
 
 fn kind_of(name: &str) -> Option<Kind> {
