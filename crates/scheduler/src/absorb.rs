@@ -88,6 +88,7 @@ impl Scheduler {
             why: None,
             uncertain_until: Timestamp::from_millis(i64::MIN),
             told: None,
+            told_at: Timestamp::from_millis(i64::MIN),
         });
         self.pod_keys.insert(pod.key.clone(), ix);
         self.book.file(ix, pod);
@@ -311,6 +312,7 @@ impl Scheduler {
             match self.alarms.pop_first() {
                 Some((_, Alarm::Claim(key))) => self.write_claim(&key),
                 Some((_, Alarm::Pod(ix))) => self.proceed(ix),
+                Some((_, Alarm::Report(ix))) => self.report_again(ix),
                 None => {}
             }
         }
@@ -319,6 +321,7 @@ impl Scheduler {
     pub(crate) fn why_wake(&self, alarm: &Alarm) -> WakeReason {
         match alarm {
             Alarm::Claim(_) => WakeReason::Retry,
+            Alarm::Report(_) => WakeReason::Report,
             Alarm::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {
                 Some(Phase::Preparing { .. }) => WakeReason::BindingTimeout,
                 Some(

@@ -10,14 +10,12 @@ use crate::{
     claims,
     desk::Entry,
     devices::{Chosen, Devices, ExtendedNeed, Had},
-    effect::{EffectKind, EventKind, SetPodCondition},
     extended,
     filter::Filter,
     flight::{ExtendedClaim, Flight},
     machine::Scheduler,
     neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
-    outbox::Purpose,
     preempt::Preemption,
     ready::{Readiness, readiness},
     score,
@@ -291,23 +289,6 @@ impl Scheduler {
             let turn = self.queue.attempts(ix) as usize % hindering.len();
             self.give_back(hindering[turn]);
         }
-    }
-
-    /// Remembers why a pod was not placed, and says so where people look, unless it says so already.
-    pub(crate) fn report(&mut self, ix: u32, why: Arc<Why>, message: &Text, nominated: Option<Text>) {
-        let Some(entry) = self.pods.get_mut(ix) else { return };
-        let (pod, reason) = (entry.pod.clone(), why.reason());
-        entry.why = Some(why);
-        let told = entry.told.as_ref().or(pod.unscheduled.as_ref());
-        let is_told = told.is_some_and(|told| told.message == *message && told.reason == *reason);
-        if nominated.is_none() && is_told {
-            return;
-        }
-        entry.told = Some(crate::Unscheduled { reason: reason.into(), message: message.clone() });
-        self.tell(&pod, EventKind::FailedScheduling, message);
-        let (key, uid, message) = (pod.key.clone(), pod.uid.clone(), message.clone());
-        let condition = SetPodCondition { pod: key, uid, reason, message, at: self.now, nominated };
-        self.outbox.push(EffectKind::SetPodCondition(condition), Purpose::Aside);
     }
 }
 

@@ -289,8 +289,8 @@ pub enum WakeReason {
     Retry,
     /// A pod's devices were not ready in time.
     BindingTimeout,
-    /// What was written has not been seen for long.
-    Unseen,
+    /// Something new is to be said of a pod.
+    Report,
 }
 
 impl fmt::Display for WakeReason {
@@ -301,7 +301,7 @@ impl fmt::Display for WakeReason {
             Self::Flush => "a pod has waited for an event long enough",
             Self::Retry => "a failed write is tried again",
             Self::BindingTimeout => "the devices of a pod were not ready in time",
-            Self::Unseen => "a write has not been seen for long",
+            Self::Report => "something new is to be said of a pod",
         })
     }
 }

@@ -39,7 +39,8 @@ pub enum Input {
     Acknowledged(EffectId, Reply),
     /// Time has passed. May come early, late, or for nothing.
     Tick,
-    /// From now on effects are wanted.
+    /// From now on effects are wanted. Whoever says so makes sure that everything that was written before it led has been
+    /// told: what another gave away and is not seen here would be given twice.
     BecameLeader,
     /// From now on none are.
     LostLeadership,

@@ -19,6 +19,7 @@ extern crate std;
 
 mod absorb;
 mod amounts;
+mod apart;
 mod causes;
 mod claims;
 mod decide;
@@ -41,6 +42,7 @@ mod pod;
 mod preempt;
 mod queue;
 mod ready;
+mod report;
 mod reserve;
 mod score;
 mod search;

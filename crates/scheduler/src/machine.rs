@@ -78,6 +78,8 @@ pub(crate) struct PodEntry {
     pub(crate) uncertain_until: Timestamp,
     /// What was last said of that in its status.
     pub(crate) told: Option<Unscheduled>,
+    /// When that was.
+    pub(crate) told_at: Timestamp,
 }
 
 /// What is to be looked at when its time has come.
@@ -87,6 +89,8 @@ pub(crate) enum Alarm {
     Claim(ObjectKey),
     /// A pod that is being bound.
     Pod(u32),
+    /// A pod of which something new is to be said.
+    Report(u32),
 }
 
 /// How much there is of what. For gauges, and for tests of forgetting.

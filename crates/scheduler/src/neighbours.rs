@@ -10,7 +10,9 @@ use lazaret_model::Text;
 use rustc_hash::FxBuildHasher;
 
 use crate::{
-    LabelSelector, Labels, Node, Pod, PodTerm, Spread, filter,
+    LabelSelector, Labels, Node, Pod, PodTerm, Spread,
+    apart::Term,
+    filter,
     nodes::{NodeState, Nodes},
     why::Refusal,
 };
@@ -156,6 +158,15 @@ impl<'a> Surroundings<'a> {
             && term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
     }
 
+    /// How many pods of a node that have this term are left out of account.
+    fn leaves(&self, term: &PodTerm, state: &NodeState) -> usize {
+        if self.without.is_empty() {
+            return 0;
+        }
+        let left_out = state.pods.iter().filter(|(ix, _)| self.without.binary_search(ix).is_ok());
+        left_out.filter(|(_, pod)| pod.spec.anti_affinity.contains(term)).count()
+    }
+
     fn pods(&self, state: &'a NodeState) -> impl Iterator<Item = &'a Pod> {
         let without = self.without;
         let counted = state.pods.iter().filter(move |(ix, _)| without.binary_search(ix).is_err());
@@ -181,15 +192,12 @@ impl<'a> Surroundings<'a> {
 /// By label: the values at which a pod is that keeps away from this one.
 fn kept_away_from(pod: &Pod, around: Surroundings<'_>) -> BTreeMap<Text, Counts> {
     let mut found: BTreeMap<Text, Counts> = BTreeMap::new();
-    for (other, node) in around.nodes.keeping_away() {
-        if around.without.binary_search(&other).is_ok() {
-            continue;
-        }
-        let Some(state) = around.nodes.get(node) else { continue };
-        let Some(facts) = state.node.as_ref().map(|node| &node.facts) else { continue };
-        let Some((_, existing)) = state.pods.iter().find(|(ix, _)| *ix == other) else { continue };
-        for term in existing.spec.anti_affinity.iter().filter(|term| around.selects(term, pod)) {
-            if let Some(value) = facts.labels.get(&term.topology) {
+    for Term { term, nodes } in around.nodes.apart().terms().filter(|term| around.selects(&term.term, pod)) {
+        for (&node, &pods) in nodes {
+            let Some(state) = around.nodes.get(node).filter(|state| around.leaves(term, state) < pods) else {
+                continue;
+            };
+            if let Some(value) = state.node.as_ref().and_then(|node| node.facts.labels.get(&term.topology)) {
                 found.entry(term.topology.clone()).or_default().insert(value.clone(), 1);
             }
         }

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use lazaret_model::Text;
 use rustc_hash::FxBuildHasher;
 
-use crate::{Amounts, HostPort, Node, Pod, Weighed, slab::Slab};
+use crate::{Amounts, HostPort, Node, Pod, Weighed, apart::Apart, slab::Slab};
 
 /// A node, or a name that a pod says it is on.
 #[derive(Debug, Default)]
@@ -69,8 +69,8 @@ pub(crate) struct Nodes {
     by_name: HashMap<Text, u32, FxBuildHasher>,
     /// Nodes that exist, by name.
     order: Vec<u32>,
-    /// Pods that keep others away, and where they are.
-    keeping_away: BTreeMap<u32, u32>,
+    /// Pods that keep others away.
+    apart: Apart,
     /// How many pods of which priority are on nodes.
     priorities: BTreeMap<i32, usize>,
 }
@@ -103,9 +103,9 @@ impl Nodes {
         self.priorities.first_key_value().map(|(priority, _)| *priority)
     }
 
-    /// Pods that keep others away, and where they are.
-    pub(crate) fn keeping_away(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.keeping_away.iter().map(|(pod, node)| (*pod, *node))
+    /// Pods that keep others away.
+    pub(crate) fn apart(&self) -> &Apart {
+        &self.apart
     }
 
     /// Takes in a node as it is now; gives back what it was.
@@ -135,9 +135,7 @@ impl Nodes {
             state.pods.push((pod_ix, pod.clone()));
             state.add_up(pod);
         }
-        if !pod.spec.anti_affinity.is_empty() {
-            self.keeping_away.insert(pod_ix, ix);
-        }
+        self.apart.add(&pod.spec.anti_affinity, ix);
         *self.priorities.entry(pod.spec.priority).or_insert(0) += 1;
         ix
     }
@@ -149,7 +147,7 @@ impl Nodes {
         let (_, pod) = state.pods.remove(at);
         // Sums saturate, so they cannot be taken back.
         state.add_up_all();
-        self.keeping_away.remove(&pod_ix);
+        self.apart.remove(&pod.spec.anti_affinity, ix);
         if let Some(count) = self.priorities.get_mut(&pod.spec.priority) {
             *count -= 1;
             if *count == 0 {
@@ -162,7 +160,7 @@ impl Nodes {
     /// A pod on a node is not as it was.
     pub(crate) fn replace(&mut self, ix: u32, pod_ix: u32, pod: &Arc<Pod>) {
         let Some(state) = self.slots.get_mut(ix) else { return };
-        // A pod's priority never changes.
+        // A pod's priority and what it keeps away never change.
         let Some((_, known)) = state.pods.iter_mut().find(|(other, _)| *other == pod_ix) else { return };
         let same = known.spec.requests == pod.spec.requests && known.spec.weighed == pod.spec.weighed;
         *known = pod.clone();
