@@ -76,7 +76,9 @@ impl Scheduler {
             Err(problem) => return self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None),
         };
         let nominated = self.pods.get(ix).and_then(|entry| entry.nominated);
-        if let Some((why, message)) = self.memo.recall(&pod, &needs).filter(|_| nominated.is_none()) {
+        let by_labels = self.nodes.apart().terms().next().is_some();
+        let known = self.memo.recall(&pod, &needs, by_labels);
+        if let Some((why, message)) = known.filter(|_| nominated.is_none()) {
             self.queue.park(self.now, ix, why.causes());
             return self.report(ix, why, &message, None);
         }

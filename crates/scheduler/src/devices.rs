@@ -70,6 +70,7 @@ struct Alike<'a> {
 }
 
 impl Devices<'_> {
+    // DEVIATION(rank-before-devices): Kubernetes allocates on every node of the sample before it compares them.
     /// The first of the nodes on which all that is needed can be had, or why on none.
     pub(crate) fn choose<'n>(&mut self, nodes: &[&'n NodeState]) -> Result<Had<Chosen<'n>>, AllocateError> {
         let mut refused = Vec::new();

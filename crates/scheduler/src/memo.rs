@@ -11,7 +11,7 @@ use lazaret_model::{ClaimSpec, Text};
 use crate::{Pod, causes::Cause, decide::Needs, why::Why};
 
 /// So many different kinds of pods are remembered; the oldest is forgotten.
-const KINDS_MAX: usize = 16;
+const KINDS_MAX: usize = 64;
 
 /// What was found out.
 #[derive(Debug, Default)]
@@ -36,11 +36,13 @@ impl Memo {
         self.happened[cause as usize] += 1;
     }
 
-    /// Why a pod that is like this one fits nowhere, if that is still so.
-    pub(crate) fn recall(&self, pod: &Pod, needs: &Needs) -> Option<(Arc<Why>, Text)> {
+    /// Why a pod that is like this one fits nowhere, if that is still so. `by_labels`: whether some pod keeps others
+    /// away by their labels.
+    pub(crate) fn recall(&self, pod: &Pod, needs: &Needs, by_labels: bool) -> Option<(Arc<Why>, Text)> {
+        let by_labels = by_labels || !pod.spec.affinity.is_empty() || !pod.spec.spread.is_empty();
         let is_like = |finding: &&Finding| {
             finding.pod.spec == pod.spec
-                && finding.pod.labels == pod.labels
+                && (!by_labels || finding.pod.labels == pod.labels)
                 && finding.pod.key.namespace == pod.key.namespace
                 && finding.claims.len() == needs.claims.len()
                 && finding.claims.iter().zip(&needs.claims).all(|(known, claim)| *known == claim.claim.spec)

@@ -177,11 +177,11 @@ impl<'a> Surroundings<'a> {
     fn count(&self, topology: &Text, means: impl Fn(&Pod) -> bool) -> Counts {
         let mut counts = Counts::default();
         for (_, state) in self.nodes.iter() {
-            let Some(value) = state.node.as_ref().and_then(|node| node.facts.labels.get(topology)) else {
-                continue;
-            };
             let here = self.pods(state).filter(|pod| means(pod)).count();
-            if here > 0 {
+            let label = || state.node.as_ref().and_then(|node| node.facts.labels.get(topology));
+            if here > 0
+                && let Some(value) = label()
+            {
                 *counts.entry(value.clone()).or_insert(0) += i64::try_from(here).unwrap_or(i64::MAX);
             }
         }

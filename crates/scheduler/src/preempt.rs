@@ -178,6 +178,7 @@ impl Scheduler {
         !with_devices || self.has_devices_without(pod, needs, &state, &without)
     }
 
+    // DEVIATION(preemption-frees-devices): Kubernetes never makes a pod leave for its devices.
     /// Whether a node would have the devices if some pods were gone: their claims are thought of as given back.
     fn has_devices_without(
         &mut self,

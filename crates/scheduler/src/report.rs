@@ -12,6 +12,7 @@ use crate::{
     why::Why,
 };
 
+// DEVIATION(scheduling-words): Kubernetes says it after every attempt, and of devices only that they cannot be had.
 /// Of one pod something new is said at most this often: counts of nodes change all the time.
 const PAUSE_MS: i64 = 5_000;
 

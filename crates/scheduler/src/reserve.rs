@@ -15,6 +15,7 @@ use crate::{
 };
 
 impl Scheduler {
+    // DEVIATION(shared-claim-in-flight): Kubernetes makes further pods wait until the first is bound.
     /// What a claim was given, be it that only this scheduler knows yet.
     pub(crate) fn allocation_of(&self, claim: &Claim) -> Option<Arc<Allocation>> {
         let decided = || {
