@@ -252,6 +252,19 @@ async fn objects_go_with_their_definition_and_names_become_free() {
 }
 
 #[tokio::test]
+async fn another_server_over_the_same_store_serves_the_same_kinds() {
+    let api = with_widgets().await;
+    api.post(WIDGETS, &widget("a", json!({"size": 1}))).await.expect(201);
+    let other = Api::over(api.server.store().clone());
+    assert_eq!(other.get(&format!("{WIDGETS}/a")).await.expect(200)["spec"]["size"], 1);
+    let changed = r#"[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/added","value":{"type":"string","default":"new"}}]"#;
+    let definition = format!("{DEFINITIONS}/widgets.example.com");
+    api.send("PATCH", &definition, "application/json-patch+json", changed).await.expect(200);
+    let shown = other.get(&format!("{WIDGETS}/a")).await.expect(200);
+    assert_eq!(shown["spec"]["added"], "new", "old objects are shown as today's schema has them");
+}
+
+#[tokio::test]
 async fn definitions_that_cannot_be_served_are_refused_with_the_field() {
     let api = Api::start().await;
     let schema = "spec.versions[0].schema.openAPIV3Schema";

@@ -45,18 +45,19 @@ impl Answer {
 }
 
 impl Api {
-    pub(crate) async fn start() -> Self {
-        let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
+    /// A server over a store that may already be in use.
+    pub(crate) fn over(store: Store) -> Self {
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
             authorizer: Box::new(Everybody),
             token_keys: None,
         };
-        let api = Self {
-            server: Server::new(store, options),
-            user: User { name: "tester".into(), ..User::default() },
-        };
+        Self { server: Server::new(store, options), user: User { name: "tester".into(), ..User::default() } }
+    }
+
+    pub(crate) async fn start() -> Self {
+        let api = Self::over(Store::ephemeral(lazaret_store::Options::default()).unwrap());
         for name in ["default", "kube-system"] {
             api.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.expect(201);
         }
