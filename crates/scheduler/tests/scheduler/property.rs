@@ -302,3 +302,56 @@ fn fresh_decisions_never_take_what_is_tainted() {
         .collect();
     assert_eq!(given, ["gpu-1"; NODES]);
 }
+
+/// Shortened to what matters, with what went wrong then.
+#[test]
+fn what_went_wrong_once() {
+    use Step::{Add, Fail, Hear, Lead, Perform, Wait};
+    let add = |devices| Add { cpu: 100, devices, priority: 0 };
+    let stories: [(&str, Vec<Step>); 4] = [
+        ("a claim stayed in flight without a leader", vec![add(1), add(1), Perform, Lead(false), Hear]),
+        (
+            "a claim stayed in flight after a refused write and a lost leadership",
+            vec![add(1), Perform, Lead(false), Fail(Outcome::Gone), Lead(true), Perform, Hear, Lead(false)],
+        ),
+        (
+            "a device was given twice: nobody knew that it was given, and the leadership came back",
+            vec![
+                Fail(Outcome::Unknown),
+                add(1),
+                add(1),
+                Wait(1),
+                Perform,
+                Lead(false),
+                Lead(true),
+                Perform,
+                Perform,
+                Perform,
+            ],
+        ),
+        (
+            "a claim was taken from a pod that was bound: nobody knew that it was",
+            vec![
+                add(1),
+                Perform,
+                Fail(Outcome::Unknown),
+                Perform,
+                Lead(false),
+                Lead(true),
+                Fail(Outcome::RetryLater),
+                add(0),
+                Perform,
+                Perform,
+                Perform,
+            ],
+        ),
+    ];
+    for (what, steps) in stories {
+        let mut run = Run::new(true);
+        for step in &steps {
+            run.take(step);
+        }
+        run.rest();
+        assert_eq!(run.world.pods.values().filter(|pod| pod.node.is_none()).count(), 0, "{what}");
+    }
+}
