@@ -7,10 +7,11 @@ use lazaret_model::{Timestamp, Uid};
 
 use crate::{
     Eviction,
+    blame::Blame,
     effect::{EVENT_REASON, EffectId, Outcome, PodEvent},
     flights::{EvictFlight, Flight},
     pods::Phase,
-    reason::{Reason, Source, spell_out},
+    reason::{Reason, due_of, spell_out},
 };
 
 impl Eviction {
@@ -32,7 +33,7 @@ impl Eviction {
         match outcome {
             Outcome::Done => {
                 self.release(now, flight);
-                self.count(&flight.uid, &flight.reasons, flight.decided);
+                self.count(&flight.uid, &Blame::of(&flight.reasons, flight.decided));
                 self.announce_eviction(flight);
                 self.see_leaving(now, flight.pod, &flight.uid);
             }
@@ -50,18 +51,19 @@ impl Eviction {
             }
             Outcome::Unknown => {
                 self.release(now, flight);
+                let blame = Blame::of(&flight.reasons, flight.decided);
                 if present && let Some(slot) = self.pods.get_mut(flight.pod) {
-                    slot.uncertain = Some((flight.reasons.clone(), flight.decided));
+                    slot.uncertain = Some(blame.or(slot.uncertain.take()));
                 } else {
-                    // The pod is gone and the last attempt on it may well have been why.
-                    self.count(&flight.uid, &flight.reasons, flight.decided);
+                    // The pod is gone and any of the attempts on it may well have been why.
+                    self.count(&flight.uid, &blame.or(flight.before.clone()));
                 }
                 self.fail(now, flight, present);
             }
         }
-        if let Some((reasons, decided)) = &flight.before {
+        if let Some(blame) = &flight.before {
             // Counted already if this attempt was why, or may have been.
-            self.count(&flight.uid, reasons, *decided);
+            self.count(&flight.uid, blame);
         }
         if present {
             self.settle(flight.pod);
@@ -107,24 +109,16 @@ impl Eviction {
         }
     }
 
-    /// Counts an eviction for each rule that was due when it was decided; once, however often it is heard of.
-    pub(crate) fn count(&mut self, uid: &Uid, reasons: &[Reason], decided: Timestamp) {
-        if !self.counted.insert(uid.clone()) {
-            return;
+    /// Counts an eviction for each of these rules; once, however often it is heard of.
+    pub(crate) fn count(&mut self, uid: &Uid, blame: &Blame) {
+        if self.counted.insert(uid.clone()) {
+            let counted = &mut self.rules;
+            blame.rules.iter().for_each(|(name, uid)| counted.count_eviction(name, uid, blame.decided));
         }
-        let mut rules: Vec<(&str, &Uid)> = due(reasons, decided)
-            .filter_map(|reason| match &reason.cause.source {
-                Source::Rule { name, uid } => Some((name.as_str(), uid)),
-                Source::Device { .. } | Source::TaintSlice { .. } | Source::Patch { .. } => None,
-            })
-            .collect();
-        rules.sort_unstable();
-        rules.dedup();
-        rules.iter().for_each(|(name, uid)| self.rules.count_eviction(name, uid, decided));
     }
 
     fn announce_eviction(&mut self, flight: &EvictFlight) {
-        let due: Vec<Reason> = due(&flight.reasons, flight.decided).cloned().collect();
+        let due: Vec<Reason> = due_of(&flight.reasons, flight.decided).cloned().collect();
         let event = PodEvent {
             pod: flight.key.clone(),
             uid: flight.uid.clone(),
@@ -133,8 +127,4 @@ impl Eviction {
         };
         self.flights.announce(event, self.options.events_queued_max);
     }
-}
-
-fn due(reasons: &[Reason], decided: Timestamp) -> impl Iterator<Item = &Reason> {
-    reasons.iter().take_while(move |reason| reason.is_due(decided))
 }

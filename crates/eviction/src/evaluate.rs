@@ -7,6 +7,7 @@ use lazaret_model::{Effect, Pod, Timestamp, Toleration};
 
 use crate::{
     Eviction,
+    blame::Blame,
     causes::Surroundings,
     deadline::patience,
     effect::{EVENT_REASON, PodEvent},
@@ -247,11 +248,11 @@ impl Eviction {
     fn forget(&mut self, now: Timestamp, at: PodIx) {
         self.unplan(now, at);
         let Some(slot) = self.pods.remove(at) else { return };
-        if let Some((reasons, decided)) = slot.uncertain {
+        if let Some(blame) = slot.uncertain {
             if let Phase::InFlight(id) = slot.phase {
-                self.flights.keep_before(id, (reasons, decided));
+                self.flights.keep_before(id, blame);
             } else {
-                self.count(&slot.pod.uid, &reasons, decided);
+                self.count(&slot.pod.uid, &blame);
             }
         }
         if slot.settled {
@@ -283,8 +284,8 @@ impl Eviction {
         slot.settled = marked;
         if marked {
             self.pods.mark_settled(at);
-            if let Some((reasons, decided)) = uncertain {
-                self.count(&pod.uid, &reasons, decided);
+            if let Some(blame) = uncertain {
+                self.count(&pod.uid, &Blame::of_marks(&pod, blame.decided));
             }
             let own = self.counted.contains(&pod.uid);
             marks_of(&pod).for_each(|mark| self.rules.see_mark(mark, &pod.uid, own, leading));

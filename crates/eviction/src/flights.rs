@@ -8,6 +8,7 @@ use lazaret_model::{ObjectKey, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
+    blame::Blame,
     effect::{Effect, EffectId, EffectKind, PodEvent},
     reason::Reason,
 };
@@ -47,9 +48,9 @@ pub(crate) struct EvictFlight {
     pub(crate) pace: Option<u32>,
     /// Somebody has taken the effect: it may be happening.
     pub(crate) taken: bool,
-    /// An attempt before this one, of which nobody knows the outcome, when the pod went before this one landed. It
-    /// counts only if this one turns out not to have been why.
-    pub(crate) before: Option<(Arc<[Reason]>, Timestamp)>,
+    /// Attempts before this one, of which nobody knows the outcome, when the pod went before this one landed. They
+    /// count only if this one does not turn out to have been why.
+    pub(crate) before: Option<Blame>,
 }
 
 /// All effects on their way. Bounded by the limits on evictions, statuses and events in the options.
@@ -107,7 +108,7 @@ impl Flights {
     }
 
     /// The pod is gone while its eviction is under way; an earlier attempt may have been why.
-    pub(crate) fn keep_before(&mut self, id: EffectId, uncertain: (Arc<[Reason]>, Timestamp)) {
+    pub(crate) fn keep_before(&mut self, id: EffectId, uncertain: Blame) {
         if let Some(Flight::Evict(flight)) = self.flights.get_mut(&id) {
             flight.before = Some(uncertain);
         }

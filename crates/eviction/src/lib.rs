@@ -17,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 mod acknowledge;
+mod blame;
 mod causes;
 mod deadline;
 mod dispatch;

@@ -5,7 +5,7 @@ use alloc::{boxed::Box, collections::BTreeSet, sync::Arc, vec::Vec};
 use lazaret_fleet::PodIx;
 use lazaret_model::{Pod, Timestamp};
 
-use crate::{effect::EffectId, reason::Reason};
+use crate::{blame::Blame, effect::EffectId, reason::Reason};
 
 /// Where a pod's eviction stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub(crate) struct Slot {
     pub(crate) failures: u32,
     /// No attempt before this instant, after a failure.
     pub(crate) not_before: Option<Timestamp>,
-    /// The reasons of an attempt whose outcome nobody knows, and when it was decided.
-    pub(crate) uncertain: Option<(Arc<[Reason]>, Timestamp)>,
+    /// The rules of all attempts of which nobody knows the outcome.
+    pub(crate) uncertain: Option<Blame>,
     /// The terminating pod was looked at: whose eviction it is has been settled.
     pub(crate) settled: bool,
 }

@@ -196,6 +196,11 @@ impl fmt::Display for Reason {
     }
 }
 
+/// The reasons that were due when a decision was made.
+pub(crate) fn due_of(reasons: &[Reason], decided: Timestamp) -> impl Iterator<Item = &Reason> {
+    reasons.iter().take_while(move |reason| reason.is_due(decided))
+}
+
 /// The reasons in one line, at most sixteen of them; no rule is left out for the sake of another of its devices.
 pub(crate) fn spell_out(reasons: &[Reason]) -> String {
     let mut first_of_source: Vec<&Reason> = Vec::new();

@@ -1,6 +1,10 @@
 //! Counts in a rule's status: exact while one leads, taken over by the next, never too high.
 
-use lazaret_eviction::{Input, Options, progress_of};
+use std::sync::Arc;
+
+use lazaret_eviction::{EffectId, EffectKind, Evict, Input, Options, Outcome, progress_of};
+use lazaret_fleet::Input as FleetInput;
+use lazaret_model::Pod;
 
 use crate::world::World;
 
@@ -151,4 +155,40 @@ fn the_count_is_written_at_most_every_ten_seconds() {
         .collect();
     assert_eq!(at, ["100s", "110s", "120s", "130s", "140s", "145s"]);
     assert_eq!(written(&world), 100);
+}
+
+fn next_eviction(world: &mut World) -> (EffectId, Evict) {
+    let effects = std::iter::from_fn(|| world.machine.poll_effect());
+    let mut evictions = effects.filter_map(|effect| match effect.kind {
+        EffectKind::Evict(evict) => Some((effect.id, evict)),
+        EffectKind::SetRuleStatus(_) | EffectKind::Event(_) => None,
+    });
+    evictions.next().expect("an eviction")
+}
+
+/// The first of two attempts took hold, neither was heard of, and each was for another rule.
+#[test]
+fn an_unheard_eviction_is_counted_for_the_attempt_that_took_hold() {
+    for seen in [true, false] {
+        let mut world = World::new(Options::default());
+        world.apply("rule a device=d taint=k=v:NoExecute@0; claim c device=d for=p:u; pod p uid=u claim=c");
+        let (id, first) = next_eviction(&mut world);
+        world.hear(Input::Acknowledged { effect: id, outcome: Outcome::Unknown });
+        world.apply("rule a nothing gen=2 taint=k=v:NoExecute@0; rule b device=d taint=k=v:NoExecute@0");
+        world.now = 60_000;
+        world.hear(Input::Tick);
+        let (id, _) = next_eviction(&mut world);
+        world.hear(Input::Acknowledged { effect: id, outcome: Outcome::Unknown });
+        if seen {
+            let at = world.fleet.pod_ix(&first.pod).unwrap();
+            let mut pod = Pod::clone(world.fleet.pod(at).unwrap());
+            pod.deleting_since = Some(first.decided);
+            pod.conditions = vec![first.condition()];
+            world.feed(FleetInput::Pod(Arc::new(pod)));
+        }
+        world.apply("pod- p");
+        let counted = ["a", "b"].map(|rule| world.machine.tally(rule).unwrap().evicted);
+        // Where nothing tells, whoever may have been why is counted: none of them is missed.
+        assert_eq!(counted, if seen { [1, 0] } else { [1, 1] }, "seen: {seen}");
+    }
 }
