@@ -188,8 +188,10 @@ impl ApiError {
         error.with_cause("FieldValueForbidden", why, field)
     }
 
+    /// `seconds` until another try is worth it; 0 if nobody knows.
     pub(crate) fn too_many_requests(message: impl Into<String>, seconds: u32) -> Self {
-        Self::new(429, "TooManyRequests", message).retry_after(seconds)
+        let error = Self::new(429, "TooManyRequests", message);
+        if seconds == 0 { error } else { error.retry_after(seconds) }
     }
 
     pub(crate) fn internal(message: impl fmt::Display) -> Self {

@@ -8,6 +8,7 @@ mod admission;
 mod auth;
 mod body;
 mod certificates;
+#[cfg(feature = "client")]
 mod client;
 mod clock;
 mod continuation;

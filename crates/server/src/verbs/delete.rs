@@ -23,7 +23,7 @@ pub(super) struct DeleteOptions {
     policy: Option<Policy>,
     uid: Option<String>,
     revision: Option<u64>,
-    dry_run: bool,
+    pub(super) dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

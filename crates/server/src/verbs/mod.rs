@@ -1,5 +1,6 @@
 //! What can be done to objects, one file a verb.
 
+mod budget;
 mod create;
 mod delete;
 mod finish;

@@ -1,19 +1,15 @@
 //! What pods alone can have done to them: be bound to a node, be evicted.
 
-use lazaret_store::{Op, TxnError};
 use serde_json::{Value, json};
 
 use super::{
+    budget,
     delete::{DeleteOptions, remove},
-    finish::{Change, change, storage},
+    finish::{Change, change},
 };
 use crate::{
-    ApiError, clock, input::read_value, negotiate, object, request::Target, respond::Answer,
-    selector::Selector, server::Call,
+    ApiError, clock, input::read_value, negotiate, object, request::Target, respond::Answer, server::Call,
 };
-
-/// Seconds after which an eviction that a budget forbids is worth another try.
-const BUDGET_RETRY_SECONDS: u32 = 10;
 
 pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let (binding, _) =
@@ -140,7 +136,10 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         && pod["status"]["phase"] != "Pending"
         && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     if needs_budget {
-        take_budget(call, &pod).await?;
+        budget::take(call, &pod, options.dry_run).await?;
+    }
+    // A dry run may be asked for in the body as well, where a plain change does not look.
+    if needs_budget && !options.dry_run {
         let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
         change(&as_main(call), &name, |old, _| {
             let mut object = old.clone();
@@ -154,94 +153,4 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         201,
         &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
     ))
-}
-
-/// Takes one disruption from the budget that covers the pod, if one does.
-async fn take_budget(call: &Call<'_>, pod: &Value) -> Result<(), ApiError> {
-    let Some(budgets) = lazaret_kinds::find("policy", "poddisruptionbudgets") else { return Ok(()) };
-    let prefix = object::key(budgets, &call.target.namespace, "");
-    let range =
-        call.store().range(&prefix, &lazaret_store::RangeOptions::default()).map_err(ApiError::internal)?;
-    let covering: Vec<_> =
-        range.items.iter().filter(|item| covers(call, &object::decode(&item.value), pod)).collect();
-    let item = match covering.as_slice() {
-        [] => return Ok(()),
-        [one] => *one,
-        _ => {
-            return Err(ApiError::internal(
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-            ));
-        }
-    };
-    let mut budget = object::decode(&item.value);
-    let budget_name = object::meta(&budget, "name").to_owned();
-    let allowed = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or(0);
-    let unready = !is_ready(pod);
-    let healthy_enough = budget["status"]["currentHealthy"].as_i64().unwrap_or(0)
-        >= budget["status"]["desiredHealthy"].as_i64().unwrap_or(0);
-    if unready
-        && (budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
-            || healthy_enough && budget["status"]["desiredHealthy"].as_i64().unwrap_or(0) > 0)
-    {
-        return Ok(());
-    }
-    if allowed < 1 {
-        let needed = budget["status"]["desiredHealthy"].as_i64().unwrap_or(0);
-        let healthy = budget["status"]["currentHealthy"].as_i64().unwrap_or(0);
-        let detail = format!(
-            "The disruption budget {budget_name} needs {needed} healthy pods and has {healthy} currently"
-        );
-        return Err(ApiError::too_many_requests(
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            BUDGET_RETRY_SECONDS,
-        )
-        .with_cause("DisruptionBudget", &detail, ""));
-    }
-    budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
-    let now = jiff::Timestamp::from_second(clock::now().as_second())
-        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-        .to_string();
-    budget["status"]["disruptedPods"][object::meta(pod, "name")] = now.into();
-    match call.server.commit(vec![Op::update(item.key.clone(), item.modified, object::encode(&budget))]).await
-    {
-        Ok(_) => Ok(()),
-        Err(TxnError::Conflict { .. }) => {
-            Err(ApiError::too_many_requests("Cannot evict pod: its disruption budget is being updated.", 1))
-        }
-        Err(error) => Err(storage(&error)),
-    }
-}
-
-fn covers(call: &Call<'_>, budget: &Value, pod: &Value) -> bool {
-    let selector = &budget["spec"]["selector"];
-    if selector.is_null() {
-        return false;
-    }
-    let mut parts: Vec<String> = selector["matchLabels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let values: Vec<&str> =
-            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        parts.push(match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({})", values.join(",")),
-            Some("NotIn") => format!("{key} notin ({})", values.join(",")),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    Selector::parse(&call.kind, Some(&parts.join(",")), None)
-        .is_ok_and(|selector| selector.matches(&call.kind, pod))
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }

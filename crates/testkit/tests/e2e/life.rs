@@ -1,22 +1,12 @@
 //! How clusters begin, begin again and end.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::{net::TcpStream, path::Path, time::Duration};
+use std::{net::TcpStream, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Client, Config,
-    api::{Api, ListParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::api::{Api, ListParams, PostParams};
 use lazaret_testkit::{Cluster, User};
 
-/// A client over TLS, as any program makes one.
-async fn connect(kubeconfig: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Client::try_from(config).unwrap()
-}
+use crate::support::{connect, connect_with};
 
 fn map(name: &str) -> ConfigMap {
     let mut map = ConfigMap::default();
@@ -30,8 +20,7 @@ fn a_test_without_a_runtime_needs_none() {
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     cluster.block_on(maps.create(&PostParams::default(), &map("a"))).unwrap();
     assert_eq!(cluster.block_on(maps.list(&ListParams::default())).unwrap().items.len(), 1);
-    let maps: Api<ConfigMap> =
-        cluster.block_on(async { Api::default_namespaced(connect(&cluster.kubeconfig()).await) });
+    let maps: Api<ConfigMap> = cluster.block_on(async { Api::default_namespaced(connect(&cluster).await) });
     assert_eq!(cluster.block_on(maps.list(&ListParams::default())).unwrap().items.len(), 1);
 }
 
@@ -40,7 +29,7 @@ async fn a_test_with_a_runtime_is_not_in_its_own_way() {
     let cluster = Cluster::start();
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     maps.create(&PostParams::default(), &map("a")).await.unwrap();
-    let outside: Api<ConfigMap> = Api::default_namespaced(connect(&cluster.kubeconfig()).await);
+    let outside: Api<ConfigMap> = Api::default_namespaced(connect(&cluster).await);
     assert!(outside.get("a").await.is_ok(), "one server, whichever way in");
     assert_eq!(cluster.block_on(async { 7 }), 7);
 }
@@ -56,7 +45,7 @@ async fn clusters_share_nothing() {
     let text = std::fs::read_to_string(&stranger).unwrap();
     let misled = text.replace(&one.address().to_string(), &other.address().to_string());
     std::fs::write(&stranger, misled).unwrap();
-    let maps: Api<ConfigMap> = Api::default_namespaced(connect(&stranger).await);
+    let maps: Api<ConfigMap> = Api::default_namespaced(connect_with(&stranger).await);
     assert!(maps.list(&ListParams::default()).await.is_err(), "nor do their certificates hold elsewhere");
 }
 
@@ -70,7 +59,7 @@ async fn somebody_may_do_what_their_roles_allow() {
         other => panic!("{other:?}"),
     }
     let maps: Api<ConfigMap> =
-        Api::default_namespaced(connect(&cluster.kubeconfig_as("alice", "people")).await);
+        Api::default_namespaced(connect_with(&cluster.kubeconfig_as("alice", "people")).await);
     match maps.list(&ListParams::default()).await {
         Err(kube::Error::Api(status)) => assert!(status.message.contains("alice"), "{}", status.message),
         other => panic!("{other:?}"),
@@ -80,7 +69,7 @@ async fn somebody_may_do_what_their_roles_allow() {
 #[tokio::test]
 async fn objects_on_disk_survive_a_restart_and_the_address_stays() {
     let mut cluster = Cluster::options().durable().start().unwrap();
-    let client = connect(&cluster.kubeconfig()).await;
+    let client = connect(&cluster).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let made = maps.create(&PostParams::default(), &map("a")).await.unwrap();
     let address = cluster.address();
@@ -115,7 +104,7 @@ async fn a_cluster_in_memory_begins_anew() {
 async fn what_is_dropped_leaves_nothing_behind() {
     let cluster = Cluster::options().durable().start().unwrap();
     let (address, kubeconfig) = (cluster.address(), cluster.kubeconfig());
-    let maps: Api<ConfigMap> = Api::default_namespaced(connect(&kubeconfig).await);
+    let maps: Api<ConfigMap> = Api::default_namespaced(connect_with(&kubeconfig).await);
     maps.list(&ListParams::default()).await.unwrap();
     assert!(kubeconfig.exists());
     drop(cluster);

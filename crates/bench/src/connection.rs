@@ -1,0 +1,145 @@
+//! One connection: HTTP/1.1 over TLS, kept open, one request after the other, as little work as possible.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+/// Heads are short; this is where a peer has certainly gone wrong.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TlsStream<TcpStream>,
+    /// What was read; `used` bytes of it have been looked at.
+    buffer: Vec<u8>,
+    used: usize,
+}
+
+/// How an answer's body is told from the next answer.
+enum Length {
+    Known(usize),
+    Chunked,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr, tls: Arc<ClientConfig>) -> Result<Self> {
+        let stream = TcpStream::connect(address).await.context("connect")?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from("localhost")?;
+        let stream = TlsConnector::from(tls).connect(name, stream).await.context("shake hands")?;
+        Ok(Self { stream, buffer: Vec::with_capacity(16 << 10), used: 0 })
+    }
+
+    /// Sends a request and reads the answer; says its code and the length of its body.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<(u16, usize)> {
+        self.stream.write_all(request).await.context("send")?;
+        let (code, length) = self.head().await?;
+        let length = match length {
+            Length::Known(length) => {
+                self.skip(length).await?;
+                length
+            }
+            Length::Chunked => {
+                let mut total = 0;
+                loop {
+                    let chunk = self.chunk_head().await?;
+                    self.skip(chunk + 2).await?;
+                    total += chunk;
+                    if chunk == 0 {
+                        break total;
+                    }
+                }
+            }
+        };
+        Ok((code, length))
+    }
+
+    /// Sends a request whose answer has no end.
+    pub(crate) async fn begin_stream(&mut self, request: &[u8]) -> Result<()> {
+        self.stream.write_all(request).await.context("send")?;
+        let (code, length) = self.head().await?;
+        ensure!(code == 200 && matches!(length, Length::Chunked), "no stream: {code}");
+        Ok(())
+    }
+
+    /// The next chunk of such an answer; `false` if it does not hold these bytes.
+    pub(crate) async fn next_chunk_has(&mut self, wanted: &[u8]) -> Result<bool> {
+        let length = self.chunk_head().await?;
+        ensure!(length > 0, "the stream ended");
+        while self.buffer.len() < self.used + length + 2 {
+            self.read().await?;
+        }
+        let chunk = &self.buffer[self.used..self.used + length];
+        let found = chunk.windows(wanted.len()).any(|window| window == wanted);
+        self.used += length + 2;
+        Ok(found)
+    }
+
+    async fn head(&mut self) -> Result<(u16, Length)> {
+        let end = loop {
+            if let Some(at) = find(&self.buffer[self.used..], b"\r\n\r\n") {
+                break self.used + at;
+            }
+            ensure!(self.buffer.len() - self.used < HEAD_BYTES_MAX, "a head without an end");
+            self.read().await?;
+        };
+        let head = std::str::from_utf8(&self.buffer[self.used..end]).context("read a head")?;
+        let code = head.get(9..12).and_then(|code| code.parse().ok()).context("read the code")?;
+        let length = head.lines().skip(1).find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            if name.eq_ignore_ascii_case("content-length") {
+                value.trim().parse().ok().map(Length::Known)
+            } else {
+                name.eq_ignore_ascii_case("transfer-encoding").then_some(Length::Chunked)
+            }
+        });
+        self.used = end + 4;
+        Ok((code, length.unwrap_or(Length::Known(0))))
+    }
+
+    async fn chunk_head(&mut self) -> Result<usize> {
+        loop {
+            if let Some(at) = find(&self.buffer[self.used..], b"\r\n") {
+                let text = std::str::from_utf8(&self.buffer[self.used..self.used + at])?;
+                let length = usize::from_str_radix(text.trim(), 16).context("read a chunk's length")?;
+                self.used += at + 2;
+                return Ok(length);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Passes over bytes without keeping them.
+    async fn skip(&mut self, mut bytes: usize) -> Result<()> {
+        loop {
+            let there = (self.buffer.len() - self.used).min(bytes);
+            self.used += there;
+            bytes -= there;
+            if bytes == 0 {
+                return Ok(());
+            }
+            self.read().await?;
+        }
+    }
+
+    async fn read(&mut self) -> Result<()> {
+        if self.used == self.buffer.len() {
+            self.buffer.clear();
+            self.used = 0;
+        }
+        if self.stream.read_buf(&mut self.buffer).await.context("receive")? == 0 {
+            bail!("the server closed the connection");
+        }
+        Ok(())
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|window| window == wanted)
+}

@@ -1,0 +1,312 @@
+//! What people type. Runs where a kubectl is on the machine (`KUBECTL` names another); says so aloud where none is.
+//! `LAZARET_REQUIRE_KUBECTL=1` makes its absence a failure, for machines that ought to have one.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+use lazaret_testkit::Cluster;
+use tempfile::TempDir;
+
+/// Longer than anything takes on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: p, labels: {app: a}}
+spec: {containers: [{name: c, image: 'registry.example/c:1'}]}
+";
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: 'registry.example/c:1'}]}
+";
+
+/// A cluster and a person with kubectl.
+struct Console {
+    program: PathBuf,
+    folder: TempDir,
+    cluster: Cluster,
+}
+
+impl Console {
+    /// `None` where there is no kubectl.
+    fn open() -> Option<Self> {
+        let named = env::var_os("KUBECTL").map(PathBuf::from);
+        let program = named.or_else(|| {
+            let folders = env::var_os("PATH").unwrap_or_default();
+            env::split_paths(&folders).map(|folder| folder.join("kubectl")).find(|path| path.is_file())
+        });
+        let Some(program) = program else {
+            assert!(env::var_os("LAZARET_REQUIRE_KUBECTL").is_none(), "no kubectl on this machine");
+            // Not by a macro: those are silent in tests that pass.
+            let said = writeln!(
+                std::io::stderr(),
+                "NOT TRIED: no kubectl on this machine, so its commands were not run"
+            );
+            said.unwrap();
+            return None;
+        };
+        let cluster = Cluster::options().durable().start().unwrap();
+        Some(Self { program, folder: tempfile::tempdir().unwrap(), cluster })
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        // A cache of its own: another server at the same port must not be mistaken for this one.
+        command.arg("--cache-dir").arg(self.folder.path().join("cache")).args(arguments);
+        command.env("KUBECONFIG", self.cluster.kubeconfig()).env("HOME", self.folder.path());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What a command that works says.
+    #[track_caller]
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kubectl {}: {}\n{text}", arguments.join(" "), output.status);
+        text
+    }
+
+    /// A command works and says something with these words in it.
+    #[track_caller]
+    fn says(&self, arguments: &[&str], words: &[&str]) {
+        let text = self.ok(arguments);
+        for word in words {
+            assert!(text.contains(word), "kubectl {}: no {word:?} in\n{text}", arguments.join(" "));
+        }
+    }
+
+    /// A command fails and says why.
+    #[track_caller]
+    fn fails(&self, arguments: &[&str], words: &[&str]) {
+        let output = self.run(arguments);
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(!output.status.success(), "kubectl {} worked:\n{text}", arguments.join(" "));
+        for word in words {
+            assert!(text.contains(word), "kubectl {}: no {word:?} in\n{text}", arguments.join(" "));
+        }
+    }
+}
+
+#[test]
+fn people_look_around() {
+    let Some(console) = Console::open() else { return };
+    console.says(&["version"], &["v1.37.0"]);
+    console.says(&["cluster-info"], &["is running at"]);
+    console.says(&["get", "--raw", "/readyz?verbose"], &["[+]etcd ok", "readyz check passed"]);
+    console.says(
+        &["api-resources", "--api-group=resource.k8s.io"],
+        &["deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates", "resourceslices"],
+    );
+    console.says(&["api-versions"], &["apps/v1", "resource.k8s.io/v1"]);
+    console.says(&["explain", "pod.spec.containers.image"], &["FIELD: image <string>"]);
+    console.says(&["explain", "devicetaintrule.spec", "--recursive"], &["deviceSelector", "taint", "effect"]);
+    console.says(&["get", "namespaces"], &["NAME", "STATUS", "AGE", "default", "kube-system"]);
+    console.says(&["get", "pods", "-A"], &["No resources found"]);
+    console.says(&["auth", "whoami"], &["kubernetes-admin", "system:masters"]);
+    console.says(&["auth", "can-i", "create", "pods"], &["yes"]);
+    console.fails(&["auth", "can-i", "create", "pods", "--as", "alice"], &["no"]);
+    console.fails(&["get", "pods", "--as", "alice"], &["Forbidden", "alice"]);
+    console.fails(&["get", "pod", "nobody"], &["NotFound"]);
+    console.fails(&["get", "nothings"], &["the server doesn't have a resource type"]);
+}
+
+#[test]
+fn people_make_change_and_delete_objects() {
+    let Some(console) = Console::open() else { return };
+    let pod = console.file("pod.yaml", POD);
+    console.says(&["create", "-f", &pod, "--dry-run=server"], &["created (server dry run)"]);
+    console.says(&["get", "pods"], &["No resources found"]);
+    console.says(&["create", "-f", &pod], &["pod/p created"]);
+    console.fails(&["create", "-f", &pod], &["AlreadyExists"]);
+    let typo = console.file("typo.yaml", &POD.replace("name: p,", "name: q,").replace("image:", "imag:"));
+    console.fails(&["create", "-f", &typo], &["unknown field", "imag"]);
+    console.says(&["get", "pods"], &["NAME", "READY", "STATUS", "RESTARTS", "AGE", "0/1", "Pending"]);
+    console.says(&["get", "pods", "-o", "wide"], &["NOMINATED NODE", "READINESS GATES"]);
+    console.says(&["get", "pod", "p", "-o", "jsonpath={.spec.restartPolicy}"], &["Always"]);
+    console.says(
+        &["get", "pod", "p", "-o", "custom-columns=N:.metadata.name,I:.spec.containers[0].image"],
+        &["registry.example/c:1"],
+    );
+    console.says(&["get", "pods", "--sort-by=.metadata.name", "--show-labels"], &["app=a"]);
+    console.says(&["label", "pod", "p", "tier=x"], &["labeled"]);
+    console.says(&["annotate", "pod", "p", "note=1"], &["annotated"]);
+    console.says(&["get", "pods", "-l", "tier=x", "-o", "name"], &["pod/p"]);
+    console.says(&["describe", "pod", "p"], &["registry.example/c:1", "tier=x", "QoS Class"]);
+    let editor = console.file("edit.sh", "#!/bin/sh\nsed -i 's/c:1/c:2/' \"$1\"\n");
+    let mut edit = console.command(&["edit", "pod", "p"]);
+    let edited = edit.env("KUBE_EDITOR", format!("sh {editor}")).output().unwrap();
+    assert!(edited.status.success(), "{}", String::from_utf8_lossy(&edited.stderr));
+    console
+        .says(&["get", "pod", "p", "-o", "jsonpath={.spec.containers[0].image}"], &["registry.example/c:2"]);
+    console.says(&["replace", "-f", &pod], &["replaced"]);
+    console
+        .says(&["get", "pod", "p", "-o", "jsonpath={.spec.containers[0].image}"], &["registry.example/c:1"]);
+    console.says(
+        &[
+            "patch",
+            "pod",
+            "p",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            r#"{"status":{"phase":"Running"}}"#,
+        ],
+        &["patched"],
+    );
+    console.says(&["get", "pods", "--field-selector=status.phase=Running", "-o", "name"], &["pod/p"]);
+    console.says(&["delete", "pod", "p", "--grace-period=0", "--force"], &["force deleted"]);
+    console.says(&["run", "r", "--image=registry.example/r"], &["pod/r created"]);
+    console.says(&["delete", "pods", "--all"], &[r#"pod "r" deleted"#]);
+    console.says(&["create", "configmap", "m", "--from-literal=a=b"], &["created"]);
+    console.says(
+        &["patch", "cm", "m", "--type=json", "-p", r#"[{"op":"replace","path":"/data/a","value":"c"}]"#],
+        &["patched"],
+    );
+    console.says(&["get", "cm", "m", "-o", "yaml"], &["a: c"]);
+}
+
+#[test]
+fn people_apply() {
+    let Some(console) = Console::open() else { return };
+    let two = console.file("two.yaml", DEPLOYMENT);
+    let three = console.file("three.yaml", &DEPLOYMENT.replace("replicas: 2", "replicas: 3"));
+    console.says(&["apply", "-f", &two], &["deployment.apps/web created"]);
+    console.says(&["apply", "-f", &two], &["unchanged"]);
+    console.says(&["diff", "-f", &two], &[]);
+    console.fails(&["diff", "-f", &three], &["-  replicas: 2", "+  replicas: 3"]);
+    console.says(&["apply", "-f", &three, "--dry-run=server"], &["configured (server dry run)"]);
+    console.says(&["apply", "-f", &three], &["configured"]);
+    console.says(&["scale", "deployment", "web", "--replicas=5"], &["scaled"]);
+    console.says(&["get", "deployment", "web"], &["0/5"]);
+    console
+        .says(&["get", "deployment", "web", "-o", "yaml", "--show-managed-fields"], &["subresource: scale"]);
+    console.fails(
+        &["apply", "--server-side", "-f", &three],
+        &["conflict", ".spec.replicas", "subresource \"scale\""],
+    );
+    console.says(&["apply", "--server-side", "--force-conflicts", "-f", &three], &["serverside-applied"]);
+    console.says(&["get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"], &["3"]);
+    console.fails(&["diff", "--server-side", "-f", &two], &["-  replicas: 3", "+  replicas: 2"]);
+    console.says(&["delete", "-f", &two], &["deleted"]);
+}
+
+#[test]
+fn people_manage_namespaces_accounts_and_tokens() {
+    let Some(console) = Console::open() else { return };
+    console.says(&["create", "namespace", "lab"], &["namespace/lab created"]);
+    console.says(&["create", "serviceaccount", "robot", "-n", "lab"], &["created"]);
+    let token = console.ok(&["create", "token", "robot", "-n", "lab"]);
+    assert_eq!(token.trim().matches('.').count(), 2, "{token}");
+    console
+        .says(&["create", "role", "reader", "--verb=get,list", "--resource=pods", "-n", "lab"], &["created"]);
+    console.says(
+        &["create", "rolebinding", "reader", "--role=reader", "--serviceaccount=lab:robot", "-n", "lab"],
+        &["created"],
+    );
+    let robot = "--as=system:serviceaccount:lab:robot";
+    console.says(&["auth", "can-i", "list", "pods", "-n", "lab", robot], &["yes"]);
+    console.fails(&["auth", "can-i", "list", "pods", "-n", "default", robot], &["no"]);
+    console.says(&["get", "pods", "-n", "lab", robot], &["No resources found"]);
+}
+
+/// A command that goes on, and what it has said.
+struct Running {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(console: &Console, arguments: &[&str]) -> Self {
+        let mut child =
+            console.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (send, lines) = mpsc::channel();
+        let out = child.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            BufReader::new(out).lines().map_while(Result::ok).all(|line| send.send(line).is_ok());
+        });
+        Self { child, lines }
+    }
+
+    /// The next line with this word in it.
+    #[track_caller]
+    fn line(&self, word: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no line with {word:?}"));
+            if line.contains(word) {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn people_wait_and_watch() {
+    let Some(mut console) = Console::open() else { return };
+    let pod = console.file("pod.yaml", POD);
+    console.ok(&["create", "-f", &pod]);
+    let mut waiting = Running::start(&console, &["wait", "--for=condition=Ready", "pod/p", "--timeout=100s"]);
+    let watching = Running::start(&console, &["get", "pods", "-w"]);
+    watching.line("Pending");
+    let ready = r#"{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}"#;
+    console.ok(&["patch", "pod", "p", "--subresource=status", "--type=merge", "-p", ready]);
+    watching.line("Running");
+    waiting.line("condition met");
+    assert!(waiting.child.wait().unwrap().success());
+    // A restart ends the watch; a new one goes on, and nothing was lost.
+    console.cluster.restart().unwrap();
+    let again = Running::start(&console, &["get", "pods", "-w"]);
+    again.line("Running");
+    console.ok(&["delete", "pod", "p", "--grace-period=0", "--force"]);
+    console.fails(&["get", "pod", "p"], &["NotFound"]);
+}
+
+#[test]
+fn people_empty_a_node() {
+    let Some(console) = Console::open() else { return };
+    let node = console.file("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n");
+    console.ok(&["create", "-f", &node]);
+    let pod = console.file("pod.yaml", &POD.replace("spec: {", "spec: {nodeName: n1, "));
+    console.ok(&["create", "-f", &pod]);
+    console.says(&["cordon", "n1"], &["cordoned"]);
+    console.says(&["get", "nodes"], &["SchedulingDisabled"]);
+    console.fails(&["drain", "n1", "--dry-run=server"], &["cannot delete Pods"]);
+    console.says(&["drain", "n1", "--force", "--dry-run=server"], &["drained"]);
+    console.says(&["uncordon", "n1"], &["uncordoned"]);
+    console.says(&["taint", "node", "n1", "example.com/x=y:NoSchedule"], &["tainted"]);
+    console.says(&["describe", "node", "n1"], &["example.com/x=y:NoSchedule"]);
+}
