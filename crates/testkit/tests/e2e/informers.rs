@@ -52,7 +52,7 @@ async fn changes_are_followed(config: watcher::Config) {
     for number in 0..50 {
         create(&maps, &format!("before-{number}")).await;
     }
-    let follower = follow(maps.clone(), config, "last");
+    let follower = Box::pin(follow(maps.clone(), config, "last"));
     let writer = async {
         for number in 0..50 {
             create(&maps, &format!("while-{number}")).await;
@@ -60,7 +60,8 @@ async fn changes_are_followed(config: watcher::Config) {
         }
         create(&maps, "last").await
     };
-    let (known, _) = soon("the follower knows all", async { tokio::join!(follower, writer) }).await;
+    let both = Box::pin(async { tokio::join!(follower, writer) });
+    let (known, _) = soon("the follower knows all", both).await;
     let list = maps.list(&Default::default()).await.unwrap();
     let truth: BTreeMap<_, _> = list
         .items
