@@ -273,9 +273,8 @@ mod tests {
         errors.list().iter().map(ToString::to_string).collect()
     }
 
-    #[test]
-    fn values_are_held_against_their_schema_in_kubernetes_words() {
-        let schema = json!({"type": "object", "required": ["spec"], "properties": {"spec": {"type": "object", "required": ["size"], "properties": {
+    fn widget_schema() -> Value {
+        json!({"type": "object", "required": ["spec"], "properties": {"spec": {"type": "object", "required": ["size"], "properties": {
             "size": {"type": "integer", "minimum": 1, "maximum": 10},
             "ratio": {"type": "number", "minimum": 0, "exclusiveMinimum": true},
             "name": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 4},
@@ -285,7 +284,12 @@ mod tests {
             "map": {"type": "object", "maxProperties": 1, "additionalProperties": {"type": "boolean"}},
             "even": {"type": "integer", "multipleOf": 2},
             "null": {"type": "string", "nullable": true},
-        }}}});
+        }}}})
+    }
+
+    #[test]
+    fn values_are_held_against_their_schema_in_kubernetes_words() {
+        let schema = widget_schema();
         for (spec, expected) in [
             (json!({"size": 3, "ratio": 1, "port": "http", "null": null, "even": 4.0}), vec![]),
             (json!({}), vec!["spec.size: Required value"]),
