@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 mod allocate;
 mod args;
+mod bench;
 mod cel;
 mod clock;
+mod connect;
 mod device;
 mod input;
 mod log;

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use lazaret_controllers::{Options, Parts, Plane, Rivals};
 use lazaret_runtime::{Client, LeaseOptions, Metrics};
 
-use crate::{Verdict, log::Logging, output};
+use crate::{Verdict, connect, log::Logging, output};
 
 /// Run the scheduler, the controllers, or both against an API server.
 #[derive(Debug, clap::Args)]
@@ -57,7 +56,7 @@ impl Args {
     }
 
     async fn work(self) -> Result<()> {
-        let client = self.client().await?;
+        let client = Client::new(connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?);
         let identity = self.identity.clone().unwrap_or_else(identity);
         let options = Options {
             parts: Parts {
@@ -80,19 +79,6 @@ impl Args {
         output::note("stopping");
         plane.stop().await;
         Ok(())
-    }
-
-    async fn client(&self) -> Result<Client> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let config = match &self.kubeconfig {
-            Some(path) => {
-                let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
-                kube::Config::from_custom_kubeconfig(file, &options).await?
-            }
-            None if self.context.is_some() => kube::Config::from_kubeconfig(&options).await?,
-            None => kube::Config::infer().await.context("find a cluster: give --kubeconfig")?,
-        };
-        Ok(Client::new(kube::Client::try_from(config).context("connect")?))
     }
 }
 

@@ -1,0 +1,20 @@
+//! How a cluster is found: as kubectl finds it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// A client for the cluster of this kubeconfig and context.
+pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &options).await?
+        }
+        None if context.is_some() => kube::Config::from_kubeconfig(&options).await?,
+        None => kube::Config::infer().await.context("find a cluster: give --kubeconfig")?,
+    };
+    kube::Client::try_from(config).context("connect")
+}
