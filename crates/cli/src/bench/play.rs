@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use lazaret_hollow::HollowOptions;
 use lazaret_runtime::{
     CLAIM_TEMPLATES, Call, CallError, Client, Hub, Inbox, Metrics, NAMESPACES, NODES, News, PODS, RULES,
-    RULES_V1ALPHA3, Resource, SLICES,
+    RULES_V1ALPHA3, Resource, SERVICE_ACCOUNTS, SLICES,
 };
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinSet};
@@ -25,6 +25,8 @@ use super::{
 use crate::{connect, output};
 
 const DRIVER: &str = "gpu.example.com";
+/// So often is looked whether a new namespace has its account.
+const ACCOUNT_TRIES: u32 = 200;
 /// Nothing is waited for any longer without a step forward.
 const STALLED: Duration = Duration::from_secs(60);
 
@@ -124,7 +126,15 @@ impl Bench<'_> {
             "metadata": {"name": "one"},
             "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}},
         });
-        self.create(&CLAIM_TEMPLATES, &self.namespace, &template).await
+        self.create(&CLAIM_TEMPLATES, &self.namespace, &template).await?;
+        // Pods are refused until somebody has made their account.
+        for _ in 0..ACCOUNT_TRIES {
+            if self.client.send(Call::get(&SERVICE_ACCOUNTS, &self.namespace, "default")).await.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
     }
 
     async fn create(&self, resource: &Resource, namespace: &str, object: &Value) -> Result<()> {
@@ -150,9 +160,16 @@ impl Bench<'_> {
                 Ok::<_, CallError>(made)
             });
         }
-        let (mut bound, mut running) = (BTreeMap::new(), BTreeMap::new());
+        let (mut sent, mut bound, mut running) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         while running.len() < self.args.pods {
-            let News::Set(PODS, object) = next(inbox).await? else { continue };
+            let news = tokio::select! {
+                news = next(inbox) => news?,
+                Some(made) = makers.join_next(), if !makers.is_empty() => {
+                    sent.extend(made.context("make pods")?.map_err(|error| anyhow!("make pods: {error}"))?);
+                    continue;
+                }
+            };
+            let News::Set(PODS, object) = news else { continue };
             if *object.key.namespace != *self.namespace {
                 continue;
             }
@@ -166,7 +183,6 @@ impl Bench<'_> {
             }
             progress("pods running", running.len(), self.args.pods);
         }
-        let mut sent = BTreeMap::new();
         while let Some(made) = makers.join_next().await {
             sent.extend(made.context("make pods")?.map_err(|error| anyhow!("make pods: {error}"))?);
         }

@@ -83,7 +83,9 @@ fn mount_token(spec: &mut Value) {
     let volume = format!("kube-api-access-{}", random::name_suffix());
     let mut mounted = false;
     for list in ["initContainers", "containers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten().filter(|one| one.is_object()) {
+        // By `get_mut`: to index what is not there would make it.
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter(|one| one.is_object()) {
             let mounts = container["volumeMounts"].as_array().map_or(&[][..], Vec::as_slice);
             if mounts.iter().any(|mount| mount["mountPath"] == TOKEN_FOLDER) {
                 continue;
@@ -113,5 +115,19 @@ fn push(holder: &mut Value, list: &str, item: Value) {
         items.push(item);
     } else {
         *place = json!([item]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_mounted_into_each_container_and_nothing_else_appears() {
+        let mut spec = json!({"containers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"mountPath": TOKEN_FOLDER}]}]});
+        mount_token(&mut spec);
+        assert_eq!(spec["containers"][0]["volumeMounts"][0]["mountPath"], TOKEN_FOLDER);
+        assert_eq!(spec["volumes"].as_array().unwrap().len(), 1);
+        assert!(spec.get("initContainers").is_none());
     }
 }
