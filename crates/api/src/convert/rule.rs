@@ -18,7 +18,9 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
     let path = Path::ROOT.field("spec");
     let selector = spec.device_selector.map(|wire| selector(wire, version, &path.field("deviceSelector")));
     let mut taint = taint(spec.taint.0, version, &path.field("taint"))?;
-    if version == Version::V1Alpha3 {
+    // What has a UID was stored by a server, which filled in what was left out in the version it was written in: a
+    // rule written in v1 names no pace in any version.
+    if version == Version::V1Alpha3 && metadata.uid.0.is_empty() {
         taint.evictions_per_second.get_or_insert(EVICTIONS_PER_SECOND_DEFAULT);
     }
     Ok(DeviceTaintRule {

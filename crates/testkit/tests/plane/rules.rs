@@ -194,3 +194,16 @@ fn a_slice_that_vanished_does_not_hide_its_devices_from_a_rule() {
     );
     stage.gone("a");
 }
+
+#[test]
+fn a_rule_of_v1_has_no_pace_of_its_own() {
+    let stage = Stage::with(2, 8);
+    stage.template("one", &json!([]));
+    let names: Vec<String> = (0..16).map(|n| format!("p{n}")).collect();
+    names.iter().for_each(|name| stage.pod(name, "one"));
+    names.iter().for_each(|name| drop(stage.running(name)));
+    stage.rule("v1", "all", &json!({"driver": DRIVER}), &taint("NoExecute"));
+    names.iter().for_each(|name| stage.gone(name));
+    let rule = stage.get("/apis/resource.k8s.io/v1alpha3/devicetaintrules/all");
+    assert!(rule["spec"]["taint"]["evictionsPerSecond"].is_null(), "{rule}");
+}
