@@ -54,6 +54,7 @@ async fn a_pod_runs_as_an_account_and_carries_its_token() {
         .await
         .expect(201);
     let made = api.post(PODS, &pod("b", json!({}))).await.expect(201);
+    assert_eq!(made["spec"].get("initContainers"), None, "what nobody wrote is not there");
     let volume = &made["spec"]["volumes"][0];
     assert!(volume["name"].as_str().unwrap().starts_with("kube-api-access-"));
     assert_eq!(volume["projected"]["sources"][0]["serviceAccountToken"]["path"], "token");

@@ -23,6 +23,8 @@ use crate::{
 
 /// How often a drain looks at the clock while nothing happens.
 const TICK_MS: i64 = 1000;
+/// How often it looks for pods that run in place of others once the devices are empty: half a minute.
+const LINGER_TICKS_MAX: u32 = 30;
 
 pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Verdict, Error> {
     let served = session.served().await?;
@@ -115,6 +117,7 @@ impl Work {
     ) -> Result<Verdict, Error> {
         let stop = tokio::signal::ctrl_c();
         tokio::pin!(stop);
+        let mut lingered = 0;
         loop {
             let now = session.now();
             self.drain.observe(now, &pods_seen(cluster, &self.devices));
@@ -122,15 +125,16 @@ impl Work {
             while let Some(order) = self.drain.poll_order(now) {
                 self.obey(session, cluster, order).await?;
             }
-            if self.drain.is_done() || (!self.wait && self.drain.wake_at().is_none()) {
+            let replaced = self.drain.unreplaced() == 0 || lingered == LINGER_TICKS_MAX;
+            if self.drain.is_done() && replaced || !self.wait && self.drain.wake_at().is_none() {
                 return self.finished(session);
             }
             if self.deadline.is_some_and(|deadline| deadline <= now) {
-                return Err(self.too_late());
+                return if self.drain.is_done() { self.finished(session) } else { Err(self.too_late()) };
             }
             tokio::select! {
                 news = follow.next() => news?.tell(cluster),
-                () = self.pause(now) => {}
+                () = self.pause(now) => lingered += u32::from(self.drain.is_done()),
                 _ = &mut stop => return self.stopped(session, cluster).await,
             }
         }

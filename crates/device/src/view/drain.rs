@@ -240,6 +240,12 @@ impl Drain {
         self.users.values().filter(|user| user.stays).map(|user| &user.key).collect()
     }
 
+    /// How many pods that left have an owner and nothing that runs in their place yet.
+    #[must_use]
+    pub fn unreplaced(&self) -> usize {
+        self.unreplaced.values().map(VecDeque::len).sum()
+    }
+
     /// What to do so that nobody more is made to leave.
     #[must_use]
     pub fn stop(&self) -> Vec<Order> {
@@ -374,10 +380,11 @@ mod tests {
         let starting = PodSeen { runs: false, ..pod("new", &[]) };
         drain.observe(at(3), &[pod("old", &[]), starting]);
         assert_eq!(events(&mut drain), ["ns/a left after 3s"]);
+        assert_eq!(drain.unreplaced(), 1);
         drain.observe(at(4), &[pod("old", &[]), pod("new", &[])]);
         drain.observe(at(5), &[pod("old", &[]), pod("new", &[]), pod("newer", &[])]);
         assert_eq!(events(&mut drain), ["ns/new on node-2 for ns/a"]);
-        assert_eq!(drain.tally(), (0, 1, 1));
+        assert_eq!((drain.tally(), drain.unreplaced()), ((0, 1, 1), 0));
     }
 
     #[test]

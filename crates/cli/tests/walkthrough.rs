@@ -1,0 +1,165 @@
+//! The walk-through in `docs/` is walked: a cluster with simulated nodes, and every command of the document.
+//!
+//! In a block ```` ```walk ```` a line `$ COMMAND` is run and must print what follows it, both streams together. `…` stands for anything: within
+//! a line for any characters, alone on a line for any lines. What only looks is tried again until it prints that, for a cluster takes its time.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A machine may be slow; a cluster that has not got there by then will not.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+struct Cluster {
+    process: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let lazaret = env!("CARGO_BIN_EXE_lazaret");
+        std::os::unix::fs::symlink(lazaret, folder.path().join("kubectl-device")).unwrap();
+        let mut process = Command::new(lazaret)
+            .args([
+                "up",
+                "--nodes",
+                "2",
+                "--devices",
+                "2",
+                "--ephemeral",
+                "--listen",
+                "127.0.0.1:0",
+                "--data-dir",
+            ])
+            .arg(folder.path().join("data"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let line = lines.find(|line| line.as_ref().unwrap().starts_with("kubeconfig: ")).unwrap().unwrap();
+        let kubeconfig = line.strip_prefix("kubeconfig: ").unwrap().to_owned();
+        fs::write(folder.path().join("kubeconfig"), fs::read(kubeconfig).unwrap()).unwrap();
+        Self { process, folder }
+    }
+
+    fn run(&self, command: &str) -> String {
+        let here = self.folder.path();
+        let path = format!("{}:{}", here.display(), std::env::var("PATH").unwrap_or_default());
+        // The plugin is called by its own name, so that the walk needs no kubectl for it.
+        let command = command.replace("kubectl device", "kubectl-device");
+        let output = Command::new("sh")
+            .args(["-c", &format!("exec 2>&1; {command}")])
+            .current_dir(root())
+            .env("PATH", path)
+            .env("KUBECONFIG", here.join("kubeconfig"))
+            .env("XDG_CACHE_HOME", here)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs a command until it prints what it should; what acts is run once.
+    #[allow(clippy::disallowed_methods, reason = "patience needs a clock")]
+    fn walk(&self, command: &str, wanted: &[String]) {
+        let looks = ["list", "describe", "why", "history", "plan", "check"]
+            .iter()
+            .any(|word| command.starts_with(&format!("kubectl device {word}")));
+        let started = Instant::now();
+        loop {
+            let printed = self.run(command);
+            let lines: Vec<&str> = printed.lines().collect();
+            if matches(&lines, wanted) {
+                return;
+            }
+            assert!(
+                looks && started.elapsed() < PATIENCE,
+                "$ {command}\n--- printed\n{printed}\n--- written\n{}",
+                wanted.join("\n")
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// Whether lines are as written.
+fn matches(lines: &[&str], wanted: &[String]) -> bool {
+    match wanted.split_first() {
+        None => lines.is_empty(),
+        Some((first, rest)) if first == "…" => (0..=lines.len()).any(|at| matches(&lines[at..], rest)),
+        Some((first, rest)) => lines
+            .split_first()
+            .is_some_and(|(line, others)| matches_line(line, first) && matches(others, rest)),
+    }
+}
+
+fn matches_line(line: &str, wanted: &str) -> bool {
+    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (line, wanted) = (squeeze(line), squeeze(wanted));
+    let mut parts = wanted.split('…').map(str::trim);
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = line.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[test]
+fn the_walk_through_can_be_walked() {
+    if Command::new("kubectl")
+        .arg("version")
+        .arg("--client")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
+        println!("not walked: there is no kubectl on this machine to make objects with");
+        return;
+    }
+    let document = fs::read_to_string(root().join("docs/walkthrough.md")).unwrap();
+    let cluster = Cluster::start();
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    for block in document.split("```walk\n").skip(1) {
+        for line in block.split("\n```").next().unwrap().lines() {
+            match line.strip_prefix("$ ") {
+                Some(command) => commands.push((command.to_owned(), Vec::new())),
+                None => commands.last_mut().unwrap().1.push(line.to_owned()),
+            }
+        }
+    }
+    assert!(commands.len() >= 10, "only {} commands were found", commands.len());
+    for (command, wanted) in commands {
+        cluster.walk(&command, &wanted);
+    }
+}
+
+#[test]
+fn dots_stand_for_anything() {
+    let wanted = |lines: &[&str]| lines.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(matches(&["a b  c", "x", "y", "end"], &wanted(&["a … c", "…", "end"])));
+    assert!(matches(&["end"], &wanted(&["…", "end"])));
+    assert!(!matches(&["a b d"], &wanted(&["a … c"])));
+    assert!(!matches(&["a", "more"], &wanted(&["a"])));
+}
