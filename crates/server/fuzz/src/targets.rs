@@ -255,7 +255,7 @@ fn envelope(kind: &Kind, message: &[u8]) -> Vec<u8> {
         out.extend_from_slice(bytes);
     }
     let mut types = Vec::new();
-    field(&mut types, 1, kind.api_version(kind.hub().version).as_bytes());
+    field(&mut types, 1, kind.api_version(&kind.hub().version).as_bytes());
     field(&mut types, 2, kind.kind.as_bytes());
     let mut out = b"k8s\0".to_vec();
     field(&mut out, 1, &types);
