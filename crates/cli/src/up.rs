@@ -86,7 +86,7 @@ impl Args {
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
         let tls = secrets.tls(address)?;
         let kubeconfig = secrets.write_kubeconfig(&folder, address)?;
-        announce(&kubeconfig, address)?;
+        announce(&kubeconfig, address, self.nodes)?;
 
         let parts =
             if self.api_only { None } else { Some(Parts::start(&server, self.nodes, self.devices).await?) };
@@ -161,9 +161,22 @@ fn runtime_config(text: &str) -> Result<Vec<(String, bool)>> {
     Ok(list)
 }
 
-fn announce(kubeconfig: &Path, address: SocketAddr) -> Result<()> {
+fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize) -> Result<()> {
     let path = kubeconfig.display();
+    let (first, second, third) = if nodes == 0 {
+        (
+            "kubectl get namespaces",
+            "kubectl api-resources --api-group=resource.k8s.io",
+            "lazaret device check",
+        )
+    } else {
+        (
+            "kubectl get nodes,resourceslices",
+            "lazaret device list",
+            "lazaret device fail node-1/gpu-0 --effect NoSchedule",
+        )
+    };
     output::print(&format!(
-        "serving https://{address}\nkubeconfig: {path}\n\ntry:\n  export KUBECONFIG={path}\n  kubectl get namespaces\n  kubectl api-resources --api-group=resource.k8s.io\n"
+        "serving https://{address}\nkubeconfig: {path}\n\ntry:\n  export KUBECONFIG={path}\n  {first}\n  {second}\n  {third}\n"
     ))
 }
