@@ -17,6 +17,7 @@ pub(crate) struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, made from the command line")]
 enum Command {
     /// Check or evaluate an expression that selects devices
     #[command(subcommand)]

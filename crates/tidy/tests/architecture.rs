@@ -22,19 +22,37 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("kinds", &["model", "cel", "schema"]),
     ("store", &[]),
     ("server", &["schema", "patch", "kinds", "store"]),
-        ("runtime", &["model", "api"]),
+    ("runtime", &["model", "api"]),
     ("controllers", &["model", "fleet", "eviction", "claims", "scheduler", "workloads", "api", "runtime"]),
     ("hollow", &["model", "api", "runtime"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
     ("device", &["model", "cel", "fleet", "allocator", "eviction", "api"]),
-    ("cli", &["model", "cel", "fleet", "allocator", "eviction", "api", "store", "server", "device", "scheduler", "runtime", "controllers", "hollow"]),
+    (
+        "cli",
+        &[
+            "model",
+            "cel",
+            "fleet",
+            "allocator",
+            "eviction",
+            "api",
+            "store",
+            "server",
+            "device",
+            "scheduler",
+            "runtime",
+            "controllers",
+            "hollow",
+        ],
+    ),
     ("bench", &[]),
     ("tidy", &[]),
 ];
 
 /// Crates that decide and never do. What they may be built from besides each other is listed with the reason.
-const CORES: &[&str] = &["model", "cel", "fleet", "allocator", "eviction", "claims", "scheduler", "workloads"];
+const CORES: &[&str] =
+    &["model", "cel", "fleet", "allocator", "eviction", "claims", "scheduler", "workloads"];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
     ("rustc-hash", "a fast hash that is the same in every run"),
