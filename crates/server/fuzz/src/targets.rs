@@ -244,14 +244,17 @@ pub(crate) fn protobuf(data: &[u8]) {
 
 /// A message as clients send it: magic, type, bytes.
 fn envelope(kind: &Kind, message: &[u8]) -> Vec<u8> {
+    fn low_bits(length: usize) -> u8 {
+        u8::try_from(length & 0x7f).unwrap_or(0)
+    }
     fn field(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
         out.push(tag << 3 | 2);
         let mut length = bytes.len();
         while length > 0x7f {
-            out.push((length & 0x7f) as u8 | 0x80);
+            out.push(low_bits(length) | 0x80);
             length >>= 7;
         }
-        out.push(length as u8);
+        out.push(low_bits(length));
         out.extend_from_slice(bytes);
     }
     let mut types = Vec::new();
