@@ -33,7 +33,8 @@ fn a_rule_by_name_moves_only_who_holds_that_device() {
     stage.rule("v1", "out", &json!({"driver": DRIVER, "pool": pool, "device": device}), &taint("NoExecute"));
     stage.gone("a");
     stays(&stage, "b");
-    let condition = stage.condition("out", "is False again", |one| one["status"] == "False");
+    let done = |one: &Value| one["status"] == "False" && one["reason"] == "Completed";
+    let condition = stage.condition("out", "says that it is done", done);
     assert!(condition["message"].as_str().unwrap().contains("1 pod"), "{condition}");
 }
 
