@@ -153,7 +153,7 @@ pub fn apply(
     }
     owners.disown(&difference.changed, Some(&manager));
     owners.disown(&difference.removed, None);
-    owners.set(manager, recorded(&wanted), request.time);
+    owners.set(manager, recorded(wanted), request.time);
     let changed = before != after || !owners.same_owners(&owners_before);
     owners.put(&mut after);
     Ok(Ownership { object: after, changed })
@@ -165,23 +165,24 @@ pub fn track_update(
     schema: &Schema,
     ty: TypeId,
     live: Option<&Value>,
-    written: &Value,
+    written: Value,
     request: &ApplyRequest<'_>,
 ) -> Ownership {
-    let mut before = live.cloned().unwrap_or_else(|| json!({}));
-    let owners_before = ManagedFields::take(&mut before);
-    let mut after = written.clone();
+    let mut after = written;
     // A writer that sends the record back unread neither adds to it nor takes from it; one that empties it resets it.
     let sent = after.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
     drop(ManagedFields::take(&mut after));
     let resets = sent.is_some_and(|entries| entries.is_empty() || entries == [json!({})]);
+    let Some(live) = live else { return first_written(schema, ty, after, resets, request) };
+    let mut before = live.clone();
+    let owners_before = ManagedFields::take(&mut before);
     let mut owners = if resets { ManagedFields::default() } else { owners_before.clone() };
 
     let difference = compare::compare(schema, ty, &before, &after);
     if !resets {
         let manager = request.as_manager(Operation::Update);
         let ignored = request.ignored_set();
-        let touched = recorded(&difference.changed).without_below(&ignored);
+        let touched = recorded(difference.changed.clone()).without_below(&ignored);
         let fields = owners.of(&manager).difference(&difference.removed).union(&touched);
         owners.disown(&difference.changed, Some(&manager));
         owners.disown(&difference.removed, None);
@@ -191,6 +192,23 @@ pub fn track_update(
     let changed = before != after || !owners.same_owners(&owners_before);
     owners.put(&mut after);
     Ownership { object: after, changed }
+}
+
+/// A new object belongs to whoever wrote it, whole: there is nothing to compare with and nobody to take from.
+fn first_written(
+    schema: &Schema,
+    ty: TypeId,
+    mut object: Value,
+    resets: bool,
+    request: &ApplyRequest<'_>,
+) -> Ownership {
+    let mut owners = ManagedFields::default();
+    if !resets {
+        let fields = recorded(FieldSet::of(schema, ty, &object)).without_below(&request.ignored_set());
+        owners.set(request.as_manager(Operation::Update), fields, request.time);
+    }
+    owners.put(&mut object);
+    Ownership { object, changed: true }
 }
 
 impl ApplyRequest<'_> {
@@ -229,8 +247,8 @@ fn conflicts(owners: &ManagedFields, applier: &Manager, changed: &FieldSet) -> V
 }
 
 /// Fields that identify an object or belong to the server are nobody's.
-fn recorded(set: &FieldSet) -> FieldSet {
-    let mut kept = set.clone();
+fn recorded(set: FieldSet) -> FieldSet {
+    let mut kept = set;
     kept.children.remove(&PathElement::Field("apiVersion".into()));
     kept.children.remove(&PathElement::Field("kind".into()));
     let metadata = PathElement::Field("metadata".into());

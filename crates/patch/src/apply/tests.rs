@@ -34,7 +34,7 @@ impl World {
     }
 
     fn write(&mut self, manager: &str, object: Value) {
-        let written = track_update(builtin(), self.ty, self.object.as_ref(), &object, &request(manager));
+        let written = track_update(builtin(), self.ty, self.object.as_ref(), object, &request(manager));
         self.object = Some(written.object);
     }
 

@@ -75,7 +75,9 @@ pub(super) async fn insert(
                 .insert("name".into(), format!("{kept}{}", random::name_suffix()).into());
         }
         let name = object::meta(&object, "name").to_owned();
-        let (ready, warnings) = prepared(call, object.clone(), &name, owners_known)?;
+        // Only a generated name is ever tried again.
+        let attempt = if generated { object.clone() } else { std::mem::take(&mut object) };
+        let (ready, warnings) = prepared(call, attempt, &name, owners_known)?;
         if call.query.dry_run()? {
             return match call.store().get(call.key(&name)) {
                 Some(taken) => Err(exists(call, &name, &taken)),
@@ -163,7 +165,7 @@ fn prepared(
         return Err(ApiError::invalid(&call.kind, name, &errors));
     }
     if !owners_known {
-        object = tracked(call, None, &object);
+        object = tracked(call, None, object);
     }
     Ok((object, errors.warnings().to_vec()))
 }

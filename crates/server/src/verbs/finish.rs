@@ -135,14 +135,14 @@ fn prepared_update(
         return Err(ApiError::invalid(&call.kind, &name, &errors));
     }
     if !owners_known {
-        new = tracked(call, Some(old), &new);
+        new = tracked(call, Some(old), new);
     }
     Ok((new, errors.warnings().to_vec()))
 }
 
 /// The object with the record of its owners brought up to date for a plain write.
-pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: &Value) -> Value {
-    let Some((schema, shape)) = call.kind.hub().shape.find() else { return new.clone() };
+pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value {
+    let Some((schema, shape)) = call.kind.hub().shape.find() else { return new };
     let api_version = call.kind.api_version(&call.served.version);
     let time = Call::timestamp();
     let ignored = ignored(call);
