@@ -263,26 +263,30 @@ impl Bench<'_> {
 
     async fn one_latency(&self, inbox: &mut Inbox, node: &str) -> Result<Vec<f64>> {
         let mut tainted = None;
-        let mut each = Vec::new();
+        let mut each = BTreeMap::new();
         let quiet = Duration::from_millis(200);
         loop {
             let news = match tokio::time::timeout(quiet, inbox.next()).await {
                 Ok(news) => news,
                 // Nobody else leaves: whoever had a device here is gone.
-                Err(_) if tainted.is_some() => return Ok(each),
+                Err(_) if tainted.is_some() => return Ok(each.into_values().collect()),
                 Err(_) => continue,
             };
+            let gone = matches!(news, News::Gone(..));
             match news {
                 News::Set(SLICES, object) if tainted.is_none() && object.key.name.ends_with(node) => {
                     tainted = core::str::from_utf8(object.json())?.contains("\"taints\"").then(instant);
                 }
-                News::Set(PODS, object) if *object.key.namespace == *self.namespace => {
+                // A pod without grace is gone without having been seen to leave.
+                News::Set(PODS, object) | News::Gone(PODS, object)
+                    if *object.key.namespace == *self.namespace =>
+                {
                     let pod = object.read::<Pod>()?;
                     let here = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
-                    if let Some(tainted) =
-                        tainted.filter(|_| here && pod.metadata.deletion_timestamp.is_some())
-                    {
-                        each.push(instant().saturating_duration_since(tainted).as_secs_f64());
+                    let leaves = gone || pod.metadata.deletion_timestamp.is_some();
+                    if let Some(tainted) = tainted.filter(|_| here && leaves) {
+                        each.entry(object.key.clone())
+                            .or_insert_with(|| instant().saturating_duration_since(tainted).as_secs_f64());
                     }
                 }
                 News::Listed(..) | News::Set(..) | News::Gone(..) => {}
