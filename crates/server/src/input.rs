@@ -122,6 +122,28 @@ fn screened(kind: &Kind, served: &Served, value: &mut Value) -> Vec<Finding> {
     findings
 }
 
+/// Reads a body that is no object of a kind but a message to one: a binding, an eviction, a scale, options. It has its shape, or is refused.
+pub(crate) fn read_message(media: Media, bytes: &[u8], shape: &str) -> Result<Value, ApiError> {
+    let (mut value, _) = read_value(media, bytes, Some(shape))?;
+    if !value.is_object() {
+        return Err(ApiError::bad_request("the body of the request must be an object"));
+    }
+    if let Some(found) = builtin().find(shape) {
+        for finding in check(builtin(), found, &mut value, true) {
+            match finding {
+                // As for objects where nobody asked for more: left out.
+                Finding::Unknown { .. } => {}
+                Finding::Kind { path, expected, found } => {
+                    let why = format!("{shape}: {path}: must be {expected}, not {found}");
+                    return Err(ApiError::bad_request(why));
+                }
+            }
+        }
+    }
+    drop_nulls(&mut value);
+    Ok(value)
+}
+
 /// Reads a body as a JSON value, whatever it is encoded in; the shape is for protobuf alone.
 pub(crate) fn read_value(
     media: Media,

@@ -238,3 +238,30 @@ async fn tables_and_metadata_are_served_on_request() {
     assert_eq!(metadata["kind"], "PartialObjectMetadata");
     assert!(metadata.get("data").is_none());
 }
+
+/// Whatever is sent where an object belongs is refused, not stumbled over.
+#[tokio::test]
+async fn what_is_no_object_is_refused_everywhere() {
+    let api = Api::start().await;
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    api.post("/api/v1/namespaces/default/pods", &pod).await.expect(201);
+    api.post("/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "a"}}))
+        .await
+        .expect(201);
+    let one = "/api/v1/namespaces/default/pods/a";
+    for body in [r#""x""#, "[]", "7", "true", "null"] {
+        for (method, path) in [
+            ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned()),
+            ("POST", "/apis/authentication.k8s.io/v1/tokenreviews".to_owned()),
+            ("POST", "/api/v1/namespaces/default/serviceaccounts/a/token".to_owned()),
+            ("POST", format!("{one}/eviction")),
+            ("POST", format!("{one}/binding")),
+            ("PUT", one.to_owned()),
+            ("DELETE", format!("{one}?gracePeriodSeconds=0")),
+        ] {
+            println!("{method} {path} {body}");
+            api.send(method, &path, "application/json", body).await.expect(400);
+        }
+    }
+    api.get(one).await.expect(200);
+}

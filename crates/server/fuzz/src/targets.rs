@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use lazaret_kinds::{Access, Kind, Scope, Verbs};
-use lazaret_server::{Authorizer, Features, Server, ServerOptions, User};
+use lazaret_server::{Authorizer, Features, Server, ServerOptions, TokenKeys, User};
 use lazaret_store::{Options, Store};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn world() -> &'static World {
             features: Features::kubernetes_1_37(),
             runtime_config: vec![("api/all".into(), true)],
             authorizer: Box::new(Everybody),
-            token_keys: None,
+            token_keys: Some(TokenKeys::load(&TokenKeys::generate().unwrap()).unwrap()),
         };
         let server = Server::new(Store::ephemeral(Options::default()).unwrap(), options);
         let user = User { name: "fuzz".into(), ..User::default() };
@@ -80,6 +80,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Value)> {
         ("/api/v1/namespaces", json!({"metadata": {"name": "default"}})),
         ("/api/v1/namespaces/default/pods", json!({"metadata": named, "spec": pod})),
         ("/api/v1/namespaces/default/configmaps", json!({"metadata": named, "data": {"k": "v"}})),
+        ("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": named})),
         (
             "/apis/apps/v1/namespaces/default/deployments",
             json!({"metadata": named, "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}}, "spec": pod}}}),
@@ -187,14 +188,28 @@ fn must_accept(kind: &Kind, collection: &str, mut stored: Value) {
     assert!(matches!(code, 201 | 409), "not accepted again ({code}): {answer}\n{stored}");
 }
 
-/// Two bytes say what kind and how; the rest is an object as JSON or YAML.
+/// What else is sent to an object. Kept cases name them by number: new ones go to the end.
+const MESSAGES: &[Option<(&str, &str)>] = &[
+    None,
+    Some(("POST", "/api/v1/namespaces/default/pods/a/eviction")),
+    Some(("POST", "/api/v1/namespaces/default/pods/a/binding")),
+    Some(("PUT", "/api/v1/namespaces/default/pods/a/status")),
+    Some(("DELETE", "/api/v1/namespaces/default/pods/a")),
+    Some(("PUT", "/apis/apps/v1/namespaces/default/deployments/a/scale")),
+    Some(("POST", "/api/v1/namespaces/default/serviceaccounts/a/token")),
+    Some(("PUT", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a/status")),
+];
+
+/// Two bytes say what kind and how; the rest is an object as JSON or YAML, or a message to one.
 pub(crate) fn bodies(data: &[u8]) {
     let [choice, how, body @ ..] = data else { return };
     let (kind, collection) = collection(*choice);
     let media = if how & 1 == 0 { "application/json" } else { "application/yaml" };
     let validation = ["Warn", "Strict", "Ignore"][usize::from(how >> 1) % 3];
     let query = format!("dryRun=All&fieldValidation={validation}");
-    if how & 8 == 0 {
+    if let Some((method, path)) = MESSAGES.get(usize::from(how >> 4)).copied().flatten() {
+        world().must_cope(method, &format!("{path}?{query}"), media, body);
+    } else if how & 8 == 0 {
         let (code, answer) = world().must_cope("POST", &format!("{collection}?{query}"), media, body);
         if code == 201 {
             must_accept(kind, &collection, answer);

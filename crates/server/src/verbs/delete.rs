@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{finish::storage, list};
 use crate::{
-    ApiError, clock, definitions, input::read_value, negotiate, object, request::Target, respond::Answer,
+    ApiError, clock, definitions, input::read_message, negotiate, object, request::Target, respond::Answer,
     server::Call,
 };
 
@@ -38,7 +38,7 @@ impl DeleteOptions {
         let mut options = if body.is_empty() {
             json!({})
         } else {
-            read_value(negotiate::body(call.content_type.as_deref())?, body, Some("meta/v1.DeleteOptions"))?.0
+            read_message(negotiate::body(call.content_type.as_deref())?, body, "meta/v1.DeleteOptions")?
         };
         for name in ["gracePeriodSeconds", "propagationPolicy", "orphanDependents"] {
             if options.get(name).is_none_or(Value::is_null)

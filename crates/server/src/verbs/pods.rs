@@ -8,12 +8,11 @@ use super::{
     finish::{Change, change},
 };
 use crate::{
-    ApiError, clock, input::read_value, negotiate, object, request::Target, respond::Answer, server::Call,
+    ApiError, clock, input::read_message, negotiate, object, request::Target, respond::Answer, server::Call,
 };
 
 pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let (binding, _) =
-        read_value(negotiate::body(call.content_type.as_deref())?, body, Some("core/v1.Binding"))?;
+    let binding = read_message(negotiate::body(call.content_type.as_deref())?, body, "core/v1.Binding")?;
     let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
     if node.is_empty() {
         return Err(ApiError::bad_request("target.name: Required value: the node to bind to"));
@@ -124,8 +123,7 @@ pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
 }
 
 pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let (eviction, _) =
-        read_value(negotiate::body(call.content_type.as_deref())?, body, Some("policy/v1.Eviction"))?;
+    let eviction = read_message(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
     let name = call.target.name.clone();
     let pod = call
         .server

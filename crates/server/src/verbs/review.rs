@@ -3,11 +3,18 @@
 use lazaret_kinds::{Access, User};
 use serde_json::{Value, json};
 
-use crate::{ApiError, input::read_value, negotiate, object, respond::Answer, server::Call};
+use crate::{
+    ApiError,
+    input::{FieldValidation, read_message, read_object},
+    negotiate, object,
+    respond::Answer,
+    server::Call,
+};
 
 pub(super) fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let (mut review, _) =
-        read_value(negotiate::body(call.content_type.as_deref())?, body, call.served.shape.builtin_name())?;
+    let media = negotiate::body(call.content_type.as_deref())?;
+    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query)?)?;
+    let mut review = incoming.object;
     review["kind"] = (*call.kind.kind).into();
     review["apiVersion"] = call.kind.api_version(&call.served.version).into();
     object::meta_mut(&mut review);
@@ -21,7 +28,7 @@ pub(super) fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         "SelfSubjectRulesReview" => rules(call, review["spec"]["namespace"].as_str().unwrap_or_default())?,
         _ => return Err(ApiError::method_not_allowed()),
     };
-    Ok(Answer::value(201, &review))
+    Ok(Answer::value(201, &review).warn(incoming.warnings))
 }
 
 /// All that whoever asks may do in a namespace.
@@ -42,11 +49,8 @@ fn rules(call: &Call<'_>, namespace: &str) -> Result<Value, ApiError> {
 
 /// A token for a service account.
 pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let (mut request, _) = read_value(
-        negotiate::body(call.content_type.as_deref())?,
-        body,
-        Some("authentication/v1.TokenRequest"),
-    )?;
+    let media = negotiate::body(call.content_type.as_deref())?;
+    let mut request = read_message(media, body, "authentication/v1.TokenRequest")?;
     let name = &call.target.name;
     let account = call
         .server

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::finish::{Change, change};
 use crate::{
     ApiError,
-    input::read_value,
+    input::{read_message, read_value},
     negotiate::{self, Media},
     object,
     request::Verb,
@@ -54,7 +54,7 @@ fn wanted(call: &Call<'_>, verb: Verb, current: &Value, body: &[u8]) -> Result<V
             | Media::ApplyPatch => lazaret_patch::merge_patch(current, &patch),
         }
     } else {
-        read_value(negotiate::body(call.content_type.as_deref())?, body, Some("autoscaling/v1.Scale"))?.0
+        read_message(negotiate::body(call.content_type.as_deref())?, body, "autoscaling/v1.Scale")?
     })
 }
 
