@@ -117,6 +117,12 @@ impl Work {
     ) -> Result<Verdict, Error> {
         let stop = tokio::signal::ctrl_c();
         tokio::pin!(stop);
+        // Listened for from here on: it counts from the first time that it is asked for.
+        tokio::select! {
+            biased;
+            _ = &mut stop => return self.stopped(session, cluster).await,
+            () = std::future::ready(()) => {}
+        }
         let mut lingered = 0;
         loop {
             let now = session.now();

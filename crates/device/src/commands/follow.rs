@@ -7,7 +7,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::load::Read;
 use crate::{
     Error,
-    api::{Api, Change, Item, Resource, Scope},
+    api::{Api, Change, Item, Resource},
     view::Cluster,
 };
 
@@ -73,8 +73,7 @@ impl Follow {
 }
 
 async fn pump(api: &Api, read: Read, sender: &mpsc::Sender<Result<News, Error>>) -> Result<(), Error> {
-    let Read { resource, mut version } = read;
-    let scope = Scope::default();
+    let Read { resource, scope, mut version } = read;
     loop {
         let mut watch = api.watch(&resource, &scope, &version).await?;
         loop {

@@ -31,7 +31,7 @@ struct DeviceList<'a> {
 }
 
 pub(super) async fn run(session: &mut Session<'_>, args: List) -> Result<Verdict, Error> {
-    let Loaded { mut cluster, reads } = load(session, Need::default()).await?;
+    let Loaded { mut cluster, reads } = load(session, Need { partial: true, ..Need::default() }).await?;
     let mut filter = select::filter(session, &cluster, &args.filter, &args.devices).await?;
     filter.tainted = args.tainted;
     filter.namespace = session.connection.namespace.clone();
@@ -72,13 +72,14 @@ fn cells(row: &DeviceRow, wide: bool) -> Vec<Cell> {
     let taints: Vec<String> =
         row.taints.iter().map(|taint| format!("{} ({})", taint.taint(), taint.by())).collect();
     let taints = if taints.is_empty() { None } else { Some(taints.join(", ")) };
+    let hidden = matches!(row.state, State::Unknown | State::UnknownTainted);
     let mut cells = vec![
         Cell::from(row.name.clone()),
         or_none(row.node.as_ref().map(ToString::to_string)),
         or_none(row.model.clone()),
         Cell::tinted(row.state.word(), tint(row.state)),
         or_none(taints),
-        or_none(holder(row, wide)),
+        or_none(holder(row, wide).or_else(|| hidden.then(|| "<unknown>".to_owned()))),
     ];
     if wide {
         let reasons: Vec<&str> = row.taints.iter().filter_map(|taint| taint.reason.as_deref()).collect();
@@ -91,7 +92,7 @@ fn cells(row: &DeviceRow, wide: bool) -> Vec<Cell> {
 fn tint(state: State) -> Tint {
     match state {
         State::Free | State::InUse => Tint::Good,
-        State::Tainted | State::InUseTainted => Tint::Careful,
+        State::Tainted | State::InUseTainted | State::Unknown | State::UnknownTainted => Tint::Careful,
         State::Gone => Tint::Bad,
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::{
     Error,
     api::{Item, NODES, PODS, Resource, Scope},
-    view::Cluster,
+    view::{Cluster, Hidden},
 };
 
 use super::Session;
@@ -22,12 +22,15 @@ pub(super) struct Need {
     pub(super) nodes: bool,
     pub(super) classes: bool,
     pub(super) budgets: bool,
+    /// Claims or pods that may not be read everywhere do not matter so much: one namespace of them, or none, is told from all.
+    pub(super) partial: bool,
 }
 
 /// A list that was read, to be watched from there.
 #[derive(Clone, Debug)]
 pub(super) struct Read {
     pub(super) resource: Resource,
+    pub(super) scope: Scope,
     pub(super) version: String,
 }
 
@@ -44,16 +47,34 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
     let cluster = RefCell::new(Cluster::default());
     let reads = RefCell::new(Vec::new());
     let api = &session.api;
-    let whole = Scope::default();
-    let read = async |resource: Option<Resource>| -> Result<(), Error> {
-        let Some(resource) = resource else { return Ok(()) };
+    let read_scope = async |resource: Resource, scope: Scope| -> Result<(), Error> {
         let visit = |item: Item| {
             cluster.borrow_mut().set(item.json());
             Ok(())
         };
-        let version = api.list(&resource, &whole, visit).await?;
-        reads.borrow_mut().push(Read { resource, version });
+        let version = api.list(&resource, &scope, visit).await?;
+        reads.borrow_mut().push(Read { resource, scope, version });
         Ok(())
+    };
+    let read = async |resource: Option<Resource>| match resource {
+        Some(resource) => read_scope(resource, Scope::default()).await,
+        None => Ok(()),
+    };
+    let namespace = session.namespace().to_owned();
+    // What to tell of a resource of which not everything may be read.
+    let read_partial = async |resource: Option<Resource>| -> Result<Option<String>, Error> {
+        let refused = match read(resource).await {
+            Err(refused @ Error::Forbidden { .. }) if need.partial => refused,
+            read => return read.map(|()| None),
+        };
+        let Some(resource) = resource else { return Ok(None) };
+        let seen =
+            match read_scope(resource, Scope { namespace: namespace.clone(), ..Scope::default() }).await {
+                Ok(()) => format!("those of namespace {namespace} are shown"),
+                Err(Error::Forbidden { .. }) => "none is shown".to_owned(),
+                Err(error) => return Err(error),
+            };
+        Ok(Some(format!("{refused}\nnot every {} is known: {seen}", resource.kind)))
     };
     let classes = (need.classes || served.patches.is_some()).then_some(served.classes);
     let budgets = async {
@@ -63,17 +84,21 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
             Err(error) => Err(error),
         }
     };
-    tokio::try_join!(
+    let ((), claims, (), (), (), pods, (), ()) = tokio::try_join!(
         read(Some(served.slices)),
-        read(Some(served.claims)),
+        read_partial(Some(served.claims)),
         read(served.rules),
         read(served.patches),
         read(classes),
-        read(need.pods.then_some(PODS)),
+        read_partial(need.pods.then_some(PODS)),
         read(need.nodes.then_some(NODES)),
         budgets,
     )?;
-    let (cluster, reads) = (cluster.into_inner(), reads.into_inner());
+    let (mut cluster, reads) = (cluster.into_inner(), reads.into_inner());
+    cluster.hidden = Hidden { claims: claims.is_some(), pods: pods.is_some() };
+    for text in claims.iter().chain(&pods) {
+        session.console.note(text);
+    }
     for text in cluster.unreadable.iter().take(UNREADABLE_SHOWN_MAX) {
         session.console.note(&format!("passed over, for it makes no sense: {text}"));
     }

@@ -22,6 +22,17 @@ pub struct Cluster {
     pub budgets: Vec<Budget>,
     /// Objects that could not be understood, each in a sentence.
     pub unreadable: Vec<String>,
+    /// What this user may not see.
+    pub hidden: Hidden,
+}
+
+/// What this user may not see, in whole or in part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hidden {
+    /// Whoever seems to hold nothing may hold something.
+    pub claims: bool,
+    /// Whoever seems to use nothing may use something.
+    pub pods: bool,
 }
 
 /// Metadata of an object that the cores have no use for.

@@ -33,6 +33,9 @@ pub struct Description {
     pub no_execute: Plan,
     /// What events still tell, oldest first.
     pub history: Vec<Entry>,
+    /// There may be holders and pods that this user may not see.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// Describes a device, if anything is known of it.
@@ -52,6 +55,7 @@ pub fn describe(
         shared: device.is_some_and(DeviceRef::allow_multiple),
         no_execute: plan(cluster, now, &[selector_of(id)], &taint),
         history: history(cluster, events, Some(id)),
+        partial: cluster.hidden.claims || cluster.hidden.pods,
         row,
     })
 }
@@ -130,7 +134,8 @@ impl Description {
 
     fn holders(&self, lines: &mut Vec<String>) {
         if self.row.holders.is_empty() {
-            lines.push("Held by:      <none>".to_owned());
+            let nobody = if self.partial { "<unknown>" } else { "<none>" };
+            lines.push(format!("Held by:      {nobody}"));
             return;
         }
         lines.push("Held by:".to_owned());
@@ -144,11 +149,13 @@ impl Description {
 
     fn consequences(&self, lines: &mut Vec<String>) {
         let plan = &self.no_execute;
-        if plan.pods.is_empty() && plan.tolerating.is_empty() {
-            lines.push("If NoExecute: no pod would leave".to_owned());
-            return;
-        }
-        lines.push("If NoExecute:".to_owned());
+        let none = plan.pods.is_empty() && plan.tolerating.is_empty();
+        lines.push(match (none, self.partial) {
+            (true, false) => "If NoExecute: no pod would leave".to_owned(),
+            (true, true) => "If NoExecute: <unknown>".to_owned(),
+            (false, false) => "If NoExecute:".to_owned(),
+            (false, true) => "If NoExecute: of the pods that this user may see".to_owned(),
+        });
         for pod in &plan.pods {
             let when = match pod.toleration_seconds {
                 Some(seconds @ 1..) => format!("would leave after {seconds}s"),

@@ -72,6 +72,10 @@ pub enum State {
     InUseTainted,
     /// A claim holds it, and its driver publishes it no more.
     Gone,
+    /// Nothing keeps claims away; whether one holds it this user may not see.
+    Unknown,
+    /// A taint keeps claims away; whether one holds it this user may not see.
+    UnknownTainted,
 }
 
 impl State {
@@ -84,6 +88,8 @@ impl State {
             Self::Tainted => "Tainted",
             Self::InUseTainted => "InUse,Tainted",
             Self::Gone => "InUse,Gone",
+            Self::Unknown => "Unknown",
+            Self::UnknownTainted => "Unknown,Tainted",
         }
     }
 }
@@ -229,6 +235,8 @@ fn published_row(cluster: &Cluster, device: DeviceRef<'_>) -> DeviceRow {
     let tainted = device.taints().any(|taint| taint.taint.effect.blocks_allocation());
     let in_use = holders.iter().any(|holder| !holder.admin_access);
     let state = match (in_use, tainted) {
+        (false, false) if cluster.hidden.claims => State::Unknown,
+        (false, true) if cluster.hidden.claims => State::UnknownTainted,
         (false, false) => State::Free,
         (true, false) => State::InUse,
         (false, true) => State::Tainted,

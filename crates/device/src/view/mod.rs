@@ -19,7 +19,7 @@ mod why;
 
 pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
 pub use check::{Check, Facts, Permission, State as CheckState, checks};
-pub use cluster::{Budget, Cluster, Manager, Meta, NodeFacts, PodFacts};
+pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
 pub use describe::{Description, describe};
 pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, row, rows};
 pub use drain::{Drain, DrainEvent, Manner, Order, PodSeen, Stage, drain_taint, pods_seen};

@@ -27,12 +27,12 @@ async fn a_cluster_without_rules() {
 
 #[tokio::test]
 async fn a_missing_permission_comes_with_the_rule_to_add() {
-    let cluster = Cluster::with(Features::kubernetes_1_37(), &[], vec!["list resourceclaims"]).await;
+    let cluster = Cluster::with(Features::kubernetes_1_37(), &[], vec!["list resourceslices"]).await;
     expect![[r#"
-        resourceclaims.resource.k8s.io is forbidden: User "ada@example.com" cannot list resource "resourceclaims" in API group "resource.k8s.io" at the cluster scope
+        resourceslices.resource.k8s.io is forbidden: User "ada@example.com" cannot list resource "resourceslices" in API group "resource.k8s.io" at the cluster scope
         add to a ClusterRole of this user, or ask for it:
           - apiGroups: ["resource.k8s.io"]
-            resources: ["resourceclaims"]
+            resources: ["resourceslices"]
             verbs: ["list"]"#]].assert_eq(&cluster.run(&["list"]).await.error());
     let cluster = Cluster::with(Features::kubernetes_1_37(), &[], vec!["create devicetaintrules"]).await;
     cluster.fill().await;
