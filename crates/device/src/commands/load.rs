@@ -52,7 +52,8 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
             cluster.borrow_mut().set(item.json());
             Ok(())
         };
-        let version = api.list(&resource, &scope, visit).await?;
+        // Several are under way at once: on the heap they do not make every command large.
+        let version = Box::pin(api.list(&resource, &scope, visit)).await?;
         reads.borrow_mut().push(Read { resource, scope, version });
         Ok(())
     };
