@@ -9,7 +9,8 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use lazaret_server::{
-    Authenticator, Features, HttpOptions, Rbac, Secrets, Server, ServerOptions, make_private_folder, serve,
+    Authenticator, Features, HttpOptions, Rbac, Release, Secrets, Server, ServerOptions, make_private_folder,
+    serve,
 };
 use lazaret_store::{OpenError, Options, Store};
 use tokio::{net::TcpListener, sync::watch};
@@ -45,6 +46,9 @@ pub(crate) struct Args {
     /// Group versions to serve or not: resource.k8s.io/v1alpha3=true, api/all=true
     #[arg(long, value_name = "VERSION=BOOL,...", default_value = "", hide_default_value = true)]
     runtime_config: String,
+    /// Behave like this release of Kubernetes, 1.34 to 1.37: its feature gates, and no kind that came later
+    #[arg(long, value_name = "1.MINOR", default_value_t = Release::NEWEST)]
+    emulated_version: Release,
     #[command(flatten)]
     logging: Logging,
 }
@@ -68,7 +72,7 @@ impl Args {
         make_private_folder(&folder)?;
         let store = self.open(&folder)?;
         let secrets = Secrets::load_or_make(&folder)?;
-        let mut features = Features::kubernetes_1_37();
+        let mut features = Features::of(self.emulated_version);
         features.parse(&self.feature_gates).map_err(|error| anyhow!("--feature-gates: {error}"))?;
         let server = Server::new(
             store.clone(),

@@ -325,13 +325,17 @@ pub(crate) fn node_selector(errors: &mut Errors, path: &Path<'_>, selector: &Val
         return;
     }
     for (at, term) in terms.iter().enumerate() {
-        let path = path.index(at);
-        for (at, requirement) in list(term, "matchExpressions").iter().enumerate() {
-            node_requirement(errors, &path.field("matchExpressions").index(at), requirement);
-        }
-        for (at, requirement) in list(term, "matchFields").iter().enumerate() {
-            node_field(errors, &path.field("matchFields").index(at), requirement);
-        }
+        node_selector_term(errors, &path.index(at), term);
+    }
+}
+
+/// One term of a selector of nodes.
+pub(crate) fn node_selector_term(errors: &mut Errors, path: &Path<'_>, term: &Value) {
+    for (at, requirement) in list(term, "matchExpressions").iter().enumerate() {
+        node_requirement(errors, &path.field("matchExpressions").index(at), requirement);
+    }
+    for (at, requirement) in list(term, "matchFields").iter().enumerate() {
+        node_field(errors, &path.field("matchFields").index(at), requirement);
     }
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Deref, sync::Arc};
 use lazaret_schema::{Schema, TypeId, builtin};
 use serde_json::Value;
 
-use crate::{Context, Rules};
+use crate::{Context, Release, Rules};
 
 /// A name that is mostly known when this is compiled, and else comes with a definition.
 pub type Name = Cow<'static, str>;
@@ -39,6 +39,8 @@ pub struct Served {
     pub shape: Shape,
     /// Served unless told otherwise.
     pub by_default: bool,
+    /// Not served at a release before this one; absent when it is older than any that can be had.
+    pub since: Option<Release>,
 }
 
 /// Where the type of a kind's objects is found.

@@ -12,6 +12,7 @@ mod core;
 mod crd;
 mod custom;
 mod error;
+mod features;
 mod gate;
 mod kind;
 mod lease;
@@ -26,11 +27,12 @@ mod rules;
 mod testing;
 mod value;
 
-pub use context::{Access, Context, Features, User};
+pub use context::{Access, Context, User};
 pub use custom::{
     CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
 };
 pub use error::{Errors, FieldError, FieldProblem};
+pub use features::{Features, Release};
 pub use kind::{Column, Heading, Kind, Name, RuleSet, Scope, Served, Shape, Subresource, Verbs};
 pub use names::{check_label_name, check_label_value, check_name};
 pub use registry::{all, find, find_kind};

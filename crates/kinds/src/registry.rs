@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::{
+    Release,
     apps::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet},
     core::{
         ConfigMap, CoreEvent, Endpoints, Namespace, NewEvent, Node, PersistentVolume, PersistentVolumeClaim,
@@ -60,6 +61,7 @@ struct Version {
     version: &'static str,
     shape: &'static str,
     by_default: bool,
+    since: Option<Release>,
 }
 
 impl Row {
@@ -69,6 +71,7 @@ impl Row {
             version: version.version.into(),
             shape: Shape::Builtin(version.shape),
             by_default: version.by_default,
+            since: version.since,
         };
         Kind {
             group: self.group.into(),
@@ -127,19 +130,35 @@ const BASE: Row = Row {
 const CLUSTER: Row = Row { scope: Scope::Cluster, ..BASE };
 
 const fn v1(shape: &'static str) -> [Version; 1] {
-    [Version { version: "v1", shape, by_default: true }]
+    [Version { version: "v1", shape, by_default: true, since: None }]
 }
 
 /// Versions of `resource.k8s.io`: v1 unless asked for more.
 const fn resource<const N: usize>(shapes: [&'static str; N], versions: [&'static str; N]) -> [Version; N] {
-    let mut served = [Version { version: "v1", shape: "", by_default: true }; N];
+    let mut served = [v1("")[0]; N];
     let mut at = 0;
     while at < N {
-        served[at] = Version { version: versions[at], shape: shapes[at], by_default: at == 0 };
+        let by_default = matches!(versions[at].as_bytes(), b"v1");
+        served[at] = Version { version: versions[at], shape: shapes[at], by_default, since: None };
         at += 1;
     }
     served
 }
+
+/// The only kind of the group that came late to its versions.
+const DEVICE_TAINT_RULE: [Version; 3] = {
+    let mut versions = resource(
+        [
+            "resource/v1.DeviceTaintRule",
+            "resource/v1beta2.DeviceTaintRule",
+            "resource/v1alpha3.DeviceTaintRule",
+        ],
+        ["v1", "v1beta2", "v1alpha3"],
+    );
+    versions[0].since = Some(Release::V1_37);
+    versions[1].since = Some(Release::V1_36);
+    versions
+};
 
 static ROWS: &[Row] = &[
     Row {
@@ -379,14 +398,7 @@ static ROWS: &[Row] = &[
         subresources: &[STATUS],
         unconditional_update: false,
         delete_returns_object: true,
-        versions: &resource(
-            [
-                "resource/v1.DeviceTaintRule",
-                "resource/v1beta2.DeviceTaintRule",
-                "resource/v1alpha3.DeviceTaintRule",
-            ],
-            ["v1", "v1beta2", "v1alpha3"],
-        ),
+        versions: &DEVICE_TAINT_RULE,
         ..CLUSTER
     },
     Row {

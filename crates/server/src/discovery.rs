@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use lazaret_kinds::{Kind, Scope, Verbs};
+use lazaret_kinds::{Kind, Release, Scope, Verbs};
 use serde_json::{Value, json};
 
 use crate::{Server, kind_ref::KindRef, negotiate::Form, respond::Answer};
@@ -13,11 +13,12 @@ const ALL_VERBS: &[&str] =
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The version that clients take this server for.
-pub(crate) fn version() -> Value {
+pub(crate) fn version(emulated: Release) -> Value {
     json!({
         "major": "1", "minor": "37", "gitVersion": concat!("v1.37.0+lazaret-", env!("CARGO_PKG_VERSION")), "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "go1.27", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-        "emulationMajor": "1", "emulationMinor": "37", "minCompatibilityMajor": "1", "minCompatibilityMinor": "36",
+        "emulationMajor": "1", "emulationMinor": emulated.minor().to_string(),
+        "minCompatibilityMajor": "1", "minCompatibilityMinor": emulated.compatible_from().minor().to_string(),
     })
 }
 

@@ -39,6 +39,6 @@ pub use body::Body;
 pub use certificates::{Identity, Pem, certificate_authority, client_certificate, server_certificate};
 pub use error::ApiError;
 pub use http_server::{HttpOptions, TlsFiles, serve};
-pub use lazaret_kinds::{Access, Features, User};
+pub use lazaret_kinds::{Access, Features, Release, User};
 pub use secrets::{ADMIN, Secrets, SecretsError, make_private_folder};
 pub use server::{Authorizer, Server, ServerOptions};

@@ -203,7 +203,7 @@ impl Server {
                 let text = self.inner.metrics.text().map_err(ApiError::internal)?;
                 Ok(Answer { content_type: metrics::CONTENT_TYPE, ..Answer::text(200, text) })
             }
-            "version" => Ok(Answer::value(200, &discovery::version())),
+            "version" => Ok(Answer::value(200, &discovery::version(self.features().release()))),
             _ if path == "openapi/v3" || path.starts_with("openapi/v3/") => openapi::answer(self, path),
             _ => discovery::answer(self, path, form).ok_or_else(ApiError::no_such_path),
         }
@@ -249,7 +249,7 @@ impl Server {
                 on = *value;
             }
         }
-        on
+        on && served.since.is_none_or(|since| since <= self.features().release())
     }
 
     /// A stored object.

@@ -114,6 +114,41 @@ async fn a_user_is_told_all_rules_that_hold_for_him() {
 }
 
 #[tokio::test]
+async fn an_older_release_can_be_had() {
+    let start = |release: &str, config: &[&str]| {
+        let options = ServerOptions {
+            features: Features::of(release.parse().unwrap()),
+            runtime_config: config.iter().map(|name| ((*name).to_owned(), true)).collect(),
+            authorizer: Box::new(Rbac::default()),
+            token_keys: None,
+        };
+        let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
+        let user = User { name: "root".into(), groups: vec!["system:masters".into()], ..User::default() };
+        Api { server, user }
+    };
+    let rules = |version: &str| format!("/apis/resource.k8s.io/{version}/devicetaintrules");
+    let slices = "/apis/resource.k8s.io/v1/resourceslices";
+
+    let now = start("1.37", &[]);
+    now.get(&rules("v1")).await.expect(200);
+    let version = now.get("/version").await.expect(200);
+    assert_eq!((&version["emulationMinor"], &version["minCompatibilityMinor"]), (&json!("37"), &json!("36")));
+    now.get("/apis/resource.k8s.io/v1alpha3").await.expect(404);
+
+    let before = start("1.36", &["resource.k8s.io/v1beta2"]);
+    let version = before.get("/version").await.expect(200);
+    assert_eq!((&version["minor"], &version["emulationMinor"]), (&json!("37"), &json!("36")));
+    before.get(slices).await.expect(200);
+    before.get(&rules("v1")).await.expect(404);
+    before.get(&rules("v1beta2")).await.expect(200);
+
+    let older = start("1.35", &["resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"]);
+    older.get(slices).await.expect(200);
+    older.get(&rules("v1beta2")).await.expect(404);
+    older.get(&rules("v1alpha3")).await.expect(200);
+}
+
+#[tokio::test]
 async fn watches_end_when_the_server_does() {
     let api = Api::start().await;
     let request =

@@ -18,7 +18,7 @@ impl Parts {
     pub(super) async fn start(server: &Server, nodes: usize, devices: usize) -> Result<Self> {
         let client = Client::new(server.client(ourselves()));
         // The store is locked for this process: there is nobody to share the work with.
-        let plane = Plane::start(client, Metrics::default(), &Options::default())
+        let plane = Plane::start(client, Metrics::default(), &options(server))
             .await
             .map_err(|error| anyhow!("start the controllers: {error}"))?;
         let hollow = if nodes == 0 {
@@ -42,6 +42,17 @@ impl Parts {
         }
         self.plane.stop().await;
     }
+}
+
+/// The scheduler allocates by the same gates by which the server keeps fields.
+fn options(server: &Server) -> Options {
+    let mut options = Options::default();
+    let gates: Vec<&str> = options.scheduler.features.gates().map(|(gate, _)| gate).collect();
+    for gate in gates {
+        // The name comes from the list itself, so it is known.
+        let _ = options.scheduler.features.set(gate, server.features().is_on(gate));
+    }
+    options
 }
 
 fn ourselves() -> User {

@@ -2,6 +2,7 @@
 
 mod config;
 mod event;
+mod label_keys;
 mod namespace;
 mod node;
 mod pod;

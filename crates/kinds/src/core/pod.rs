@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{pod_cells, pod_spec, pod_validation, priority};
+use super::{label_keys, pod_cells, pod_spec, pod_validation, priority};
 use crate::{
     Column, Context, Errors, Rules,
     rules::keep_status,
@@ -45,6 +45,7 @@ impl Rules for Pod {
             }]);
         }
         put(object, "status", status);
+        label_keys::write_out(object);
     }
 
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {

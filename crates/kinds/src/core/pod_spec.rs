@@ -69,8 +69,8 @@ fn container(container: &mut Value) {
     fill(container, "resources", json!({}));
     list_mut(container, "ports").iter_mut().for_each(|port| fill(port, "protocol", "TCP"));
     for variable in list_mut(container, "env") {
-        if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
-            fill(field, "apiVersion", "v1");
+        if let Some(source) = variable.get_mut("valueFrom") {
+            reference(source);
         }
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -90,6 +90,16 @@ fn container(container: &mut Value) {
         if let Some(handler) = container.pointer_mut(&format!("/lifecycle/{hook}")) {
             http_get(handler);
         }
+    }
+}
+
+/// A field or resource that a variable or file has.
+fn reference(source: &mut Value) {
+    if let Some(field) = source.get_mut("fieldRef").filter(|field| field.is_object()) {
+        fill(field, "apiVersion", "v1");
+    }
+    if let Some(resource) = source.get_mut("resourceFieldRef").filter(|resource| resource.is_object()) {
+        fill(resource, "divisor", "0");
     }
 }
 
@@ -115,6 +125,9 @@ fn volume(volume: &mut Value) {
             fill(source, "defaultMode", FILE_MODE);
         }
     }
+    if let Some(files) = volume.get_mut("downwardAPI") {
+        list_mut(files, "items").iter_mut().for_each(reference);
+    }
     if let Some(host) = volume.get_mut("hostPath").filter(|host| host.is_object() && !has(host, "type")) {
         put(host, "type", "");
     }
@@ -123,6 +136,9 @@ fn volume(volume: &mut Value) {
     {
         if let Some(token) = source.get_mut("serviceAccountToken").filter(|token| token.is_object()) {
             fill(token, "expirationSeconds", TOKEN_SECONDS);
+        }
+        if let Some(files) = source.get_mut("downwardAPI") {
+            list_mut(files, "items").iter_mut().for_each(reference);
         }
     }
 }

@@ -22,6 +22,23 @@ fn wrong(object: Value) -> Vec<String> {
 
 const CONTAINER: &str = "/spec/containers/0";
 
+/// Pods that are wrong, and the fields that Kubernetes 1.37 blames. The same complaint twice is one.
+#[test]
+fn a_bad_pod_is_refused_where_kubernetes_refuses_it() {
+    let cases: Vec<Value> = serde_json::from_str(include_str!("pod_validation/cases.json")).unwrap();
+    assert!(cases.len() > 140);
+    let mut failed = Vec::new();
+    for case in cases {
+        let metadata = json!({"name": "p", "namespace": "default", "labels": {"a": "b"}});
+        let mut found = wrong(json!({"metadata": metadata, "spec": case["spec"]}));
+        found.dedup();
+        if json!(found) != case["wrong"] {
+            failed.push(format!("{}: found {found:#?}, not {:#}", case["case"], case["wrong"]));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
 #[test]
 fn a_new_pod_gets_what_it_does_not_say() {
     let limited =
@@ -169,7 +186,7 @@ fn pod_validation() {
         (
             "/spec/containers/0/ports",
             json!([{"containerPort": 0}]),
-            vec![format!("{at}.ports[0].containerPort Invalid")],
+            vec![format!("{at}.ports[0].containerPort Required")],
         ),
         (
             "/spec/containers/0/volumeMounts",
@@ -509,5 +526,64 @@ fn services_and_priority_classes() {
     assert_eq!(
         World::new().update(classes, &high, set(&high, "/value", json!(3))).wrong(),
         ["value Forbidden"]
+    );
+}
+
+#[test]
+fn a_pod_that_is_held_back_may_choose_its_node_more_narrowly() {
+    const TERMS: &str =
+        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let has = |key: &str| json!({"key": key, "operator": "Exists"});
+    let affinity = |terms: Value| json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+    let held = set(&pod(), "/spec/schedulingGates", json!([{"name": "example.com/wait"}]));
+    let free = World::new().create(pods(), held).ok();
+    let change = |old: &Value, terms: Value| {
+        World::new().update(pods(), old, set(old, "/spec/affinity", affinity(terms))).wrong()
+    };
+    assert!(change(&free, json!([{"matchExpressions": [has("a")]}])).is_empty());
+    let chosen = set(&free, "/spec/affinity", affinity(json!([{"matchExpressions": [has("a")]}])));
+    assert!(change(&chosen, json!([{"matchExpressions": [has("a"), has("b")]}])).is_empty());
+    assert_eq!(change(&chosen, json!([{"matchExpressions": [has("b")]}])), [format!("{TERMS}[0] Invalid")]);
+    let two = json!([{"matchExpressions": [has("a")]}, {"matchExpressions": [has("b")]}]);
+    assert_eq!(change(&chosen, two), [format!("{TERMS} Invalid")]);
+}
+
+#[test]
+fn a_container_that_has_ended_for_good_stays_so() {
+    let ended = |code: i64| json!([{"name": "c", "state": {"terminated": {"exitCode": code}}}]);
+    let again = json!([{"name": "c", "state": {"running": {}}}]);
+    for (policy, code, refused) in
+        [("Always", 0, false), ("OnFailure", 1, false), ("OnFailure", 0, true), ("Never", 1, true)]
+    {
+        let pod = World::new().create(pods(), set(&pod(), "/spec/restartPolicy", json!(policy))).ok();
+        let old = set(&pod, "/status/containerStatuses", ended(code));
+        let new = set(&pod, "/status/containerStatuses", again.clone());
+        let expected: &[&str] = if refused { &["status.containerStatuses[0].state Forbidden"] } else { &[] };
+        assert_eq!(World::new().status(pods(), &old, new).wrong(), expected, "{policy} {code}");
+    }
+}
+
+#[test]
+fn keys_of_labels_stand_for_the_values_of_the_pod() {
+    let constraint = json!({
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}}, "matchLabelKeys": ["revision", "absent"],
+    });
+    let term = json!({
+        "topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}, "mismatchLabelKeys": ["tenant"],
+    });
+    let labelled = set(&pod(), "/metadata/labels", json!({"app": "a", "revision": "7", "tenant": "t"}));
+    let spread = set(&labelled, "/spec/topologySpreadConstraints", json!([constraint]));
+    let required = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    let created = World::new().create(pods(), set(&spread, "/spec/affinity", required)).ok();
+    assert_eq!(
+        created["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchExpressions"],
+        json!([{"key": "revision", "operator": "In", "values": ["7"]}]),
+    );
+    let terms =
+        &created["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    assert_eq!(
+        terms[0]["labelSelector"]["matchExpressions"],
+        json!([{"key": "tenant", "operator": "NotIn", "values": ["t"]}]),
     );
 }

@@ -69,6 +69,7 @@ fn kind(definition: &Value, version: &Value) -> Kind {
             version: owned(text(version, "name")),
             shape: Shape::Own(table, ty),
             by_default: true,
+            since: None,
         }],
         subresources: subresources.into_iter().flatten().collect(),
         verbs: if settle::is_ending(definition) { Verbs::Ending } else { Verbs::All },

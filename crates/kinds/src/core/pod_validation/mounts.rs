@@ -1,0 +1,124 @@
+//! Where containers find the volumes of their pod.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    choice,
+    volumes::{descending, no_backsteps},
+};
+use crate::{
+    Errors, FieldProblem,
+    path::Path,
+    value::{has, is_true, list, some, text},
+};
+
+/// Mounts and block devices of a container.
+pub(super) fn check(errors: &mut Errors, path: &Path<'_>, container: &Value, volumes: &[Value]) {
+    let (mounts, devices) = (list(container, "volumeMounts"), list(container, "volumeDevices"));
+    let privileged = some(container, "securityContext").is_some_and(|context| is_true(context, "privileged"));
+    let mut seen = BTreeSet::new();
+    let list_path = path.field("volumeMounts");
+    for (at, mount) in mounts.iter().enumerate() {
+        let path = list_path.index(at);
+        volume_name(errors, &path, mount, volumes);
+        let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
+        if place.is_empty() {
+            errors.required(path.field("mountPath"), "");
+        }
+        if !seen.insert(place) {
+            errors.invalid(path.field("mountPath"), place, "must be unique");
+        }
+        if devices.iter().any(|device| text(device, "name") == name) {
+            errors.invalid(path.field("name"), name, "must not already exist in volumeDevices");
+        }
+        if devices.iter().any(|device| text(device, "devicePath") == place) {
+            errors.invalid(
+                path.field("mountPath"),
+                place,
+                "must not already exist as a path in volumeDevices",
+            );
+        }
+        below(errors, &list_path, &path, mount);
+        how(errors, &list_path, mount, privileged);
+    }
+    for (at, device) in devices.iter().enumerate() {
+        self::device(errors, &path.field("volumeDevices").index(at), device, &devices[..at], volumes);
+    }
+}
+
+fn volume_name(errors: &mut Errors, path: &Path<'_>, holder: &Value, volumes: &[Value]) {
+    let name = text(holder, "name");
+    if name.is_empty() {
+        errors.required(path.field("name"), "");
+    }
+    if !volumes.iter().any(|volume| text(volume, "name") == name) {
+        errors.push(path.field("name"), FieldProblem::NotFound(name.into()));
+    }
+}
+
+/// Which part of the volume. Kubernetes names the list and not the item when such a path is bad.
+fn below(errors: &mut Errors, list: &Path<'_>, path: &Path<'_>, mount: &Value) {
+    let (part, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
+    descending(errors, &list.field("subPath"), part);
+    if !part.is_empty() && !expression.is_empty() {
+        errors.invalid(
+            path.field("subPathExpr"),
+            expression,
+            "subPathExpr and subPath are mutually exclusive",
+        );
+    }
+    descending(errors, &list.field("subPathExpr"), expression);
+}
+
+fn how(errors: &mut Errors, list: &Path<'_>, mount: &Value, privileged: bool) {
+    choice(errors, list, mount, "mountPropagation", &["Bidirectional", "HostToContainer", "None"]);
+    let propagation = text(mount, "mountPropagation");
+    if propagation == "Bidirectional" && !privileged {
+        let why = "Bidirectional mount propagation is available only to privileged containers";
+        errors.forbidden(list.field("mountPropagation"), why);
+    }
+    choice(errors, list, mount, "recursiveReadOnly", &["Disabled", "Enabled", "IfPossible"]);
+    if ["Enabled", "IfPossible"].contains(&text(mount, "recursiveReadOnly")) {
+        if !is_true(mount, "readOnly") {
+            errors.forbidden(list.field("recursiveReadOnly"), "may only be specified when readOnly is true");
+        }
+        if !["", "None"].contains(&propagation) {
+            let why = "may only be specified when mountPropagation is None or not specified";
+            errors.forbidden(list.field("recursiveReadOnly"), why);
+        }
+    }
+}
+
+fn device(errors: &mut Errors, path: &Path<'_>, device: &Value, before: &[Value], volumes: &[Value]) {
+    let (name, place) = (text(device, "name"), text(device, "devicePath"));
+    volume_name(errors, path, device, volumes);
+    if let Some(volume) = volumes.iter().find(|volume| text(volume, "name") == name)
+        && !has(volume, "persistentVolumeClaim")
+        && !has(volume, "ephemeral")
+    {
+        let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+        errors.invalid(path.field("name"), name, why);
+    }
+    if before.iter().any(|known| text(known, "name") == name) {
+        errors.invalid(path.field("name"), name, "must be unique");
+    }
+    if place.is_empty() {
+        errors.required(path.field("devicePath"), "");
+    } else if before.iter().any(|known| text(known, "devicePath") == place) {
+        errors.invalid(path.field("devicePath"), place, "must be unique");
+    }
+    no_backsteps(errors, &path.field("devicePath"), place);
+}
+
+/// The volume of a file with variables.
+pub(super) fn file_volume(errors: &mut Errors, path: &Path<'_>, name: &str, volumes: &[Value]) {
+    match volumes.iter().find(|volume| text(volume, "name") == name) {
+        None => errors.push(path, FieldProblem::NotFound(name.into())),
+        Some(volume) if !has(volume, "emptyDir") => {
+            errors.invalid(path, name, "referenced volume must be of type emptyDir");
+        }
+        Some(_) => {}
+    }
+}

@@ -1,0 +1,202 @@
+//! Where a pod wants to be, and beside whom.
+
+use std::collections::BTreeSet;
+
+use lazaret_model::validate_dns_label;
+use serde_json::Value;
+
+use super::choice;
+use crate::{
+    Errors, FieldProblem,
+    check::{
+        label_name, label_selector, label_value, name, node_selector, node_selector_term, not_supported,
+    },
+    path::Path,
+    value::{entries, has, is_filled, list, number, some, text, texts},
+};
+
+/// What a taint of a node does.
+pub(in crate::core) const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// Selectors, affinities, tolerations, gates and how evenly pods are spread.
+pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    for (key, value) in entries(spec, "nodeSelector") {
+        label_name(errors, &path.field("nodeSelector"), key);
+        label_value(errors, &path.field("nodeSelector"), value.as_str().unwrap_or_default());
+    }
+    let mut gates = BTreeSet::new();
+    for (at, gate) in list(spec, "schedulingGates").iter().map(|gate| text(gate, "name")).enumerate() {
+        let path = path.field("schedulingGates");
+        if gates.insert(gate) {
+            label_name(errors, &path.index(at), gate);
+        } else {
+            errors.push(path.index(at), FieldProblem::Duplicate(gate.into()));
+        }
+    }
+    for (at, toleration) in list(spec, "tolerations").iter().enumerate() {
+        self::toleration(errors, &path.field("tolerations").index(at), toleration);
+    }
+    if let Some(affinity) = some(spec, "affinity") {
+        let path = path.field("affinity");
+        node_affinity(errors, &path.field("nodeAffinity"), &affinity["nodeAffinity"]);
+        for field in ["podAffinity", "podAntiAffinity"] {
+            pod_affinity(errors, &path.field(field), &affinity[field]);
+        }
+    }
+    spread(errors, &path.field("topologySpreadConstraints"), list(spec, "topologySpreadConstraints"));
+}
+
+fn node_affinity(errors: &mut Errors, path: &Path<'_>, affinity: &Value) {
+    if let Some(required) = some(affinity, REQUIRED) {
+        node_selector(errors, &path.field(REQUIRED), required);
+    }
+    for (at, term) in list(affinity, PREFERRED).iter().enumerate() {
+        let path = path.field(PREFERRED);
+        let path = path.index(at);
+        weight(errors, &path, term);
+        node_selector_term(errors, &path.field("preference"), &term["preference"]);
+    }
+}
+
+fn pod_affinity(errors: &mut Errors, path: &Path<'_>, affinity: &Value) {
+    for (at, term) in list(affinity, REQUIRED).iter().enumerate() {
+        pod_term(errors, &path.field(REQUIRED).index(at), term);
+    }
+    for (at, term) in list(affinity, PREFERRED).iter().enumerate() {
+        let path = path.field(PREFERRED);
+        let path = path.index(at);
+        weight(errors, &path, term);
+        pod_term(errors, &path.field("podAffinityTerm"), &term["podAffinityTerm"]);
+    }
+}
+
+fn weight(errors: &mut Errors, path: &Path<'_>, term: &Value) {
+    if !(1..=100).contains(&number(term, "weight")) {
+        errors.invalid(path.field("weight"), number(term, "weight"), "must be in the range 1-100");
+    }
+}
+
+fn pod_term(errors: &mut Errors, path: &Path<'_>, term: &Value) {
+    for field in ["labelSelector", "namespaceSelector"] {
+        label_selector(errors, &path.field(field), &term[field]);
+    }
+    for namespace in texts(term, "namespaces") {
+        // Kubernetes names it in the singular.
+        name(errors, &path.field("namespace"), namespace, validate_dns_label);
+    }
+    label_keys(errors, path, term);
+    let key = text(term, "topologyKey");
+    if key.is_empty() {
+        errors.required(path.field("topologyKey"), "can not be empty");
+    }
+    label_name(errors, &path.field("topologyKey"), key);
+}
+
+/// Labels whose values the pod itself gives.
+fn label_keys(errors: &mut Errors, path: &Path<'_>, holder: &Value) {
+    for field in ["matchLabelKeys", "mismatchLabelKeys"] {
+        if is_filled(holder, field) && !has(holder, "labelSelector") {
+            errors.forbidden(path.field(field), "must not be specified when labelSelector is not set");
+        }
+        for (at, key) in texts(holder, field).enumerate() {
+            label_name(errors, &path.field(field).index(at), key);
+        }
+    }
+    for (at, key) in texts(holder, "matchLabelKeys").enumerate() {
+        if texts(holder, "mismatchLabelKeys").any(|other| other == key) {
+            let path = path.field("matchLabelKeys");
+            errors.invalid(path.index(at), key, "exists in both matchLabelKeys and mismatchLabelKeys");
+        }
+        let asked = entries(&holder["labelSelector"], "matchLabels").any(|(known, _)| known == key)
+            || list(&holder["labelSelector"], "matchExpressions")
+                .iter()
+                .filter(|known| text(known, "key") == key)
+                .count()
+                > 1;
+        if asked {
+            errors.invalid(path.index(at), key, "exists in both matchLabelKeys and labelSelector");
+        }
+    }
+}
+
+fn spread(errors: &mut Errors, path: &Path<'_>, constraints: &[Value]) {
+    for (at, constraint) in constraints.iter().enumerate() {
+        let path = path.index(at);
+        if number(constraint, "maxSkew") <= 0 {
+            errors.invalid(path.field("maxSkew"), number(constraint, "maxSkew"), "must be greater than zero");
+        }
+        let (key, action) = (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
+        if key.is_empty() {
+            errors.required(path.field("topologyKey"), "can not be empty");
+        }
+        if !["DoNotSchedule", "ScheduleAnyway"].contains(&action) {
+            errors.push(
+                path.field("whenUnsatisfiable"),
+                not_supported(action, &["DoNotSchedule", "ScheduleAnyway"]),
+            );
+        }
+        let same =
+            |other: &Value| text(other, "topologyKey") == key && text(other, "whenUnsatisfiable") == action;
+        if constraints[at + 1..].iter().any(same) {
+            let pair = format!("{{{key}, {action}}}");
+            errors.push(path.field("{topologyKey, whenUnsatisfiable}"), FieldProblem::Duplicate(pair.into()));
+        }
+        if let Some(domains) = some(constraint, "minDomains").and_then(Value::as_i64) {
+            if domains <= 0 {
+                errors.invalid(path.field("minDomains"), domains, "must be greater than zero");
+            }
+            if action != "DoNotSchedule" {
+                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                errors.invalid(path.field("minDomains"), domains, why);
+            }
+        }
+        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            choice(errors, &path, constraint, field, &["Honor", "Ignore"]);
+        }
+        label_keys(errors, &path, constraint);
+        label_selector(errors, &path.field("labelSelector"), &constraint["labelSelector"]);
+    }
+}
+
+fn toleration(errors: &mut Errors, path: &Path<'_>, toleration: &Value) {
+    let (key, operator, effect) =
+        (text(toleration, "key"), text(toleration, "operator"), text(toleration, "effect"));
+    if !key.is_empty() {
+        label_name(errors, &path.field("key"), key);
+    } else if operator != "Exists" {
+        errors.invalid(
+            path.field("operator"),
+            operator,
+            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+        );
+    }
+    match operator {
+        // Kubernetes blames the operator for the value.
+        "" | "Equal" => label_value(errors, &path.field("operator"), text(toleration, "value")),
+        "Exists" if is_filled(toleration, "value") => {
+            errors.invalid(
+                path.field("operator"),
+                text(toleration, "value"),
+                "value must be empty when `operator` is 'Exists'",
+            );
+        }
+        "Exists" => {}
+        // Known, and off unless a gate says otherwise that is not served here.
+        "Lt" | "Gt" => {
+            errors.push(path.field("operator"), not_supported(operator, &["Equal", "Exists", "Gt", "Lt"]));
+        }
+        other => errors.push(path.field("operator"), not_supported(other, &["Equal", "Exists"])),
+    }
+    if has(toleration, "tolerationSeconds") && effect != "NoExecute" {
+        errors.invalid(
+            path.field("effect"),
+            effect,
+            "effect must be 'NoExecute' when `tolerationSeconds` is set",
+        );
+    }
+    if !effect.is_empty() && !TAINT_EFFECTS.contains(&effect) {
+        errors.push(path.field("effect"), not_supported(effect, TAINT_EFFECTS));
+    }
+}

@@ -1,0 +1,334 @@
+//! Feature gates and what each release of Kubernetes makes of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
+
+use self::Stage::{Alpha, Beta, Stable};
+
+/// A release of Kubernetes that the server can be like: 1.37, which it is made after, and the three before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release {
+    minor: u8,
+}
+
+impl Release {
+    /// The oldest one that can be had.
+    pub const OLDEST: Self = Self { minor: 34 };
+    /// The one whose behaviour this is.
+    pub const NEWEST: Self = Self { minor: 37 };
+
+    pub(crate) const V1_36: Self = Self { minor: 36 };
+    pub(crate) const V1_37: Self = Self { minor: 37 };
+
+    /// The number behind `1.`.
+    #[must_use]
+    pub const fn minor(self) -> u8 {
+        self.minor
+    }
+
+    /// The oldest release that could still work beside this one, as Kubernetes counts when nobody says otherwise: the one before, if it can be had.
+    #[must_use]
+    pub fn compatible_from(self) -> Self {
+        Self { minor: self.minor - 1 }.max(Self::OLDEST)
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}", self.minor)
+    }
+}
+
+impl FromStr for Release {
+    type Err = String;
+
+    /// Reads `1.36`; `v1.36` and `kube=1.36`, as Kubernetes' own flag takes them, are the same.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let plain = text.strip_prefix("kube=").unwrap_or(text);
+        let plain = plain.strip_prefix('v').unwrap_or(plain);
+        plain
+            .strip_prefix("1.")
+            .and_then(|minor| minor.parse().ok())
+            .map(|minor| Self { minor })
+            .filter(|release| (Self::OLDEST..=Self::NEWEST).contains(release))
+            .ok_or_else(|| format!("{text:?} is no release from {} to {}", Self::OLDEST, Self::NEWEST))
+    }
+}
+
+/// Which optional features are on, by gate name, at a release. A gate that is not named is off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Features {
+    release: Release,
+    on: BTreeSet<String>,
+}
+
+impl Default for Features {
+    /// Everything off.
+    fn default() -> Self {
+        Self { release: Release::NEWEST, on: BTreeSet::new() }
+    }
+}
+
+impl Features {
+    /// As Kubernetes 1.37 starts when nobody says otherwise.
+    #[must_use]
+    pub fn kubernetes_1_37() -> Self {
+        Self::of(Release::NEWEST)
+    }
+
+    /// As a release starts when nobody says otherwise.
+    #[must_use]
+    pub fn of(release: Release) -> Self {
+        let on = GATES.iter().filter(|gate| gate.at(release).is_some_and(|step| step.on));
+        Self { release, on: on.map(|gate| gate.name.to_owned()).collect() }
+    }
+
+    /// The release whose gates these are.
+    #[must_use]
+    pub fn release(&self) -> Release {
+        self.release
+    }
+
+    /// Every gate of the newest release, and whether it is on by default.
+    pub fn known() -> impl Iterator<Item = (&'static str, bool)> {
+        GATES.iter().filter_map(|gate| Some((gate.name, gate.at(Release::NEWEST)?.on)))
+    }
+
+    /// Whether a gate is on.
+    #[must_use]
+    pub fn is_on(&self, gate: &str) -> bool {
+        self.on.contains(gate)
+    }
+
+    /// Turns a gate on or off.
+    pub fn set(&mut self, gate: &str, on: bool) {
+        if on {
+            self.on.insert(gate.to_owned());
+        } else {
+            self.on.remove(gate);
+        }
+    }
+
+    /// Reads `A=true,B=false`. `AllAlpha` and `AllBeta` set whatever is not named itself.
+    ///
+    /// # Errors
+    /// When a pair is malformed, a gate does not exist at this release or can no longer be turned, or one that is on needs one that is
+    /// off; the text names it.
+    pub fn parse(&mut self, text: &str) -> Result<(), String> {
+        let mut wanted = BTreeMap::new();
+        for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (gate, on) =
+                pair.split_once('=').ok_or_else(|| format!("{pair:?}: write GATE=true or GATE=false"))?;
+            wanted.insert(gate.trim(), truth(gate, on.trim())?);
+        }
+        for (all, stage) in [("AllAlpha", Alpha), ("AllBeta", Beta)] {
+            if let Some(on) = wanted.remove(all) {
+                self.set_all(stage, on);
+            }
+        }
+        for (name, on) in wanted {
+            let step = find(name).and_then(|gate| gate.at(self.release)).ok_or_else(|| self.unknown(name))?;
+            if step.fixed && step.on != on {
+                return Err(format!(
+                    "{name} is {} for good since it is part of {}: leave it out",
+                    step.on, self.release
+                ));
+            }
+            self.set(name, on);
+        }
+        self.check_needs()
+    }
+
+    fn set_all(&mut self, stage: Stage, on: bool) {
+        let release = self.release;
+        for gate in GATES.iter().filter(|gate| gate.at(release).is_some_and(|step| step.stage == stage)) {
+            self.set(gate.name, on);
+        }
+    }
+
+    fn check_needs(&self) -> Result<(), String> {
+        let lacks = |gate: &'static Gate| {
+            gate.needs.iter().find(|need| !self.is_on(need)).map(|need| (gate.name, need))
+        };
+        match GATES.iter().filter(|gate| self.is_on(gate.name)).find_map(lacks) {
+            Some((gate, need)) => {
+                Err(format!("{gate} is on and needs {need}, which is off: turn both on or both off"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> =
+            GATES.iter().filter(|gate| gate.at(self.release).is_some()).map(|gate| gate.name).collect();
+        format!("unknown feature gate {name:?} at {}: the gates are {}", self.release, names.join(", "))
+    }
+}
+
+fn truth(gate: &str, text: &str) -> Result<bool, String> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(format!("{gate}: {other:?} is neither true nor false")),
+    }
+}
+
+fn find(name: &str) -> Option<&'static Gate> {
+    GATES.iter().find(|gate| gate.name == name)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Alpha,
+    Beta,
+    Stable,
+}
+
+/// What became of a gate in a release.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    since_minor: u8,
+    stage: Stage,
+    on: bool,
+    /// Nobody can turn it any more.
+    fixed: bool,
+}
+
+struct Gate {
+    name: &'static str,
+    /// Oldest first.
+    steps: &'static [Step],
+    /// Of no use without these.
+    needs: &'static [&'static str],
+}
+
+impl Gate {
+    fn at(&self, release: Release) -> Option<Step> {
+        self.steps.iter().rev().find(|step| step.since_minor <= release.minor).copied()
+    }
+}
+
+const fn off(since_minor: u8, stage: Stage) -> Step {
+    Step { since_minor, stage, on: false, fixed: false }
+}
+
+const fn on(since_minor: u8, stage: Stage) -> Step {
+    Step { since_minor, stage, on: true, fixed: false }
+}
+
+const fn fixed(since_minor: u8) -> Step {
+    Step { since_minor, stage: Stable, on: true, fixed: true }
+}
+
+const fn gate(name: &'static str, steps: &'static [Step], needs: &'static [&'static str]) -> Gate {
+    Gate { name, steps, needs }
+}
+
+const DRA: &[&str] = &["DynamicResourceAllocation"];
+
+static GATES: &[Gate] = &[
+    gate("DynamicResourceAllocation", &[on(34, Stable), fixed(35)], &[]),
+    gate("DRAAdminAccess", &[on(34, Beta), fixed(36)], DRA),
+    gate("DRAPrioritizedList", &[on(34, Beta), on(36, Stable), fixed(37)], DRA),
+    gate("DRAResourceClaimDeviceStatus", &[on(33, Beta), fixed(37)], &[]),
+    gate("DRAExtendedResource", &[off(34, Alpha), on(36, Beta), fixed(37)], DRA),
+    gate("DRADeviceTaints", &[off(33, Alpha), on(36, Beta), on(37, Stable)], DRA),
+    gate("DRADeviceTaintRules", &[off(35, Alpha), off(36, Beta), on(37, Stable)], &["DRADeviceTaints"]),
+    gate("DRAPartitionableDevices", &[off(33, Alpha), on(36, Beta)], DRA),
+    gate("DRAConsumableCapacity", &[off(34, Alpha), on(36, Beta)], DRA),
+    gate(
+        "DRADeviceBindingConditions",
+        &[off(34, Alpha), on(36, Beta)],
+        &["DynamicResourceAllocation", "DRAResourceClaimDeviceStatus"],
+    ),
+    gate("DRASchedulerFilterTimeout", &[on(34, Beta)], DRA),
+    gate(
+        "DRAResourceClaimGranularStatusAuthorization",
+        &[on(36, Beta)],
+        &["DynamicResourceAllocation", "DRAResourceClaimDeviceStatus"],
+    ),
+    // On only where nothing older than 1.37 can be beside it, which is not so by default.
+    gate("DRAFractionalCapacityRange", &[off(37, Beta)], &["DRAConsumableCapacity"]),
+    gate("DRAWorkloadResourceClaims", &[off(36, Alpha), off(37, Beta)], DRA),
+    gate("DRAListTypeAttributes", &[off(36, Alpha)], DRA),
+    gate("DRANodeAllocatableResources", &[off(36, Alpha)], DRA),
+    gate("DRAResourcePoolStatus", &[off(36, Alpha)], DRA),
+    gate("DRADerivedAttributes", &[off(37, Alpha)], DRA),
+    gate(
+        "DRADeviceCompatibilityGroups",
+        &[off(37, Alpha)],
+        &["DynamicResourceAllocation", "DRAPartitionableDevices"],
+    ),
+    gate("DRAOptionalNodeOperations", &[off(37, Alpha)], DRA),
+    gate(
+        "DRAPartitionableDevicesType",
+        &[off(37, Alpha)],
+        &["DynamicResourceAllocation", "DRAPartitionableDevices", "DRAResourcePoolStatus"],
+    ),
+    // Of the first design of device taints; no release has it.
+    gate("DRAAdminControlledDeviceAttributes", &[off(34, Alpha)], DRA),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(release: &str, text: &str) -> Result<Features, String> {
+        let mut features = Features::of(release.parse()?);
+        features.parse(text)?;
+        Ok(features)
+    }
+
+    #[test]
+    fn a_release_brings_its_own_defaults() {
+        let on = |release: &str, gate: &str| at(release, "").unwrap().is_on(gate);
+        assert!(on("1.37", "DRADeviceTaintRules"));
+        assert!(!on("1.36", "DRADeviceTaintRules"));
+        assert!(on("1.36", "DRADeviceTaints"));
+        assert!(!on("1.35", "DRADeviceTaints"));
+        assert!(!on("1.34", "DRAConsumableCapacity"));
+        assert!(on("1.34", "DRAAdminAccess"));
+        assert!(!on("1.37", "DRAFractionalCapacityRange"));
+    }
+
+    #[test]
+    fn releases_are_read_as_kubernetes_reads_them() {
+        for text in ["1.36", "v1.36", "kube=1.36"] {
+            assert_eq!(text.parse::<Release>().unwrap().minor(), 36, "{text}");
+        }
+        for text in ["1.33", "1.38", "2.36", "1.36.1", "", "36", "1.-4", "1.999"] {
+            assert!(text.parse::<Release>().is_err(), "{text}");
+        }
+        assert_eq!(Release::NEWEST.compatible_from().to_string(), "1.36");
+        assert_eq!(Release::OLDEST.compatible_from(), Release::OLDEST);
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_named() {
+        let refused = |release: &str, text: &str| at(release, text).unwrap_err();
+        assert!(refused("1.36", "DRADerivedAttributes=true").contains("DRADerivedAttributes"));
+        assert!(refused("1.37", "DRAAdminAccess=false").contains("for good"));
+        assert!(refused("1.37", "DRAAdminAccess").contains("GATE=true"));
+        assert!(refused("1.37", "DRAAdminAccess=yes").contains("neither"));
+        assert!(
+            refused("1.37", "DRADeviceTaints=false")
+                .contains("DRADeviceTaintRules is on and needs DRADeviceTaints")
+        );
+        at("1.37", "DRADeviceTaints=false,DRADeviceTaintRules=false").unwrap();
+        at("1.37", "DRAAdminAccess=true").unwrap();
+        at("1.34", "DRAAdminAccess=false").unwrap();
+    }
+
+    #[test]
+    fn all_gates_of_a_stage_yield_to_a_name() {
+        let features = at("1.37", "DRAListTypeAttributes=false,AllAlpha=true").unwrap();
+        assert!(features.is_on("DRADerivedAttributes"));
+        assert!(!features.is_on("DRAListTypeAttributes"));
+        let features = at("1.37", "AllBeta=false").unwrap();
+        assert!(!features.is_on("DRAPartitionableDevices"));
+        assert!(features.is_on("DRADeviceTaints"));
+    }
+}
