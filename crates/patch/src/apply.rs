@@ -136,7 +136,7 @@ pub fn apply(
     merge::check_unique(schema, ty, None, &config, "")?;
 
     let manager = request.as_manager(Operation::Apply);
-    let last = owners.of(&manager);
+    let last = owners.owned_by(&manager);
     let wanted = FieldSet::of(schema, ty, &config);
     let others = {
         let mut others = owners.clone();
@@ -174,22 +174,25 @@ pub fn track_update(
     drop(ManagedFields::take(&mut after));
     let resets = sent.is_some_and(|entries| entries.is_empty() || entries == [json!({})]);
     let Some(live) = live else { return first_written(schema, ty, after, resets, request) };
-    let mut before = live.clone();
-    let owners_before = ManagedFields::take(&mut before);
+    let owners_before = ManagedFields::of(live);
     let mut owners = if resets { ManagedFields::default() } else { owners_before.clone() };
 
-    let difference = compare::compare(schema, ty, &before, &after);
+    let mut difference = compare::compare(schema, ty, live, &after);
+    // The record itself was taken out of one of the two.
+    if let Some(metadata) = difference.removed.children.get_mut("f:metadata") {
+        metadata.children.remove("f:managedFields");
+    }
     if !resets {
         let manager = request.as_manager(Operation::Update);
         let ignored = request.ignored_set();
         let touched = recorded(difference.changed.clone()).without_below(&ignored);
-        let fields = owners.of(&manager).difference(&difference.removed).union(&touched);
+        let fields = owners.owned_by(&manager).difference(&difference.removed).union(&touched);
         owners.disown(&difference.changed, Some(&manager));
         owners.disown(&difference.removed, None);
         owners.set(manager, fields, request.time);
         owners.fold();
     }
-    let changed = before != after || !owners.same_owners(&owners_before);
+    let changed = !difference.is_empty() || !owners.same_owners(&owners_before);
     owners.put(&mut after);
     Ownership { object: after, changed }
 }
@@ -224,7 +227,7 @@ impl ApplyRequest<'_> {
     fn ignored_set(&self) -> FieldSet {
         let mut set = FieldSet::default();
         for name in self.ignored {
-            set.insert(&[PathElement::Field((*name).to_owned())]);
+            set.insert(&[PathElement::field(name)]);
         }
         set
     }
@@ -236,7 +239,7 @@ fn conflicts(owners: &ManagedFields, applier: &Manager, changed: &FieldSet) -> V
         .iter()
         .filter(|(manager, _)| *manager != applier)
         .filter_map(|(manager, entry)| {
-            let contested = entry.fields.intersection(changed);
+            let contested = entry.fields.set().intersection(changed);
             (!contested.is_empty()).then(|| Conflict {
                 manager: manager.clone(),
                 time: entry.time.clone(),
@@ -249,22 +252,21 @@ fn conflicts(owners: &ManagedFields, applier: &Manager, changed: &FieldSet) -> V
 /// Fields that identify an object or belong to the server are nobody's.
 fn recorded(set: FieldSet) -> FieldSet {
     let mut kept = set;
-    kept.children.remove(&PathElement::Field("apiVersion".into()));
-    kept.children.remove(&PathElement::Field("kind".into()));
-    let metadata = PathElement::Field("metadata".into());
-    if let Some(inner) = kept.children.get_mut(&metadata) {
+    kept.children.remove("f:apiVersion");
+    kept.children.remove("f:kind");
+    if let Some(inner) = kept.children.get_mut("f:metadata") {
         inner.member = false;
         for name in [
-            "name",
-            "namespace",
-            "uid",
-            "creationTimestamp",
-            "generation",
-            "managedFields",
-            "resourceVersion",
-            "selfLink",
+            "f:name",
+            "f:namespace",
+            "f:uid",
+            "f:creationTimestamp",
+            "f:generation",
+            "f:managedFields",
+            "f:resourceVersion",
+            "f:selfLink",
         ] {
-            inner.children.remove(&PathElement::Field(name.into()));
+            inner.children.remove(name);
         }
     }
     kept.children.retain(|_, child| !child.is_empty());

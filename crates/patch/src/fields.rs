@@ -1,76 +1,12 @@
 //! Sets of fields: who owns what, as paths into an object.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use lazaret_schema::{Field, ListKind, Schema, Type, TypeId};
 
-/// One step of a path.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PathElement {
-    /// A field of a struct or map.
-    Field(String),
-    /// An item of a keyed list, by its key fields in name order.
-    Key(Vec<(String, Value)>),
-    /// An item of a set.
-    Value(Value),
-}
-
-impl Eq for PathElement {}
-
-impl PartialOrd for PathElement {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// By the text that stands for it: total, and the same in every run.
-impl Ord for PathElement {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Field(a), Self::Field(b)) => a.cmp(b),
-            _ => self.encode().cmp(&other.encode()),
-        }
-    }
-}
-
-impl PathElement {
-    /// As in `fieldsV1`: `f:name`, `k:{"type":"Ready"}`, `v:"x"`.
-    #[must_use]
-    pub fn encode(&self) -> String {
-        match self {
-            Self::Field(name) => format!("f:{name}"),
-            Self::Key(keys) => format!("k:{}", Value::Object(keys.iter().cloned().collect())),
-            Self::Value(value) => format!("v:{value}"),
-        }
-    }
-
-    fn decode(text: &str) -> Option<Self> {
-        let (kind, rest) = text.split_once(':')?;
-        match kind {
-            "f" => Some(Self::Field(rest.to_owned())),
-            "k" => {
-                Some(Self::Key(serde_json::from_str::<Map<String, Value>>(rest).ok()?.into_iter().collect()))
-            }
-            "v" => Some(Self::Value(serde_json::from_str(rest).ok()?)),
-            _ => None,
-        }
-    }
-
-    /// As people read it in a conflict: `.spec`, `[type="Ready"]`.
-    #[must_use]
-    pub fn display(&self) -> String {
-        match self {
-            Self::Field(name) => format!(".{name}"),
-            Self::Key(keys) => format!(
-                "[{}]",
-                keys.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
-            ),
-            Self::Value(value) => format!("[={value}]"),
-        }
-    }
-}
+use crate::PathElement;
 
 /// A set of paths, as a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,41 +29,6 @@ impl FieldSet {
         let mut set = Self::default();
         collect(schema, ty, None, value, &mut set);
         set
-    }
-
-    /// What a `fieldsV1` says; parts that cannot be read are passed over.
-    #[must_use]
-    pub fn decode(fields: &Value) -> Self {
-        let mut set = Self::default();
-        for (key, inner) in fields.as_object().into_iter().flatten() {
-            if key == "." {
-                set.member = true;
-            } else if let Some(element) = PathElement::decode(key) {
-                let mut child = Self::decode(inner);
-                if inner.as_object().is_none_or(Map::is_empty) {
-                    child.member = true;
-                }
-                set.children.insert(element, child);
-            }
-        }
-        set
-    }
-
-    /// The same as `fieldsV1`.
-    #[must_use]
-    pub fn encode(&self) -> Value {
-        let mut map = Map::new();
-        for (element, child) in self.children.iter().filter(|(_, child)| !child.is_empty()) {
-            let mut inner = child.encode();
-            if child.member
-                && let Value::Object(inner) = &mut inner
-                && !inner.is_empty()
-            {
-                inner.insert(".".into(), Value::Object(Map::new()));
-            }
-            map.insert(element.encode(), inner);
-        }
-        Value::Object(map)
     }
 
     /// Paths in either.
@@ -240,7 +141,7 @@ fn collect(schema: &Schema, ty: TypeId, field: Option<&Field>, value: &Value, se
 
 /// The paths of a field of a struct or map. What stands in a map is owned itself, too, and so is what is empty.
 pub(crate) fn collect_field(schema: &Schema, owner: TypeId, name: &str, value: &Value, set: &mut FieldSet) {
-    let child = set.children.entry(PathElement::Field(name.to_owned())).or_default();
+    let child = set.children.entry(PathElement::field(name)).or_default();
     match child_type(schema, owner, name) {
         Some((ty, field)) => collect(schema, ty, field, value, child),
         None => child.member = true,
@@ -302,7 +203,7 @@ pub(crate) fn child_type<'a>(
 
 /// What identifies an item of a list. A key that the item omits and that has no default is no part of its identity.
 pub(crate) fn item_element(schema: &Schema, item: TypeId, kind: &ListKind, value: &Value) -> PathElement {
-    let ListKind::Map(keys) = kind else { return PathElement::Value(value.clone()) };
+    let ListKind::Map(keys) = kind else { return PathElement::value(value) };
     let fields = schema.get_struct(item).map(|found| &found.fields);
     let mut identity: Vec<(String, Value)> = keys
         .iter()
@@ -312,5 +213,5 @@ pub(crate) fn item_element(schema: &Schema, item: TypeId, kind: &ListKind, value
         })
         .collect();
     identity.sort_by(|(a, _), (b, _)| a.cmp(b));
-    PathElement::Key(identity)
+    PathElement::key(identity)
 }

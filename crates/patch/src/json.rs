@@ -11,7 +11,7 @@ pub const OPERATIONS_MAX: usize = 10_000;
 ///
 /// # Errors
 /// When the patch is malformed, too long, or an operation does not apply.
-pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {
+pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError> {
     if patch.as_array().is_some_and(|operations| operations.len() > OPERATIONS_MAX) {
         return Err(PatchError::TooLarge(format!(
             "a JSON patch may have at most {OPERATIONS_MAX} operations"
@@ -19,15 +19,13 @@ pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     }
     let patch: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| PatchError::Malformed(format!("not a JSON patch: {error}")))?;
-    let mut result = object.clone();
-    json_patch::patch(&mut result, &patch).map_err(|error| PatchError::DoesNotApply(error.to_string()))?;
-    Ok(result)
+    json_patch::patch(&mut object, &patch).map_err(|error| PatchError::DoesNotApply(error.to_string()))?;
+    Ok(object)
 }
 
 /// Applies a merge patch (RFC 7386): objects merge, `null` removes, everything else replaces.
 #[must_use]
-pub fn merge_patch(object: &Value, patch: &Value) -> Value {
-    let mut result = object.clone();
-    json_patch::merge(&mut result, patch);
-    result
+pub fn merge_patch(mut object: Value, patch: &Value) -> Value {
+    json_patch::merge(&mut object, patch);
+    object
 }

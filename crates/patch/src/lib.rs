@@ -5,15 +5,18 @@
 //! outside), nothing kept. A change that cannot be made leaves the object as it was and says why. Shapes come from `schema` alone.
 
 mod apply;
+mod element;
 mod error;
 mod fields;
 mod json;
 mod managed;
+mod owned;
 mod strategic;
 
 pub use apply::{ApplyError, ApplyRequest, Conflict, Ownership, apply, track_update};
+pub use element::PathElement;
 pub use error::PatchError;
-pub use fields::{FieldSet, PathElement};
+pub use fields::FieldSet;
 pub use json::{OPERATIONS_MAX, json_patch, merge_patch};
 pub use managed::{ManagedFields, Manager, Operation};
 pub use strategic::strategic_merge;

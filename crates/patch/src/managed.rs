@@ -1,10 +1,14 @@
 //! The record of owners in `metadata.managedFields`.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 
-use crate::FieldSet;
+use crate::{
+    FieldSet,
+    owned::{Owned, push_quoted},
+};
 
 /// How fields came to be owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,12 +44,33 @@ pub struct Manager {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) time: String,
-    pub(crate) fields: FieldSet,
+    pub(crate) fields: Owned,
+}
+
+/// An entry as it stands in the record.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    time: Cow<'a, str>,
+    #[serde(borrow, default)]
+    subresource: Cow<'a, str>,
+    #[serde(borrow, default, rename = "fieldsV1")]
+    fields: Option<&'a RawValue>,
 }
 
 /// More owners by plain writes than this are folded into one.
 const UPDATERS_MAX: usize = 10;
 const FOLDED: &str = "ancient-changes";
+
+/// Where in the metadata the record stands.
+const RECORD: &str = "managedFields";
 
 /// All owners of an object's fields.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,45 +79,80 @@ pub struct ManagedFields {
 }
 
 impl ManagedFields {
-    /// Takes the record out of an object.
+    /// Takes the record out of an object, where it stands as a list or, as [`put`](Self::put) leaves it, as that list's text.
     #[must_use]
     pub fn take(object: &mut Value) -> Self {
-        let record = object
-            .get_mut("metadata")
-            .and_then(Value::as_object_mut)
-            .and_then(|metadata| metadata.remove("managedFields"));
+        let record = Self::of(object);
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove(RECORD);
+        }
+        record
+    }
+
+    /// The record of an object.
+    #[must_use]
+    pub fn of(object: &Value) -> Self {
+        match object.pointer("/metadata/managedFields") {
+            Some(Value::String(text)) => Self::read(text),
+            Some(list @ Value::Array(_)) => Self::read(&list.to_string()),
+            _ => Self::default(),
+        }
+    }
+
+    /// What a record's text says; one that cannot be read says nothing.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        let lines: Vec<Line<'_>> = serde_json::from_str(text).unwrap_or_default();
         let mut entries = BTreeMap::new();
-        for entry in record.as_ref().and_then(Value::as_array).into_iter().flatten() {
-            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let operation = if text("operation") == "Apply" { Operation::Apply } else { Operation::Update };
+        for line in lines {
+            let operation = if line.operation == "Apply" { Operation::Apply } else { Operation::Update };
             let manager = Manager {
                 operation,
-                name: text("manager"),
-                api_version: text("apiVersion"),
-                subresource: text("subresource"),
+                name: line.manager.into_owned(),
+                api_version: line.api_version.into_owned(),
+                subresource: line.subresource.into_owned(),
             };
-            let fields = FieldSet::decode(&entry["fieldsV1"]);
+            let fields = Owned::Text(line.fields.map_or("{}", RawValue::get).into());
             if !fields.is_empty() {
-                entries.insert(manager, Entry { time: text("time"), fields });
+                entries.insert(manager, Entry { time: line.time.into_owned(), fields });
             }
         }
         Self { entries }
     }
 
-    /// Writes the record into an object; an empty one leaves no trace.
+    /// Writes the record into an object, as the text of its list: it is long, and few who handle the object look at it. An empty one
+    /// leaves no trace.
     pub fn put(&self, object: &mut Value) {
-        let mut ordered: Vec<(&Manager, &Entry)> = self.entries.iter().collect();
-        ordered.sort_by_key(|(manager, entry)| (manager.operation, entry.time.clone()));
-        let list: Vec<Value> = ordered.into_iter().map(|(manager, entry)| encode(manager, entry)).collect();
         let Some(object) = object.as_object_mut() else { return };
         let metadata = object.entry("metadata").or_insert_with(|| json!({}));
         if let Value::Object(metadata) = metadata {
-            if list.is_empty() {
-                metadata.remove("managedFields");
+            if self.entries.is_empty() {
+                metadata.remove(RECORD);
             } else {
-                metadata.insert("managedFields".into(), Value::Array(list));
+                metadata.insert(RECORD.into(), self.text().into());
             }
         }
+    }
+
+    /// Turns a record that stands as text into the list that it is.
+    pub fn unfold(object: &mut Value) {
+        if let Some(record) = object.pointer_mut("/metadata/managedFields")
+            && let Value::String(text) = record
+        {
+            *record = serde_json::from_str(text).unwrap_or_default();
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut ordered: Vec<(&Manager, &Entry)> = self.entries.iter().collect();
+        ordered.sort_by(|(a, mine), (b, theirs)| (a.operation, &mine.time).cmp(&(b.operation, &theirs.time)));
+        let mut text = String::with_capacity(1024);
+        for (manager, entry) in ordered {
+            text.push(if text.is_empty() { '[' } else { ',' });
+            write(manager, entry, &mut text);
+        }
+        text.push(']');
+        text
     }
 
     /// Whether nobody owns anything.
@@ -114,22 +174,22 @@ impl ManagedFields {
 
     /// What `manager` owns.
     #[must_use]
-    pub fn of(&self, manager: &Manager) -> FieldSet {
-        self.entries.get(manager).map(|entry| entry.fields.clone()).unwrap_or_default()
+    pub fn owned_by(&self, manager: &Manager) -> FieldSet {
+        self.entries.get(manager).map(|entry| entry.fields.set().into_owned()).unwrap_or_default()
     }
 
     pub(crate) fn set(&mut self, manager: Manager, fields: FieldSet, time: &str) {
         if fields.is_empty() {
             self.entries.remove(&manager);
-        } else if self.entries.get(&manager).is_none_or(|entry| entry.fields != fields) {
-            self.entries.insert(manager, Entry { time: time.to_owned(), fields });
+        } else if self.entries.get(&manager).is_none_or(|entry| *entry.fields.set() != fields) {
+            self.entries.insert(manager, Entry { time: time.to_owned(), fields: Owned::Set(fields) });
         }
     }
 
     pub(crate) fn everything(&self) -> FieldSet {
         let mut all = FieldSet::default();
         for entry in self.entries.values() {
-            all.extend(&entry.fields);
+            all.extend(&entry.fields.set());
         }
         all
     }
@@ -137,8 +197,8 @@ impl ManagedFields {
     /// Takes fields away from every owner but `except`.
     pub(crate) fn disown(&mut self, fields: &FieldSet, except: Option<&Manager>) {
         self.entries.retain(|manager, entry| {
-            if Some(manager) != except {
-                entry.fields = entry.fields.difference(fields);
+            if Some(manager) != except && entry.fields.touches(fields) {
+                entry.fields = Owned::Set(entry.fields.set().difference(fields));
             }
             !entry.fields.is_empty()
         });
@@ -155,28 +215,32 @@ impl ManagedFields {
         for manager in updaters.iter().take(updaters.len() + 1 - UPDATERS_MAX) {
             let Some(entry) = self.entries.remove(manager) else { continue };
             let folded = Manager { name: FOLDED.into(), ..manager.clone() };
-            let target = self
-                .entries
-                .entry(folded)
-                .or_insert_with(|| Entry { time: entry.time.clone(), fields: FieldSet::default() });
-            target.fields.extend(&entry.fields);
+            let target = self.entries.entry(folded).or_insert_with(|| Entry {
+                time: entry.time.clone(),
+                fields: Owned::Set(FieldSet::default()),
+            });
+            target.fields = Owned::Set(target.fields.set().union(&entry.fields.set()));
             target.time = entry.time;
         }
     }
 }
 
-fn encode(manager: &Manager, entry: &Entry) -> Value {
-    let mut map = Map::new();
-    map.insert("manager".into(), manager.name.clone().into());
-    map.insert("operation".into(), manager.operation.name().into());
-    map.insert("apiVersion".into(), manager.api_version.clone().into());
+fn write(manager: &Manager, entry: &Entry, text: &mut String) {
+    let mut say = |before: &str, value: &str| {
+        text.push_str(before);
+        push_quoted(text, value);
+    };
+    say(r#"{"manager":"#, &manager.name);
+    say(r#","operation":"#, manager.operation.name());
+    say(r#","apiVersion":"#, &manager.api_version);
     if !entry.time.is_empty() {
-        map.insert("time".into(), entry.time.clone().into());
+        say(r#","time":"#, &entry.time);
     }
-    map.insert("fieldsType".into(), "FieldsV1".into());
-    map.insert("fieldsV1".into(), entry.fields.encode());
+    text.push_str(r#","fieldsType":"FieldsV1","fieldsV1":"#);
+    entry.fields.write(text);
     if !manager.subresource.is_empty() {
-        map.insert("subresource".into(), manager.subresource.clone().into());
+        text.push_str(r#","subresource":"#);
+        push_quoted(text, &manager.subresource);
     }
-    Value::Object(map)
+    text.push('}');
 }

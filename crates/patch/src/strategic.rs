@@ -23,14 +23,13 @@ type Object = Map<String, Value>;
 pub fn strategic_merge(
     schema: &Schema,
     ty: TypeId,
-    object: &Value,
+    object: Value,
     patch: &Value,
 ) -> Result<Value, PatchError> {
     let Value::Object(patch) = patch else {
         return Err(malformed("a strategic merge patch must be an object"));
     };
-    let none = Object::new();
-    Merge { schema }.object(Some(ty), object.as_object().unwrap_or(&none), patch, 0).map(Value::Object)
+    Merge { schema }.object(Some(ty), as_object(object), patch, 0).map(Value::Object)
 }
 
 struct Merge<'a> {
@@ -49,7 +48,7 @@ impl Merge<'_> {
     fn object(
         &self,
         ty: Option<TypeId>,
-        object: &Object,
+        mut result: Object,
         patch: &Object,
         depth: usize,
     ) -> Result<Object, PatchError> {
@@ -61,7 +60,6 @@ impl Merge<'_> {
             Directive::Replace => return Ok(without_directives(patch)),
             Directive::Delete => return Ok(Object::new()),
         }
-        let mut result = object.clone();
         retain_keys(patch, &mut result)?;
         for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
             let field = self.field(ty, name);
@@ -70,14 +68,14 @@ impl Merge<'_> {
                     result.remove(name);
                 }
                 Value::Object(inner) => {
-                    let merged = self.inner_object(field, result.get(name), inner, depth)?;
+                    let merged = self.inner_object(field, result.remove(name), inner, depth)?;
                     result.insert(name.clone(), Value::Object(merged));
                 }
                 Value::Array(items) => {
                     let [order, deleted] =
                         [ORDER, DELETE].map(|prefix| patch.get(&format!("{prefix}/{name}")));
                     let list = ListPatch { name, items, order, deleted };
-                    let merged = self.list(field, result.get(name), &list, depth)?;
+                    let merged = self.list(field, result.remove(name), &list, depth)?;
                     result.insert(name.clone(), Value::Array(merged));
                 }
                 Value::Bool(_) | Value::Number(_) | Value::String(_) => {
@@ -92,15 +90,14 @@ impl Merge<'_> {
     fn inner_object(
         &self,
         field: Option<&Field>,
-        current: Option<&Value>,
+        current: Option<Value>,
         patch: &Object,
         depth: usize,
     ) -> Result<Object, PatchError> {
         if field.is_some_and(|field| field.replace) {
             return Ok(without_directives(patch));
         }
-        let none = Object::new();
-        let current = current.and_then(Value::as_object).unwrap_or(&none);
+        let current = current.map(as_object).unwrap_or_default();
         self.object(field.map(|field| field.ty), current, patch, depth + 1)
     }
 
@@ -120,14 +117,9 @@ impl Merge<'_> {
                 DELETE => ListPatch { name, items: &[], order: None, deleted: Some(value) },
                 _ => return Err(malformed(format!("unknown directive {key}"))),
             };
-            let current = result.get(name).filter(|current| current.is_array() && !patch.contains_key(name));
-            if current.is_some() {
-                let merged = self.list(
-                    self.field(ty, name).filter(|field| field.merge.is_some()),
-                    current,
-                    &list,
-                    depth,
-                )?;
+            if result.get(name).is_some_and(Value::is_array) && !patch.contains_key(name) {
+                let field = self.field(ty, name).filter(|field| field.merge.is_some());
+                let merged = self.list(field, result.remove(name), &list, depth)?;
                 result.insert(name.to_owned(), Value::Array(merged));
             }
         }
@@ -137,25 +129,32 @@ impl Merge<'_> {
     fn list(
         &self,
         field: Option<&Field>,
-        current: Option<&Value>,
+        current: Option<Value>,
         patch: &ListPatch<'_>,
         depth: usize,
     ) -> Result<Vec<Value>, PatchError> {
-        let current = current.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let current = match current {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
         let Some((field, merge)) = field.and_then(|field| Some((field, field.merge.as_ref()?))) else {
             // Not a list that merges: replaced, unless only directives spoke of it.
             let spoken_of = patch.order.is_none() && patch.deleted.is_none() || !patch.items.is_empty();
-            return Ok(if spoken_of { patch.items.iter().map(cleaned).collect() } else { current.to_vec() });
+            return Ok(if spoken_of { patch.items.iter().map(cleaned).collect() } else { current });
         };
         match merge {
             Some(key) => self.keyed_list(key, self.item_type(field.ty), current, patch, depth),
             None => {
                 let deleted = patch.deleted.map(|list| array(list, DELETE)).transpose()?.unwrap_or(&[]);
-                let mut items: Vec<Value> =
-                    current.iter().filter(|item| !deleted.contains(item)).cloned().collect();
-                let added =
-                    patch.items.iter().filter(|item| !current.contains(item) || deleted.contains(item));
-                items.extend(added.cloned());
+                let added: Vec<Value> = patch
+                    .items
+                    .iter()
+                    .filter(|item| !current.contains(item) || deleted.contains(item))
+                    .cloned()
+                    .collect();
+                let mut items = current;
+                items.retain(|item| !deleted.contains(item));
+                items.extend(added);
                 in_order(items, patch, None)
             }
         }
@@ -165,16 +164,15 @@ impl Merge<'_> {
         &self,
         key: &str,
         item_type: Option<TypeId>,
-        current: &[Value],
+        current: Vec<Value>,
         patch: &ListPatch<'_>,
         depth: usize,
     ) -> Result<Vec<Value>, PatchError> {
-        let none = Object::new();
         let replaces_all = patch
             .items
             .iter()
             .any(|item| item.get(DIRECTIVE) == Some(&"replace".into()) && item.get(key).is_none());
-        let mut items = if replaces_all { Vec::new() } else { current.to_vec() };
+        let mut items = if replaces_all { Vec::new() } else { current };
         for item in patch.items {
             let item = item
                 .as_object()
@@ -191,11 +189,11 @@ impl Merge<'_> {
                 (Directive::Delete, _) => items.retain(|known| known.get(key) != Some(wanted)),
                 (Directive::Replace, Some(at)) => items[at] = Value::Object(without_directives(item)),
                 (Directive::Merge, Some(at)) => {
-                    let known = items[at].as_object().unwrap_or(&none);
+                    let known = as_object(items[at].take());
                     items[at] = Value::Object(self.object(item_type, known, item, depth + 1)?);
                 }
                 (Directive::Merge | Directive::Replace, None) => {
-                    items.push(Value::Object(self.object(item_type, &none, item, depth + 1)?));
+                    items.push(Value::Object(self.object(item_type, Object::new(), item, depth + 1)?));
                 }
             }
         }
@@ -274,6 +272,13 @@ fn without_directives(map: &Object) -> Object {
         .filter(|(key, value)| !key.starts_with('$') && !value.is_null())
         .map(|(key, value)| (key.clone(), cleaned(value)))
         .collect()
+}
+
+fn as_object(value: Value) -> Object {
+    match value {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Object::new(),
+    }
 }
 
 fn array<'a>(value: &'a Value, what: &str) -> Result<&'a [Value], PatchError> {

@@ -1,16 +1,24 @@
 //! Objects as they are stored: JSON without `apiVersion` and `kind`, beginning with the resource version, so that the bytes can be
 //! shipped as they are and the version found without parsing.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use bytes::{Bytes, BytesMut};
 use lazaret_kinds::{Kind, Scope, Served};
+use lazaret_patch::ManagedFields;
 use lazaret_store::{Item, Value as StoreValue};
 use memchr::memmem;
-use serde_json::{Map, Value};
+use serde::{
+    Serialize,
+    de::{DeserializeSeed, Deserializer, MapAccess, Visitor},
+};
+use serde_json::{Map, Value, value::RawValue};
 
 /// How every stored object begins.
 const HEAD: &[u8] = br#"{"metadata":{"resourceVersion":""#;
+
+/// Where in the metadata the record of owners stands.
+const RECORD: &str = "managedFields";
 
 /// The key of one object, or with an empty name the prefix of all in the namespace, or with both empty of all.
 pub(crate) fn key(kind: &Kind, namespace: &str, name: &str) -> String {
@@ -32,37 +40,89 @@ pub(crate) fn encode(object: &Value) -> StoreValue {
     let empty = Map::new();
     let map = object.as_object().unwrap_or(&empty);
     let metadata = map.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    let mut after = String::from("\"");
-    push_fields(&mut after, metadata.iter().filter(|(key, _)| *key != "resourceVersion"), true);
-    after.push('}');
-    push_fields(
-        &mut after,
-        map.iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "apiVersion" | "kind")),
-        true,
-    );
-    after.push('}');
+    let mut after = Vec::with_capacity(2048);
+    after.push(b'"');
+    for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
+        push_field(&mut after, key, value);
+    }
+    after.push(b'}');
+    for (key, value) in map {
+        if !matches!(key.as_str(), "metadata" | "apiVersion" | "kind") {
+            push_field(&mut after, key, value);
+        }
+    }
+    after.push(b'}');
     StoreValue::Stamped { before: Bytes::from_static(HEAD), after: Bytes::from(after) }
 }
 
-fn push_fields<'a>(
-    text: &mut String,
-    fields: impl Iterator<Item = (&'a String, &'a Value)>,
-    mut comma: bool,
-) {
-    for (key, value) in fields {
-        if comma {
-            text.push(',');
-        }
-        text.push_str(&Value::String(key.clone()).to_string());
-        text.push(':');
-        text.push_str(&value.to_string());
-        comma = true;
+fn push_field(text: &mut Vec<u8>, key: &str, value: &Value) {
+    text.push(b',');
+    push_json(text, key);
+    text.push(b':');
+    match value {
+        Value::String(record) if key == RECORD => text.extend_from_slice(record.as_bytes()),
+        value => push_json(text, value),
     }
 }
 
-/// The object in stored bytes. They were written by [`encode`]: what does not parse is answered as null.
+fn push_json(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    // Values have string keys and a vector takes whatever it is given: this cannot fail.
+    let written = serde_json::to_writer(text, value);
+    debug_assert!(written.is_ok(), "{written:?}");
+}
+
+/// The object in stored bytes, for looking at and for changing: its record of owners stays text (see [`ManagedFields::put`]). The bytes
+/// were written by [`encode`]: what does not parse is answered as null.
 pub(crate) fn decode(bytes: &[u8]) -> Value {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    Fields::OfObject.deserialize(&mut json).unwrap_or(Value::Null)
+}
+
+/// The object in stored bytes as clients know it.
+pub(crate) fn decode_whole(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or(Value::Null)
+}
+
+/// The text of an object as clients know it.
+pub(crate) fn text(mut object: Value) -> String {
+    ManagedFields::unfold(&mut object);
+    object.to_string()
+}
+
+/// Reads an object, and of its metadata the record of owners as text.
+#[derive(Clone, Copy, PartialEq)]
+enum Fields {
+    OfObject,
+    OfMetadata,
+}
+
+impl<'de> DeserializeSeed<'de> for Fields {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let value = match (self, key.as_str()) {
+                (Self::OfObject, "metadata") => map.next_value_seed(Self::OfMetadata)?,
+                (Self::OfMetadata, RECORD) => map.next_value::<&RawValue>()?.get().into(),
+                _ => map.next_value()?,
+            };
+            fields.insert(key, value);
+        }
+        Ok(Value::Object(fields))
+    }
 }
 
 /// A stored object in the form of a version, as JSON text with its type.
@@ -75,7 +135,7 @@ pub(crate) fn in_version<'a>(kind: &Kind, served: &Served, stored: &'a [u8]) -> 
     let says = |field: &&str| memmem::find(stored, format!("\"{field}\":").as_bytes()).is_some();
     match kind.rules.differs_where(&served.version) {
         Some(fields) if !fields.iter().any(says) => Cow::Borrowed(stored),
-        Some(_) | None => Cow::Owned(versioned(kind, served, decode(stored)).to_string().into_bytes()),
+        Some(_) | None => Cow::Owned(versioned(kind, served, decode_whole(stored)).to_string().into_bytes()),
     }
 }
 
@@ -154,10 +214,25 @@ mod tests {
         let bytes = stored(&object, 42);
         let expected = json!({"metadata": {"name": "a", "resourceVersion": "42", "labels": {"x": "\"é"}}, "spec": {"n": 1}});
         assert_eq!(decode(&bytes), expected);
+        assert_eq!(decode_whole(&bytes), expected);
         assert_eq!(decode(&restamped(&bytes, 7))["metadata"]["resourceVersion"], "7");
         let pods = lazaret_kinds::find("", "pods").unwrap();
         let typed: Value = serde_json::from_slice(&typed(pods, "v1", &bytes)).unwrap();
         assert_eq!((typed["kind"].as_str(), typed["apiVersion"].as_str()), (Some("Pod"), Some("v1")));
         assert_eq!(decode(&stored(&json!({}), 1)), json!({"metadata": {"resourceVersion": "1"}}));
+    }
+
+    #[test]
+    fn a_record_of_owners_is_text_inside_and_a_list_outside() {
+        let record = json!([{"manager": "a", "fieldsV1": {"f:data": {"k:{\"x\":\"\\n\"}": {}}}}]);
+        let bytes = stored(&json!({"metadata": {"managedFields": record}}), 1);
+        let inside = decode(&bytes);
+        assert_eq!(inside["metadata"]["managedFields"], record.to_string());
+        assert_eq!(stored(&inside, 1), bytes);
+        assert_eq!(decode_whole(&bytes)["metadata"]["managedFields"], record);
+        assert_eq!(
+            serde_json::from_str::<Value>(&text(inside)).unwrap()["metadata"]["managedFields"],
+            record
+        );
     }
 }

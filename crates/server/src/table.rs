@@ -69,13 +69,13 @@ impl Clock {
 }
 
 pub(crate) fn of_one(call: &Call<'_>, item: &Item) -> Value {
-    Clock::new(call).table_row(&call.kind, &object::decode(&item.value), column_definitions(&call.kind))
+    Clock::new(call).table_row(&call.kind, &object::decode_whole(&item.value), column_definitions(&call.kind))
 }
 
 pub(crate) fn of_many(call: &Call<'_>, items: &[Arc<Item>]) -> Value {
     let clock = Clock::new(call);
     let rows: Vec<Value> =
-        items.iter().map(|item| clock.row(&call.kind, &object::decode(&item.value))).collect();
+        items.iter().map(|item| clock.row(&call.kind, &object::decode_whole(&item.value))).collect();
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": column_definitions(&call.kind), "rows": rows})
 }
 

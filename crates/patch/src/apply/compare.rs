@@ -20,6 +20,12 @@ pub(super) struct Difference {
     pub(super) removed: FieldSet,
 }
 
+impl Difference {
+    pub(super) fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.removed.is_empty()
+    }
+}
+
 pub(super) fn compare(schema: &Schema, ty: TypeId, before: &Value, after: &Value) -> Difference {
     let mut difference = Difference::default();
     Walk { schema }.both(ty, None, (before, after), &mut difference.changed, &mut difference.removed);
@@ -50,29 +56,28 @@ impl Walk<'_> {
                         collect_field(schema, ty, name, value, changed);
                         continue;
                     };
-                    let element = PathElement::Field(name.clone());
+                    if was == value {
+                        continue;
+                    }
+                    let element = PathElement::field(name);
                     match child_type(schema, ty, name) {
                         Some((ty, field)) => self.descend(element, ty, field, (was, value), changed, removed),
-                        None if was != value => changed.insert(&[element]),
-                        None => {}
+                        None => changed.insert(&[element]),
                     }
                 }
             }
             (Granular::Items(item, kind), (Value::Array(old), Value::Array(new))) => {
-                let by_identity = |items: &[Value]| -> BTreeMap<PathElement, Value> {
-                    items
-                        .iter()
-                        .map(|value| (item_element(schema, item, kind, value), value.clone()))
-                        .collect()
-                };
-                let (old, new) = (by_identity(old), by_identity(new));
+                let identify = |value| (item_element(schema, item, kind, value), value);
+                let old: BTreeMap<PathElement, &Value> = old.iter().map(identify).collect();
+                let new: BTreeMap<PathElement, &Value> = new.iter().map(identify).collect();
                 for (element, gone) in old.iter().filter(|(element, _)| !new.contains_key(*element)) {
                     collect_item(schema, item, element.clone(), gone, removed);
                 }
                 for (element, value) in new {
                     match old.get(&element) {
-                        Some(was) => self.descend(element, item, None, (was, &value), changed, removed),
-                        None => collect_item(schema, item, element, &value, changed),
+                        Some(was) if *was == value => {}
+                        Some(was) => self.descend(element, item, None, (was, value), changed, removed),
+                        None => collect_item(schema, item, element, value, changed),
                     }
                 }
             }
@@ -82,7 +87,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes on below one element, and leaves no empty node behind.
+    /// Goes on below one element that differs, and leaves no empty node behind.
     fn descend(
         &self,
         element: PathElement,
@@ -92,9 +97,6 @@ impl Walk<'_> {
         changed: &mut FieldSet,
         removed: &mut FieldSet,
     ) {
-        if values.0 == values.1 {
-            return;
-        }
         let (mut changed_below, mut removed_below) = (FieldSet::default(), FieldSet::default());
         self.both(ty, field, values, &mut changed_below, &mut removed_below);
         for (set, below) in [(changed, changed_below), (removed, removed_below)] {

@@ -104,7 +104,7 @@ pub(super) fn check_unique(
             for value in items {
                 let id = item_element(schema, item, kind, value);
                 let below = format!("{path}{}", id.display());
-                if matches!(&id, PathElement::Key(keys) if keys.is_empty()) {
+                if id.is_nameless() {
                     return Err(PatchError::Malformed(format!(
                         "{path}: an item has none of the keys that identify it"
                     )));

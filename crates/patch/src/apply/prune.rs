@@ -12,7 +12,7 @@ use crate::{
 /// Removes from `object` every path in `last` at or below which nothing is `owned`.
 pub(super) fn prune(schema: &Schema, ty: TypeId, object: &mut Value, last: &FieldSet, owned: &FieldSet) {
     // Metadata holds what identifies the object and is owned by nobody: only ever pruned inside.
-    let metadata = PathElement::Field("metadata".into());
+    let metadata = PathElement::field("metadata");
     let mut owned = owned.clone();
     if last.children.contains_key(&metadata) {
         owned.children.entry(metadata).or_default().member = true;
@@ -32,7 +32,7 @@ fn below(
     match (granular(schema, ty, field), value) {
         (Granular::Fields, Value::Object(map)) => {
             map.retain(|name, value| {
-                let element = PathElement::Field(name.clone());
+                let element = PathElement::field(name);
                 let Some(was) = last.children.get(&element).filter(|was| !was.is_empty()) else {
                     return true;
                 };

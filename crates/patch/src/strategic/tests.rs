@@ -3,7 +3,7 @@ use lazaret_schema::builtin;
 use serde_json::json;
 
 fn merge(ty: &str, object: Value, patch: Value) -> Result<Value, PatchError> {
-    strategic_merge(builtin(), builtin().find(ty).unwrap(), &object, &patch)
+    strategic_merge(builtin(), builtin().find(ty).unwrap(), object, &patch)
 }
 
 /// Object, patch, result.

@@ -46,7 +46,7 @@ pub(super) async fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
             Answer::json(201, object::present(&call.kind, &call.served, &item))
         }
         Form::Table => Answer::value(201, &table::of_one(call, &item)),
-        Form::Metadata => Answer::value(201, &table::metadata_of(&object::decode(&item.value))),
+        Form::Metadata => Answer::value(201, &table::metadata_of(&object::decode_whole(&item.value))),
     };
     Ok(answer.warn(incoming.warnings).warn(warnings))
 }
@@ -177,7 +177,7 @@ fn exists(call: &Call<'_>, name: &str, taken: &Item) -> ApiError {
 fn dry(call: &Call<'_>, name: &str, object: &Value) -> Arc<Item> {
     Arc::new(Item {
         key: call.key(name).as_str().into(),
-        value: object.to_string().into(),
+        value: object::text(object.clone()).into(),
         created: 0,
         modified: 0,
     })

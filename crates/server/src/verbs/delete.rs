@@ -1,6 +1,7 @@
 //! Objects on their way out: at once, after a grace period, or when their finalizers are done.
 
 use lazaret_kinds::FieldProblem;
+use lazaret_patch::ManagedFields;
 use lazaret_store::{Op, TxnError};
 use serde_json::{Value, json};
 
@@ -98,7 +99,7 @@ pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
     let (object, _) = remove(call, &call.target.name, &options).await?;
     Ok(if returns_object(call) {
         let object = object::versioned(&call.kind, &call.served, object);
-        Answer::json(200, object::typed(&call.kind, &call.served.version, object.to_string().as_bytes()))
+        Answer::json(200, object::typed(&call.kind, &call.served.version, object::text(object).as_bytes()))
     } else {
         let details = json!({"name": call.target.name, "group": call.kind.group, "kind": call.kind.plural, "uid": object::meta(&object, "uid")});
         Answer::value(
@@ -124,7 +125,10 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<An
             (object::meta(&stored, "namespace").to_owned(), object::meta(&stored, "name").to_owned());
         let one = call.on(Target { namespace, name: name.clone(), ..call.target.clone() });
         match remove(&one, &name, &options).await {
-            Ok((object, _)) => deleted.push(object::versioned(&call.kind, &call.served, object)),
+            Ok((mut object, _)) => {
+                ManagedFields::unfold(&mut object);
+                deleted.push(object::versioned(&call.kind, &call.served, object));
+            }
             Err(error) if error.code == 404 => {}
             Err(error) => return Err(error),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_kinds::{Errors, FieldProblem, Kind};
-use lazaret_patch::{ApplyRequest, track_update};
+use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 use serde_json::Value;
 
@@ -166,20 +166,20 @@ pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     }
 }
 
-/// Nothing that a client could notice differs: times in the record of owners do not count.
+/// Nothing that a client could notice differs: the revision and times in the record of owners do not count.
 fn same(old: &Value, new: &Value) -> bool {
-    let strip = |object: &Value| {
-        let mut object = object.clone();
-        let metadata = object::meta_mut(&mut object);
-        metadata.remove("resourceVersion");
-        for entry in metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Value::Object(entry) = entry {
-                entry.remove("time");
-            }
-        }
-        object
-    };
-    strip(old) == strip(new)
+    equal_but(old, new, &["metadata"])
+        && equal_but(&old["metadata"], &new["metadata"], &["resourceVersion", "managedFields"])
+        && (old["metadata"]["managedFields"] == new["metadata"]["managedFields"]
+            || ManagedFields::of(old).same_owners(&ManagedFields::of(new)))
+}
+
+/// Whether two objects have the same fields, these left out.
+fn equal_but(old: &Value, new: &Value, but: &[&str]) -> bool {
+    fn fields<'a>(object: &'a Value, but: &[&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        object.as_object().into_iter().flatten().filter(|(name, _)| !but.contains(&name.as_str()))
+    }
+    fields(old, but).eq(fields(new, but))
 }
 
 fn keep_server_fields(new: &mut Value, old: &Value) {
@@ -196,16 +196,9 @@ fn keep_server_fields(new: &mut Value, old: &Value) {
 
 /// Whether anything but metadata differs, and but the status where that is written apart.
 fn spec_differs(kind: &Kind, new: &Value, old: &Value) -> bool {
-    let has_status = kind.subresource("status").is_some();
-    let rest = |object: &Value| {
-        let mut map = object.as_object().cloned().unwrap_or_default();
-        map.remove("metadata");
-        if has_status {
-            map.remove("status");
-        }
-        map
-    };
-    rest(new) != rest(old)
+    let but: &[&str] =
+        if kind.subresource("status").is_some() { &["metadata", "status"] } else { &["metadata"] };
+    !equal_but(old, new, but)
 }
 
 fn has_spec_finalizers(call: &Call<'_>, object: &Value) -> bool {
@@ -272,7 +265,7 @@ pub(super) fn unsaved(item: &Item, new: &Value) -> Arc<Item> {
     object::meta_mut(&mut object).insert("resourceVersion".into(), item.modified.to_string().into());
     Arc::new(Item {
         key: item.key.clone(),
-        value: object.to_string().into(),
+        value: object::text(object).into(),
         created: item.created,
         modified: item.modified,
     })

@@ -32,8 +32,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
             Answer::value(200, &answer)
         }
         Form::Metadata => {
-            let items: Vec<Value> =
-                page.items.iter().map(|item| table::metadata_of(&object::decode(&item.value))).collect();
+            let items: Vec<Value> = page
+                .items
+                .iter()
+                .map(|item| table::metadata_of(&object::decode_whole(&item.value)))
+                .collect();
             let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta(&page), "items": items});
             Answer::value(200, &list)
         }

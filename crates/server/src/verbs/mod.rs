@@ -88,6 +88,6 @@ fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
             Answer::json(200, object::present(&call.kind, &call.served, &item))
         }
         Form::Table => Answer::value(200, &table::of_one(call, &item)),
-        Form::Metadata => Answer::value(200, &table::metadata_of(&object::decode(&item.value))),
+        Form::Metadata => Answer::value(200, &table::metadata_of(&object::decode_whole(&item.value))),
     })
 }

@@ -1,7 +1,10 @@
 //! Objects changed in part.
 
 use lazaret_kinds::FieldProblem;
-use lazaret_patch::{ApplyError, ApplyRequest, PatchError, apply, json_patch, merge_patch, strategic_merge};
+use lazaret_patch::{
+    ApplyError, ApplyRequest, ManagedFields, PatchError, apply, json_patch, merge_patch, strategic_merge,
+};
+use memchr::memmem;
 use serde_json::Value;
 
 use super::{
@@ -30,9 +33,17 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     }
     let validation = FieldValidation::of(&call.query)?;
     let mut warnings = Vec::new();
+    let speaks_of_owners = memmem::find(body, b"managedFields").is_some();
     let written = change(call, &call.target.name, |old, _| {
-        let current = object::versioned(&call.kind, &call.served, old.clone());
-        let patched = patched(call, media, &current, &patch)?;
+        let mut current = object::versioned(&call.kind, &call.served, old.clone());
+        // A patch that does not know of the record leaves it as it is.
+        let record = if speaks_of_owners {
+            ManagedFields::unfold(&mut current);
+            None
+        } else {
+            object::meta_mut(&mut current).remove("managedFields")
+        };
+        let patched = patched(call, media, current, &patch)?;
         let incoming = checked(&call.kind, &call.served, patched, duplicates.clone(), validation, None)
             .map_err(|error| in_patch(call, &error))?;
         warnings = incoming.warnings;
@@ -43,6 +54,9 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
             .filter(|text| !text.is_empty())
             .map(|_| said.parse().unwrap_or(0));
         let mut object = incoming.object;
+        if let Some(record) = record {
+            object::meta_mut(&mut object).insert("managedFields".into(), record);
+        }
         call.kind.rules.from_version(&mut object, &call.served.version, Some(old));
         Ok(Change { object, owners_known: false, expected })
     })
@@ -70,7 +84,7 @@ fn check_options(call: &Call<'_>, media: Media) -> Result<(), ApiError> {
     }
 }
 
-fn patched(call: &Call<'_>, media: Media, current: &Value, patch: &Value) -> Result<Value, ApiError> {
+fn patched(call: &Call<'_>, media: Media, current: Value, patch: &Value) -> Result<Value, ApiError> {
     match media {
         Media::JsonPatch => json_patch(current, patch).map_err(|error| refused(call, &error)),
         Media::MergePatch => {

@@ -22,7 +22,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
     if verb == Verb::Get {
         return Ok(Answer::value(200, &of(call, &current)));
     }
-    let wanted = wanted(call, verb, &of(call, &current), body)?;
+    let wanted = wanted(call, verb, of(call, &current), body)?;
     let replicas = replicas(&wanted)?;
     // A patch is made of the scale as it is, so only what replaces it whole can speak of an older one.
     let expected = if verb == Verb::Update { revision(&wanted)? } else { None };
@@ -38,7 +38,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
     Ok(Answer::value(200, &of(call, &object::decode(&written.item.value))))
 }
 
-fn wanted(call: &Call<'_>, verb: Verb, current: &Value, body: &[u8]) -> Result<Value, ApiError> {
+fn wanted(call: &Call<'_>, verb: Verb, current: Value, body: &[u8]) -> Result<Value, ApiError> {
     Ok(if verb == Verb::Patch {
         let media = negotiate::patch(call.content_type.as_deref())?;
         let (patch, _) = read_value(media, body, Some("autoscaling/v1.Scale"))?;

@@ -52,7 +52,9 @@ pub(super) fn answer(call: &Call<'_>, code: u16, written: &Written) -> Answer {
             Answer::json(code, object::present(&call.kind, &call.served, &written.item))
         }
         Form::Table => Answer::value(code, &table::of_one(call, &written.item)),
-        Form::Metadata => Answer::value(code, &table::metadata_of(&object::decode(&written.item.value))),
+        Form::Metadata => {
+            Answer::value(code, &table::metadata_of(&object::decode_whole(&written.item.value)))
+        }
     };
     answer.warn(written.warnings.clone())
 }

@@ -249,12 +249,14 @@ impl Stream {
                 let columns = if self.table_begun { Value::Null } else { self.columns.clone() };
                 self.table_begun = true;
                 text.extend_from_slice(
-                    clock.table_row(&self.kind, &object::decode(stored), columns).to_string().as_bytes(),
+                    clock
+                        .table_row(&self.kind, &object::decode_whole(stored), columns)
+                        .to_string()
+                        .as_bytes(),
                 );
             }
-            Form::Metadata => {
-                text.extend_from_slice(table::metadata_of(&object::decode(stored)).to_string().as_bytes())
-            }
+            Form::Metadata => text
+                .extend_from_slice(table::metadata_of(&object::decode_whole(stored)).to_string().as_bytes()),
         }
         text.extend_from_slice(b"}\n");
     }

@@ -1,0 +1,250 @@
+//! What one manager owns, left as text for as long as nobody must look into it: most writes touch the fields of one manager alone, and
+//! the others' go from one revision to the next as they are.
+
+use std::{borrow::Cow, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use crate::{FieldSet, PathElement};
+
+/// A `fieldsV1`.
+#[derive(Clone, Debug)]
+pub(crate) enum Owned {
+    /// As it was read.
+    Text(Box<str>),
+    /// Looked into.
+    Set(FieldSet),
+}
+
+impl Owned {
+    pub(crate) fn set(&self) -> Cow<'_, FieldSet> {
+        match self {
+            Self::Text(text) => Cow::Owned(read(text)),
+            Self::Set(set) => Cow::Borrowed(set),
+        }
+    }
+
+    /// Whether a path stands both here and in `set`.
+    pub(crate) fn touches(&self, set: &FieldSet) -> bool {
+        match self {
+            Self::Text(text) => {
+                let mut json = serde_json::Deserializer::from_str(text);
+                Touch(set).deserialize(&mut json).is_ok_and(|met| met.hit)
+            }
+            Self::Set(mine) => !mine.intersection(set).is_empty(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) => &**text == "{}",
+            Self::Set(set) => set.is_empty(),
+        }
+    }
+
+    pub(crate) fn write(&self, text: &mut String) {
+        match self {
+            Self::Text(known) => text.push_str(known),
+            Self::Set(set) => write(set, text),
+        }
+    }
+}
+
+impl PartialEq for Owned {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(mine), Self::Text(theirs)) if mine == theirs => true,
+            _ => self.set() == other.set(),
+        }
+    }
+}
+
+/// What a `fieldsV1` says; one that cannot be read says nothing.
+fn read(text: &str) -> FieldSet {
+    let mut json = serde_json::Deserializer::from_str(text);
+    Whole.deserialize(&mut json).unwrap_or_default()
+}
+
+fn write(set: &FieldSet, text: &mut String) {
+    text.push('{');
+    let mut comma = false;
+    for (element, child) in set.children.iter().filter(|(_, child)| !child.is_empty()) {
+        if comma {
+            text.push(',');
+        }
+        comma = true;
+        push_quoted(text, element.as_str());
+        text.push(':');
+        let length = text.len();
+        write(child, text);
+        if child.member && !text.ends_with("{}") {
+            text.insert_str(length + 1, "\".\":{},");
+        }
+    }
+    text.push('}');
+}
+
+/// A text as JSON writes it. Most need nothing but the quotes.
+pub(crate) fn push_quoted(text: &mut String, plain: &str) {
+    if plain.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        text.push('"');
+        text.push_str(plain);
+        text.push('"');
+    } else {
+        text.push_str(&serde_json::Value::from(plain).to_string());
+    }
+}
+
+/// Reads all of a `fieldsV1`.
+struct Whole;
+
+impl<'de> DeserializeSeed<'de> for Whole {
+    type Value = FieldSet;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<FieldSet, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Whole {
+    type Value = FieldSet;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldSet, A::Error> {
+        let mut set = FieldSet::default();
+        while let Some(step) = map.next_key_seed(Step)? {
+            if step == "." {
+                map.next_value::<IgnoredAny>()?;
+                set.member = true;
+                continue;
+            }
+            let mut child = map.next_value_seed(Self)?;
+            child.member |= child.children.is_empty();
+            if let Some(element) = PathElement::read(&step) {
+                set.children.insert(element, child);
+            }
+        }
+        Ok(set)
+    }
+}
+
+/// Looks for paths of a set, and passes over all else.
+struct Touch<'a>(&'a FieldSet);
+
+struct Met {
+    hit: bool,
+    empty: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Touch<'_> {
+    type Value = Met;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Met, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Touch<'_> {
+    type Value = Met;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Met, A::Error> {
+        let mut met = Met { hit: false, empty: true };
+        while let Some(step) = map.next_key_seed(Step)? {
+            met.empty = false;
+            match self.0.children.get(&*step) {
+                Some(child) => {
+                    let below = map.next_value_seed(Touch(child))?;
+                    met.hit |= below.hit || below.empty && child.member;
+                }
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                    met.hit |= step == "." && self.0.member;
+                }
+            }
+        }
+        Ok(met)
+    }
+}
+
+/// The name of a step, without a copy where it has no escapes.
+struct Step;
+
+impl<'de> DeserializeSeed<'de> for Step {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Step {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a step")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(set: &FieldSet) -> String {
+        let mut text = String::new();
+        write(set, &mut text);
+        text
+    }
+
+    #[test]
+    fn a_set_is_written_as_it_was_read() {
+        for fields in [
+            r#"{}"#,
+            r#"{"f:data":{"f:k":{}}}"#,
+            r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:status":{}}}}}"#,
+            r#"{"f:metadata":{"f:finalizers":{".":{},"v:\"a/b\"":{}}}}"#,
+            r#"{"f:data":{"f:ünï\tx\\":{}}}"#,
+        ] {
+            assert_eq!(text(&read(fields)), fields);
+        }
+        assert!(read("[]").is_empty());
+    }
+
+    fn sets() -> impl Strategy<Value = FieldSet> {
+        let path = prop::collection::vec(0..3u8, 1..4);
+        prop::collection::vec(path, 0..6).prop_map(|paths| {
+            let mut set = FieldSet::default();
+            for path in paths {
+                let path: Vec<PathElement> =
+                    path.into_iter().map(|step| PathElement::field(&step.to_string())).collect();
+                set.insert(&path);
+            }
+            set
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn text_and_set_agree(mine in sets(), theirs in sets()) {
+            let (as_text, as_set) = (Owned::Text(text(&mine).into()), Owned::Set(mine.clone()));
+            prop_assert_eq!(as_text.set().into_owned(), mine);
+            prop_assert_eq!(as_text.touches(&theirs), as_set.touches(&theirs));
+            prop_assert_eq!(as_text.is_empty(), as_set.is_empty());
+        }
+    }
+}
