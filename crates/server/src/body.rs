@@ -2,21 +2,35 @@
 
 use std::{
     convert::Infallible,
+    fmt,
     pin::Pin,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::sync::mpsc;
 
 /// The body of an answer.
-#[derive(Debug)]
 pub enum Body {
     /// All of it, taken when sent.
     Full(Option<Bytes>),
-    /// Chunks as they come; ends when the sender is gone.
-    Stream(mpsc::Receiver<Bytes>),
+    /// Chunks as they come.
+    Stream(Box<dyn Chunks>),
+}
+
+/// Where chunks come from: asked whenever there is room for another.
+pub trait Chunks: Send {
+    /// The next chunk; `None` when there are no more.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(bytes) => f.debug_tuple("Full").field(bytes).finish(),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
 }
 
 impl Body {
@@ -37,7 +51,7 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(chunks) => {
-                chunks.poll_recv(context).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+                chunks.poll_chunk(context).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
             }
         }
     }

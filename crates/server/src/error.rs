@@ -194,6 +194,11 @@ impl ApiError {
         if seconds == 0 { error } else { error.retry_after(seconds) }
     }
 
+    /// The client took too long.
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+        Self::new(408, "Timeout", message)
+    }
+
     pub(crate) fn internal(message: impl fmt::Display) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
     }

@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     ApiError, Authenticator, Body, Pem, Server, User, auth::of_certificate, input::BODY_BYTES_MAX,
-    respond::failure,
+    respond::failure, stall::Impatient,
 };
 
 /// Requests that are worked on at once; watches do not count. More are told to come back.
@@ -30,6 +30,10 @@ const IN_FLIGHT_MAX: usize = 600;
 /// Streams of one HTTP/2 connection: client-go sends all watches of a process over one.
 const STREAMS_MAX: u32 = 1_000;
 const HEADER_BYTES_MAX: u32 = 64 << 10;
+/// A client that takes nothing of what is sent to it for so long is cut.
+const STALL: Duration = Duration::from_secs(30);
+/// A body must have arrived after so long.
+const BODY_WAIT: Duration = Duration::from_secs(60);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long requests may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -143,6 +147,7 @@ async fn connection(
 ) {
     // Answers are small and watched for: never wait to fill a packet.
     let _ = stream.set_nodelay(true);
+    let stream = Impatient::new(stream, STALL);
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new());
     builder
@@ -199,7 +204,9 @@ impl Front {
             .map_err(|_| ApiError::too_many_requests("too many requests at once; try again", 1))?;
         let user = self.authenticator.authenticate(&self.server, request.headers(), peer.as_ref())?;
         let (parts, body) = request.into_parts();
-        let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|error| {
+        let body = tokio::time::timeout(BODY_WAIT, Limited::new(body, BODY_BYTES_MAX).collect());
+        let body = body.await.map_err(|_| ApiError::timeout("the body did not arrive in time"))?;
+        let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 ApiError::too_large(format!("the body must not be larger than {BODY_BYTES_MAX} bytes"))
             } else {

@@ -23,6 +23,7 @@ use crate::{
     negotiate::Form,
     object, openapi,
     query::Query,
+    recent::Recent,
     request::{Path, Target, Verb},
     respond::{Answer, failure},
     verbs,
@@ -79,6 +80,7 @@ struct Inner {
     store: Store,
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
+    recent: Recent,
     /// Turns true when every watch is to end.
     ending: watch::Sender<bool>,
     options: ServerOptions,
@@ -117,6 +119,7 @@ impl Server {
                 options,
                 metrics,
                 definitions: Definitions::default(),
+                recent: Recent::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
                 ending: watch::Sender::new(false),
             }),
@@ -227,6 +230,11 @@ impl Server {
     /// Ends every watch the way it ends when its time is over, so that clients begin again elsewhere. There is no way back.
     pub fn end_watches(&self) {
         self.inner.ending.send_replace(true);
+    }
+
+    /// What was made of the events of the last moment.
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.inner.recent
     }
 
     /// Becomes true when watches are to end.

@@ -1,0 +1,207 @@
+//! A watch as a client sees it: what is there, then what changes, until its time is up.
+//!
+//! Nothing runs for it in the background and nothing is kept for it: it goes on when the client takes more. A client that takes nothing
+//! falls behind what the store remembers and is told so, or is cut with its connection.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use lazaret_store::{Item, Watch, WatchError};
+use tokio::{
+    sync::watch::Receiver,
+    time::{Instant, Sleep, sleep_until},
+};
+
+use super::frames::Frames;
+use crate::{ApiError, body::Chunks};
+
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A last bookmark comes so long before the end, so that the client can begin again from there.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// Events that are sent in one chunk at most.
+const EVENTS_PER_CHUNK: usize = 64;
+
+/// What a watch sends.
+pub(super) struct Stream {
+    frames: Frames,
+    phase: Phase,
+    watch: Result<Watch, WatchError>,
+    from: u64,
+    times: Times,
+}
+
+/// How far it is.
+enum Phase {
+    /// What was there is being told.
+    Beginning { items: std::vec::IntoIter<Arc<Item>>, end_marker: bool },
+    /// What changes is told as it happens.
+    Following,
+    /// There is no more.
+    Ended,
+}
+
+impl Stream {
+    pub(super) fn new(frames: Frames, watch: Result<Watch, WatchError>, from: u64, times: Times) -> Self {
+        Self { frames, phase: Phase::Following, watch, from, times }
+    }
+
+    /// Tells of these first, and then, if `end_marker`, that this was all.
+    pub(super) fn beginning_with(mut self, items: Vec<Arc<Item>>, end_marker: bool) -> Self {
+        self.phase = Phase::Beginning { items: items.into_iter(), end_marker };
+        self
+    }
+
+    /// The next piece of what was there; `None` when all is told.
+    fn begin(&mut self) -> Option<Bytes> {
+        let Phase::Beginning { items, end_marker } = &mut self.phase else { return None };
+        if self.watch.is_ok() {
+            while items.len() > 0 {
+                let chunk: Vec<Arc<Item>> = items.take(EVENTS_PER_CHUNK).collect();
+                let text = self.frames.initial(&chunk);
+                if !text.is_empty() {
+                    return Some(text);
+                }
+            }
+            if std::mem::take(end_marker) {
+                return Some(self.frames.bookmark(self.from, true));
+            }
+        }
+        self.phase = Phase::Following;
+        None
+    }
+
+    fn follow(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let watch = match &mut self.watch {
+            Ok(watch) => watch,
+            Err(error) => {
+                self.phase = Phase::Ended;
+                return Poll::Ready(Some(self.frames.failure(&too_old(error, self.from))));
+            }
+        };
+        loop {
+            match self.times.poll(context) {
+                Poll::Ready(Time::Over) => {
+                    self.phase = Phase::Ended;
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Time::Bookmark) => {
+                    return Poll::Ready(Some(self.frames.bookmark(watch.progress(), false)));
+                }
+                Poll::Pending => {}
+            }
+            let event = match watch.poll_next(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(event)) => event,
+                Poll::Ready(Err(error)) => {
+                    let progress = watch.progress();
+                    self.phase = Phase::Ended;
+                    return Poll::Ready(Some(self.frames.failure(&too_old(&error, progress))));
+                }
+            };
+            let mut chunk = self.frames.event(&event);
+            // What has piled up meanwhile goes in one piece. A failure shows again at the next look.
+            for _ in 1..EVENTS_PER_CHUNK {
+                let Ok(Some(next)) = watch.try_next() else { break };
+                chunk = joined(chunk, self.frames.event(&next));
+            }
+            if !chunk.is_empty() {
+                return Poll::Ready(Some(chunk));
+            }
+        }
+    }
+}
+
+impl Chunks for Stream {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(chunk) = self.begin() {
+            return Poll::Ready(Some(chunk));
+        }
+        match self.phase {
+            Phase::Beginning { .. } | Phase::Following => self.follow(context),
+            Phase::Ended => Poll::Ready(None),
+        }
+    }
+}
+
+/// Most chunks are one event, whose text is shared by all who see it.
+fn joined(first: Bytes, second: Bytes) -> Bytes {
+    match (first.is_empty(), second.is_empty()) {
+        (true, _) => second,
+        (_, true) => first,
+        (false, false) => {
+            let mut text = first.try_into_mut().unwrap_or_else(|shared| shared.as_ref().into());
+            text.extend_from_slice(&second);
+            text.freeze()
+        }
+    }
+}
+
+fn too_old(error: &WatchError, from: u64) -> ApiError {
+    match error {
+        WatchError::Compacted { oldest, .. } => {
+            ApiError::expired(format!("too old resource version: {from} ({oldest})"))
+        }
+        other => ApiError::internal(other),
+    }
+}
+
+/// When a watch ends, and when it says how far it is.
+pub(super) struct Times {
+    deadline: Instant,
+    bookmarks: bool,
+    bookmark_at: Instant,
+    timer: Pin<Box<Sleep>>,
+    ending: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+enum Time {
+    Bookmark,
+    Over,
+}
+
+impl Times {
+    pub(super) fn new(deadline: Instant, bookmarks: bool, mut ending: Receiver<bool>) -> Self {
+        let bookmark_at = (Instant::now() + BOOKMARK_EVERY).min(deadline - BOOKMARK_BEFORE_END);
+        let first = if bookmarks { bookmark_at } else { deadline };
+        let ending = async move {
+            // Whoever says so, or is gone: there is no server any more.
+            let _ = ending.wait_for(|ending| *ending).await;
+        };
+        Self {
+            deadline,
+            bookmarks,
+            bookmark_at,
+            timer: Box::pin(sleep_until(first)),
+            ending: Box::pin(ending),
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Time> {
+        if self.ending.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Time::Over);
+        }
+        while self.timer.as_mut().poll(context).is_ready() {
+            let now = Instant::now();
+            if now >= self.deadline {
+                return Poll::Ready(Time::Over);
+            }
+            let due = self.bookmarks && now >= self.bookmark_at;
+            if due {
+                let last = self.deadline - BOOKMARK_BEFORE_END;
+                self.bookmark_at =
+                    if self.bookmark_at >= last { self.deadline } else { (now + BOOKMARK_EVERY).min(last) };
+            }
+            let next = if self.bookmarks { self.bookmark_at.min(self.deadline) } else { self.deadline };
+            self.timer.as_mut().reset(next);
+            if due {
+                return Poll::Ready(Time::Bookmark);
+            }
+        }
+        Poll::Pending
+    }
+}
