@@ -13,6 +13,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("fleet", &["model", "cel"]),
     ("allocator", &["model", "cel", "fleet"]),
     ("eviction", &["model", "fleet"]),
+    ("replacement", &["model", "fleet"]),
     ("claims", &["model"]),
     ("scheduler", &["model", "cel", "fleet", "allocator"]),
     ("workloads", &["model"]),
@@ -23,7 +24,10 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("server", &["schema", "patch", "kinds", "store"]),
     ("runtime", &["model", "api"]),
-    ("controllers", &["model", "fleet", "eviction", "claims", "scheduler", "workloads", "api", "runtime"]),
+    (
+        "controllers",
+        &["model", "fleet", "eviction", "replacement", "claims", "scheduler", "workloads", "api", "runtime"],
+    ),
     ("hollow", &["model", "api", "runtime"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
@@ -52,7 +56,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 
 /// Crates that decide and never do. What they may be built from besides each other is listed with the reason.
 const CORES: &[&str] =
-    &["model", "cel", "fleet", "allocator", "eviction", "claims", "scheduler", "workloads"];
+    &["model", "cel", "fleet", "allocator", "eviction", "replacement", "claims", "scheduler", "workloads"];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
     ("rustc-hash", "a fast hash that is the same in every run"),

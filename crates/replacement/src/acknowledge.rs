@@ -1,0 +1,128 @@
+//! What became of the effects.
+
+use alloc::sync::Arc;
+
+use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
+
+use crate::{
+    advance::Ending,
+    effect::{EffectId, Outcome},
+    machine::{Replacement, Step},
+    policy::Policy,
+    record::Plan,
+    tables::Known,
+};
+
+impl Replacement {
+    pub(crate) fn acknowledge_step(&mut self, now: Timestamp, uid: &Uid, kind: Step, outcome: Outcome) {
+        let settle = now.plus_millis(self.options.settle_ms);
+        let Some(flight) = self.flights.get_mut(uid) else { return };
+        flight.step = None;
+        let policy = flight.policy();
+        match outcome {
+            Outcome::Done(_) => {
+                flight.failures = 0;
+                // The news of it will come; until then nothing is done on old ones.
+                flight.not_before = settle;
+                flight.evicted |= kind == Step::Evict;
+                if let Some(overseer) = self.overseers.get_mut(&policy) {
+                    overseer.dirty |= overseer.refusal.take().is_some();
+                }
+                if kind == Step::Delete {
+                    self.end(uid, Ending::Replaced);
+                }
+            }
+            Outcome::Gone | Outcome::Conflict => {
+                flight.failures += 1;
+                let failures = flight.failures;
+                self.retry(now, uid, failures);
+            }
+            Outcome::Held(why) => self.hold(now, uid, &why),
+            Outcome::Refused(why) => {
+                flight.failures += 1;
+                let failures = flight.failures;
+                self.figures.refused += 1;
+                self.note(uid, &why);
+                if let Some(overseer) = self.overseers.get_mut(&policy) {
+                    overseer.refusal = Some(why);
+                    overseer.dirty = true;
+                }
+                self.retry(now, uid, failures.max(4));
+            }
+            Outcome::RetryLater | Outcome::Unknown => {
+                flight.failures += 1;
+                let failures = flight.failures;
+                self.retry(now, uid, failures);
+            }
+        }
+    }
+
+    fn retry(&mut self, now: Timestamp, uid: &Uid, failures: u32) {
+        let pause = self.pause(failures);
+        if let Some(flight) = self.flights.get_mut(uid) {
+            flight.not_before = now.plus_millis(pause);
+        }
+    }
+
+    /// A budget says no. Nothing was done yet, so the slot goes to the next one and this pod comes again later; unless its
+    /// copy exists already.
+    fn hold(&mut self, now: Timestamp, uid: &Uid, why: &Text) {
+        let Some(flight) = self.flights.get_mut(uid) else { return };
+        self.figures.held += 1;
+        let until = now.plus_millis(self.options.budget_ms);
+        match flight.record.plan {
+            Plan::Evict { .. } => {
+                let (pod, policy) = (flight.record.pod.clone(), flight.policy());
+                self.flights.remove(uid);
+                self.held.insert(pod, until);
+                self.touch(&policy);
+                self.may_start = true;
+            }
+            Plan::Release { .. } | Plan::Copy { .. } | Plan::Rebuild { .. } => {
+                flight.not_before = until;
+                self.note(uid, why);
+            }
+        }
+    }
+
+    pub(crate) fn acknowledge_status(
+        &mut self,
+        now: Timestamp,
+        policy: &ObjectKey,
+        effect: EffectId,
+        outcome: Outcome,
+    ) {
+        let (interval, pause) = (self.options.status_ms, |this: &Self, failures| this.pause(failures));
+        let Some(overseer) = self.overseers.get_mut(policy) else { return };
+        let Some((_, status)) = overseer.writing.take_if(|(id, _)| *id == effect) else { return };
+        match outcome {
+            Outcome::Done(version) => {
+                overseer.failures = 0;
+                overseer.not_before = now.plus_millis(interval);
+                let Some(known) = self.tables.policies.get_mut(policy) else { return };
+                for entry in &status.replacements {
+                    if let Some(flight) = self.flights.get_mut(&entry.record.uid) {
+                        flight.recorded = true;
+                    }
+                }
+                let version = version.unwrap_or_else(|| known.policy.version.clone());
+                let written = Policy { version, status, ..Policy::clone(&known.policy) };
+                *known = Known::new(Arc::new(written));
+            }
+            Outcome::Gone
+            | Outcome::Conflict
+            | Outcome::Held(_)
+            | Outcome::Refused(_)
+            | Outcome::RetryLater
+            | Outcome::Unknown => {
+                overseer.dirty = true;
+                overseer.failures += 1;
+                let failures = overseer.failures;
+                let at = now.plus_millis(pause(self, failures));
+                if let Some(overseer) = self.overseers.get_mut(policy) {
+                    overseer.not_before = at;
+                }
+            }
+        }
+    }
+}

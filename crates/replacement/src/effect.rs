@@ -1,0 +1,135 @@
+//! What the machine wants done, and what it hears back.
+
+use alloc::sync::Arc;
+
+use lazaret_model::{ObjectKey, Text, Uid};
+
+use crate::{record::Record, status::Status};
+
+/// Names an effect until it is acknowledged. Never used twice by one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectId(pub u64);
+
+/// Something to be done by whoever runs the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// To acknowledge it by.
+    pub id: EffectId,
+    /// What.
+    pub kind: EffectKind,
+}
+
+/// What is to be done. All but events are to be acknowledged.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EffectKind {
+    /// Write a policy's status, if the policy is still of this version.
+    SetStatus {
+        /// Which policy.
+        policy: ObjectKey,
+        /// Which incarnation.
+        uid: Uid,
+        /// Which version: a precondition.
+        version: Text,
+        /// The whole status.
+        status: Arc<Status>,
+    },
+    /// Take a pod from its owner: without the owner reference and the label, with the record as a mark; if it is still of
+    /// this version.
+    Release {
+        /// Which version: a precondition.
+        version: Text,
+        /// The owner's UID.
+        owner: Uid,
+        /// The label that goes.
+        label: Text,
+        /// The mark; it names the pod.
+        record: Arc<Record>,
+    },
+    /// Make a copy of the record's pod under the name of its plan, marked with the record. One that is there with the same
+    /// mark is as good.
+    Copy {
+        /// The copy's name.
+        name: Text,
+        /// It may not be scheduled yet.
+        gated: bool,
+        /// The mark; it names the pod.
+        record: Arc<Record>,
+    },
+    /// Let a copy be scheduled.
+    Ungate {
+        /// Which pod.
+        pod: ObjectKey,
+        /// Which incarnation.
+        uid: Uid,
+    },
+    /// Evict a pod as disruption budgets permit.
+    Evict {
+        /// Which pod.
+        pod: ObjectKey,
+        /// Which incarnation.
+        uid: Uid,
+    },
+    /// Delete a pod whose place is taken.
+    Delete {
+        /// Which pod.
+        pod: ObjectKey,
+        /// Which incarnation.
+        uid: Uid,
+    },
+    /// Tell people. Best effort.
+    Event(Note),
+}
+
+/// What people are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// About what.
+    pub about: Subject,
+    /// Which object.
+    pub key: ObjectKey,
+    /// Which incarnation.
+    pub uid: Uid,
+    /// How bad it is.
+    pub severity: Severity,
+    /// For machines.
+    pub reason: &'static str,
+    /// For people.
+    pub message: Text,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A pod.
+    Pod,
+    /// A policy.
+    Policy,
+}
+
+/// How bad an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// As wished.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// What became of an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done. The version of what was written, where there is one.
+    Done(Option<Text>),
+    /// Nothing left to do: no such object, or another incarnation.
+    Gone,
+    /// The object is not as it was thought to be. Nothing was done.
+    Conflict,
+    /// A disruption budget does not permit it now. Nothing was done.
+    Held(Text),
+    /// Not permitted, or refused for good. Nothing was done.
+    Refused(Text),
+    /// It failed, certainly. Nothing was done.
+    RetryLater,
+    /// It may or may not have been done.
+    Unknown,
+}

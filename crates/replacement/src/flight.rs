@@ -1,0 +1,146 @@
+//! A replacement under way, and what is kept about each policy and each pod while leading.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
+
+use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
+
+use crate::{
+    effect::EffectId,
+    finding::{Cause, Finding},
+    record::Record,
+    status::Status,
+};
+
+/// A replacement. What is to be done next follows from the objects; here is only what they do not say.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) record: Arc<Record>,
+    /// The policy's status has it: something may be done.
+    pub(crate) recorded: bool,
+    /// The owner's pods when it began; `None` after a restart.
+    pub(crate) before: Option<BTreeSet<Uid>>,
+    /// The pod that takes its place, once it is there.
+    pub(crate) bound: Option<(ObjectKey, Uid)>,
+    /// A copy was seen: if it is gone, somebody did not want it.
+    pub(crate) had_copy: bool,
+    /// The eviction was accepted; the news of it may still be on its way.
+    pub(crate) evicted: bool,
+    /// Its place is taken; it is being deleted.
+    pub(crate) relieved: bool,
+    /// People have been told that it began.
+    pub(crate) announced: bool,
+    /// It was not Ready in time.
+    pub(crate) overdue: bool,
+    /// Since when neither the old pod nor a new one is there.
+    pub(crate) alone_since: Option<Timestamp>,
+    /// The step that is being done.
+    pub(crate) step: Option<EffectId>,
+    /// Nothing is done before.
+    pub(crate) not_before: Timestamp,
+    pub(crate) failures: u32,
+    /// What it waits for.
+    pub(crate) note: Text,
+}
+
+impl Flight {
+    pub(crate) fn new(record: Arc<Record>) -> Self {
+        Self {
+            record,
+            recorded: false,
+            before: None,
+            bound: None,
+            had_copy: false,
+            evicted: false,
+            relieved: false,
+            announced: false,
+            overdue: false,
+            alone_since: None,
+            step: None,
+            not_before: Timestamp::from_millis(i64::MIN),
+            failures: 0,
+            note: Text::default(),
+        }
+    }
+
+    pub(crate) fn policy(&self) -> ObjectKey {
+        ObjectKey::new(self.record.pod.namespace.clone(), self.record.policy.clone())
+    }
+
+    /// The name of what takes its place, as far as it is known.
+    pub(crate) fn replacement(&self) -> Option<Text> {
+        match &self.bound {
+            Some((key, _)) => Some(key.name.clone()),
+            None => self.record.plan.copy().filter(|_| self.had_copy).cloned(),
+        }
+    }
+}
+
+/// A pod that a policy looks after.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) uid: Uid,
+    /// The policies, each with the pod's fault domain.
+    pub(crate) selected: Vec<(ObjectKey, Text)>,
+    /// Every taint around it, and since when.
+    pub(crate) seen: Vec<(Cause, Timestamp)>,
+    /// What concerns it, the earliest first.
+    pub(crate) findings: Vec<Finding>,
+    /// Up to when its findings have been announced.
+    pub(crate) looked: Timestamp,
+    /// When to look again.
+    pub(crate) timer: Option<Timestamp>,
+}
+
+impl Watch {
+    /// When it may first be replaced.
+    pub(crate) fn ripe(&self) -> Option<Timestamp> {
+        self.findings.first().map(|finding| finding.after)
+    }
+
+    pub(crate) fn ripe_for(&self, policy: &Text) -> Option<Timestamp> {
+        self.findings.iter().find(|finding| finding.policy == *policy).map(|finding| finding.after)
+    }
+}
+
+/// What is kept about a policy.
+#[derive(Debug, Default)]
+pub(crate) struct Overseer {
+    pub(crate) selected: u64,
+    /// Its pods by fault domain: all, and those with a finding.
+    pub(crate) domains: BTreeMap<Text, (u32, u32)>,
+    pub(crate) domains_tainted: u64,
+    /// Its pods with findings, by when they may be replaced.
+    pub(crate) ripe: BTreeSet<(Timestamp, ObjectKey)>,
+    pub(crate) tripped: bool,
+    pub(crate) replaced: u64,
+    pub(crate) overdue: u64,
+    /// What was refused, in the words of whoever refused.
+    pub(crate) refusal: Option<Text>,
+    /// Its status may have to be written.
+    pub(crate) dirty: bool,
+    /// A replacement waits to be recorded.
+    pub(crate) urgent: bool,
+    pub(crate) writing: Option<(EffectId, Arc<Status>)>,
+    pub(crate) not_before: Timestamp,
+    pub(crate) failures: u32,
+}
+
+impl Overseer {
+    /// Goes on counting where the status ended.
+    pub(crate) fn resume(status: &Status) -> Self {
+        Self {
+            replaced: status.totals.replaced,
+            overdue: status.totals.overdue,
+            tripped: status
+                .condition(crate::status::BREAKER_TRIPPED)
+                .is_some_and(|condition| condition.status == lazaret_model::ConditionStatus::True),
+            dirty: true,
+            not_before: Timestamp::from_millis(i64::MIN),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Which pods on tainted nodes and devices are replaced, when, how many at a time, how, and how far each is.
+//!
+//! [`Replacement`] is a state machine. It is told of policies, pods, nodes and replica sets, reads device taints from a
+//! [`Fleet`](lazaret_fleet::Fleet), and yields effects: record a replacement in a policy's status, release or copy or
+//! evict a pod, delete it when the new one is Ready, tell people. It is told what became of each.
+//!
+//! **Invariant.** Nothing is done to a pod before the policy's status says that it is being replaced: whoever leads next
+//! finds every replacement that is under way among the objects. Each taint of each pod has a timer of its own. No pod is
+//! replaced before one of them has run out, nor while a policy that selects it has no slot or holds because too many
+//! fault domains are tainted. Once a replacement exists it is brought to its end.
+//!
+//! It must never know how the API looks on the wire, how a pod is deleted, or what time it is: `now` comes in.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod acknowledge;
+mod advance;
+mod breaker;
+mod effect;
+mod evaluate;
+mod finding;
+mod flight;
+mod machine;
+mod matching;
+mod objects;
+mod plan;
+mod policy;
+mod record;
+mod report;
+mod selector;
+mod start;
+mod status;
+mod tables;
+mod words;
+
+pub use effect::{Effect, EffectId, EffectKind, Note, Outcome, Severity, Subject};
+pub use finding::{Cause, Finding, Origin};
+pub use machine::{Figures, Input, Options, Replacement, Sight, Source};
+pub use objects::{Failing, Node, NodeTaint, Pod, ReplicaSet};
+pub use policy::{Policy, Problem, Share, Spec, Strategy, TaintOption};
+pub use record::{Mark, Plan, Record};
+pub use selector::{Match, Selector};
+pub use status::{
+    BREAKER_TRIPPED, DEGRADED, PODS_LISTED_MAX, PROGRESSING, PodStatus, RecordStatus, Status, Totals,
+};

@@ -1,0 +1,210 @@
+//! A policy as the machine knows it, and what can be wrong with one.
+
+use alloc::{format, sync::Arc, vec::Vec};
+use core::fmt;
+
+use lazaret_model::{ObjectKey, Text, Uid};
+
+use crate::{selector::Selector, status::Status};
+
+/// The key that stands for every key without an entry of its own.
+pub(crate) const WILDCARD: &str = "*";
+
+/// A `TaintReplacementPolicy`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Where it is.
+    pub key: ObjectKey,
+    /// The incarnation.
+    pub uid: Uid,
+    /// Its version: a precondition of every write.
+    pub version: Text,
+    /// Which spec this is.
+    pub generation: i64,
+    /// It is being deleted: nothing new is begun for it.
+    pub deleting: bool,
+    /// What it says, or why it cannot be understood.
+    pub spec: Result<Arc<Spec>, Vec<Problem>>,
+    /// What was last written about it, by this machine or one before.
+    pub status: Arc<Status>,
+}
+
+/// What a policy says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Which pods of its namespace it looks after.
+    pub selector: Selector,
+    /// Whether anything is done at all.
+    pub enabled: bool,
+    /// How many replacements may be under way at once; in each fault domain, if those are named.
+    pub max_concurrent: u32,
+    /// What to do about taints of nodes. Empty: nothing.
+    pub node_options: Vec<TaintOption>,
+    /// What to do about taints of devices. Empty: nothing.
+    pub device_options: Vec<TaintOption>,
+    /// How long a pod stays marked before it is replaced.
+    pub replacement_secs: i64,
+    /// How long a node may fail before its pods are replaced.
+    pub failure_secs: i64,
+    /// Whether failing nodes matter.
+    pub node_failures: bool,
+    /// The node label that names a fault domain. `None`: each node is one.
+    pub fault_domain_key: Option<Text>,
+    /// How many fault domains may be tainted before new replacements are held.
+    pub max_domains_tainted: Option<Share>,
+    /// How pods are replaced.
+    pub strategy: Strategy,
+    /// How long a new pod may take to become Ready before it is reported.
+    pub ready_secs: i64,
+}
+
+/// What to do about one taint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaintOption {
+    /// The taint's key, or `*`.
+    pub key: Text,
+    /// Only with this value.
+    pub value: Option<Text>,
+    /// Only with this effect.
+    pub effect: Option<Text>,
+    /// How long it may be there.
+    pub secs: i64,
+}
+
+/// A number, or a part of all there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// So many.
+    Count(u32),
+    /// So many in a hundred; one at least, unless it is nought.
+    Percent(u32),
+}
+
+impl Share {
+    /// How many of `all`.
+    #[must_use]
+    pub fn of(self, all: usize) -> usize {
+        match self {
+            Self::Count(count) => count as usize,
+            Self::Percent(0) => 0,
+            Self::Percent(percent) => (all.saturating_mul(percent as usize) / 100).max(1),
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+/// How pods are replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// The new one first, wherever there can be two.
+    #[default]
+    ReplaceFirst,
+    /// The old one goes first, as disruption budgets permit.
+    Recreate,
+}
+
+/// A field that cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Which.
+    pub field: Text,
+    /// Why, and what to do.
+    pub message: Text,
+}
+
+impl Problem {
+    /// A problem with a field.
+    pub fn new(field: impl Into<Text>, message: impl Into<Text>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// Where the options are, for messages.
+const OPTIONS: &str = "spec.automaticReplacementOptions";
+/// Entries in one list of options.
+const OPTIONS_MAX: usize = 32;
+
+impl Spec {
+    /// Everything in it that cannot be meant.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        check_options(&mut problems, "taintReplacementOptions", &self.node_options);
+        check_options(&mut problems, "deviceTaintReplacementOptions", &self.device_options);
+        for (field, secs) in [
+            ("taintReplacementTimeSeconds", self.replacement_secs),
+            ("failureDetectionTimeSeconds", self.failure_secs),
+            ("replacementReadySeconds", self.ready_secs),
+        ] {
+            if secs < 0 {
+                problems.push(Problem::new(
+                    format!("{OPTIONS}.{field}"),
+                    format!("must not be negative, is {secs}"),
+                ));
+            }
+        }
+        if let Some(Share::Percent(percent)) = self.max_domains_tainted
+            && percent > 100
+        {
+            problems.push(Problem::new(
+                format!("{OPTIONS}.maxFaultDomainsTainted"),
+                format!("must be at most 100%, is {percent}%"),
+            ));
+        }
+        problems
+    }
+}
+
+fn check_options(problems: &mut Vec<Problem>, list: &str, options: &[TaintOption]) {
+    let field = format!("{OPTIONS}.{list}");
+    if options.len() > OPTIONS_MAX {
+        problems.push(Problem::new(
+            field.as_str(),
+            format!("must have at most {OPTIONS_MAX} entries, has {}", options.len()),
+        ));
+    }
+    for (at, option) in options.iter().enumerate() {
+        if option.secs < 0 {
+            problems.push(Problem::new(
+                format!("{field}[{at}].durationInSeconds"),
+                format!("must not be negative, is {}", option.secs),
+            ));
+        }
+        if option.key.is_empty() {
+            problems.push(Problem::new(
+                format!("{field}[{at}].key"),
+                "must be a taint key, or * for every other key",
+            ));
+        }
+        let earlier = options[..at].iter();
+        if option.key == WILDCARD {
+            if earlier.clone().any(|other| other.key == WILDCARD) {
+                problems.push(Problem::new(
+                    format!("{field}[{at}].key"),
+                    "there must be only one * entry: remove this one or the one before it",
+                ));
+            }
+        } else if earlier.clone().any(|other| {
+            (&other.key, &other.value, &other.effect) == (&option.key, &option.value, &option.effect)
+        }) {
+            problems.push(Problem::new(
+                format!("{field}[{at}]"),
+                format!("the same key, value and effect as an entry before it: {}", option.key),
+            ));
+        }
+    }
+}

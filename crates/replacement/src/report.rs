@@ -1,0 +1,238 @@
+//! Status: what is written about a policy, and when.
+
+use alloc::{
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use lazaret_model::{Condition, ConditionStatus, ObjectKey, Text, Timestamp};
+
+use crate::{
+    effect::EffectKind,
+    flight::{Flight, Overseer},
+    machine::{Replacement, UnderWay},
+    status::{
+        BREAKER_TRIPPED, DEGRADED, PODS_LISTED_MAX, PROGRESSING, PodStatus, RecordStatus, Status, Totals,
+    },
+    tables::Known,
+};
+
+impl Replacement {
+    /// Writes the statuses that are not what they should be, each at most every so often; what records a replacement
+    /// goes at once.
+    pub(crate) fn write_statuses(&mut self, now: Timestamp) {
+        let due: Vec<ObjectKey> = self
+            .overseers
+            .iter()
+            .filter(|(_, overseer)| overseer.dirty && overseer.writing.is_none())
+            .filter(|(_, overseer)| overseer.not_before <= now || (overseer.urgent && overseer.failures == 0))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in due {
+            let (Some(known), Some(overseer)) = (self.tables.policies.get(&key), self.overseers.get(&key))
+            else {
+                continue;
+            };
+            let status = Arc::new(self.status(now, known, overseer));
+            let same = *status == *known.policy.status;
+            let (uid, version) = (known.policy.uid.clone(), known.policy.version.clone());
+            let written = (!same).then(|| {
+                let policy = key.clone();
+                self.emit(EffectKind::SetStatus { policy, uid, version, status: status.clone() })
+            });
+            if let Some(id) = written {
+                self.under_way.insert(id, UnderWay::Status { policy: key.clone() });
+            }
+            if let Some(overseer) = self.overseers.get_mut(&key) {
+                (overseer.dirty, overseer.urgent) = (false, false);
+                overseer.writing = written.map(|id| (id, status));
+            }
+        }
+    }
+
+    fn status(&self, now: Timestamp, known: &Known, overseer: &Overseer) -> Status {
+        let policy = &known.policy;
+        let flights: Vec<&Flight> =
+            self.flights.values().filter(|flight| flight.policy() == policy.key).collect();
+        let mut totals = Totals {
+            selected: overseer.selected,
+            in_flight: flights.len() as u64,
+            replaced: overseer.replaced,
+            overdue: overseer.overdue,
+            domains: overseer.domains.len() as u64,
+            domains_tainted: overseer.domains_tainted,
+            ..Totals::default()
+        };
+        let pods = self.pods(now, &policy.key, overseer, &flights, &mut totals);
+        let mut replacements: Vec<RecordStatus> = flights
+            .iter()
+            .map(|flight| RecordStatus {
+                record: (*flight.record).clone(),
+                replacement: flight.replacement(),
+                overdue: flight.overdue,
+            })
+            .collect();
+        replacements
+            .sort_by(|a, b| (a.record.started, &a.record.pod).cmp(&(b.record.started, &b.record.pod)));
+        let conditions = [
+            self.progressing(known, overseer, &totals),
+            breaker(known, overseer),
+            self.degraded(known, overseer, &flights),
+        ]
+        .into_iter()
+        .map(|(kind, holds, reason, message)| {
+            condition(now, &policy.status, policy.generation, kind, holds, reason, &message)
+        })
+        .collect();
+        Status { observed_generation: policy.generation, pods, replacements, totals, conditions }
+    }
+
+    fn pods(
+        &self,
+        now: Timestamp,
+        policy: &ObjectKey,
+        overseer: &Overseer,
+        flights: &[&Flight],
+        totals: &mut Totals,
+    ) -> Vec<PodStatus> {
+        let mut pods = Vec::new();
+        // What is under way comes first, even if its taint or its pod is gone.
+        for flight in flights {
+            let record = &flight.record;
+            let watch = self.watches.get(&record.pod).filter(|watch| watch.uid == record.uid);
+            if watch.and_then(|watch| watch.ripe_for(&record.policy)).is_none() {
+                pods.push(PodStatus {
+                    pod: record.pod.name.clone(),
+                    uid: record.uid.clone(),
+                    node: record.node.clone(),
+                    cause: record.cause.clone(),
+                    condition: record.cause.origin.replacing().into(),
+                    since: record.since,
+                    due: record.started,
+                    after: record.started,
+                    replacement: flight.replacement(),
+                    message: flight.note.clone(),
+                });
+            }
+        }
+        for (_, key) in &overseer.ripe {
+            let Some(watch) = self.watches.get(key) else { continue };
+            let Some(node) = self.tables.pods.get(key).and_then(|pod| pod.node.clone()) else { continue };
+            let findings = watch.findings.iter().filter(|finding| finding.policy == policy.name);
+            let is_due = findings.clone().any(|finding| finding.due <= now);
+            totals.due += u64::from(is_due);
+            totals.detected += u64::from(!is_due);
+            let flight = self.flights.get(&watch.uid);
+            for finding in findings {
+                if pods.len() >= PODS_LISTED_MAX {
+                    break;
+                }
+                let held =
+                    || if self.held.contains_key(key) { "held back by a disruption budget" } else { "" };
+                pods.push(PodStatus {
+                    pod: key.name.clone(),
+                    uid: watch.uid.clone(),
+                    node: node.clone(),
+                    cause: finding.cause.clone(),
+                    condition: finding.condition(now).into(),
+                    since: finding.since,
+                    due: finding.due,
+                    after: finding.after,
+                    replacement: flight.and_then(Flight::replacement),
+                    message: flight.map_or_else(|| held().into(), |flight| flight.note.clone()),
+                });
+            }
+        }
+        pods
+    }
+
+    fn progressing(&self, known: &Known, overseer: &Overseer, totals: &Totals) -> Said {
+        let (holds, reason, message) = match known.active() {
+            _ if totals.in_flight > 0 => (
+                true,
+                "Replacing",
+                format!("{} under way, {} due, {} detected", totals.in_flight, totals.due, totals.detected),
+            ),
+            None if !known.problems.is_empty() => (false, "InvalidSpec", String::from("See Degraded")),
+            None => (false, "Disabled", String::from("automaticReplacementOptions.enabled is false")),
+            Some(spec)
+                if spec.node_options.is_empty() && spec.device_options.is_empty() && !spec.node_failures =>
+            {
+                (false, "Disabled", String::from("There are no taintReplacementOptions"))
+            }
+            Some(_) if overseer.selected == 0 => (
+                false,
+                "NothingSelected",
+                String::from("spec.podSelector selects no running pod of this namespace"),
+            ),
+            Some(_) if overseer.tripped => (false, "BreakerTripped", String::from("See BreakerTripped")),
+            Some(_) if totals.due > 0 => {
+                (true, "Due", format!("{} due, {} detected", totals.due, totals.detected))
+            }
+            Some(_) if totals.detected > 0 => (false, "Detected", format!("{} detected", totals.detected)),
+            Some(_) => (false, "NoTaints", String::from("No pod is on a taint that counts")),
+        };
+        (PROGRESSING, holds, reason, message)
+    }
+
+    fn degraded(&self, known: &Known, overseer: &Overseer, flights: &[&Flight]) -> Said {
+        let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
+        let overdue: Vec<&str> =
+            flights.iter().filter(|flight| flight.overdue).map(|flight| &*flight.record.pod.name).collect();
+        let barred: Vec<&str> = self.barred.values().map(Text::as_str).collect();
+        let (holds, reason, message) = if !problems.is_empty() {
+            (true, "InvalidSpec", problems.join("; "))
+        } else if !barred.is_empty() {
+            (true, "MissingPermission", barred.join("; "))
+        } else if let Some(refusal) = &overseer.refusal {
+            (true, "Refused", refusal.to_string())
+        } else if !overdue.is_empty() {
+            (true, "ReplacementNotReady", format!("Not Ready in time: what replaces {}", overdue.join(", ")))
+        } else {
+            (false, "AsExpected", String::new())
+        };
+        (DEGRADED, holds, reason, message)
+    }
+}
+
+/// Type, whether it holds, reason, message.
+type Said = (&'static str, bool, &'static str, String);
+
+fn breaker(known: &Known, overseer: &Overseer) -> Said {
+    let share = known.active().and_then(|spec| spec.max_domains_tainted);
+    let counted =
+        format!("{} of {} fault domains are tainted", overseer.domains_tainted, overseer.domains.len());
+    let (holds, reason, message) = match share {
+        None => (false, "NoBreaker", String::new()),
+        Some(share) if overseer.tripped => (
+            true,
+            "TooManyFaultDomains",
+            format!("{counted}, more than maxFaultDomainsTainted {share}: nothing new is begun"),
+        ),
+        Some(share) => (false, "WithinLimit", format!("{counted}, maxFaultDomainsTainted is {share}")),
+    };
+    (BREAKER_TRIPPED, holds, reason, message)
+}
+
+fn condition(
+    now: Timestamp,
+    before: &Status,
+    generation: i64,
+    kind: &str,
+    holds: bool,
+    reason: &str,
+    message: &str,
+) -> Condition {
+    let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
+    let since = before.condition(kind).filter(|before| before.status == status);
+    Condition {
+        kind: kind.into(),
+        status,
+        reason: reason.into(),
+        message: message.into(),
+        observed_generation: generation,
+        last_transition: since.and_then(|before| before.last_transition).or(Some(now.truncated_to_secs())),
+    }
+}

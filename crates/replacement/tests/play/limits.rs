@@ -1,0 +1,139 @@
+//! How many at a time.
+
+use lazaret_model::Text;
+use lazaret_replacement::{Share, Spec};
+
+use crate::{
+    api::{Kind, option, spec},
+    runner::Play,
+};
+
+fn quick() -> Spec {
+    Spec { node_options: vec![option("a", 10)], replacement_secs: 10, ..spec() }
+}
+
+#[test]
+fn one_at_a_time_the_longest_due_first() {
+    let mut play = Play::with(4, 4);
+    play.api.ready_secs = 10;
+    play.api.set_policy("p", quick());
+    let order = ["n2", "n0"];
+    let mut pods = Vec::new();
+    for (i, node) in order.iter().enumerate() {
+        pods.push(play.on(node)[0].key.name.to_string());
+        play.api.taint(node, "a", None);
+        play.until(7 + i64::try_from(i).unwrap());
+    }
+    for _ in 0..60 {
+        play.until(play.now.as_secs() + 1);
+        assert!(play.machine.figures().in_flight <= 1);
+    }
+    let released: Vec<&str> =
+        play.done.iter().filter_map(|done| done.split_once(" release ")).map(|d| d.1).collect();
+    assert_eq!(released, pods.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(play.status("p").totals.replaced, 2);
+}
+
+#[test]
+fn two_policies_over_one_pod_share_their_slots() {
+    let mut play = Play::with(6, 4);
+    play.api.ready_secs = 20;
+    play.api.set_policy("p", Spec { max_concurrent: 3, ..quick() });
+    play.api.set_policy("q", Spec { node_options: vec![option("b", 10)], ..quick() });
+    for node in ["n0", "n1", "n2", "n3"] {
+        play.api.taint(node, if node < "n2" { "a" } else { "b" }, None);
+    }
+    let mut most = 0;
+    for _ in 0..300 {
+        play.until(play.now.as_secs() + 1);
+        most = most.max(play.machine.figures().in_flight);
+    }
+    // `p` would let three go, `q` only one; both select every pod.
+    assert_eq!(most, 1);
+    assert_eq!(play.status("p").totals.replaced + play.status("q").totals.replaced, 4);
+}
+
+#[test]
+fn counted_in_each_fault_domain() {
+    let mut play = Play::with(8, 6);
+    play.api.ready_secs = 20;
+    play.api.set_policy("p", Spec { fault_domain_key: Some("zone".into()), ..quick() });
+    for node in ["n0", "n1", "n2", "n3"] {
+        play.api.taint(node, "a", None);
+    }
+    play.until(30);
+    let under_way: Vec<Text> =
+        play.status("p").replacements.iter().map(|entry| entry.record.node.clone()).collect();
+    assert_eq!(under_way, ["n0", "n1"], "one in each zone");
+    play.until(200);
+    assert_eq!(play.status("p").totals.replaced, 4);
+}
+
+#[test]
+fn the_breaker_holds_what_is_new_and_nothing_else() {
+    let mut play = Play::with(6, 6);
+    play.api.ready_secs = 15;
+    play.api.set_policy("p", Spec { max_domains_tainted: Some(Share::Count(1)), ..quick() });
+    play.api.taint("n0", "a", None);
+    play.until(27);
+    assert_eq!(play.machine.figures().in_flight, 1);
+    assert!(play.condition("p", "BreakerTripped").starts_with("False WithinLimit: 1 of 6"));
+    play.api.taint("n1", "a", None);
+    play.api.taint("n2", "a", None);
+    play.until(29);
+    assert_eq!(
+        play.condition("p", "BreakerTripped"),
+        "True TooManyFaultDomains: 3 of 6 fault domains are tainted, more than maxFaultDomainsTainted 1: nothing new is begun",
+    );
+    assert_eq!((play.events("BreakerTripped"), play.machine.figures().tripped), (1, 1));
+    play.until(300);
+    // What was under way is finished; nothing else has begun.
+    assert_eq!(play.status("p").totals.replaced, 1);
+    assert_eq!(play.done.iter().filter(|done| done.contains("release")).count(), 1);
+    play.api.untaint("n2", "a");
+    play.until(350);
+    assert_eq!(play.events("BreakerReset"), 1);
+    assert!(play.on("n1").is_empty());
+    assert!(play.condition("p", "Progressing").starts_with("False NoTaints"));
+}
+
+#[test]
+fn a_share_of_the_domains_is_one_at_least() {
+    let rows = [
+        (Share::Count(3), 10, 3),
+        (Share::Count(0), 10, 0),
+        (Share::Percent(10), 5, 1),
+        (Share::Percent(50), 5, 2),
+        (Share::Percent(100), 5, 5),
+        (Share::Percent(0), 5, 0),
+    ];
+    for (share, all, wanted) in rows {
+        assert_eq!(share.of(all), wanted, "{share} of {all}");
+    }
+}
+
+#[test]
+fn a_restart_half_way_goes_on_and_stays_within_the_limit() {
+    let mut play = Play::with(6, 6);
+    play.api.ready_secs = 30;
+    play.api.set_policy("p", quick());
+    play.api.add_set("db", Kind::StatefulSet, 1);
+    for node in ["n0", "n1", "n2"] {
+        play.api.taint(node, "a", None);
+    }
+    let mut most = 0;
+    for second in 6..400 {
+        play.until(second);
+        if second % 7 == 0 {
+            play.restart();
+        }
+        most = most.max(play.machine.figures().in_flight);
+    }
+    assert_eq!(most, 1);
+    let status = play.status("p");
+    assert_eq!(
+        status.totals.replaced,
+        u64::try_from(play.done.iter().filter(|d| !d.contains("delete")).count()).unwrap()
+    );
+    assert!(status.pods.is_empty(), "{:?}", status.pods);
+}

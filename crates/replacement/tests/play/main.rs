@@ -1,0 +1,12 @@
+//! The machine against an API in memory with the controllers, kubelets and schedulers that it counts on: first as told,
+//! then with everything that can go wrong.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod api;
+mod devices;
+mod faults;
+mod limits;
+mod runner;
+mod specs;
+mod strategies;
+mod timers;

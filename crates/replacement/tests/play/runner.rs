@@ -1,0 +1,151 @@
+//! Runs one machine against the cluster, with nothing going wrong.
+
+use std::sync::Arc;
+
+use lazaret_fleet::Fleet;
+use lazaret_model::Timestamp;
+use lazaret_replacement::{Effect, EffectKind, Input, Options, Pod, PodStatus, Replacement, Status};
+
+use crate::api::{Api, Changed, Kind, at, key};
+
+pub(crate) struct Play {
+    pub(crate) api: Api,
+    pub(crate) fleet: Fleet,
+    pub(crate) machine: Replacement,
+    pub(crate) now: Timestamp,
+    /// Every effect but events and statuses, as it was done.
+    pub(crate) done: Vec<String>,
+    heard: usize,
+}
+
+impl Play {
+    pub(crate) fn new() -> Self {
+        let api = Api { ready_secs: 2, gone_secs: 1, ..Api::default() };
+        let mut machine = Replacement::new(Options::default());
+        let fleet = Fleet::new();
+        machine.lead(at(0), &fleet, true);
+        Self { api, fleet, machine, now: at(0), done: Vec::new(), heard: 0 }
+    }
+
+    /// `pods` of one replica set on `nodes` nodes called `n0`, `n1`, …, all Ready; two zones.
+    pub(crate) fn with(nodes: usize, pods: u32) -> Self {
+        let mut play = Self::new();
+        for node in 0..nodes {
+            play.api.add_node(&format!("n{node}"), if node % 2 == 0 { "even" } else { "odd" });
+        }
+        play.api.add_set("web", Kind::ReplicaSet, pods);
+        play.until(5);
+        play
+    }
+
+    /// A new process: it knows what the API has, nothing else.
+    pub(crate) fn restart(&mut self) {
+        self.machine = Replacement::new(Options::default());
+        self.heard = self.api.log.len();
+        let changes: Vec<Changed> = self
+            .api
+            .policies
+            .keys()
+            .map(|key| Changed::Policy(key.clone()))
+            .chain(self.api.pods.keys().map(|key| Changed::Pod(key.clone())))
+            .chain(self.api.nodes.keys().map(|name| Changed::Node(name.clone())))
+            .chain(self.api.sets.iter().map(|set| Changed::Set(key(&set.name))))
+            .collect();
+        for change in changes {
+            self.machine.tell(input(&self.api, &change));
+        }
+        self.machine.lead(self.now, &self.fleet, true);
+    }
+
+    /// Lets time pass second by second.
+    pub(crate) fn until(&mut self, secs: i64) {
+        while self.now < at(secs) {
+            self.now = self.now.plus_secs(1);
+            self.api.act(self.now);
+            self.settle();
+        }
+    }
+
+    /// Tells the machine all news and does all that it wants, until it wants nothing.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            while let Some(change) = self.api.log.get(self.heard) {
+                self.machine.tell(input(&self.api, change));
+                self.heard += 1;
+            }
+            self.machine.think(self.now, &self.fleet);
+            let mut idle = true;
+            while let Some(Effect { id, kind }) = self.machine.poll_effect() {
+                idle = false;
+                let outcome = self.api.perform(self.now, &kind);
+                match &kind {
+                    EffectKind::Release { record, .. } => self.log("release", &record.pod.name),
+                    EffectKind::Copy { name, .. } => self.log("copy to", name),
+                    EffectKind::Ungate { pod, .. } => self.log("ungate", &pod.name),
+                    EffectKind::Evict { pod, .. } => self.log("evict", &pod.name),
+                    EffectKind::Delete { pod, .. } => self.log("delete", &pod.name),
+                    EffectKind::SetStatus { .. } | EffectKind::Event(_) => {}
+                }
+                self.machine.acknowledge(self.now, id, outcome);
+            }
+            if idle && self.heard == self.api.log.len() {
+                return;
+            }
+        }
+    }
+
+    fn log(&mut self, what: &str, name: &str) {
+        self.done.push(format!("{} {what} {name}", self.now.as_secs()));
+    }
+
+    pub(crate) fn status(&self, policy: &str) -> Arc<Status> {
+        self.api.policies[&key(policy)].status.clone()
+    }
+
+    /// `pod key condition` of each line of a status.
+    pub(crate) fn lines(&self, policy: &str) -> Vec<String> {
+        let line = |pod: &PodStatus| format!("{} {} {}", pod.node, pod.cause.key, pod.condition);
+        self.status(policy).pods.iter().map(line).collect()
+    }
+
+    pub(crate) fn condition(&self, policy: &str, kind: &str) -> String {
+        let status = self.status(policy);
+        let found = status.conditions.iter().find(|condition| condition.kind == *kind).unwrap();
+        format!("{:?} {}: {}", found.status, found.reason, found.message)
+    }
+
+    pub(crate) fn on(&self, node: &str) -> Vec<Pod> {
+        self.api
+            .pods
+            .values()
+            .map(|live| &live.pod)
+            .filter(|pod| pod.node.as_deref() == Some(node))
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn events(&self, reason: &str) -> usize {
+        self.api.notes.iter().filter(|note| note.reason == reason).count()
+    }
+}
+
+pub(crate) fn input(api: &Api, change: &Changed) -> Input {
+    match change {
+        Changed::Policy(key) => match api.policies.get(key) {
+            Some(policy) => Input::Policy(Arc::new(policy.clone())),
+            None => Input::PolicyGone(key.clone()),
+        },
+        Changed::Pod(key) => match api.pods.get(key) {
+            Some(live) => Input::Pod(Arc::new(live.pod.clone())),
+            None => Input::PodGone(key.clone()),
+        },
+        Changed::Node(name) => match api.nodes.get(name) {
+            Some(node) => Input::Node(Arc::new(node.clone())),
+            None => Input::NodeGone(name.clone()),
+        },
+        Changed::Set(key) => match api.replica_set(key) {
+            Some(set) => Input::ReplicaSet(Arc::new(set)),
+            None => Input::ReplicaSetGone(key.clone()),
+        },
+    }
+}

@@ -1,0 +1,86 @@
+//! What cannot be meant, and what cannot be seen or done.
+
+use lazaret_replacement::{Input, Share, Sight, Source, Spec, TaintOption};
+
+use crate::{
+    api::{option, spec},
+    runner::Play,
+};
+
+#[test]
+fn every_bad_field_is_named() {
+    let none = Vec::<TaintOption>::new;
+    let rows: &[(Spec, &str)] = &[
+        (
+            Spec { node_options: vec![option("a", -1)], ..spec() },
+            "spec.automaticReplacementOptions.taintReplacementOptions[0].durationInSeconds: must not be negative, is -1",
+        ),
+        (
+            Spec { device_options: vec![option("*", 1), option("a", 1), option("*", 2)], ..spec() },
+            "spec.automaticReplacementOptions.deviceTaintReplacementOptions[2].key: there must be only one * entry: remove this one or the one before it",
+        ),
+        (
+            Spec { node_options: vec![option("a", 1), option("a", 2)], ..spec() },
+            "spec.automaticReplacementOptions.taintReplacementOptions[1]: the same key, value and effect as an entry before it: a",
+        ),
+        (
+            Spec { node_options: vec![option("", 1)], ..spec() },
+            "spec.automaticReplacementOptions.taintReplacementOptions[0].key: must be a taint key, or * for every other key",
+        ),
+        (
+            Spec { max_domains_tainted: Some(Share::Percent(101)), node_options: none(), ..spec() },
+            "spec.automaticReplacementOptions.maxFaultDomainsTainted: must be at most 100%, is 101%",
+        ),
+        (
+            Spec { replacement_secs: -5, ..spec() },
+            "spec.automaticReplacementOptions.taintReplacementTimeSeconds: must not be negative, is -5",
+        ),
+    ];
+    for (spec, wanted) in rows {
+        let mut play = Play::with(2, 2);
+        play.api.set_policy("p", spec.clone());
+        play.api.taint("n0", "a", None);
+        play.until(100);
+        assert_eq!(play.condition("p", "Degraded"), format!("True InvalidSpec: {wanted}"));
+        assert_eq!(play.done, [""; 0]);
+    }
+    let many = (0..33).map(|n| option(&format!("k{n}"), 1)).collect();
+    assert_eq!(Spec { node_options: many, ..spec() }.problems().len(), 1);
+}
+
+#[test]
+fn a_selector_that_selects_nothing_is_said() {
+    let mut play = Play::with(2, 2);
+    let mut nobody = Spec { node_options: vec![option("a", 1)], ..spec() };
+    nobody.selector.all[0].0 = "nobody".into();
+    play.api.set_policy("p", nobody);
+    play.until(6);
+    assert!(play.condition("p", "Progressing").starts_with("False NothingSelected: spec.podSelector"));
+}
+
+#[test]
+fn without_sight_of_nodes_it_says_so_and_begins_nothing_on_old_news() {
+    let mut play = Play::with(2, 2);
+    play.api.set_policy("p", Spec { node_options: vec![option("a", 10)], ..spec() });
+    play.api.taint("n0", "a", None);
+    play.until(10);
+    let why = "not allowed to list and watch nodes";
+    play.machine.tell(Input::Sight(Source::Nodes, Sight::Barred(why.into())));
+    play.until(100);
+    assert_eq!(play.condition("p", "Degraded"), format!("True MissingPermission: {why}"));
+    assert_eq!((play.lines("p").len(), play.done.len()), (0, 0));
+    play.machine.tell(Input::Sight(Source::Nodes, Sight::Clear));
+    play.until(101);
+    assert_eq!(play.condition("p", "Degraded"), "False AsExpected: ");
+    assert_eq!(play.lines("p").len(), 1);
+}
+
+#[test]
+fn a_duration_of_for_ever_is_detected_and_never_due() {
+    let mut play = Play::with(2, 2);
+    play.api.set_policy("p", Spec { node_options: vec![option("a", i64::MAX)], ..spec() });
+    play.api.taint("n0", "a", None);
+    play.until(20_000);
+    assert_eq!(play.lines("p"), ["n0 a NodeTaintDetected"]);
+    assert_eq!(play.machine.next_wake(), None);
+}

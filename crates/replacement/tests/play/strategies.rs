@@ -1,0 +1,177 @@
+//! How.
+
+use lazaret_replacement::{Spec, Strategy};
+
+use crate::{
+    api::{Kind, key, option, spec},
+    runner::Play,
+};
+
+fn quick() -> Spec {
+    Spec { node_options: vec![option("a", 10)], replacement_secs: 10, ..spec() }
+}
+
+#[test]
+fn a_replica_sets_pod_is_released_and_goes_when_the_new_one_is_ready() {
+    let mut play = Play::with(3, 2);
+    play.api.ready_secs = 7;
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    let old = play.on("n0")[0].clone();
+    play.until(27);
+    let released = &play.api.pods[&old.key].pod;
+    assert_eq!((released.owner.is_none(), released.labels.len()), (true, 1));
+    assert_eq!(play.api.pods.len(), 3, "the old one runs on");
+    let status = play.status("p");
+    assert_eq!(status.replacements.len(), 1);
+    let new = status.pods[0].replacement.clone().unwrap();
+    assert!(play.api.pods[&key(&new)].pod.created > old.created);
+    assert_eq!(play.done, [format!("26 release {}", old.key.name)]);
+    play.until(40);
+    assert_eq!(play.done[1..], [format!("34 delete {}", old.key.name)]);
+    assert_eq!(play.api.pods.len(), 2);
+}
+
+#[test]
+fn a_stateful_sets_pod_is_evicted_first() {
+    let mut play = Play::new();
+    for node in ["n0", "n1"] {
+        play.api.add_node(node, "z");
+    }
+    play.api.add_set("db", Kind::StatefulSet, 1);
+    play.until(5);
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    play.until(27);
+    assert_eq!(play.done, ["26 evict db-0"]);
+    play.until(40);
+    let status = play.status("p");
+    assert_eq!((status.totals.replaced, status.replacements.len()), (1, 0));
+    assert_eq!(play.on("n1").len(), 1);
+}
+
+#[test]
+fn a_budget_holds_an_eviction_back_and_lets_others_go() {
+    let mut play = Play::new();
+    for node in ["n0", "n1", "n2"] {
+        play.api.add_node(node, "z");
+    }
+    play.api.add_set("db", Kind::StatefulSet, 2);
+    play.until(5);
+    play.api.budget = Some(0);
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    play.api.taint("n1", "a", None);
+    play.until(30);
+    assert_eq!(play.done[..2], ["26 evict db-0", "26 evict db-1"], "the slot goes to the next");
+    assert_eq!(play.status("p").pods[0].message, "held back by a disruption budget");
+    assert_eq!(play.status("p").totals.in_flight, 0);
+    play.api.budget = None;
+    play.until(80);
+    assert_eq!(play.status("p").totals.replaced, 2);
+}
+
+#[test]
+fn a_bare_pod_gets_a_copy_first() {
+    let mut play = Play::new();
+    for node in ["n0", "n1"] {
+        play.api.add_node(node, "z");
+    }
+    play.api.add_bare(play.now, "lone", false);
+    play.until(5);
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    play.until(40);
+    assert_eq!(play.done.len(), 2, "{:?}", play.done);
+    let copy = play.done[0].strip_prefix("26 copy to ").unwrap().to_owned();
+    assert!(copy.starts_with("lone-r"), "{copy}");
+    assert!(play.done[1].ends_with("delete lone"));
+    assert_eq!(play.api.pods.keys().map(|key| key.name.as_str()).collect::<Vec<_>>(), [copy.as_str()]);
+    // A copy is replaced like any other pod, under a name of the same length.
+    play.api.untaint("n0", "a");
+    play.api.taint("n1", "a", None);
+    play.until(100);
+    let again = &play.api.pods.values().next().unwrap().pod.key.name;
+    assert_eq!((again.len(), again.starts_with("lone-r"), **again == *copy), (copy.len(), true, false));
+}
+
+#[test]
+fn a_bare_pod_that_cannot_have_two_waits_as_a_gated_copy() {
+    let mut play = Play::new();
+    for node in ["n0", "n1"] {
+        play.api.add_node(node, "z");
+    }
+    play.api.add_bare(play.now, "lone", true);
+    play.until(5);
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    play.until(60);
+    let verbs: Vec<&str> = play.done.iter().map(|done| done.split(' ').nth(1).unwrap()).collect();
+    assert_eq!(verbs, ["copy", "evict", "ungate"]);
+    assert_eq!(play.status("p").totals.replaced, 1);
+    assert_eq!(play.on("n1").len(), 1);
+}
+
+#[test]
+fn recreate_is_for_all_if_the_policy_says_so() {
+    let mut play = Play::with(3, 2);
+    play.api.set_policy("p", Spec { strategy: Strategy::Recreate, ..quick() });
+    play.api.taint("n0", "a", None);
+    play.until(60);
+    assert_eq!(play.done.len(), 1);
+    assert!(play.done[0].starts_with("26 evict web-"));
+    assert_eq!(play.status("p").totals.replaced, 1);
+}
+
+#[test]
+fn what_is_not_ready_in_time_is_told_and_not_begun_again() {
+    let mut play = Play::with(2, 2);
+    play.api.set_policy("p", Spec { ready_secs: 60, ..quick() });
+    // No node is left for the new pod.
+    play.api.taint("n0", "a", None);
+    play.api.taint("n1", "b", None);
+    play.until(500);
+    assert_eq!(play.done.len(), 1, "{:?}", play.done);
+    assert_eq!((play.events("TaintReplacementOverdue"), play.status("p").totals.overdue), (2, 1));
+    assert!(play.condition("p", "Degraded").starts_with("True ReplacementNotReady"));
+    assert_eq!(play.machine.figures().in_flight, 1, "it keeps its slot");
+    play.restart();
+    play.until(510);
+    assert_eq!(play.events("TaintReplacementOverdue"), 2, "told once");
+    // Room at last: it is finished as if nothing had been.
+    play.api.untaint("n1", "b");
+    play.until(520);
+    assert_eq!((play.status("p").totals.replaced, play.done.len()), (1, 2));
+    assert_eq!(play.condition("p", "Degraded"), "False AsExpected: ");
+}
+
+#[test]
+fn once_a_replacement_exists_it_is_finished_even_if_taint_and_policy_go() {
+    let mut play = Play::with(3, 2);
+    play.api.ready_secs = 30;
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    play.until(28);
+    play.api.untaint("n0", "a");
+    play.until(30);
+    assert_eq!(play.lines("p"), ["n0 a NodeTaintReplacing"]);
+    play.api.remove_policy("p");
+    play.until(32);
+    play.restart();
+    play.until(80);
+    assert_eq!(play.done.len(), 2, "{:?}", play.done);
+    assert_eq!(play.api.pods.len(), 2);
+}
+
+#[test]
+fn an_owner_that_wants_no_other_does_not_hold_the_old_pod() {
+    let mut play = Play::with(3, 2);
+    play.api.ready_secs = 1_000;
+    play.api.set_policy("p", quick());
+    play.api.taint("n0", "a", None);
+    play.until(28);
+    play.api.sets[0].replicas = 1;
+    play.api.log.push(crate::api::Changed::Set(key("web")));
+    play.until(40);
+    assert_eq!(play.done.len(), 2, "{:?}", play.done);
+}
