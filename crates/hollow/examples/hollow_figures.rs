@@ -25,7 +25,7 @@ async fn main() {
     let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
     server.bootstrap().await.unwrap();
     let groups = vec!["system:masters".to_owned(), "system:authenticated".to_owned()];
-    let client = Client::new(server.client(User { name: "hollow".into(), groups, ..User::default() }));
+    let client = Client::direct(server.answering(User { name: "hollow".into(), groups, ..User::default() }));
     let hub = Hub::new(client.clone(), Metrics::default());
     let (_stop, stopped) = watch::channel(false);
 

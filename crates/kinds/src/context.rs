@@ -32,7 +32,7 @@ pub struct Context<'a> {
     /// The version of the endpoint, for rules that differ by it: `v1`, `v1alpha3`.
     pub version: &'a str,
     /// The namespace object that a namespaced object is in.
-    pub namespace: Option<&'a Value>,
+    pub namespace: &'a dyn Fn() -> Option<Value>,
     /// Another stored object, by plural resource, namespace and name: priority classes, pods, nodes.
     pub lookup: &'a dyn Fn(&str, &str, &str) -> Option<Value>,
     /// Whether the user may do `verb` on `resource/subresource` called `name`.

@@ -77,7 +77,7 @@ impl World {
             user: &self.user,
             verb: "update",
             version: self.version,
-            namespace: Some(&self.namespace),
+            namespace: &|| Some(self.namespace.clone()),
             lookup: &lookup,
             may: &self.may,
         })

@@ -1,8 +1,10 @@
 //! One request to the API, and what can become of it.
 
+use std::{pin::Pin, sync::Arc};
+
 use bytes::Bytes;
-use http::{Method, Request};
-use http_body_util::BodyExt;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -11,8 +13,15 @@ use crate::Resource;
 /// The API, in this process or far away. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    kube: kube::Client,
+    transport: Arc<dyn Fn(Request<Bytes>) -> Answering + Send + Sync>,
 }
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a server answers with.
+pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, String>> + Send>>;
 
 impl core::fmt::Debug for Client {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -161,13 +170,34 @@ impl Client {
     /// Over a kube client.
     #[must_use]
     pub fn new(kube: kube::Client) -> Self {
-        Self { kube }
+        let transport = move |request: Request<Bytes>| -> Answering {
+            let kube = kube.clone();
+            Box::pin(async move {
+                let answer = kube.send(request.map(kube::client::Body::from)).await;
+                answer.map(|answer| answer.map(boxed)).map_err(|error| error.to_string())
+            })
+        };
+        Self { transport: Arc::new(transport) }
     }
 
-    /// The kube client under it.
+    /// To a server in this process: a request is a call, and nothing stands between that would have to be woken.
     #[must_use]
-    pub fn kube(&self) -> &kube::Client {
-        &self.kube
+    pub fn direct<F, A, B>(answer: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> A + Send + Sync + 'static,
+        A: Future<Output = Response<B>> + Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let transport = move |request: Request<Bytes>| -> Answering {
+            let answer = answer(request);
+            Box::pin(async move { Ok(answer.await.map(boxed)) })
+        };
+        Self { transport: Arc::new(transport) }
+    }
+
+    pub(crate) async fn answer(&self, request: Request<Bytes>) -> Result<Response<Body>, String> {
+        (self.transport)(request).await
     }
 
     /// Whether the server knows a resource in that version.
@@ -200,15 +230,23 @@ impl Client {
             .uri(call.path)
             .header(http::header::CONTENT_TYPE, call.content_type)
             .header(http::header::ACCEPT, "application/json")
-            .body(kube::client::Body::from(call.body))
+            .body(call.body)
             .map_err(|error| CallError::Invalid(error.to_string()))?;
         let lost =
             |error: String| if writes { CallError::Unknown(error) } else { CallError::Unavailable(error) };
-        let response = self.kube.send(request).await.map_err(|error| lost(error.to_string()))?;
+        let response = self.answer(request).await.map_err(lost)?;
         let status = response.status();
         let body = response.into_body().collect().await.map_err(|error| lost(error.to_string()))?.to_bytes();
         if status.is_success() { Ok(body) } else { Err(CallError::of(status.as_u16(), &body)) }
     }
+}
+
+fn boxed<B>(body: B) -> Body
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    body.map_err(Into::into).boxed_unsync()
 }
 
 impl CallError {

@@ -3,16 +3,18 @@
 use std::{
     any::Any,
     fmt,
+    ops::Range,
     sync::{Arc, OnceLock},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use lazaret_api::{ClaimTemplate, FieldError};
 use lazaret_model::{
     DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch,
     Text, Uid,
 };
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
 
 use crate::Resource;
 
@@ -107,6 +109,8 @@ struct Metadata<'a> {
     uid: &'a str,
     #[serde(default, rename = "resourceVersion")]
     resource_version: &'a str,
+    #[serde(default, borrow, rename = "managedFields")]
+    record: Option<&'a RawValue>,
 }
 
 impl Object {
@@ -122,7 +126,11 @@ impl Object {
             metadata.uid.into(),
             metadata.resource_version.into(),
         );
-        let bytes = if header.kind.is_some() { bytes } else { with_kind(resource, &bytes) };
+        let head = match header.kind {
+            Some(_) => String::new(),
+            None => format!(r#""apiVersion":"{}","kind":"{}","#, resource.api_version(), resource.kind),
+        };
+        let bytes = whole(&bytes, &head, metadata.record.map(RawValue::get));
         Ok(Self { key, uid, resource_version, bytes, typed: OnceLock::new(), model: OnceLock::new() })
     }
 
@@ -162,13 +170,37 @@ impl Object {
     }
 }
 
-fn with_kind(resource: &Resource, bytes: &[u8]) -> Bytes {
-    let rest = &bytes[bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1)..];
-    let mut whole =
-        format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", resource.api_version(), resource.kind)
-            .into_bytes();
-    whole.extend_from_slice(rest);
-    whole.into()
+/// The object with `head` in front of its fields and without its record of owners: nobody who runs here asks who wrote which field, and
+/// the answer is longer than most objects.
+fn whole(bytes: &Bytes, head: &str, record: Option<&str>) -> Bytes {
+    let start = bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
+    let cut = record.and_then(|record| place_of(bytes, record));
+    if head.is_empty() && cut.is_none() {
+        return bytes.clone();
+    }
+    let cut = cut.unwrap_or(start..start);
+    let mut text = BytesMut::with_capacity(bytes.len() + head.len());
+    text.extend_from_slice(&bytes[..start]);
+    text.extend_from_slice(head.as_bytes());
+    text.extend_from_slice(&bytes[start..cut.start]);
+    text.extend_from_slice(&bytes[cut.end..]);
+    text.freeze()
+}
+
+/// Where the field with this value stands, its name and one comma included.
+fn place_of(bytes: &[u8], value: &str) -> Option<Range<usize>> {
+    const NAME: &[u8] = b"\"managedFields\"";
+    let at = (value.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+    let name = bytes[..at].windows(NAME.len()).rposition(|window| window == NAME)?;
+    let is_space = |byte: &&u8| byte.is_ascii_whitespace();
+    let after = at + value.len();
+    let spaces = bytes[after..].iter().take_while(is_space).count();
+    if bytes.get(after + spaces) == Some(&b',') {
+        return Some(name..after + spaces + 1);
+    }
+    let spaces = bytes[..name].iter().rev().take_while(is_space).count();
+    let comma = name.checked_sub(spaces + 1).filter(|comma| bytes[*comma] == b',');
+    Some(comma.unwrap_or(name)..after)
 }
 
 #[cfg(test)]
@@ -186,5 +218,25 @@ mod tests {
         assert!(matches!(object.model(), Ok(Model::Pod(_))));
         let typed = object.read::<k8s_openapi::api::core::v1::Pod>().unwrap();
         assert!(Arc::ptr_eq(&typed, &object.read().unwrap()));
+    }
+
+    #[test]
+    fn a_record_of_owners_is_left_out_wherever_it_stands() {
+        for text in [
+            r#"{"kind":"Pod","metadata":{"managedFields":[{"a":"]"}],"name":"a"}}"#,
+            r#"{"kind":"Pod","metadata":{"name":"a","managedFields":[{"a":"]"}]}}"#,
+            r#"{"kind":"Pod","metadata":{"name":"a", "managedFields" : [ ] , "uid":"u"}}"#,
+            r#"{"kind":"Pod","metadata":{"name":"a" , "managedFields":[]}}"#,
+            r#"{"kind":"Pod","metadata":{"name":"a","annotations":{"managedFields":"\"managedFields\""},"managedFields":[{}]}}"#,
+            r#"{"metadata":{"managedFields":[],"name":"a"}}"#,
+        ] {
+            let mut expected: serde_json::Value = serde_json::from_str(text).unwrap();
+            expected["metadata"].as_object_mut().unwrap().remove("managedFields");
+            let object = Object::new(&PODS, Bytes::from(text.to_owned())).unwrap();
+            let mut found: serde_json::Value = serde_json::from_slice(object.json()).unwrap();
+            found.as_object_mut().unwrap().remove("apiVersion");
+            expected["kind"] = "Pod".into();
+            assert_eq!(found, expected, "{text}");
+        }
     }
 }

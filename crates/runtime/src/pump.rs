@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::{debug, warn};
 
-use crate::{CallError, Client, Metrics, Object, Resource, hub::Topic};
+use crate::{CallError, Client, Metrics, Object, Resource, call::Body, hub::Topic};
 
 /// Objects of one page of a list.
 const PAGE: usize = 500;
@@ -121,18 +121,13 @@ impl Pump {
         }
     }
 
-    async fn open(&self, uri: String) -> Result<kube::client::Body, CallError> {
+    async fn open(&self, uri: String) -> Result<Body, CallError> {
         let request = Request::builder()
             .uri(uri)
             .header(http::header::ACCEPT, "application/json")
-            .body(kube::client::Body::empty())
+            .body(Bytes::new())
             .map_err(|error| CallError::Invalid(error.to_string()))?;
-        let response = self
-            .client
-            .kube()
-            .send(request)
-            .await
-            .map_err(|error| CallError::Unavailable(error.to_string()))?;
+        let response = self.client.answer(request).await.map_err(CallError::Unavailable)?;
         let status = response.status();
         if status.is_success() {
             return Ok(response.into_body());

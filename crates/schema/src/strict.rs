@@ -1,5 +1,7 @@
 //! Holding a body against its type: fields nobody knows, values of the wrong kind.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::table::{Scalar, Schema, Type, TypeId};
@@ -30,7 +32,7 @@ pub enum Finding {
 /// value anywhere.
 pub fn check(schema: &Schema, ty: TypeId, value: &mut Value, prune: bool) -> Vec<Finding> {
     let mut walk = Walk { schema, prune, findings: Vec::new() };
-    walk.value(ty, value, "");
+    walk.value(ty, value, &Path::Root);
     walk.findings
 }
 
@@ -47,7 +49,7 @@ impl Walk<'_> {
         }
     }
 
-    fn value(&mut self, ty: TypeId, value: &mut Value, path: &str) {
+    fn value(&mut self, ty: TypeId, value: &mut Value, path: &Path<'_>) {
         if value.is_null() {
             return;
         }
@@ -58,12 +60,12 @@ impl Walk<'_> {
             (Type::Struct(found), Value::Object(map)) => {
                 let mut unknown = Vec::new();
                 for (name, value) in map.iter_mut() {
-                    let inner = join(path, name);
+                    let inner = Path::Field(path, name);
                     match found.fields.get(name) {
                         Some(field) => self.value(field.ty, value, &inner),
                         None if found.open || is_type_meta(path, name) => {}
                         None => {
-                            self.report(Finding::Unknown { path: inner });
+                            self.report(Finding::Unknown { path: inner.to_string() });
                             unknown.push(name.clone());
                         }
                     }
@@ -76,12 +78,12 @@ impl Walk<'_> {
             }
             (Type::List(item), Value::Array(items)) => {
                 for (at, value) in items.iter_mut().enumerate() {
-                    self.value(*item, value, &format!("{path}[{at}]"));
+                    self.value(*item, value, &Path::Item(path, at));
                 }
             }
             (Type::Map(item), Value::Object(map)) => {
                 for (name, value) in map.iter_mut() {
-                    self.value(*item, value, &join(path, name));
+                    self.value(*item, value, &Path::Field(path, name));
                 }
             }
             (Type::Struct(_) | Type::Map(_), value) => self.mismatch(path, "an object", value),
@@ -89,7 +91,7 @@ impl Walk<'_> {
         }
     }
 
-    fn scalar(&mut self, scalar: Scalar, value: &Value, path: &str) {
+    fn scalar(&mut self, scalar: Scalar, value: &Value, path: &Path<'_>) {
         let (fits, expected) = match scalar {
             Scalar::String | Scalar::Bytes | Scalar::Time | Scalar::MicroTime | Scalar::Duration => {
                 (value.is_string(), "a string")
@@ -108,7 +110,7 @@ impl Walk<'_> {
         }
     }
 
-    fn mismatch(&mut self, path: &str, expected: &'static str, value: &Value) {
+    fn mismatch(&mut self, path: &Path<'_>, expected: &'static str, value: &Value) {
         let found = match value {
             Value::Null => "null",
             Value::Bool(_) => "true or false",
@@ -117,21 +119,35 @@ impl Walk<'_> {
             Value::Array(_) => "a list",
             Value::Object(_) => "an object",
         };
-        self.report(Finding::Kind { path: path.to_owned(), expected, found });
+        self.report(Finding::Kind { path: path.to_string(), expected, found });
     }
 }
 
 /// `apiVersion` and `kind` belong to every object, at its root.
-fn is_type_meta(path: &str, name: &str) -> bool {
-    path.is_empty() && matches!(name, "apiVersion" | "kind")
+fn is_type_meta(path: &Path<'_>, name: &str) -> bool {
+    matches!(path, Path::Root) && matches!(name, "apiVersion" | "kind")
 }
 
 fn as_i32(value: &Value) -> Option<i32> {
     value.as_i64().and_then(|number| i32::try_from(number).ok())
 }
 
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+/// Where the walk is: spelled out only when there is something to say.
+enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, at) => write!(f, "{parent}[{at}]"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -145,17 +145,18 @@ pub(crate) fn versioned(kind: &Kind, served: &Served, mut object: Value) -> Valu
     object
 }
 
-/// Puts the type in front of an object's text.
+/// Puts the type in front of a stored object's text.
 pub(crate) fn typed(kind: &Kind, version: &str, bytes: &[u8]) -> Bytes {
-    let head = format!(r#"{{"kind":"{}","apiVersion":"{}""#, kind.kind, kind.api_version(version));
-    let rest = bytes.strip_prefix(b"{").unwrap_or(bytes);
-    let mut text = BytesMut::with_capacity(head.len() + rest.len() + 1);
+    let head = head(kind, version);
+    let mut text = BytesMut::with_capacity(head.len() + bytes.len());
     text.extend_from_slice(head.as_bytes());
-    if rest != b"}" {
-        text.extend_from_slice(b",");
-    }
-    text.extend_from_slice(rest);
+    text.extend_from_slice(bytes.get(1..).unwrap_or_default());
     text.freeze()
+}
+
+/// How the text of an object with its type begins. A stored object has metadata at least, so that a comma is right.
+pub(crate) fn head(kind: &Kind, version: &str) -> String {
+    format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version(version))
 }
 
 /// The same object with another resource version: what a delete event carries.

@@ -46,7 +46,7 @@ impl Clock {
             user: &user,
             verb: "get",
             version: &kind.hub().version,
-            namespace: None,
+            namespace: &|| None,
             lookup: &|_, _, _| None,
             may: &|_| false,
         };

@@ -19,7 +19,7 @@ impl Running {
         let user =
             User { name: "system:lazaret".into(), groups: vec!["system:masters".into()], ..User::default() };
         host.wait(async move {
-            let client = Client::new(server.client(user));
+            let client = Client::direct(server.answering(user));
             let running = lazaret_controllers::Plane::start(client, Metrics::default(), &plane.options)
                 .await
                 .map_err(|error| StartError::Plane(error.to_string()))?;

@@ -16,7 +16,7 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) async fn start(server: &Server, nodes: usize, devices: usize) -> Result<Self> {
-        let client = Client::new(server.client(ourselves()));
+        let client = Client::direct(server.answering(ourselves()));
         // The store is locked for this process: there is nobody to share the work with.
         let plane = Plane::start(client, Metrics::default(), &options(server))
             .await

@@ -137,7 +137,7 @@ pub(super) fn check_admin_access(errors: &mut Errors, spec: &Value, context: &Co
 
 /// Whether the namespace carries the label.
 pub(super) fn namespace_allows_admin_access(context: &Context<'_>) -> bool {
-    context.namespace.is_some_and(|namespace| namespace["metadata"]["labels"][ADMIN_LABEL] == "true")
+    (context.namespace)().is_some_and(|namespace| namespace["metadata"]["labels"][ADMIN_LABEL] == "true")
 }
 
 /// Clients look for this text.

@@ -1,7 +1,7 @@
 //! Objects on their way out: at once, after a grace period, or when their finalizers are done.
 
+use bytes::Bytes;
 use lazaret_kinds::FieldProblem;
-use lazaret_patch::ManagedFields;
 use lazaret_store::{Op, TxnError};
 use serde_json::{Value, json};
 
@@ -96,12 +96,12 @@ impl DeleteOptions {
 
 pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let options = DeleteOptions::read(call, body)?;
-    let (object, _) = remove(call, &call.target.name, &options).await?;
+    let removed = remove(call, &call.target.name, &options).await?;
     Ok(if returns_object(call) {
-        let object = object::versioned(&call.kind, &call.served, object);
-        Answer::json(200, object::typed(&call.kind, &call.served.version, object::text(object).as_bytes()))
+        let object = object::in_version(&call.kind, &call.served, &removed.object);
+        Answer::json(200, object::typed(&call.kind, &call.served.version, &object))
     } else {
-        let details = json!({"name": call.target.name, "group": call.kind.group, "kind": call.kind.plural, "uid": object::meta(&object, "uid")});
+        let details = json!({"name": call.target.name, "group": call.kind.group, "kind": call.kind.plural, "uid": removed.uid});
         Answer::value(
             200,
             &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}),
@@ -125,8 +125,8 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<An
             (object::meta(&stored, "namespace").to_owned(), object::meta(&stored, "name").to_owned());
         let one = call.on(Target { namespace, name: name.clone(), ..call.target.clone() });
         match remove(&one, &name, &options).await {
-            Ok((mut object, _)) => {
-                ManagedFields::unfold(&mut object);
+            Ok(removed) => {
+                let object = object::decode_whole(&removed.object);
                 deleted.push(object::versioned(&call.kind, &call.served, object));
             }
             Err(error) if error.code == 404 => {}
@@ -140,20 +140,28 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<An
     Ok(Answer::value(200, &list))
 }
 
-/// Deletes one object, or marks it for deletion. Returns it as it was last, and whether it is gone.
+/// An object that was deleted, or marked for it.
+pub(super) struct Removed {
+    /// The stored form, as it was last.
+    object: Bytes,
+    uid: String,
+}
+
+/// Deletes one object, or marks it for deletion.
 pub(super) async fn remove(
     call: &Call<'_>,
     name: &str,
     options: &DeleteOptions,
-) -> Result<(Value, bool), ApiError> {
+) -> Result<Removed, ApiError> {
     for _ in 0..RETRIES_MAX {
         let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         let old = object::decode(&item.value);
         check_preconditions(call, name, &old, item.modified, options)?;
         crate::admission::may_delete(call, name, &old)?;
         let (marked, gone) = outcome(call, &old, options);
+        let removed = |object: Bytes| Removed { object, uid: object::meta(&old, "uid").to_owned() };
         if options.dry_run || (!gone && marked == old) {
-            return Ok((marked, gone));
+            return Ok(removed(object::text(marked).into()));
         }
         let key = call.key(name);
         let op = if gone {
@@ -163,10 +171,11 @@ pub(super) async fn remove(
         };
         match call.server.commit(vec![op]).await {
             Ok(committed) => {
-                let mut last = marked;
-                object::meta_mut(&mut last)
-                    .insert("resourceVersion".into(), committed.revision.to_string().into());
-                return Ok((last, gone));
+                let revision = committed.revision;
+                let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
+                return Ok(removed(
+                    kept.map_or_else(|| object::restamped(&item.value, revision), |kept| kept.value.clone()),
+                ));
             }
             Err(TxnError::Conflict { .. }) => {}
             Err(error) => return Err(storage(&error)),
