@@ -88,6 +88,7 @@ impl Args {
         })?;
         let address = listener.local_addr().context("find out where it listens")?;
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
+        server.publish_authority(secrets.authority()).await.map_err(|error| anyhow!(error))?;
         let tls = secrets.tls(address)?;
         let kubeconfig = secrets.write_kubeconfig(&folder, address)?;
         announce(&kubeconfig, address, self.nodes)?;

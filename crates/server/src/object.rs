@@ -59,9 +59,9 @@ fn push_field(text: &mut Vec<u8>, key: &str, value: &Value) {
     text.push(b',');
     push_json(text, key);
     text.push(b':');
-    match value {
-        Value::String(record) if key == RECORD => text.extend_from_slice(record.as_bytes()),
-        value => push_json(text, value),
+    match value.as_str() {
+        Some(record) if key == RECORD => text.extend_from_slice(record.as_bytes()),
+        _ => push_json(text, value),
     }
 }
 

@@ -323,6 +323,14 @@ impl Server {
         tokens::user(self, self.inner.options.token_keys.as_ref()?, token)
     }
 
+    /// Tells everybody which certificate, as PEM, connections to this server are to be trusted by.
+    ///
+    /// # Errors
+    /// What could not be written.
+    pub async fn publish_authority(&self, certificate: &str) -> Result<(), String> {
+        bootstrap::publish(self, certificate).await
+    }
+
     /// Makes what every cluster begins with, where it is missing.
     ///
     /// # Errors

@@ -135,6 +135,7 @@ fn begin(
     };
     let server = Server::new(store, options);
     host.wait(server.bootstrap()).map_err(StartError::Bootstrap)?;
+    host.wait(server.publish_authority(secrets.authority())).map_err(StartError::Bootstrap)?;
     Ok(server)
 }
 

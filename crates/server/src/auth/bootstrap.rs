@@ -39,17 +39,45 @@ pub(crate) async fn ensure(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
+/// Tells everybody which certificate to trust: servers of other groups, and whoever looks after namespaces and copies it into each of
+/// them, where pods find it.
+pub(crate) async fn publish(server: &Server, authority: &str) -> Result<(), String> {
+    let root = json!({"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": authority}});
+    put_map(server, "kube-system", root).await?;
+    let clients = json!({"metadata": {"name": "extension-apiserver-authentication"}, "data": {"client-ca-file": authority}});
+    put_map(server, "kube-system", clients).await?;
+    let reader = json!({
+        "metadata": {"name": "extension-apiserver-authentication-reader", "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["extension-apiserver-authentication"], "verbs": ["get", "list", "watch"]}],
+    });
+    create(server, "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles", reader).await
+}
+
+/// Makes a config map, or gives one that is there these data.
+async fn put_map(server: &Server, namespace: &str, map: Value) -> Result<(), String> {
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    create(server, &path, map.clone()).await?;
+    let path = format!("{path}/{}", map["metadata"]["name"].as_str().unwrap_or_default());
+    let data = json!({"data": map["data"]});
+    match send(server, "PATCH", &path, "application/merge-patch+json", &data).await? {
+        200 => Ok(()),
+        code => Err(format!("write {path}: answered {code}")),
+    }
+}
+
 async fn create(server: &Server, path: &str, object: Value) -> Result<(), String> {
-    let user =
-        User { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..User::default() };
-    let request =
-        http::Request::builder().method("POST").uri(path).header("content-type", "application/json");
-    let request = request.body(object.to_string().into()).map_err(|error| error.to_string())?;
-    let response = server.handle(&user, request).await;
-    match response.status().as_u16() {
+    match send(server, "POST", path, "application/json", &object).await? {
         200 | 201 | 409 => Ok(()),
         code => Err(format!("make {} in {path}: answered {code}", object["metadata"]["name"])),
     }
+}
+
+async fn send(server: &Server, method: &str, path: &str, kind: &str, body: &Value) -> Result<u16, String> {
+    let user =
+        User { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..User::default() };
+    let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+    let request = request.body(body.to_string().into()).map_err(|error| error.to_string())?;
+    Ok(server.handle(&user, request).await.status().as_u16())
 }
 
 const BINDINGS: &[(&str, &str, &str)] = &[

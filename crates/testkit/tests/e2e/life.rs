@@ -2,11 +2,12 @@
 
 use std::{net::TcpStream, time::Duration};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ListParams, PostParams};
-use lazaret_testkit::{Cluster, User};
+use lazaret_testkit::{Cluster, Plane, User};
+use serde_json::json;
 
-use crate::support::{connect, connect_with};
+use crate::support::{connect, connect_with, object, soon};
 
 fn map(name: &str) -> ConfigMap {
     let mut map = ConfigMap::default();
@@ -110,6 +111,26 @@ async fn what_is_dropped_leaves_nothing_behind() {
     drop(cluster);
     assert!(!kubeconfig.exists());
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn every_namespace_knows_which_certificate_to_trust() {
+    let cluster = Cluster::options().plane(Plane::simulated(0, 0)).start().unwrap();
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
+    namespaces.create(&PostParams::default(), &object(json!({"metadata": {"name": "new"}}))).await.unwrap();
+    let read = async |namespace: &str| {
+        let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), namespace);
+        maps.get_opt("kube-root-ca.crt").await.unwrap().and_then(|map| map.data?.remove("ca.crt"))
+    };
+    let published = read("kube-system").await.unwrap();
+    assert!(published.starts_with("-----BEGIN CERTIFICATE-----"));
+    let copied = async {
+        while read("new").await.is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("the certificate is in the new namespace", copied).await;
+    assert_eq!(read("new").await.unwrap(), published);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::{connect, object, refusal};
 use http::Request;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::PostParams};
 use lazaret_testkit::{Cluster, User};
 use serde_json::json;
@@ -28,7 +28,7 @@ fn value(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
 async fn requests_watches_and_the_store_are_counted() {
     let cluster = Cluster::start();
     let client = connect(&cluster).await;
-    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let maps: Api<Secret> = Api::default_namespaced(client.clone());
     for name in ["a", "b"] {
         maps.create(&PostParams::default(), &object(json!({"metadata": {"name": name}}))).await.unwrap();
     }
@@ -36,7 +36,7 @@ async fn requests_watches_and_the_store_are_counted() {
     let _ = maps.get_opt("nobody").await.unwrap();
     let watch = maps.watch(&Default::default(), "0").await.unwrap();
     let text = scrape(&client).await.unwrap();
-    let posts = [("verb", "POST"), ("resource", "configmaps"), ("scope", "resource")];
+    let posts = [("verb", "POST"), ("resource", "secrets"), ("scope", "resource")];
     let with = |code: &'static str| [posts[0], posts[1], ("code", code)];
     assert_eq!(value(&text, "apiserver_request_total", &with("201")), 2.0);
     assert_eq!(value(&text, "apiserver_request_total", &with("409")), 1.0);
@@ -44,18 +44,18 @@ async fn requests_watches_and_the_store_are_counted() {
         value(
             &text,
             "apiserver_request_total",
-            &[("verb", "GET"), ("resource", "configmaps"), ("code", "404")]
+            &[("verb", "GET"), ("resource", "secrets"), ("code", "404")]
         ),
         1.0
     );
     assert_eq!(value(&text, "apiserver_request_duration_seconds_count", &posts), 3.0);
     assert_eq!(
-        value(&text, "apiserver_longrunning_requests", &[("verb", "WATCH"), ("resource", "configmaps")]),
+        value(&text, "apiserver_longrunning_requests", &[("verb", "WATCH"), ("resource", "secrets")]),
         1.0
     );
     assert_eq!(value(&text, "apiserver_current_inflight_requests", &[("request_kind", "readOnly")]), 1.0);
     assert_eq!(value(&text, "apiserver_current_inflight_requests", &[("request_kind", "mutating")]), 0.0);
-    assert_eq!(value(&text, "apiserver_resource_objects", &[("resource", "configmaps")]), 2.0);
+    assert_eq!(value(&text, "apiserver_resource_objects", &[("resource", "secrets")]), 2.0);
     assert_eq!(value(&text, "lazaret_store_revision", &[]), cluster.server().store().revision() as f64);
     assert!(value(&text, "lazaret_store_commit_duration_seconds_count", &[]) >= 2.0);
     assert!(text.ends_with("# EOF\n"));
@@ -63,7 +63,7 @@ async fn requests_watches_and_the_store_are_counted() {
     let ended = async {
         loop {
             let text = scrape(&client).await.unwrap();
-            let labels = [("verb", "WATCH"), ("resource", "configmaps")];
+            let labels = [("verb", "WATCH"), ("resource", "secrets")];
             if value(&text, "apiserver_longrunning_requests", &labels) == 0.0 {
                 return;
             }
