@@ -12,7 +12,7 @@ use lazaret_claims::{
 use lazaret_model::{Consumer, Text, Timestamp};
 use lazaret_runtime::{
     Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, News, Object, Outcome, PODS, PatchKind,
-    Perform, Reply, Resource, now,
+    Perform, Postbox, Reply, Resource, now,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -161,12 +161,13 @@ fn template(object: &Object) -> Option<Template> {
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
+    events: Postbox,
     serial: AtomicU64,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, serial: AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Postbox) -> Self {
+        Self { client, events, serial: AtomicU64::new(0) }
     }
 
     async fn create(&self, create: &CreateClaim) -> Reply {
@@ -265,7 +266,7 @@ impl Perform<EffectKind> for Executor {
                     message: &event.message,
                     component: NAME,
                 };
-                self.client.send(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).await.into()
+                self.events.post(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).into()
             }
         }
     }

@@ -4,7 +4,7 @@ use lazaret_eviction::{Effect, EffectId, EffectKind, Evict, Eviction, Input, Opt
 use lazaret_fleet::Fleet;
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
-    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Reply, Resource, now,
+    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, Reply, Resource, now,
 };
 use serde_json::json;
 use tracing::info;
@@ -82,14 +82,15 @@ impl Agent for EvictionAgent {
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
+    events: Postbox,
     rules: Resource,
     metrics: EvictionMetrics,
     serial: std::sync::atomic::AtomicU64,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, sources: Sources, metrics: EvictionMetrics) -> Self {
-        Self { client, rules: sources.rules(), metrics, serial: std::sync::atomic::AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Postbox, sources: Sources, metrics: EvictionMetrics) -> Self {
+        Self { client, events, rules: sources.rules(), metrics, serial: std::sync::atomic::AtomicU64::new(0) }
     }
 
     async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
@@ -140,7 +141,7 @@ impl Perform<EffectKind> for Executor {
                     message: &event.message,
                     component: NAME,
                 };
-                self.client.send(event.call(now(), serial)).await.map(|_| Outcome::Done)
+                Ok(self.events.post(event.call(now(), serial)))
             }
         };
         done.map_or_else(

@@ -1,7 +1,7 @@
 //! All of it together: the watches, the leases, the agents.
 
 use lazaret_runtime::{
-    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, RULES_V1ALPHA3, Tasks,
+    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, RULES_V1ALPHA3, Tasks,
     run,
 };
 use tokio::sync::watch;
@@ -112,12 +112,20 @@ impl Plane {
         leadership
     }
 
+    /// Where the agents of one part leave what may wait.
+    fn postbox(&mut self) -> Postbox {
+        let (postbox, postman) = Postbox::new(self.hub.client().clone());
+        self.agents.spawn(postman.run());
+        postbox
+    }
+
     fn controllers(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
         let (client, metrics) = (self.hub.client().clone(), self.hub.metrics().clone());
+        let events = self.postbox();
         let telemetry = telemetry::EvictionMetrics::new(&metrics);
         self.agents.spawn(run(
             eviction::EvictionAgent::new(options.eviction.clone()),
-            eviction::Executor::new(client.clone(), sources, telemetry),
+            eviction::Executor::new(client.clone(), events.clone(), sources, telemetry),
             self.hub.listen(&sources.resources()),
             leadership.clone(),
             metrics.clone(),
@@ -126,7 +134,7 @@ impl Plane {
         ));
         self.agents.spawn(run(
             claims::ClaimsAgent::new(options.claims.clone()),
-            claims::Executor::new(client.clone()),
+            claims::Executor::new(client.clone(), events.clone()),
             self.hub.listen(&claims::RESOURCES),
             leadership.clone(),
             metrics.clone(),
@@ -136,7 +144,7 @@ impl Plane {
         if options.parts.workloads {
             self.agents.spawn(run(
                 workloads::WorkloadsAgent::default(),
-                workloads::Executor::new(client),
+                workloads::Executor::new(client, events),
                 self.hub.listen(&workloads::resources()),
                 leadership.clone(),
                 metrics,
@@ -147,9 +155,10 @@ impl Plane {
     }
 
     fn scheduler(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
+        let events = self.postbox();
         self.agents.spawn(run(
             scheduler::SchedulerAgent::new(options.scheduler.clone()),
-            scheduler::Executor::new(self.hub.client().clone()),
+            scheduler::Executor::new(self.hub.client().clone(), events),
             self.hub.listen(&scheduler::resources(sources)),
             leadership.clone(),
             self.hub.metrics().clone(),

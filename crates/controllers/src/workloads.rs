@@ -11,7 +11,7 @@ use std::{
 use lazaret_model::{ObjectKey, Text, Timestamp};
 use lazaret_runtime::{
     Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, EVENTS, News, Object, Outcome, PODS, PatchKind,
-    Perform, Reply, Resource, SLICES, now,
+    Perform, Postbox, Reply, Resource, SLICES, now,
 };
 use lazaret_workloads::{
     Effect, Key, Note, Object as Read, Outcome as Answer, PatchKind as Language, Resource as Kind, TYPED,
@@ -172,12 +172,13 @@ fn read(kind: &'static Kind, object: &Arc<Object>) -> Option<Read> {
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
+    events: Postbox,
     serial: AtomicU64,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, serial: AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Postbox) -> Self {
+        Self { client, events, serial: AtomicU64::new(0) }
     }
 
     async fn delete(&self, write: &Write) -> Reply {
@@ -220,7 +221,7 @@ impl Executor {
         }
     }
 
-    async fn event(&self, note: &Note) -> Reply {
+    fn event(&self, note: &Note) -> Reply {
         let key = ObjectKey::new(note.key.namespace.as_str(), note.key.name.as_str());
         let event = Event {
             about: resource(note.resource),
@@ -232,7 +233,7 @@ impl Executor {
             message: &note.message,
             component: note.component,
         };
-        self.client.send(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).await.into()
+        self.events.post(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).into()
     }
 }
 
@@ -272,7 +273,7 @@ impl Perform<Write> for Executor {
             Write::Confirm { resource: kind, key, .. } => {
                 self.client.send(Call::get(&resource(kind), &key.namespace, &key.name)).await.into()
             }
-            Write::Event(note) => self.event(note).await,
+            Write::Event(note) => self.event(note),
         }
     }
 }

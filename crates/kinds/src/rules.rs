@@ -109,32 +109,38 @@ pub struct ScalePaths {
 
 /// The main endpoint does not change the status.
 pub(crate) fn keep_status(new: &mut Value, old: &Value) {
-    let Value::Object(new) = new else { return };
-    match old.get("status") {
-        Some(status) => new.insert("status".into(), status.clone()),
-        None => new.remove("status"),
-    };
+    if let (Value::Object(new), Value::Object(old)) = (new, old) {
+        keep(new, old, "status");
+    }
 }
 
 /// The status endpoint changes the status, the record of owners, and nothing else.
 pub(crate) fn keep_all_but_status(new: &mut Value, old: &Value) {
-    let status = new.get_mut("status").map(Value::take);
-    let record = new.pointer("/metadata/managedFields").cloned();
-    let version = new.pointer("/metadata/resourceVersion").cloned();
-    *new = old.clone();
-    let Value::Object(map) = new else { return };
-    match status {
-        Some(status) => map.insert("status".into(), status),
-        None => map.remove("status"),
-    };
-    if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
-        put(metadata, "managedFields", record);
-        put(metadata, "resourceVersion", version);
+    let (Value::Object(new), Value::Object(old)) = (new, old) else { return };
+    keep_all_but(new, old, &["status", "metadata"]);
+    match (new.get_mut("metadata"), old.get("metadata")) {
+        (Some(Value::Object(new)), Some(Value::Object(old))) => {
+            keep_all_but(new, old, &["managedFields", "resourceVersion"]);
+        }
+        _ => keep(new, old, "metadata"),
     }
 }
 
-fn put(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
-    if let Some(value) = value {
-        map.insert(key.to_owned(), value);
+fn keep_all_but(new: &mut Map<String, Value>, old: &Map<String, Value>, but: &[&str]) {
+    new.retain(|field, _| but.contains(&field.as_str()) || old.contains_key(field));
+    for field in old.keys().filter(|field| !but.contains(&field.as_str())) {
+        keep(new, old, field);
     }
 }
+
+/// Mostly nobody tried to change it, and comparing costs less than copying.
+fn keep(new: &mut Map<String, Value>, old: &Map<String, Value>, field: &str) {
+    if new.get(field) == old.get(field) {
+        return;
+    }
+    match old.get(field) {
+        Some(value) => new.insert(field.to_owned(), value.clone()),
+        None => new.remove(field),
+    };
+}
+

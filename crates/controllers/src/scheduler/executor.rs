@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lazaret_model::{Condition, ConditionStatus};
-use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Reply, now};
+use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, Reply, now};
 use lazaret_scheduler::{
     Bind, CLAIM_FINALIZER, DeleteExtendedClaim, EffectKind, Event as SchedulerEvent, Evict, ReleaseClaim,
     ReserveClaim, SetExtendedClaim, SetPodCondition,
@@ -16,12 +16,13 @@ use crate::{disrupt::disrupt, event::Event, wire};
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
+    events: Postbox,
     serial: AtomicU64,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, serial: AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Postbox) -> Self {
+        Self { client, events, serial: AtomicU64::new(0) }
     }
 
     async fn reserve(&self, reserve: &ReserveClaim) -> Reply {
@@ -156,7 +157,7 @@ impl Executor {
         }
     }
 
-    async fn event(&self, event: &SchedulerEvent) -> Reply {
+    fn event(&self, event: &SchedulerEvent) -> Reply {
         let event = Event {
             about: PODS,
             key: &event.pod,
@@ -167,7 +168,7 @@ impl Executor {
             message: &event.message,
             component: super::NAME,
         };
-        self.client.send(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).await.into()
+        self.events.post(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).into()
     }
 }
 
@@ -185,7 +186,7 @@ impl Perform<EffectKind> for Executor {
             EffectKind::Bind(bind) => self.bind(bind).await,
             EffectKind::SetPodCondition(set) => self.set_condition(set).await,
             EffectKind::Evict(evict) => self.evict(evict).await,
-            EffectKind::Event(event) => self.event(event).await,
+            EffectKind::Event(event) => self.event(event),
         };
         if let Some(why) = &reply.why {
             tracing::debug!(why, outcome = reply.outcome.name(), "an effect of the scheduler was not done");

@@ -1,0 +1,92 @@
+//! For what may wait: events tell people what was done, and must not keep anything from being done.
+
+use tokio::{sync::mpsc, task::JoinSet};
+use tracing::{debug, warn};
+
+use crate::{Call, Client, Outcome};
+
+/// Calls that wait. More are refused: whoever has so much to say has said enough.
+const WAITING_MAX: usize = 16_384;
+/// Calls under way at once.
+const FLYING_MAX: usize = 2;
+
+/// Takes calls whose outcome nobody waits for. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Postbox {
+    waiting: mpsc::Sender<Call>,
+}
+
+/// Empties a [`Postbox`].
+#[derive(Debug)]
+pub struct Postman {
+    client: Client,
+    waiting: mpsc::Receiver<Call>,
+}
+
+impl Postbox {
+    /// An empty one, and who empties it.
+    #[must_use]
+    pub fn new(client: Client) -> (Self, Postman) {
+        let (sender, waiting) = mpsc::channel(WAITING_MAX);
+        (Self { waiting: sender }, Postman { client, waiting })
+    }
+
+    /// Leaves a call to be sent. [`Outcome::RetryLater`] when there is no room.
+    #[must_use]
+    pub fn post(&self, call: Call) -> Outcome {
+        match self.waiting.try_send(call) {
+            Ok(()) => Outcome::Done,
+            Err(_) => {
+                warn!(waiting = WAITING_MAX, "too many events wait to be posted; one is left out");
+                Outcome::RetryLater
+            }
+        }
+    }
+}
+
+impl Postman {
+    /// Sends what was left, in order of arrival, until every [`Postbox`] is dropped and empty.
+    pub async fn run(self) {
+        let Self { client, mut waiting } = self;
+        let mut flying = JoinSet::new();
+        while let Some(call) = waiting.recv().await {
+            if flying.len() >= FLYING_MAX {
+                flying.join_next().await;
+            }
+            let client = client.clone();
+            flying.spawn(async move {
+                if let Err(error) = client.send(call).await {
+                    debug!(%error, "an event was not posted");
+                }
+            });
+        }
+        while flying.join_next().await.is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PODS;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    #[tokio::test]
+    async fn all_that_was_left_is_sent_before_the_end_and_only_so_much_waits() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&sent);
+        let client = Client::direct(move |_| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(http::Response::new(String::new()))
+        });
+        let (postbox, postman) = Postbox::new(client);
+        let post = || postbox.post(Call::get(&PODS, "n", "a"));
+        assert!((0..WAITING_MAX).all(|_| post() == Outcome::Done));
+        assert_eq!(post(), Outcome::RetryLater);
+        drop(postbox);
+        postman.run().await;
+        assert_eq!(sent.load(Ordering::Relaxed), WAITING_MAX);
+    }
+}
