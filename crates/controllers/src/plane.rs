@@ -1,8 +1,8 @@
 //! All of it together: the watches, the leases, the agents.
 
 use lazaret_runtime::{
-    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, RULES_V1ALPHA3, Tasks,
-    run,
+    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, RULES_V1ALPHA3,
+    Tasks, run,
 };
 use tokio::sync::watch;
 
@@ -148,7 +148,7 @@ impl Plane {
                 self.hub.listen(&workloads::resources()),
                 leadership.clone(),
                 metrics,
-                AgentOptions { name: workloads::NAME, in_flight_max: 256 },
+                AgentOptions { name: workloads::NAME, in_flight_max: 32 },
                 self.stop.subscribe(),
             ));
         }

@@ -34,7 +34,7 @@ impl Default for HollowOptions {
             zones: 3,
             lease_interval_ms: 10_000,
             job_run_ms: 1_000,
-            in_flight_max: 16,
+            in_flight_max: 8,
         }
     }
 }

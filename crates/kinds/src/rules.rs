@@ -143,4 +143,3 @@ fn keep(new: &mut Map<String, Value>, old: &Map<String, Value>, field: &str) {
         None => new.remove(field),
     };
 }
-

@@ -127,7 +127,7 @@ pub fn apply(
     let mut owners = ManagedFields::take(&mut before);
     let owners_before = owners.clone();
     let mut config = config.clone();
-    drop(ManagedFields::take(&mut config));
+    ManagedFields::remove(&mut config);
     for name in request.ignored {
         if let Value::Object(map) = &mut config {
             map.remove(*name);
@@ -167,16 +167,14 @@ pub fn track_update(
     live: Option<&Value>,
     written: Value,
     request: &ApplyRequest<'_>,
-) -> Ownership {
+) -> Value {
     let mut after = written;
     // A writer that sends the record back unread neither adds to it nor takes from it; one that empties it resets it.
-    let sent = after.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
-    drop(ManagedFields::take(&mut after));
-    let resets = sent.is_some_and(|entries| entries.is_empty() || entries == [json!({})]);
+    let sent = after.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let resets = sent.is_some_and(|entries| entries.is_empty() || *entries == [json!({})]);
+    ManagedFields::remove(&mut after);
     let Some(live) = live else { return first_written(schema, ty, after, resets, request) };
-    let owners_before = ManagedFields::of(live);
-    let mut owners = if resets { ManagedFields::default() } else { owners_before.clone() };
-
+    let mut owners = if resets { ManagedFields::default() } else { ManagedFields::of(live) };
     let mut difference = compare::compare(schema, ty, live, &after);
     // The record itself was taken out of one of the two.
     if let Some(metadata) = difference.removed.children.get_mut("f:metadata") {
@@ -184,17 +182,14 @@ pub fn track_update(
     }
     if !resets {
         let manager = request.as_manager(Operation::Update);
-        let ignored = request.ignored_set();
-        let touched = recorded(difference.changed.clone()).without_below(&ignored);
-        let fields = owners.owned_by(&manager).difference(&difference.removed).union(&touched);
         owners.disown(&difference.changed, Some(&manager));
         owners.disown(&difference.removed, None);
-        owners.set(manager, fields, request.time);
+        let touched = recorded(difference.changed).without_below(&request.ignored_set());
+        owners.add(manager, touched, request.time);
         owners.fold();
     }
-    let changed = !difference.is_empty() || !owners.same_owners(&owners_before);
     owners.put(&mut after);
-    Ownership { object: after, changed }
+    after
 }
 
 /// A new object belongs to whoever wrote it, whole: there is nothing to compare with and nobody to take from.
@@ -204,14 +199,14 @@ fn first_written(
     mut object: Value,
     resets: bool,
     request: &ApplyRequest<'_>,
-) -> Ownership {
+) -> Value {
     let mut owners = ManagedFields::default();
     if !resets {
         let fields = recorded(FieldSet::of(schema, ty, &object)).without_below(&request.ignored_set());
         owners.set(request.as_manager(Operation::Update), fields, request.time);
     }
     owners.put(&mut object);
-    Ownership { object, changed: true }
+    object
 }
 
 impl ApplyRequest<'_> {

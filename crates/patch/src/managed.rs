@@ -83,10 +83,15 @@ impl ManagedFields {
     #[must_use]
     pub fn take(object: &mut Value) -> Self {
         let record = Self::of(object);
+        Self::remove(object);
+        record
+    }
+
+    /// Takes the record out of an object unread.
+    pub(crate) fn remove(object: &mut Value) {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove(RECORD);
         }
-        record
     }
 
     /// The record of an object.
@@ -183,6 +188,17 @@ impl ManagedFields {
             self.entries.remove(&manager);
         } else if self.entries.get(&manager).is_none_or(|entry| *entry.fields.set() != fields) {
             self.entries.insert(manager, Entry { time: time.to_owned(), fields: Owned::Set(fields) });
+        }
+    }
+
+    /// Adds to what `manager` owns. Who gets nothing new keeps the time of before.
+    pub(crate) fn add(&mut self, manager: Manager, fields: FieldSet, time: &str) {
+        match self.entries.get(&manager) {
+            Some(entry) => {
+                let all = entry.fields.set().union(&fields);
+                self.set(manager, all, time);
+            }
+            None => self.set(manager, fields, time),
         }
     }
 

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lazaret_model::{Condition, ConditionStatus};
-use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, Reply, now};
+use lazaret_runtime::{
+    CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, Reply, now,
+};
 use lazaret_scheduler::{
     Bind, CLAIM_FINALIZER, DeleteExtendedClaim, EffectKind, Event as SchedulerEvent, Evict, ReleaseClaim,
     ReserveClaim, SetExtendedClaim, SetPodCondition,

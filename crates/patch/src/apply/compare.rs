@@ -20,12 +20,6 @@ pub(super) struct Difference {
     pub(super) removed: FieldSet,
 }
 
-impl Difference {
-    pub(super) fn is_empty(&self) -> bool {
-        self.changed.is_empty() && self.removed.is_empty()
-    }
-}
-
 pub(super) fn compare(schema: &Schema, ty: TypeId, before: &Value, after: &Value) -> Difference {
     let mut difference = Difference::default();
     Walk { schema }.both(ty, None, (before, after), &mut difference.changed, &mut difference.removed);

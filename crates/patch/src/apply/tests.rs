@@ -34,8 +34,7 @@ impl World {
     }
 
     fn write(&mut self, manager: &str, object: Value) {
-        let written = track_update(builtin(), self.ty, self.object.as_ref(), object, &request(manager));
-        self.object = Some(written.object);
+        self.object = Some(track_update(builtin(), self.ty, self.object.as_ref(), object, &request(manager)));
     }
 
     fn body(&self) -> Value {

@@ -154,7 +154,7 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value
         time: &time,
         ignored,
     };
-    track_update(schema, shape, old, new, &request).object
+    track_update(schema, shape, old, new, &request)
 }
 
 /// What an endpoint never changes, so that nobody comes to own it there.

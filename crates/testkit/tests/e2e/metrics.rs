@@ -41,11 +41,7 @@ async fn requests_watches_and_the_store_are_counted() {
     assert_eq!(value(&text, "apiserver_request_total", &with("201")), 2.0);
     assert_eq!(value(&text, "apiserver_request_total", &with("409")), 1.0);
     assert_eq!(
-        value(
-            &text,
-            "apiserver_request_total",
-            &[("verb", "GET"), ("resource", "secrets"), ("code", "404")]
-        ),
+        value(&text, "apiserver_request_total", &[("verb", "GET"), ("resource", "secrets"), ("code", "404")]),
         1.0
     );
     assert_eq!(value(&text, "apiserver_request_duration_seconds_count", &posts), 3.0);
