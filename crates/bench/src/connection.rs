@@ -12,13 +12,37 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Heads are short; this is where a peer has certainly gone wrong.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// So much of a refusal is read.
+const REFUSAL_BYTES_MAX: usize = 400;
 
+/// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TlsStream<TcpStream>,
     /// What was read; `used` bytes of it have been looked at.
     buffer: Vec<u8>,
     used: usize,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    /// Bytes of the body.
+    pub(crate) length: usize,
+    /// The body, where it was asked for or is a refusal.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// What the server said, for an error message.
+    pub(crate) fn refusal(&self) -> String {
+        let text = serde_json::from_slice::<serde_json::Value>(&self.body)
+            .ok()
+            .and_then(|status| status["message"].as_str().map(str::to_owned))
+            .unwrap_or_else(|| String::from_utf8_lossy(&self.body).into_owned());
+        format!("{} {}", self.code, text.chars().take(REFUSAL_BYTES_MAX).collect::<String>())
+    }
 }
 
 /// How an answer's body is told from the next answer.
@@ -28,28 +52,42 @@ enum Length {
 }
 
 impl Connection {
-    pub(crate) async fn open(address: SocketAddr, tls: Arc<ClientConfig>) -> Result<Self> {
+    pub(crate) async fn open(
+        address: SocketAddr,
+        name: ServerName<'static>,
+        tls: Arc<ClientConfig>,
+    ) -> Result<Self> {
         let stream = TcpStream::connect(address).await.context("connect")?;
         stream.set_nodelay(true)?;
-        let name = ServerName::try_from("localhost")?;
         let stream = TlsConnector::from(tls).connect(name, stream).await.context("shake hands")?;
         Ok(Self { stream, buffer: Vec::with_capacity(16 << 10), used: 0 })
     }
 
-    /// Sends a request and reads the answer; says its code and the length of its body.
-    pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<(u16, usize)> {
+    /// Sends a request and passes over the body of the answer, unless it is a refusal.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<Answer> {
+        self.answer(request, false).await
+    }
+
+    /// Sends a request and keeps the body of the answer.
+    pub(crate) async fn fetch(&mut self, request: &[u8]) -> Result<Answer> {
+        self.answer(request, true).await
+    }
+
+    async fn answer(&mut self, request: &[u8], keep: bool) -> Result<Answer> {
         self.stream.write_all(request).await.context("send")?;
         let (code, length) = self.head().await?;
+        let mut body = (keep || code >= 300).then(Vec::new);
         let length = match length {
             Length::Known(length) => {
-                self.skip(length).await?;
+                self.pass(length, body.as_mut()).await?;
                 length
             }
             Length::Chunked => {
                 let mut total = 0;
                 loop {
                     let chunk = self.chunk_head().await?;
-                    self.skip(chunk + 2).await?;
+                    self.pass(chunk, body.as_mut()).await?;
+                    self.pass(2, None).await?;
                     total += chunk;
                     if chunk == 0 {
                         break total;
@@ -57,7 +95,7 @@ impl Connection {
                 }
             }
         };
-        Ok((code, length))
+        Ok(Answer { code, length, body: body.unwrap_or_default() })
     }
 
     /// Sends a request whose answer has no end.
@@ -68,17 +106,12 @@ impl Connection {
         Ok(())
     }
 
-    /// The next chunk of such an answer; `false` if it does not hold these bytes.
-    pub(crate) async fn next_chunk_has(&mut self, wanted: &[u8]) -> Result<bool> {
+    /// Adds the next chunk of such an answer to `text`; `false` at its end.
+    pub(crate) async fn next_chunk(&mut self, text: &mut Vec<u8>) -> Result<bool> {
         let length = self.chunk_head().await?;
-        ensure!(length > 0, "the stream ended");
-        while self.buffer.len() < self.used + length + 2 {
-            self.read().await?;
-        }
-        let chunk = &self.buffer[self.used..self.used + length];
-        let found = chunk.windows(wanted.len()).any(|window| window == wanted);
-        self.used += length + 2;
-        Ok(found)
+        self.pass(length, Some(text)).await?;
+        self.pass(2, None).await?;
+        Ok(length > 0)
     }
 
     async fn head(&mut self) -> Result<(u16, Length)> {
@@ -115,10 +148,13 @@ impl Connection {
         }
     }
 
-    /// Passes over bytes without keeping them.
-    async fn skip(&mut self, mut bytes: usize) -> Result<()> {
+    /// Passes over bytes, and keeps them in `body` if there is one.
+    async fn pass(&mut self, mut bytes: usize, mut body: Option<&mut Vec<u8>>) -> Result<()> {
         loop {
             let there = (self.buffer.len() - self.used).min(bytes);
+            if let Some(body) = &mut body {
+                body.extend_from_slice(&self.buffer[self.used..self.used + there]);
+            }
             self.used += there;
             bytes -= there;
             if bytes == 0 {

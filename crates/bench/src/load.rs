@@ -1,24 +1,31 @@
-//! Many clients at once.
+//! Many clients at once, each asking again as soon as it has its answer, or at a pace.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail};
 use tokio::task::JoinSet;
 
-use crate::{clock, connection::Connection, program::Program};
+use crate::{clock, connection::Connection, report::Phase, target::Target};
+
+/// A server that has too much to do says so; then it is asked again.
+const TOO_MANY: u16 = 429;
+const TOO_MANY_PAUSE: Duration = Duration::from_millis(500);
 
 /// What came of a load.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) requests: usize,
-    pub(crate) took: Duration,
-    pub(crate) p50: Duration,
-    pub(crate) p99: Duration,
+    pub(crate) start: Instant,
+    /// How long each request took, and when it was answered.
+    pub(crate) measured: Vec<(Duration, Instant)>,
 }
 
 impl Outcome {
-    pub(crate) fn per_second(&self) -> f64 {
-        self.requests as f64 / self.took.as_secs_f64()
+    pub(crate) fn phase(&self, name: &str) -> Phase {
+        Phase::new(name, self.start, &self.measured)
     }
 }
 
@@ -29,60 +36,85 @@ pub(crate) enum Until {
     Sent(usize),
 }
 
-/// `clients` connections, each asking again as soon as it has its answer. `request` makes the nth; every answer must have `code`.
-pub(crate) async fn run(
-    program: &Program,
-    clients: usize,
-    until: Until,
-    code: u16,
-    request: impl Fn(usize) -> Vec<u8> + 'static,
-) -> Result<Outcome> {
-    let mut connections = Vec::new();
-    for _ in 0..clients {
-        connections.push(Connection::open(program.address, program.tls.clone()).await?);
-    }
-    let (request, next) = (Rc::new(request), Rc::new(Cell::new(0_usize)));
-    let local = tokio::task::LocalSet::new();
-    let started = clock::now();
-    let mut all = local
-        .run_until(async move {
-            let mut tasks = JoinSet::new();
-            for mut connection in connections {
-                let (request, next) = (Rc::clone(&request), Rc::clone(&next));
-                tasks.spawn_local(async move {
-                    let mut latencies = Vec::new();
-                    loop {
-                        let number = next.get();
-                        let over = match until {
-                            Until::Passed(time) => started.elapsed() >= time,
-                            Until::Sent(most) => number >= most,
-                        };
-                        if over {
-                            return Ok::<_, anyhow::Error>(latencies);
-                        }
-                        next.set(number + 1);
-                        let bytes = request(number);
-                        let asked = clock::now();
-                        let (answered, _) = connection.ask(&bytes).await?;
-                        ensure!(answered == code, "request {number} was answered {answered}, not {code}");
-                        latencies.push(asked.elapsed());
-                    }
-                });
-            }
-            let mut all = Vec::new();
-            while let Some(done) = tasks.join_next().await {
-                all.extend(done??);
-            }
-            Ok::<_, anyhow::Error>(all)
-        })
-        .await?;
-    let took = started.elapsed();
-    all.sort_unstable();
-    Ok(Outcome { requests: all.len(), took, p50: percentile(&all, 50), p99: percentile(&all, 99) })
+/// How a load is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) clients: usize,
+    pub(crate) until: Until,
+    /// Requests a second; 0: as fast as it goes.
+    pub(crate) rate: u32,
 }
 
-/// Of sorted times, the one that so many percent do not exceed.
-pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(at).copied().unwrap_or_default()
+impl Shape {
+    /// When the request with this number may be sent.
+    fn due(&self, start: Instant, number: usize) -> Option<Instant> {
+        #[allow(clippy::cast_precision_loss, reason = "a count")]
+        (self.rate > 0).then(|| start + Duration::from_secs_f64(number as f64 / f64::from(self.rate)))
+    }
+}
+
+/// Opens so many connections beforehand: shaking hands is not part of a load.
+pub(crate) async fn connect(target: &Target, clients: usize) -> Result<Vec<Connection>> {
+    let mut connections = Vec::new();
+    for _ in 0..clients.max(1) {
+        connections.push(target.connect().await?);
+    }
+    Ok(connections)
+}
+
+/// `request` makes the request of a number; `before` hears the number when it is sent. Every answer must be a success.
+pub(crate) async fn run(
+    target: &Target,
+    shape: Shape,
+    request: impl Fn(usize) -> Vec<u8> + 'static,
+    before: impl Fn(usize, Instant) + 'static,
+) -> Result<Outcome> {
+    let connections = connect(target, shape.clients).await?;
+    let (request, before) = (Rc::new(request), Rc::new(before));
+    let next = Rc::new(Cell::new(0_usize));
+    let measured = Rc::new(RefCell::new(Vec::new()));
+    let start = clock::now();
+    let mut tasks = JoinSet::new();
+    for mut connection in connections {
+        let (request, before, next, measured) =
+            (Rc::clone(&request), Rc::clone(&before), Rc::clone(&next), Rc::clone(&measured));
+        tasks.spawn_local(async move {
+            loop {
+                let number = next.get();
+                let over = match shape.until {
+                    Until::Passed(time) => start.elapsed() >= time,
+                    Until::Sent(most) => number >= most,
+                };
+                if over {
+                    return Ok::<_, anyhow::Error>(());
+                }
+                next.set(number + 1);
+                if let Some(due) = shape.due(start, number) {
+                    tokio::time::sleep_until(due.into()).await;
+                }
+                let bytes = request(number);
+                let asked = clock::now();
+                before(number, asked);
+                ask(&mut connection, &bytes).await.with_context(|| format!("request {number}"))?;
+                measured.borrow_mut().push((asked.elapsed(), clock::now()));
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    drop(tasks);
+    Ok(Outcome { start, measured: measured.take() })
+}
+
+/// One request, which must be granted; a server that has too much to do is asked again.
+pub(crate) async fn ask(connection: &mut Connection, request: &[u8]) -> Result<()> {
+    loop {
+        let answer = connection.ask(request).await?;
+        match answer.code {
+            200..300 => return Ok(()),
+            TOO_MANY => tokio::time::sleep(TOO_MANY_PAUSE).await,
+            _ => bail!("the server answered {}", answer.refusal()),
+        }
+    }
 }

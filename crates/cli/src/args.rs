@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, bench, cel, device, output, plan, run, up};
+use crate::{Verdict, allocate, cel, device, output, plan, run, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -31,7 +31,7 @@ enum Command {
     /// Run the scheduler and the controllers against another API server
     Run(run::Args),
     /// Measure how fast a control plane places pods and makes them leave
-    Bench(bench::Args),
+    Bench(lazaret_bench::Args),
     /// See, taint, drain and explain the devices of a cluster
     #[command(bin_name = "lazaret device")]
     Device(lazaret_device::Args),
@@ -97,7 +97,7 @@ impl Cli {
             Command::Allocate(args) => args.run(),
             Command::Up(args) => args.run(),
             Command::Run(args) => args.run(),
-            Command::Bench(args) => args.run(),
+            Command::Bench(args) => lazaret_bench::run(&args).map(|()| Verdict::Yes),
             Command::Device(args) => device::run(args),
             Command::Completion { shell } => {
                 let mut script = Vec::new();

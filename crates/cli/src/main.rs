@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 mod allocate;
 mod args;
-mod bench;
 mod cel;
 mod clock;
 mod connect;

@@ -16,7 +16,7 @@ const LEASE_SECONDS: i64 = 40;
 /// The object that registers a node.
 pub(crate) fn node(options: &HollowOptions, index: usize, now: Timestamp) -> Value {
     let name = options.node_name(index);
-    json!({
+    options.labelled(json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
@@ -31,7 +31,7 @@ pub(crate) fn node(options: &HollowOptions, index: usize, now: Timestamp) -> Val
         },
         "spec": {},
         "status": status(options, index, now),
-    })
+    }))
 }
 
 /// A node's status: there, ready, and with room.
@@ -77,7 +77,7 @@ pub(crate) fn status(options: &HollowOptions, index: usize, now: Timestamp) -> V
 /// The lease of a node, as it is first written.
 pub(crate) fn lease(options: &HollowOptions, index: usize, now: Timestamp) -> Value {
     let name = options.node_name(index);
-    json!({
+    options.labelled(json!({
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name, "namespace": "kube-node-lease"},
@@ -86,7 +86,7 @@ pub(crate) fn lease(options: &HollowOptions, index: usize, now: Timestamp) -> Va
             "leaseDurationSeconds": LEASE_SECONDS,
             "renewTime": micro_time(now),
         },
-    })
+    }))
 }
 
 /// The change that renews it.

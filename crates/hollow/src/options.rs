@@ -1,6 +1,7 @@
 //! What the fleet looks like.
 
 use lazaret_model::{Text, validate_dns_label, validate_dns_subdomain};
+use serde_json::Value;
 use thiserror::Error;
 
 /// The fleet.
@@ -22,6 +23,8 @@ pub struct HollowOptions {
     pub job_run_ms: i64,
     /// Requests under way at a time.
     pub in_flight_max: usize,
+    /// Labels that everything it makes has besides its own.
+    pub labels: Vec<(Text, Text)>,
 }
 
 impl Default for HollowOptions {
@@ -35,6 +38,7 @@ impl Default for HollowOptions {
             lease_interval_ms: 10_000,
             job_run_ms: 1_000,
             in_flight_max: 8,
+            labels: Vec::new(),
         }
     }
 }
@@ -90,6 +94,14 @@ impl HollowOptions {
     /// The name of a node, counted from zero.
     pub(crate) fn node_name(&self, index: usize) -> String {
         format!("{}{}", self.node_prefix, index + 1)
+    }
+
+    /// An object with the labels that everything has.
+    pub(crate) fn labelled(&self, mut object: Value) -> Value {
+        for (key, value) in &self.labels {
+            object["metadata"]["labels"][key.as_str()] = value.as_str().into();
+        }
+        object
     }
 
     /// The zone of a node, counted from zero.

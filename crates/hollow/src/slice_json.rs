@@ -16,12 +16,12 @@ const DEVICES_PER_ROOT: usize = 4;
 
 /// The class of the driver's devices.
 pub(crate) fn class(options: &HollowOptions) -> Value {
-    json!({
+    options.labelled(json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
         "metadata": {"name": &*options.driver},
         "spec": {"selectors": [{"cel": {"expression": format!("device.driver == '{}'", options.driver)}}]},
-    })
+    }))
 }
 
 /// The name of a node's slice. In the form that drivers give theirs, without the random part: there is just one.
@@ -49,7 +49,7 @@ pub(crate) fn slice(
             json
         })
         .collect();
-    json!({
+    options.labelled(json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {
@@ -69,7 +69,7 @@ pub(crate) fn slice(
             },
             "devices": devices,
         },
-    })
+    }))
 }
 
 /// Whether two slices tell the same of the same devices. When a taint was set is not compared.

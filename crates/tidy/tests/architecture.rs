@@ -32,6 +32,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
     ("device", &["model", "cel", "fleet", "allocator", "eviction", "api"]),
+    ("bench", &["runtime", "hollow"]),
     (
         "cli",
         &[
@@ -48,9 +49,9 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "runtime",
             "controllers",
             "hollow",
+            "bench",
         ],
     ),
-    ("bench", &[]),
     ("tidy", &[]),
 ];
 

@@ -1,0 +1,105 @@
+//! A lazaret started for the run: a process of its own, ended with it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+/// A server has told where it serves by then, or never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub(crate) enum Parts {
+    /// The API and nothing else.
+    Api,
+    /// Everything, with so many simulated nodes of so many devices.
+    All { nodes: usize, devices: usize, gates: String },
+}
+
+/// The process and its folder.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    child: Child,
+    folder: PathBuf,
+    /// Goes when this goes, if it was made for it.
+    _owned: Option<TempDir>,
+}
+
+impl Embedded {
+    /// In a folder of its own, below `folder` or the system's.
+    pub(crate) async fn start(parts: &Parts, folder: Option<&Path>) -> Result<Self> {
+        let owned = temporary(folder)?;
+        let mut started = Self::start_in(parts, owned.path()).await?;
+        started._owned = Some(owned);
+        Ok(started)
+    }
+
+    /// In a folder that stays.
+    pub(crate) async fn start_in(parts: &Parts, folder: &Path) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe().context("find this program")?);
+        command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
+        match parts {
+            Parts::Api => {
+                command.arg("--api-only");
+            }
+            Parts::All { nodes, devices, gates } => {
+                command.args(["--nodes", &nodes.to_string(), "--devices", &devices.to_string()]);
+                if !gates.is_empty() {
+                    command.args(["--feature-gates", gates]);
+                }
+            }
+        }
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()
+            .context("start lazaret up")?;
+        let stdout = child.stdout.take().context("read what it says")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let told = async {
+            while let Some(line) = lines.next_line().await? {
+                if line.starts_with("kubeconfig:") {
+                    return Ok(());
+                }
+            }
+            bail!("lazaret up ended before it served")
+        };
+        tokio::time::timeout(PATIENCE, told).await.context("wait for lazaret up")??;
+        Ok(Self { child, folder: folder.to_owned(), _owned: None })
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id().unwrap_or(0)
+    }
+
+    /// Ends it as a power failure would.
+    pub(crate) async fn kill(mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill().await;
+    }
+}
+
+/// A folder that goes with the run.
+pub(crate) fn temporary(within: Option<&Path>) -> Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("lazaret-bench-");
+    match within {
+        Some(folder) => builder.tempdir_in(folder),
+        None => builder.tempdir(),
+    }
+    .context("make a folder for the data")
+}

@@ -1,0 +1,238 @@
+//! What a watch tells of the pods of a namespace, and when.
+
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Deserialize;
+use tokio::{sync::Notify, task::JoinSet};
+
+use crate::{
+    clock,
+    output::progress,
+    report::Phase,
+    target::{Caller, Target},
+};
+
+/// Nothing is waited for any longer without a step forward.
+const STALLED: Duration = Duration::from_secs(120);
+
+/// When something was first seen of a pod.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) sent: Option<Instant>,
+    pub(crate) bound: Option<Instant>,
+    pub(crate) running: Option<Instant>,
+    /// It was told to leave, or is gone.
+    pub(crate) leaving: Option<Instant>,
+    pub(crate) node: String,
+}
+
+/// The pods of a namespace, named by [`name`].
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    seen: RefCell<Vec<Seen>>,
+    counts: Cell<Counts>,
+    failed: RefCell<Option<anyhow::Error>>,
+    changed: Notify,
+    /// Pods in the order in which they were bound, for whoever takes them from here.
+    just_bound: RefCell<Vec<usize>>,
+    _watch: RefCell<JoinSet<()>>,
+}
+
+/// How many pods have got how far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) bound: usize,
+    pub(crate) running: usize,
+    pub(crate) leaving: usize,
+}
+
+/// The name of the pod with this number.
+pub(crate) fn name(number: usize) -> String {
+    format!("p-{number}")
+}
+
+impl Pods {
+    /// Watches a namespace from now on.
+    pub(crate) async fn watch(target: &Target, namespace: &str) -> Result<Rc<Self>> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        let list = Caller::new(target).await?.get(&format!("{path}?limit=1")).await?.context("list pods")?;
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        let pods = Rc::new(Self::default());
+        let (heard, target) = (Rc::downgrade(&pods), target.clone());
+        pods._watch.borrow_mut().spawn_local(async move {
+            let each = |line: &[u8]| heard.upgrade().map_or(Ok(()), |pods| pods.hear(line));
+            let ended = watch(&target, &format!("{path}?watch=true&resourceVersion={version}"), each).await;
+            if let Some(pods) = heard.upgrade() {
+                *pods.failed.borrow_mut() =
+                    Some(ended.err().unwrap_or_else(|| anyhow!("the watch of pods ended")));
+                pods.changed.notify_one();
+            }
+        });
+        Ok(pods)
+    }
+
+    /// A pod is being made.
+    pub(crate) fn sent(&self, number: usize, at: Instant) {
+        self.with(number, |seen| seen.sent = Some(at));
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    /// The pods that were bound since this was last asked.
+    pub(crate) fn take_bound(&self) -> Vec<usize> {
+        self.just_bound.take()
+    }
+
+    pub(crate) fn each(&self) -> Vec<Seen> {
+        self.seen.borrow().clone()
+    }
+
+    /// Waits until a count is reached, and says how far it is.
+    pub(crate) async fn wait(&self, what: &str, of: usize, count: impl Fn(Counts) -> usize) -> Result<()> {
+        let mut told = 0;
+        loop {
+            let done = count(self.counts());
+            if done > told {
+                told = done;
+                progress(what, done.min(of), of);
+            }
+            if done >= of {
+                return Ok(());
+            }
+            self.change(STALLED).await.with_context(|| format!("{what}: {done} of {of}"))?;
+        }
+    }
+
+    /// Waits for a change.
+    pub(crate) async fn change(&self, at_most: Duration) -> Result<()> {
+        if tokio::time::timeout(at_most, self.changed.notified()).await.is_err() {
+            bail!("nothing happened for {} s", at_most.as_secs());
+        }
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// From created to what `at` says, over the pods that got there.
+    pub(crate) fn phase(&self, name: &str, start: Instant, at: impl Fn(&Seen) -> Option<Instant>) -> Phase {
+        let seen = self.seen.borrow();
+        let measured: Vec<(Duration, Instant)> = seen
+            .iter()
+            .filter_map(|seen| {
+                let (sent, end) = (seen.sent?, at(seen)?);
+                Some((end.saturating_duration_since(sent), end))
+            })
+            .collect();
+        Phase::new(name, start, &measured)
+    }
+
+    fn with(&self, number: usize, change: impl FnOnce(&mut Seen)) {
+        let mut seen = self.seen.borrow_mut();
+        if seen.len() <= number {
+            seen.resize(number + 1, Seen::default());
+        }
+        change(&mut seen[number]);
+    }
+
+    fn hear(&self, line: &[u8]) -> Result<()> {
+        let event: Event<'_> = serde_json::from_slice(line).context("read an event")?;
+        let gone = match &*event.kind {
+            "ADDED" | "MODIFIED" => false,
+            "DELETED" => true,
+            "ERROR" => bail!("the watch of pods failed: {}", String::from_utf8_lossy(line)),
+            _ => return Ok(()),
+        };
+        let pod = event.object;
+        let Some(number) = pod.metadata.name.strip_prefix("p-").and_then(|number| number.parse().ok()) else {
+            return Ok(());
+        };
+        let now = clock::now();
+        let mut counts = self.counts.get();
+        self.with(number, |seen| {
+            let first = |at: &mut Option<Instant>, count: &mut usize, is_so: bool| {
+                let new = is_so && at.is_none();
+                if new {
+                    *at = Some(now);
+                    *count += 1;
+                }
+                new
+            };
+            if first(&mut seen.bound, &mut counts.bound, pod.spec.node_name.is_some()) {
+                seen.node = pod.spec.node_name.as_deref().unwrap_or_default().to_owned();
+                self.just_bound.borrow_mut().push(number);
+            }
+            first(&mut seen.running, &mut counts.running, pod.status.phase.as_deref() == Some("Running"));
+            first(&mut seen.leaving, &mut counts.leaving, gone || pod.metadata.deletion_timestamp.is_some());
+        });
+        self.counts.set(counts);
+        self.changed.notify_one();
+        Ok(())
+    }
+}
+
+/// Hands every line of a watch to `each`, until it ends.
+pub(crate) async fn watch(
+    target: &Target,
+    path: &str,
+    mut each: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut connection = target.connect().await?;
+    connection.begin_stream(&target.get(path)).await.with_context(|| format!("watch {path}"))?;
+    let mut text = Vec::new();
+    while connection.next_chunk(&mut text).await? {
+        let mut begin = 0;
+        while let Some(length) = text[begin..].iter().position(|byte| *byte == b'\n') {
+            each(&text[begin..begin + length])?;
+            begin += length + 1;
+        }
+        text.drain(..begin);
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: Pod<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Pod<'a> {
+    #[serde(borrow)]
+    metadata: Meta<'a>,
+    #[serde(borrow)]
+    spec: Spec<'a>,
+    #[serde(borrow)]
+    status: Status<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Meta<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(borrow)]
+    node_name: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status<'a> {
+    #[serde(borrow)]
+    phase: Option<Cow<'a, str>>,
+}

@@ -1,0 +1,54 @@
+//! One rule makes all pods leave that do not tolerate it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::schedule::{self, tolerates};
+use crate::{
+    clock,
+    objects::{RULES, RULES_WITH_PACE, meta},
+    report::{Phase, Report},
+    run::Bench,
+};
+
+/// So long is looked whether somebody leaves who may stay.
+const QUIET: Duration = Duration::from_secs(1);
+
+pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
+    let args = bench.args;
+    let pods = schedule::play(bench, report).await?;
+    let mut taint = json!({"key": "lazaret.dev/bench", "effect": "NoExecute"});
+    let path = if args.rate > 0 {
+        taint["evictionsPerSecond"] = args.rate.into();
+        RULES_WITH_PACE
+    } else {
+        RULES
+    };
+    let rule = json!({
+        "metadata": meta(&bench.run, &format!("{}-all", bench.run)),
+        "spec": {"deviceSelector": {"driver": bench.fleet.driver}, "taint": taint},
+    });
+    let leaving = (0..args.pods).filter(|number| !tolerates(*number, args.tolerate)).count();
+    let start = clock::now();
+    bench.caller.create(path, &rule).await?;
+    pods.wait("pods leaving", leaving, |counts| counts.leaving).await?;
+    if args.tolerate > 0 {
+        tokio::time::sleep(QUIET).await;
+    }
+    let each = pods.each();
+    let wrong = each
+        .iter()
+        .enumerate()
+        .filter(|(number, seen)| seen.leaving.is_some() && tolerates(*number, args.tolerate));
+    let wrong = wrong.count();
+    ensure!(wrong == 0, "{wrong} pods had to leave although they tolerate the taint");
+    let measured: Vec<_> = each
+        .iter()
+        .filter_map(|seen| seen.leaving)
+        .map(|at| (at.saturating_duration_since(start), at))
+        .collect();
+    report.phases.push(Phase::new("rule made to pod deleted", start, &measured));
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! What is measured, one file each.
+
+mod api;
+mod evict;
+mod mixed;
+mod schedule;
+pub(crate) mod start;
+mod taint_latency;
+mod watch;
+
+use anyhow::Result;
+
+use crate::{args::What, report::Report, run::Bench};
+
+/// Plays what the arguments name on a server that is there.
+pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
+    match bench.args.what {
+        What::Schedule => schedule::play(bench, report).await.map(drop),
+        What::Evict => evict::play(bench, report).await,
+        What::TaintLatency => taint_latency::play(bench, report).await,
+        What::Api => api::play(bench, report).await,
+        What::Watch => watch::play(bench, report).await,
+        What::Mixed => mixed::play(bench, report).await,
+        What::Start => Ok(()),
+    }
+}
