@@ -23,8 +23,8 @@ pub(crate) struct Fleet {
     pub(crate) driver: String,
     prefix: String,
     nodes: usize,
-    /// They end with this.
-    _simulated: Option<(Tasks, watch::Sender<bool>)>,
+    /// They end with this: the machines, what they hear, and the word to stop.
+    _simulated: Option<(Tasks, Hub, watch::Sender<bool>)>,
 }
 
 impl Fleet {
@@ -56,7 +56,7 @@ impl Fleet {
             ..HollowOptions::default()
         };
         let tasks = lazaret_hollow::start(&hub, options, &stopped).map_err(|error| anyhow!("--{error}"))?;
-        Ok(Self { driver, prefix, nodes, _simulated: Some((tasks, stop)) })
+        Ok(Self { driver, prefix, nodes, _simulated: Some((tasks, hub, stop)) })
     }
 
     /// The name of a node, counted from one.
