@@ -21,7 +21,7 @@ fn left_behind(cluster: &Cluster) -> Vec<String> {
     EVERYTHING.iter().flat_map(labelled).collect()
 }
 
-fn bench<'a>(cluster: &Cluster, words: &[&'a str]) -> std::process::Command {
+fn bench(cluster: &Cluster, words: &[&str]) -> std::process::Command {
     let kubeconfig = cluster.folder.path().join("kubeconfig");
     let mut command = cluster.command(&["bench"]);
     command.args(words).arg("--kubeconfig").arg(kubeconfig);
