@@ -13,6 +13,7 @@ mod connect;
 mod device;
 mod input;
 mod log;
+mod numbers;
 mod output;
 mod plan;
 mod run;

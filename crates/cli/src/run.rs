@@ -1,12 +1,13 @@
 //! `lazaret run`: the scheduler and the controllers against another API server.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::{Options, Parts, Plane, Rivals};
 use lazaret_runtime::{Client, LeaseOptions, Metrics};
+use tokio::net::TcpListener;
 
-use crate::{Verdict, connect, log::Logging, output};
+use crate::{Verdict, connect, log::Logging, numbers, output};
 
 /// Run the scheduler, the controllers, or both against an API server.
 #[derive(Debug, clap::Args)]
@@ -27,13 +28,17 @@ pub(crate) struct Args {
     /// The name to hold leases under [default: host name and process]
     #[arg(long, value_name = "NAME")]
     identity: Option<String>,
+    /// Serve metrics and /healthz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_listen: Option<SocketAddr>,
     #[command(flatten)]
     logging: Logging,
 }
 
 const EXAMPLES: &str = "Examples:
   lazaret run scheduler controllers --kubeconfig ~/.kube/config
-  lazaret run scheduler --scheduler-name lazaret -v";
+  lazaret run scheduler --scheduler-name lazaret -v
+  lazaret run controllers --metrics-listen 127.0.0.1:10290";
 
 /// What can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -71,11 +76,21 @@ impl Args {
             rivals: Some(Rivals { identity, lease: LeaseOptions::default() }),
             ..Options::default()
         };
-        let plane = Plane::start(client, Metrics::default(), &options)
+        let metrics = Metrics::default();
+        let listener = match self.metrics_listen {
+            Some(address) => Some(
+                TcpListener::bind(address).await.with_context(|| format!("--metrics-listen {address}"))?,
+            ),
+            None => None,
+        };
+        let plane = Plane::start(client, metrics.clone(), &options)
             .await
             .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
         output::note("running; Ctrl-C stops");
-        tokio::signal::ctrl_c().await.context("wait for Ctrl-C")?;
+        tokio::select! {
+            stop = tokio::signal::ctrl_c() => stop.context("wait for Ctrl-C")?,
+            () = numbers::serve(listener, metrics) => {}
+        }
         output::note("stopping");
         plane.stop().await;
         Ok(())

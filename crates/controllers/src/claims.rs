@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use crate::{
     event::Event,
     ledger::{Change, Ledger},
+    telemetry::ClaimsMetrics,
     wire,
 };
 
@@ -33,11 +34,12 @@ pub(crate) const RESOURCES: [Resource; 3] = [PODS, CLAIMS, CLAIM_TEMPLATES];
 pub(crate) struct ClaimsAgent {
     claims: Claims,
     ledger: Ledger,
+    metrics: ClaimsMetrics,
 }
 
 impl ClaimsAgent {
-    pub(crate) fn new(options: Options) -> Self {
-        Self { claims: Claims::new(options), ledger: Ledger::default() }
+    pub(crate) fn new(options: Options, metrics: ClaimsMetrics) -> Self {
+        Self { claims: Claims::new(options), ledger: Ledger::default(), metrics }
     }
 }
 
@@ -45,7 +47,7 @@ impl Agent for ClaimsAgent {
     type Effect = EffectKind;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { claims, ledger } = self;
+        let Self { claims, ledger, .. } = self;
         ledger.changes(news, |change| {
             if let Some(input) = input(change) {
                 claims.handle(now, input);
@@ -55,6 +57,7 @@ impl Agent for ClaimsAgent {
 
     fn think(&mut self, now: Timestamp) {
         self.claims.handle(now, Input::Tick);
+        self.metrics.report(self.claims.counters(), self.claims.census());
     }
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
@@ -147,7 +150,9 @@ fn template(object: &Object) -> Option<Template> {
     let pairs = |map: std::collections::BTreeMap<String, String>| {
         map.into_iter().map(|(key, value)| (Text::from(key), Text::from(value))).collect()
     };
-    let admin_access = wire.spec.spec.get().contains("\"adminAccess\":true");
+    let spec = serde_json::from_str::<Value>(wire.spec.spec.get()).ok()?;
+    let requests = spec["devices"]["requests"].as_array().map_or(&[][..], Vec::as_slice);
+    let admin_access = requests.iter().any(|request| request["exactly"]["adminAccess"] == true);
     Some(Template {
         key: object.key.clone(),
         labels: pairs(wire.spec.metadata.labels),

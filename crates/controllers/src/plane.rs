@@ -133,7 +133,7 @@ impl Plane {
             self.stop.subscribe(),
         ));
         self.agents.spawn(run(
-            claims::ClaimsAgent::new(options.claims.clone()),
+            claims::ClaimsAgent::new(options.claims.clone(), telemetry::ClaimsMetrics::new(&metrics)),
             claims::Executor::new(client.clone(), events.clone()),
             self.hub.listen(&claims::RESOURCES),
             leadership.clone(),

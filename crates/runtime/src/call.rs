@@ -29,6 +29,9 @@ impl core::fmt::Debug for Client {
     }
 }
 
+/// Who writes, where the server asks: the field manager of plain writes.
+const USER_AGENT: &str = concat!("lazaret/", env!("CARGO_PKG_VERSION"));
+
 /// How a patch is to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
@@ -230,6 +233,7 @@ impl Client {
             .uri(call.path)
             .header(http::header::CONTENT_TYPE, call.content_type)
             .header(http::header::ACCEPT, "application/json")
+            .header(http::header::USER_AGENT, USER_AGENT)
             .body(call.body)
             .map_err(|error| CallError::Invalid(error.to_string()))?;
         let lost =

@@ -1,6 +1,10 @@
 //! The server: one entry for every request, wherever it comes from.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
@@ -85,6 +89,8 @@ struct Inner {
     ending: watch::Sender<bool>,
     options: ServerOptions,
     metrics: Metrics,
+    /// Numbers of whoever else runs in this process.
+    further_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
 }
 
 impl fmt::Debug for Server {
@@ -118,6 +124,7 @@ impl Server {
                 store,
                 options,
                 metrics,
+                further_metrics: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
@@ -216,7 +223,11 @@ impl Server {
         match path.split('/').next().unwrap_or_default() {
             "healthz" | "livez" | "readyz" => health::answer(self, path, query),
             "metrics" if path == "metrics" => {
-                let text = self.inner.metrics.text().map_err(ApiError::internal)?;
+                let mut text = self.inner.metrics.text().map_err(ApiError::internal)?;
+                if let Some(further) = self.inner.further_metrics.get() {
+                    text.truncate(text.trim_end_matches(metrics::END).len());
+                    text.push_str(&further());
+                }
                 Ok(Answer { content_type: metrics::CONTENT_TYPE, ..Answer::text(200, text) })
             }
             "version" => Ok(Answer::value(200, &discovery::version(self.features().release()))),
@@ -238,6 +249,12 @@ impl Server {
     /// The class of pods that name none.
     pub(crate) fn default_priority(&self) -> DefaultPriority {
         self.inner.default_priority.get(self.store()).as_ref().clone()
+    }
+
+    /// Shows the numbers of whoever else runs in this process, as text that Prometheus reads, after the server's own. The first who asks
+    /// for it stays.
+    pub fn show_metrics(&self, text: impl Fn() -> String + Send + Sync + 'static) {
+        let _ = self.inner.further_metrics.set(Box::new(text));
     }
 
     /// Ends every watch the way it ends when its time is over, so that clients begin again elsewhere. There is no way back.

@@ -20,7 +20,10 @@ impl Running {
             User { name: "system:lazaret".into(), groups: vec!["system:masters".into()], ..User::default() };
         host.wait(async move {
             let client = Client::direct(server.answering(user));
-            let running = lazaret_controllers::Plane::start(client, Metrics::default(), &plane.options)
+            let metrics = Metrics::default();
+            let shown = metrics.clone();
+            server.show_metrics(move || shown.text());
+            let running = lazaret_controllers::Plane::start(client, metrics, &plane.options)
                 .await
                 .map_err(|error| StartError::Plane(error.to_string()))?;
             let (stop, stopped) = watch::channel(false);

@@ -18,7 +18,10 @@ impl Parts {
     pub(super) async fn start(server: &Server, nodes: usize, devices: usize) -> Result<Self> {
         let client = Client::direct(server.answering(ourselves()));
         // The store is locked for this process: there is nobody to share the work with.
-        let plane = Plane::start(client, Metrics::default(), &options(server))
+        let metrics = Metrics::default();
+        let shown = metrics.clone();
+        server.show_metrics(move || shown.text());
+        let plane = Plane::start(client, metrics, &options(server))
             .await
             .map_err(|error| anyhow!("start the controllers: {error}"))?;
         let hollow = if nodes == 0 {

@@ -22,6 +22,9 @@ pub(crate) use labels::{How, Subject};
 /// What an answer of [`Metrics::text`] is, for those who read the header.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// How the text ends.
+pub(crate) const END: &str = "# EOF\n";
+
 /// From 5 ms to a minute, finer where objectives are set.
 const REQUEST_SECONDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,

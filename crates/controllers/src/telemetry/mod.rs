@@ -1,0 +1,7 @@
+//! Numbers under the names that Kubernetes gives them, and some of our own.
+
+mod claims;
+mod eviction;
+
+pub(crate) use claims::ClaimsMetrics;
+pub(crate) use eviction::EvictionMetrics;
