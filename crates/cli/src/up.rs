@@ -5,6 +5,7 @@ mod parts;
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -49,6 +50,9 @@ pub(crate) struct Args {
     /// Behave like this release of Kubernetes, 1.34 to 1.37: its feature gates, and no kind that came later
     #[arg(long, value_name = "1.MINOR", default_value_t = Release::NEWEST)]
     emulated_version: Release,
+    /// Forget events so many seconds after they were last written; 0 keeps them
+    #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
+    event_ttl: u64,
     #[command(flatten)]
     logging: Logging,
 }
@@ -97,10 +101,12 @@ impl Args {
             if self.api_only { None } else { Some(Parts::start(&server, self.nodes, self.devices).await?) };
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
+        let forgetting = server.clone();
         let serving = serve(server, listener, options, stopped);
         tokio::pin!(serving);
         tokio::select! {
             ended = &mut serving => ended.context("serve")?,
+            () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
             signal = tokio::signal::ctrl_c() => {
                 signal.context("wait for Ctrl-C")?;
                 output::note("stopping");

@@ -16,6 +16,7 @@ mod definitions;
 mod derived;
 mod discovery;
 mod error;
+mod expiry;
 mod health;
 mod http_server;
 mod input;

@@ -166,3 +166,26 @@ async fn checks_have_paths_of_their_own() {
     api.get("/readyz?verbose").await.expect(200);
     api.get("/readyz/made-up").await.expect(404);
 }
+
+#[tokio::test]
+async fn events_are_forgotten_when_nobody_writes_to_them_any_more() {
+    let api = Api::start().await;
+    let event = |name: &str| {
+        json!({
+            "metadata": {"name": name, "namespace": "default"}, "type": "Normal", "reason": "Played", "message": "it",
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "a", "uid": "u"},
+        })
+    };
+    api.post("/api/v1/namespaces/default/events", &event("old")).await.expect(201);
+    let waits = async {
+        while api.get("/api/v1/namespaces/default/events/old").await.is(200) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = api.server.forget_events(std::time::Duration::from_millis(200)) => {}
+        () = waits => {}
+        () = tokio::time::sleep(std::time::Duration::from_secs(60)) => panic!("the event is still there"),
+    }
+    api.get("/api/v1/namespaces/default").await.expect(200);
+}

@@ -21,7 +21,6 @@ mod claim;
 mod controller;
 mod deployments;
 mod effect;
-mod events;
 mod flight;
 mod garbage;
 mod graph;
@@ -65,10 +64,9 @@ pub use world::{Heard, World};
 /// The controllers, one by one.
 pub mod rules {
     pub use crate::{
-        budgets::RULES as BUDGETS, deployments::RULES as DEPLOYMENTS, events::RULES as EVENTS,
-        garbage::RULES as GARBAGE, jobs::RULES as JOBS, namespaces::RULES as NAMESPACES,
-        node_taints::RULES as NODE_TAINTS, nodes::RULES as NODES, pod_gc::RULES as POD_GC,
-        replica_sets::RULES as REPLICA_SETS, service_accounts::RULES as SERVICE_ACCOUNTS,
-        stateful_sets::RULES as STATEFUL_SETS,
+        budgets::RULES as BUDGETS, deployments::RULES as DEPLOYMENTS, garbage::RULES as GARBAGE,
+        jobs::RULES as JOBS, namespaces::RULES as NAMESPACES, node_taints::RULES as NODE_TAINTS,
+        nodes::RULES as NODES, pod_gc::RULES as POD_GC, replica_sets::RULES as REPLICA_SETS,
+        service_accounts::RULES as SERVICE_ACCOUNTS, stateful_sets::RULES as STATEFUL_SETS,
     };
 }

@@ -68,19 +68,11 @@ pub(crate) fn wire_time(at: Timestamp) -> Time {
     Time(Instant::from_second(at.as_secs()).unwrap_or(Instant::MAX))
 }
 
-/// When somebody last wrote to it, if that is known.
-pub(crate) fn written(metadata: &ObjectMeta) -> Timestamp {
-    let writes = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
-    writes.map(moment).max().unwrap_or_else(|| created(metadata))
-}
-
 /// Metadata without what is long and says nothing about owners, departures or times.
 pub(crate) fn essential(mut metadata: ObjectMeta) -> ObjectMeta {
     metadata.annotations = None;
     metadata.labels = None;
-    for entry in metadata.managed_fields.iter_mut().flatten() {
-        entry.fields_v1 = None;
-    }
+    metadata.managed_fields = None;
     metadata
 }
 

@@ -59,8 +59,6 @@ resources! {
     SERVICE_ACCOUNTS = "", "v1", "serviceaccounts", "ServiceAccount", true;
     /// Config maps.
     CONFIG_MAPS = "", "v1", "configmaps", "ConfigMap", true;
-    /// Events. They are many: pump them for [`rules::EVENTS`](crate::rules::EVENTS) alone.
-    EVENTS = "", "v1", "events", "Event", true;
     /// Replication controllers; budgets ask them how many pods there should be.
     REPLICATION_CONTROLLERS = "", "v1", "replicationcontrollers", "ReplicationController", true;
     /// Deployments.

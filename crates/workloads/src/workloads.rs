@@ -19,7 +19,6 @@ pub const ALL: &[Rules] = &[
     rules::NODE_TAINTS,
     rules::POD_GC,
     rules::SERVICE_ACCOUNTS,
-    rules::EVENTS,
     rules::GARBAGE,
 ];
 

@@ -39,6 +39,10 @@ impl Answer {
         self.body
     }
 
+    pub(crate) fn is(&self, code: u16) -> bool {
+        self.code == code
+    }
+
     pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }

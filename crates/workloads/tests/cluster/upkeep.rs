@@ -346,25 +346,3 @@ fn a_pod_that_leaves_without_a_node_goes_at_once() {
     rig.pass(5);
     assert!(rig.object(&resource::PODS, "stuck").is_null());
 }
-
-#[test]
-fn events_are_forgotten_an_hour_after_they_were_last_written() {
-    let mut rig = Rig::new(&[rules::EVENTS], 14, Faults::NONE);
-    for name in ["once", "again"] {
-        rig.create(&resource::EVENTS, json!({"metadata": {"name": name, "namespace": "default"}}));
-    }
-    rig.settle(10);
-    let later = stamp(rig.now.plus_secs(1_800));
-    rig.now = rig.now.plus_secs(1_800);
-    rig.api.change(&resource::EVENTS, "default", "again", |event| {
-        event["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Update", "time": later}]);
-    });
-    rig.pass(5);
-    rig.now = rig.now.plus_secs(1_800);
-    rig.pass(5);
-    assert!(rig.object(&resource::EVENTS, "once").is_null());
-    assert!(!rig.object(&resource::EVENTS, "again").is_null());
-    rig.now = rig.now.plus_secs(1_800);
-    rig.pass(5);
-    assert!(rig.object(&resource::EVENTS, "again").is_null());
-}

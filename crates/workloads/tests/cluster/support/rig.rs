@@ -98,7 +98,7 @@ impl Rig {
             check: |_| {},
             writes: 0,
         };
-        for resource in TYPED.iter().copied().chain([&resource::EVENTS]) {
+        for resource in TYPED.iter().copied() {
             rig.core.list(rig.now, resource, Vec::new(), 0);
             rig.read.insert(resource, 0);
         }
@@ -113,7 +113,7 @@ impl Rig {
                 self.api.carry_out(self.now, &effect.write);
             }
         }
-        for resource in TYPED.iter().copied().chain([&resource::EVENTS]) {
+        for resource in TYPED.iter().copied() {
             self.relist(resource);
         }
     }
@@ -174,7 +174,7 @@ impl Rig {
     /// A little time passes: watches tell, controllers decide, the server does, pods live.
     pub fn step(&mut self) {
         self.now = self.now.plus_millis(25 + i64::try_from(self.rng.below(50)).unwrap());
-        for resource in TYPED.iter().copied().chain([&resource::EVENTS]) {
+        for resource in TYPED.iter().copied() {
             if self.rng.percent(self.faults.lag) {
                 continue;
             }

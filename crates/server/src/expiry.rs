@@ -1,0 +1,93 @@
+//! Events are forgotten some time after they were last written.
+//!
+//! Nobody looks into them for that: the server remembers which revision it had when, and whatever was written last before the revision
+//! of an hour ago is an hour old. After a restart the hour begins again.
+
+use std::{collections::VecDeque, time::Duration};
+
+use lazaret_kinds::{Kind, find};
+use lazaret_store::{Op, RangeOptions, TxnError};
+
+use crate::{ApiError, Server, object, verbs};
+
+/// How often revisions are noted: events live so much longer at most.
+const NOTED_EVERY: Duration = Duration::from_secs(60);
+/// Deleted in one write.
+const BATCH_MAX: usize = 500;
+
+/// Which revision there was when.
+#[derive(Debug)]
+struct Marks {
+    kept: Duration,
+    marks: VecDeque<(Duration, u64)>,
+}
+
+impl Marks {
+    fn new(kept: Duration) -> Self {
+        Self { kept, marks: VecDeque::new() }
+    }
+
+    /// Notes the revision of now. Returns the newest one that is old enough to be forgotten.
+    fn note(&mut self, now: Duration, revision: u64) -> Option<u64> {
+        let mut old = None;
+        while let Some((_, revision)) = self.marks.pop_front_if(|(at, _)| *at + self.kept <= now) {
+            old = Some(revision);
+        }
+        self.marks.push_back((now, revision));
+        old
+    }
+}
+
+impl Server {
+    /// Deletes events that were not written for so long; never ends. Zero keeps them for ever.
+    pub async fn forget_events(&self, kept: Duration) {
+        if kept.is_zero() {
+            return std::future::pending().await;
+        }
+        let mut marks = Marks::new(kept);
+        let begin = tokio::time::Instant::now();
+        let mut ticks = tokio::time::interval(NOTED_EVERY.min(kept));
+        loop {
+            ticks.tick().await;
+            let old = marks.note(begin.elapsed(), self.store().revision());
+            let Some((revision, events)) = old.zip(find("", "events")) else { continue };
+            // What could not be deleted is still older at the next turn.
+            let _ = self.forget_until(events, revision).await;
+        }
+    }
+
+    async fn forget_until(&self, events: &Kind, revision: u64) -> Result<(), ApiError> {
+        let prefix = object::key(events, "", "");
+        let range = self.store().range(&prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+        let old: Vec<Op> = range
+            .items
+            .iter()
+            .filter(|item| item.modified <= revision)
+            .map(|item| Op::delete(&*item.key, item.modified))
+            .collect();
+        for batch in old.chunks(BATCH_MAX) {
+            match self.commit(batch.to_vec()).await {
+                // Somebody wrote one of them just now; the next turn sees which.
+                Ok(_) | Err(TxnError::Conflict { .. }) => {}
+                Err(error) => return Err(verbs::storage(&error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_is_old_when_its_time_has_passed() {
+        let mut marks = Marks::new(Duration::from_secs(100));
+        let mut note = |second, revision| marks.note(Duration::from_secs(second), revision);
+        assert_eq!(note(0, 10), None);
+        assert_eq!(note(60, 20), None);
+        assert_eq!(note(120, 30), Some(10));
+        assert_eq!(note(121, 30), None);
+        assert_eq!(note(500, 40), Some(30));
+    }
+}
