@@ -4,6 +4,7 @@
 //! of them goes back. Must never know which server it talks to.
 
 mod claims;
+mod custom;
 mod disrupt;
 mod event;
 mod eviction;

@@ -21,6 +21,7 @@ use serde_json::json;
 use tracing::warn;
 
 use crate::{
+    custom,
     event::Event,
     ledger::{Change, Ledger},
 };
@@ -262,6 +263,11 @@ impl Perform<Write> for Executor {
             }
             Write::Replace { resource: kind, key, subresource, body } => {
                 if **kind == kinds::NAMESPACES && *subresource == "finalize" {
+                    match custom::clear(&self.client, &key.name).await {
+                        Ok(true) => {}
+                        Ok(false) => return Outcome::RetryLater.into(),
+                        Err(error) => return Reply::from(&error),
+                    }
                     self.clear_events(&key.name).await;
                 }
                 let call =

@@ -114,6 +114,18 @@ impl Call {
         Self::new(Method::GET, resource.path(namespace, name, ""), "application/json", Bytes::new())
     }
 
+    /// Reads what is at a path.
+    #[must_use]
+    pub fn get_at(path: String) -> Self {
+        Self::new(Method::GET, path, "application/json", Bytes::new())
+    }
+
+    /// Deletes what is at a path: an object, or all of a collection.
+    #[must_use]
+    pub fn delete_at(path: String) -> Self {
+        Self::new(Method::DELETE, path, "application/json", "{}")
+    }
+
     /// Replaces an object or its subresource.
     #[must_use]
     pub fn replace(

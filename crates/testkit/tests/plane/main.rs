@@ -6,3 +6,4 @@ mod recovery;
 mod restart;
 mod rules;
 mod stage;
+mod upkeep;

@@ -54,6 +54,13 @@ impl Stage {
         self.wait(async move { client.request::<Value>(request).await }).map_err(|error| error.to_string())
     }
 
+    /// What is at a path that holds no objects.
+    pub(crate) fn text(&self, path: &str) -> String {
+        let request = Request::builder().uri(path).body(Vec::new()).unwrap();
+        let client = self.cluster.client();
+        self.wait(async move { client.request_text(request).await }).unwrap()
+    }
+
     fn wait<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
         self.cluster.block_on(future)
     }
