@@ -18,6 +18,9 @@ const WEIGHT_NODE_AFFINITY: i64 = 2;
 const WEIGHT_NEIGHBOURS: i64 = 2;
 const WEIGHT_SPREAD: i64 = 2;
 
+/// Up to this number of pods, nodes of the same score are told apart by it.
+const EQUALS: i64 = 1_024;
+
 /// For each of the nodes how good it is for the pod; more is better.
 pub(crate) fn scores(
     pod: &Pod,
@@ -43,7 +46,19 @@ pub(crate) fn scores(
     if let Some(marks) = neighbours::crowding(pod, around, nodes) {
         add(&mut totals, &marks, WEIGHT_SPREAD, true);
     }
+    for (total, state) in totals.iter_mut().zip(nodes) {
+        *total = *total * EQUALS + among_equals(state, packing);
+    }
     totals
+}
+
+/// Pods that ask for little next to large nodes make no difference in percents; their number does. Kubernetes draws lots.
+fn among_equals(state: &NodeState, packing: Packing) -> i64 {
+    let pods = as_score(state.pods.len()).min(EQUALS - 1);
+    match packing {
+        Packing::Spread => EQUALS - 1 - pods,
+        Packing::Pack => pods,
+    }
 }
 
 fn each(nodes: &[&NodeState], mut of: impl FnMut(&Node) -> i64) -> Vec<i64> {

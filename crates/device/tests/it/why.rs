@@ -152,7 +152,7 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         api
         ---
         √ the API server answers: v1.37.0+lazaret-0.1.0
-        √ resource.k8s.io is served: v1, v1alpha3
+        √ resource.k8s.io is served: v1
         √ DeviceTaintRules are served: v1
         ? feature gate DRADeviceTaints: the server does not tell
         ? feature gate DRADeviceTaintRules: the server does not tell

@@ -285,3 +285,27 @@ fn even_spreading() {
     let rather = spread(|rule| rule.required = false);
     case("rather even", zones(), vec![web("q", "a")], rather, Ok("b"));
 }
+
+#[test]
+fn among_large_nodes_the_one_with_fewer_pods_is_taken() {
+    let large = |name| {
+        let mut node = labelled(name, &[]);
+        node.allocatable.cpu_milli = 1_000_000;
+        node.allocatable.memory = 4 << 40;
+        node
+    };
+    let nodes = || vec![large("a"), large("b"), large("c")];
+    let case = |there, expected| {
+        check(Case {
+            name: "fewer pods",
+            nodes: nodes(),
+            there,
+            pod: app("p", "web"),
+            expected: Ok(expected),
+        });
+    };
+    case(vec![], "a");
+    case(vec![(app("q", "x"), "a")], "b");
+    case(vec![(app("q", "x"), "a"), (app("r", "x"), "b")], "c");
+    case(vec![(app("q", "x"), "a"), (app("r", "x"), "b"), (app("s", "x"), "c")], "a");
+}
