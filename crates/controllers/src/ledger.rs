@@ -68,7 +68,7 @@ mod tests {
     fn pod(name: &str, uid: &str) -> Arc<Object> {
         let text =
             format!(r#"{{"kind":"Pod","metadata":{{"name":"{name}","namespace":"n","uid":"{uid}"}}}}"#);
-        Arc::new(Object::new(&PODS, text.into_bytes().into()).unwrap())
+        Arc::new(Object::new(&PODS, text).unwrap())
     }
 
     fn heard(ledger: &mut Ledger, news: News) -> String {

@@ -118,8 +118,9 @@ impl Object {
     ///
     /// # Errors
     /// When it is not an object with metadata.
-    pub fn new(resource: &Resource, bytes: Bytes) -> Result<Self, serde_json::Error> {
-        let header: Header<'_> = serde_json::from_slice(&bytes)?;
+    pub fn new(resource: &Resource, text: impl AsRef<[u8]>) -> Result<Self, serde_json::Error> {
+        let text = text.as_ref();
+        let header: Header<'_> = serde_json::from_slice(text)?;
         let metadata = header.metadata;
         let (key, uid, resource_version) = (
             ObjectKey::new(metadata.namespace, metadata.name),
@@ -130,7 +131,7 @@ impl Object {
             Some(_) => String::new(),
             None => format!(r#""apiVersion":"{}","kind":"{}","#, resource.api_version(), resource.kind),
         };
-        let bytes = whole(&bytes, &head, metadata.record.map(RawValue::get));
+        let bytes = whole(text, &head, metadata.record.map(RawValue::get));
         Ok(Self { key, uid, resource_version, bytes, typed: OnceLock::new(), model: OnceLock::new() })
     }
 
@@ -172,13 +173,9 @@ impl Object {
 
 /// The object with `head` in front of its fields and without its record of owners: nobody who runs here asks who wrote which field, and
 /// the answer is longer than most objects.
-fn whole(bytes: &Bytes, head: &str, record: Option<&str>) -> Bytes {
+fn whole(bytes: &[u8], head: &str, record: Option<&str>) -> Bytes {
     let start = bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
-    let cut = record.and_then(|record| place_of(bytes, record));
-    if head.is_empty() && cut.is_none() {
-        return bytes.clone();
-    }
-    let cut = cut.unwrap_or(start..start);
+    let cut = record.and_then(|record| place_of(bytes, record)).unwrap_or(start..start);
     let mut text = BytesMut::with_capacity(bytes.len() + head.len());
     text.extend_from_slice(&bytes[..start]);
     text.extend_from_slice(head.as_bytes());

@@ -58,12 +58,36 @@ struct Pump {
     streams: bool,
 }
 
-#[derive(Deserialize)]
+/// A line of a watch.
+#[derive(Debug, PartialEq)]
 struct Event<'a> {
-    #[serde(rename = "type")]
     kind: &'a str,
-    #[serde(borrow)]
-    object: &'a RawValue,
+    object: &'a [u8],
+}
+
+impl<'a> Event<'a> {
+    fn read(line: &'a [u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Any<'a> {
+            #[serde(rename = "type")]
+            kind: &'a str,
+            #[serde(borrow)]
+            object: &'a RawValue,
+        }
+        if let Some(event) = Self::usual(line) {
+            return Ok(event);
+        }
+        let any: Any<'_> = serde_json::from_slice(line)?;
+        Ok(Self { kind: any.kind, object: any.object.get().as_bytes() })
+    }
+
+    /// As every server writes it, without looking into the object: whoever reads that finds out whether it is whole.
+    fn usual(line: &'a [u8]) -> Option<Self> {
+        let rest = line.strip_prefix(br#"{"type":""#)?;
+        let end = rest.iter().position(|byte| *byte == b'"')?;
+        let object = rest[end..].strip_prefix(br#"","object":"#)?.strip_suffix(b"}")?;
+        Some(Self { kind: std::str::from_utf8(&rest[..end]).ok()?, object })
+    }
 }
 
 #[derive(Deserialize)]
@@ -146,7 +170,9 @@ impl Pump {
                 body.collect().await.map_err(|error| CallError::Unavailable(error.to_string()))?.to_bytes();
             let page: List =
                 serde_json::from_slice(&bytes).map_err(|error| CallError::Unavailable(error.to_string()))?;
-            objects.extend(page.items.iter().filter_map(|item| read(&self.topic.resource, item)));
+            objects.extend(
+                page.items.iter().filter_map(|item| read(&self.topic.resource, item.get().as_bytes())),
+            );
             if page.metadata.more.is_empty() {
                 let revision = page.metadata.resource_version.parse().unwrap_or(0);
                 self.version = Some(page.metadata.resource_version);
@@ -189,11 +215,11 @@ impl Pump {
         if line.is_empty() {
             return Ok(());
         }
-        let event: Event<'_> = serde_json::from_slice(line)
-            .map_err(|error| CallError::Unavailable(format!("a damaged event: {error}")))?;
+        let event =
+            Event::read(line).map_err(|error| CallError::Unavailable(format!("a damaged event: {error}")))?;
         match event.kind {
             "BOOKMARK" => {
-                let Ok(mark) = serde_json::from_str::<Mark>(event.object.get()) else { return Ok(()) };
+                let Ok(mark) = serde_json::from_slice::<Mark>(event.object) else { return Ok(()) };
                 let ends = mark
                     .metadata
                     .annotations
@@ -207,9 +233,8 @@ impl Pump {
                 }
             }
             "ERROR" => {
-                let code =
-                    serde_json::from_str::<Failure>(event.object.get()).map_or(0, |failure| failure.code);
-                return Err(CallError::of(code, event.object.get().as_bytes()));
+                let code = serde_json::from_slice::<Failure>(event.object).map_or(0, |failure| failure.code);
+                return Err(CallError::of(code, event.object));
             }
             kind => {
                 let Some(object) = read(&self.topic.resource, event.object) else { return Ok(()) };
@@ -226,12 +251,30 @@ impl Pump {
     }
 }
 
-fn read(resource: &Resource, raw: &RawValue) -> Option<Arc<Object>> {
-    match Object::new(resource, Bytes::copy_from_slice(raw.get().as_bytes())) {
+fn read(resource: &Resource, text: &[u8]) -> Option<Arc<Object>> {
+    match Object::new(resource, text) {
         Ok(object) => Some(Arc::new(object)),
         Err(error) => {
             warn!(resource = resource.plural, %error, "an object that cannot be read is left out");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_read_however_it_is_written() {
+        let object: &[u8] = br#"{"metadata":{"name":"}"}}"#;
+        for line in [
+            r#"{"type":"ADDED","object":{"metadata":{"name":"}"}}}"#,
+            r#"{ "type": "ADDED", "object": {"metadata":{"name":"}"}} }"#,
+            r#"{"object":{"metadata":{"name":"}"}},"type":"ADDED"}"#,
+        ] {
+            assert_eq!(Event::read(line.as_bytes()).unwrap(), Event { kind: "ADDED", object });
+        }
+        assert!(Event::read(b"{}").is_err());
     }
 }
