@@ -148,7 +148,7 @@ impl Plane {
                 self.hub.listen(&workloads::resources()),
                 leadership.clone(),
                 metrics,
-                AgentOptions { name: workloads::NAME, in_flight_max: 16 },
+                AgentOptions { name: workloads::NAME, in_flight_max: 32 },
                 self.stop.subscribe(),
             ));
         }

@@ -37,7 +37,7 @@ impl Default for HollowOptions {
             zones: 3,
             lease_interval_ms: 10_000,
             job_run_ms: 1_000,
-            in_flight_max: 8,
+            in_flight_max: 32,
             labels: Vec::new(),
         }
     }

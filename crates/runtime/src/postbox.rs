@@ -8,7 +8,7 @@ use crate::{Call, Client, Outcome};
 /// Calls that wait. More are refused: whoever has so much to say has said enough.
 const WAITING_MAX: usize = 16_384;
 /// Calls under way at once.
-const FLYING_MAX: usize = 2;
+const FLYING_MAX: usize = 4;
 
 /// Takes calls whose outcome nobody waits for. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -50,9 +50,6 @@ impl Parts {
 /// The scheduler allocates by the same gates by which the server keeps fields.
 fn options(server: &Server) -> Options {
     let mut options = Options::default();
-    // The server is in this process and waits for nothing but the disk: more at once would only make the first wait for the last.
-    options.eviction.evictions_in_flight_max = 16;
-    options.claims.in_flight_max = 16;
     let gates: Vec<&str> = options.scheduler.features.gates().map(|(gate, _)| gate).collect();
     for gate in gates {
         // The name comes from the list itself, so it is known.
