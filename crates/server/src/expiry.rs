@@ -30,8 +30,9 @@ impl Marks {
     /// Notes the revision of now. Returns the newest one that is old enough to be forgotten.
     fn note(&mut self, now: Duration, revision: u64) -> Option<u64> {
         let mut old = None;
-        while let Some((_, revision)) = self.marks.pop_front_if(|(at, _)| *at + self.kept <= now) {
-            old = Some(revision);
+        while let Some((_, revision)) = self.marks.front().filter(|(at, _)| *at + self.kept <= now) {
+            old = Some(*revision);
+            self.marks.pop_front();
         }
         self.marks.push_back((now, revision));
         old
