@@ -114,6 +114,11 @@ impl Flights {
         }
     }
 
+    /// Whether anything waits to be taken or acknowledged.
+    pub(crate) fn are_under_way(&self) -> bool {
+        !self.waiting.is_empty() || self.evictions > 0 || self.statuses > 0
+    }
+
     /// The effect is done, has failed, or is not wanted any more.
     pub(crate) fn land(&mut self, id: EffectId) -> Option<Flight> {
         let flight = self.flights.remove(&id)?;

@@ -14,6 +14,7 @@ impl Eviction {
             return;
         }
         self.leader_since = Some(now);
+        self.closing = false;
         self.paces.start_empty(self.options.burst, now);
         self.ceiling = self
             .options
@@ -43,6 +44,20 @@ impl Eviction {
             }
         }
         self.reschedule_all(now);
+    }
+
+    /// What nobody has begun is not begun any more; what is known is written.
+    pub(crate) fn close(&mut self, now: Timestamp) {
+        if self.leader_since.is_none() || self.closing {
+            return;
+        }
+        self.closing = true;
+        for at in self.pods.numbers() {
+            self.retract(now, at);
+        }
+        for at in self.rules.numbers() {
+            self.rules.touch(at);
+        }
     }
 
     /// Whatever was set to happen a while after "now" by the old clock would happen too late by the new one.

@@ -41,6 +41,9 @@ pub enum Input<'a> {
     BecameLeader,
     /// From now on none are.
     LostLeadership,
+    /// The leadership ends soon and in good order: nobody else is let go, and every status is written that is not up to
+    /// date, however recent the last one is. Until [`Eviction::has_last_words`] says that all is said.
+    Closing,
 }
 
 /// The eviction of one cluster. Reads a fleet, owns none; it must always be given the same one.
@@ -49,6 +52,8 @@ pub struct Eviction {
     pub(crate) options: Options,
     /// Set while it leads.
     pub(crate) leader_since: Option<Timestamp>,
+    /// The leadership ends in good order.
+    pub(crate) closing: bool,
     pub(crate) pods: Pods,
     pub(crate) causes: Causes,
     pub(crate) paces: Paces,
@@ -107,6 +112,7 @@ impl Eviction {
         Self {
             options,
             leader_since: None,
+            closing: false,
             pods: Pods::default(),
             causes: Causes::default(),
             paces: Paces::default(),
@@ -135,10 +141,13 @@ impl Eviction {
             Input::Tick => {}
             Input::BecameLeader => self.start_leading(now),
             Input::LostLeadership => self.stop_leading(now),
+            Input::Closing => self.close(now),
         }
         if self.leader_since.is_some() {
             self.wake_pods(now);
-            self.dispatch(now);
+            if !self.closing {
+                self.dispatch(now);
+            }
             self.write_statuses(now, fleet);
         }
         self.paces.sweep(now);
@@ -153,12 +162,21 @@ impl Eviction {
     #[must_use]
     pub fn next_wake(&self) -> Option<Wake> {
         self.leader_since?;
+        let status = self.rules.next_wake().map(|at| Wake { at, why: WakeReason::Status });
+        if self.closing {
+            return status;
+        }
         let timer = self.pods.next_timer().map(|(at, pod)| {
             let retry = self.pods.get(pod).is_some_and(|slot| slot.failures > 0);
             Wake { at, why: if retry { WakeReason::Retry } else { WakeReason::Deadline } }
         });
-        let status = self.rules.next_wake().map(|at| Wake { at, why: WakeReason::Status });
         [timer, self.permit_wake(), status].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
+    }
+
+    /// Whether something is still to be written or heard of, once it is [closing](Input::Closing).
+    #[must_use]
+    pub fn has_last_words(&self) -> bool {
+        self.is_leader() && (self.flights.are_under_way() || self.rules.next_wake().is_some())
     }
 
     /// All pods that have to leave, in the fleet's order.

@@ -48,7 +48,7 @@ impl Eviction {
     /// When a status may be written, if not now.
     fn may_write_at(&self, state: &RuleState, now: Timestamp) -> Option<Timestamp> {
         let after_failure = state.status.not_before.filter(|at| *at > now);
-        if after_failure.is_some() || state.is_urgent() {
+        if after_failure.is_some() || state.is_urgent() || self.closing {
             return after_failure;
         }
         let known = state.status.known.as_ref().and_then(|condition| condition.last_transition);

@@ -230,6 +230,10 @@ pub struct Lease {
     pub holder: Option<usize>,
     /// Its resource version.
     pub version: u64,
+    /// Who held it last.
+    last: Option<usize>,
+    /// How often it changed hands.
+    pub hands: u64,
 }
 
 /// The server.
@@ -280,13 +284,14 @@ impl Api {
         if self.lease.version != expected {
             return Err(Refused::Conflict);
         }
-        self.lease = Lease { holder: Some(holder), version: self.versions.next() };
+        let hands = self.lease.hands + u64::from(self.lease.last != Some(holder));
+        self.lease = Lease { holder: Some(holder), last: Some(holder), hands, version: self.versions.next() };
         Ok(self.lease.version)
     }
 
     /// Whoever holds the lease gives it back.
     pub fn release_lease(&mut self) {
-        self.lease = Lease { holder: None, version: self.versions.next() };
+        self.lease = Lease { holder: None, version: self.versions.next(), ..self.lease };
     }
 
     /// Asks for a pod's deletion, with its UID as a precondition unless that is `None`.

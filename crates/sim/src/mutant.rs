@@ -31,6 +31,10 @@ mutants! {
     NoLease = "no-lease",
     /// A controller leads as soon as it has the lease, whatever its watches have not shown yet.
     NoFence = "no-fence",
+    /// A controller whose lease ran out goes on as before if it finds it free again.
+    UnnoticedLoss = "unnoticed-loss",
+    /// A controller that is asked to end does not write what it knows.
+    Speechless = "speechless",
     /// A controller that loses the lease is not told.
     DeafLeader = "deaf-leader",
     /// A pod that was gone before is reported as evicted.

@@ -147,8 +147,11 @@ ops! {
     Stall = "stall",
     /// The watch of client `a` for kind `b` repeats its last event.
     Repeat = "repeat",
-    /// Controller `a` ends and starts again `c` ms later; `b` even: it gives its lease back if it can.
+    /// Controller `a` ends and starts again `c` ms later; `b` even: it is asked to, says
+    /// what it knows and gives its lease back if it can.
     Crash = "crash",
+    /// Whoever leads is asked to end, and starts again `c` ms later.
+    HandOver = "hand-over",
     /// The clock of controller `a` jumps forward (`b` even) or back by `c` ms.
     ClockJump = "clock-jump",
     /// Controller `a` cannot reach its lease for `c` ms.
@@ -311,15 +314,24 @@ fn weight(op: Op) -> u64 {
         Op::DeletePod => 6,
         Op::ClearSlice | Op::EditPace | Op::EditSelector | Op::FinishPod => 3,
         Op::Relist => 5,
-        Op::Stall | Op::Crash | Op::CutLease | Op::Errors | Op::Freeze => 3,
+        Op::Stall | Op::Crash | Op::HandOver | Op::CutLease | Op::Errors | Op::Freeze => 3,
         Op::WritePatch | Op::DeletePatch | Op::EditClass | Op::DeleteClass | Op::Deallocate => 2,
         Op::Repeat | Op::ClockJump | Op::SlowKubelet => 2,
     }
 }
 
+/// Whether this takes the lease from a leader before it has said all it knows.
+fn is_abrupt(op: Op) -> bool {
+    matches!(op, Op::Crash | Op::CutLease | Op::Freeze)
+}
+
 fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -> Vec<Transition> {
-    let weights: Vec<(Op, u64)> =
-        Op::ALL.iter().map(|op| (*op, weight(*op) * rng.pick(&[0, 1, 1, 2, 4]))).collect();
+    // Where every leader ends in good order, more can be demanded of what they leave behind.
+    let orderly = rng.chance(250);
+    let weights: Vec<(Op, u64)> = Op::ALL
+        .iter()
+        .map(|op| (*op, weight(*op) * rng.pick(&[0, 1, 1, 2, 4]) * u64::from(!(orderly && is_abrupt(*op)))))
+        .collect();
     let total: u64 = weights.iter().map(|(_, weight)| weight).sum();
     let count = number(rng, 3.min(limits.steps), limits.steps);
     let mut transitions = Vec::new();
@@ -365,7 +377,7 @@ fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         Op::WritePatch | Op::DeletePatch => a %= 3,
         Op::RollPool => c = rng.pick(&[0, 50, 3_000]),
         Op::Stall => c = number(rng, 100, 15_000),
-        Op::Crash => c = rng.pick(&[0, 500, 12_000]),
+        Op::Crash | Op::HandOver => c = rng.pick(&[0, 500, 12_000]),
         Op::ClockJump => c = rng.pick(&[200, 3_000, 60_000]),
         Op::CutLease => c = number(rng, 2_000, 25_000),
         Op::Errors => c = number(rng, 500, 10_000),

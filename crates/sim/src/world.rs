@@ -46,6 +46,8 @@ pub(crate) enum Step {
     Lease(usize),
     /// A controller starts again; only if it is still in that life.
     Restart(usize, u64),
+    /// A controller that was asked to end has had enough time; only if it is still in that life.
+    Kill(usize, u64),
     /// A controller asked to be called.
     Tick(usize, u64),
     /// A controller is about to send a write: the last look at the lease.
@@ -244,6 +246,7 @@ impl World {
             Step::Transition(_)
             | Step::Rest
             | Step::Restart(..)
+            | Step::Kill(..)
             | Step::Arrive(_)
             | Step::Publish(..)
             | Step::Withdraw(_)
@@ -271,6 +274,7 @@ impl World {
             Step::Deliver(client, kind) => self.deliver(client, kind),
             Step::Lease(controller) => self.look_after_lease(controller),
             Step::Restart(controller, life) => self.restart(controller, life),
+            Step::Kill(controller, life) => self.kill(controller, life),
             Step::Tick(controller, life) => self.tick(controller, life),
             Step::Send(sent) => self.send(sent),
             Step::Arrive(sent) => self.arrive(sent),

@@ -92,6 +92,47 @@ fn evictions_that_no_status_tells_of_are_found_while_the_pods_terminate() {
 }
 
 #[test]
+fn a_leader_that_closes_says_all_it_knows_and_begins_nothing() {
+    let mut world = after_three();
+    world.now = 21_000;
+    world.apply("rule other driver=some-driver taint=k=v:NoExecute/1@0");
+    pods(&mut world, 3, 6);
+    // One is gone, one is under way, one has not been begun when the process is asked to end.
+    let batch: Vec<_> = std::iter::from_fn(|| world.machine.poll_effect()).take(2).collect();
+    let [first, second] = <[_; 2]>::try_from(batch).unwrap();
+    world.perform(first);
+    world.hear(Input::Closing);
+    assert!(world.machine.has_last_words());
+    world.perform(second);
+    world.work();
+    assert_eq!((evicted(&world), written(&world)), (5, 5));
+    assert!(!world.machine.has_last_words());
+    assert_eq!(world.machine.next_wake(), None, "who waits for a permit waits for the next leader");
+    // The next one goes on, whatever became of the pods: nothing is lost and nothing counted twice.
+    let mut next = successor(&world);
+    (0..5).for_each(|i| next.apply(&format!("pod- p-{i}; claim- c-{i}")));
+    next.hear(Input::BecameLeader);
+    next.run_until(100_000);
+    assert_eq!((evicted(&next), written(&next)), (6, 6));
+}
+
+#[test]
+fn last_words_that_fail_are_said_again() {
+    let mut world = after_three();
+    world.now = 25_000;
+    pods(&mut world, 3, 4);
+    let evict = world.machine.poll_effect().unwrap();
+    world.perform(evict);
+    world.outcomes.insert("evict".into(), vec![Outcome::RetryLater, Outcome::Unknown]);
+    world.hear(Input::Closing);
+    world.work();
+    assert!(world.machine.has_last_words() && written(&world) == 3);
+    world.run_until(26_000);
+    assert!(!world.machine.has_last_words());
+    assert_eq!(written(&world), 4);
+}
+
+#[test]
 fn late_news_of_a_predecessor() {
     let world = after_three();
     // The successor leads before it has heard of anything but the rule as it was made.

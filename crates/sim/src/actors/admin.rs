@@ -52,7 +52,15 @@ impl World {
             Op::Relist => self.relist(client, kind),
             Op::Stall => self.clients[client].stall(kind, later),
             Op::Repeat => self.repeat_event(client, kind),
-            Op::Crash => self.crash(controller, u64::from(c), b.is_multiple_of(2)),
+            Op::HandOver => {
+                if let Some(leader) =
+                    self.controllers.iter().position(|controller| controller.holds(self.now))
+                {
+                    self.close(leader, u64::from(c));
+                }
+            }
+            Op::Crash if b.is_multiple_of(2) => self.close(controller, u64::from(c)),
+            Op::Crash => self.crash(controller, u64::from(c)),
             Op::ClockJump => {
                 self.jump(controller, if b.is_multiple_of(2) { i64::from(c) } else { -i64::from(c) })
             }

@@ -28,6 +28,8 @@ const REPEATED_ACK_PERMILLE: u64 = 30;
 const WAKE_MS_MAX: u64 = 7_200_000;
 /// What a predecessor wrote. A leader begins when it has seen all of it.
 const FENCED: [Kind; 2] = [Kind::Rule, Kind::Pod];
+/// Who ends in good order takes no longer than this to write what it knows.
+const CLOSING_MS_MAX: u64 = 1_000;
 /// Who waits longer than this for its watches to show what the predecessor wrote lists it instead.
 const FENCE_MS_MAX: u64 = 2_000;
 
@@ -46,6 +48,8 @@ pub(crate) struct Controller {
     fence: Option<Fence>,
     /// Grows whenever it begins to lead. What it decided in an earlier term is not sent in a later one.
     term: u64,
+    /// How often the lease had changed hands when it began to lead.
+    began: u64,
     renewed_at: u64,
     seen_version: u64,
     seen_at: u64,
@@ -53,6 +57,8 @@ pub(crate) struct Controller {
     frozen_until: u64,
     tick_at: Option<u64>,
     in_flight: u64,
+    /// It was asked to end, and for how long.
+    closing: Option<u64>,
     rng: Rng,
 }
 
@@ -96,6 +102,7 @@ impl Controller {
             leading: false,
             fence: None,
             term: 0,
+            began: 0,
             renewed_at: 0,
             seen_version: 0,
             seen_at: 0,
@@ -103,6 +110,7 @@ impl Controller {
             frozen_until: 0,
             tick_at: None,
             in_flight: 0,
+            closing: None,
             rng: Rng::new(config.seed, 20 + number as u64),
         }
     }
@@ -120,6 +128,11 @@ impl Controller {
     /// Whether it may still write: its last renewal is recent.
     pub(crate) fn holds(&self, now: u64) -> bool {
         self.leading && now < self.renewed_at + RENEW_DEADLINE_MS
+    }
+
+    /// How often the lease had changed hands when it began to lead.
+    pub(crate) fn began(&self) -> u64 {
+        self.began
     }
 
     /// What its clock says.
@@ -228,6 +241,7 @@ impl World {
         if self.clients[number].down {
             return;
         }
+        self.notice_loss(number);
         let controller = &mut self.controllers[number];
         if self.now >= controller.cut_until {
             if self.api.lease.version != controller.seen_version {
@@ -247,11 +261,16 @@ impl World {
                         self.begin_to_lead(number);
                     }
                 }
-                return;
             }
         }
+    }
+
+    /// Who could not renew in time has lost the lease, even if it gets it again at the same moment: others may have had
+    /// it since. So this comes before anything else.
+    fn notice_loss(&mut self, number: usize) {
         let controller = &mut self.controllers[number];
-        if self.now >= controller.renewed_at + RENEW_DEADLINE_MS {
+        let over = self.now >= controller.renewed_at + RENEW_DEADLINE_MS;
+        if over && self.mutant != Some(Mutant::UnnoticedLoss) {
             controller.fence = None;
             if controller.leading {
                 self.step_down(number);
@@ -281,6 +300,7 @@ impl World {
         controller.fence = None;
         controller.leading = true;
         controller.term += 1;
+        controller.began = self.api.lease.hands;
         self.coverage.hit(Mark::LeaderChange);
         self.checker.leader_changed();
         self.feed(number, Input::BecameLeader);
@@ -296,27 +316,68 @@ impl World {
         self.feed(number, Input::LostLeadership);
     }
 
-    /// A controller ends. One that is asked to (`politely`) and has nothing under way gives its lease back, so that
+    /// A controller is asked to end: it begins nothing any more, says all it knows, and gives its lease back, so that
     /// the other takes over at once.
-    pub(crate) fn crash(&mut self, number: usize, down_ms: u64, politely: bool) {
-        let controller = &mut self.controllers[number];
-        if politely && controller.in_flight == 0 && self.api.lease.holder == Some(controller.identity()) {
+    pub(crate) fn close(&mut self, number: usize, down_ms: u64) {
+        let controller = &self.controllers[number];
+        if !controller.holds(self.now) || controller.frozen(self.now).is_some() {
+            return self.crash(number, down_ms);
+        }
+        if self.controllers[number].closing.is_none() {
+            self.controllers[number].closing = Some(down_ms);
+            let life = self.controllers[number].life;
+            self.push(self.now + CLOSING_MS_MAX, Step::Kill(number, life));
+            if self.mutant != Some(Mutant::Speechless) {
+                self.feed(number, Input::Closing);
+            }
+            self.end_if_all_is_said(number);
+        }
+    }
+
+    fn end_if_all_is_said(&mut self, number: usize) {
+        let controller = &self.controllers[number];
+        let said = !controller.eviction.has_last_words() || self.mutant == Some(Mutant::Speechless);
+        if let Some(down_ms) = controller.closing
+            && controller.in_flight == 0
+            && said
+            && controller.holds(self.now)
+            && self.api.lease.holder == Some(controller.identity())
+        {
             self.coverage.hit(Mark::GaveBack);
             self.api.release_lease();
+            self.end(number, down_ms);
         }
-        if controller.in_flight > 0 {
+    }
+
+    /// It was given enough time.
+    pub(crate) fn kill(&mut self, number: usize, life: u64) {
+        let controller = &self.controllers[number];
+        if let Some(down_ms) = controller.closing.filter(|_| controller.life == life) {
+            self.crash(number, down_ms);
+        }
+    }
+
+    /// A controller ends without a word.
+    pub(crate) fn crash(&mut self, number: usize, down_ms: u64) {
+        if self.controllers[number].in_flight > 0 {
             self.coverage.hit(Mark::CrashInFlight);
         }
+        self.checker.crashed();
+        self.end(number, down_ms);
+    }
+
+    fn end(&mut self, number: usize, down_ms: u64) {
+        let controller = &mut self.controllers[number];
         controller.life += 1;
         controller.leading = false;
         controller.fence = None;
+        controller.closing = None;
         controller.in_flight = 0;
         controller.tick_at = None;
         controller.frozen_until = 0;
         controller.eviction = Eviction::new(controller.options.clone());
         let life = controller.life;
         self.clients[number].forget();
-        self.checker.crashed();
         self.push(self.now + down_ms, Step::Restart(number, life));
     }
 
@@ -400,6 +461,7 @@ impl World {
         self.check_answer(sent);
         self.say(&format!("controller {} hears {:?}", sent.controller, sent.outcome));
         self.feed(sent.controller, Input::Acknowledged { effect: sent.effect.id, outcome: sent.outcome });
+        self.end_if_all_is_said(sent.controller);
     }
 
     fn perform(&mut self, sent: &Sent) -> Outcome {

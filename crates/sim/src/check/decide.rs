@@ -246,6 +246,13 @@ impl World {
                 format!("{writer} writes, {holder:?} holds the lease"),
             );
         }
+        let (began, hands) = (self.controllers[sent.controller].began(), self.api.lease.hands);
+        if holder == Some(writer) && began != hands {
+            self.violate(
+                "leads anew after another had the lease",
+                format!("{writer} has led since hand {began} of {hands}"),
+            );
+        }
     }
 
     /// A DELETE took effect.

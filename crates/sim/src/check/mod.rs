@@ -34,7 +34,8 @@ pub(crate) struct Checker {
     holders: BTreeMap<DeviceId, BTreeMap<ObjectKey, i64>>,
     held: BTreeMap<ObjectKey, Vec<DeviceId>>,
     leaders: u64,
-    crashes: u64,
+    /// Leaders that ended without a word, or lost the lease.
+    abrupt_ends: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,7 @@ impl Checker {
 
     /// What a controller had under way when it lost the lease may or may not come to pass.
     pub(crate) fn stepped_down(&mut self, number: usize, life: u64) {
+        self.abrupt_ends += 1;
         let of_controller = (number, life, Uid::default())..(number, life + 1, Uid::default());
         for (_, attempt) in self.attempts.range_mut(of_controller) {
             if matches!(attempt, Attempt::UnderWay(_)) {
@@ -59,7 +61,7 @@ impl Checker {
     }
 
     pub(crate) fn crashed(&mut self) {
-        self.crashes += 1;
+        self.abrupt_ends += 1;
     }
 
     pub(crate) fn clock_jumped(&mut self) {
