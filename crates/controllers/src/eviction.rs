@@ -76,6 +76,11 @@ impl Agent for EvictionAgent {
     fn wake(&self) -> Option<Timestamp> {
         self.eviction.next_wake().map(|wake| wake.at)
     }
+
+    fn last_words(&mut self, now: Timestamp) -> bool {
+        self.eviction.handle(now, &self.fleet, Input::Closing);
+        self.eviction.has_last_words()
+    }
 }
 
 /// Deletes pods, writes statuses, posts events.

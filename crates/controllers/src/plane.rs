@@ -120,7 +120,7 @@ impl Plane {
     }
 
     fn controllers(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
-        let (client, metrics) = (self.hub.client().clone(), self.hub.metrics().clone());
+        let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
         let events = self.postbox();
         let telemetry = telemetry::EvictionMetrics::new(&metrics);
         self.agents.spawn(run(
@@ -158,7 +158,7 @@ impl Plane {
         let events = self.postbox();
         self.agents.spawn(run(
             scheduler::SchedulerAgent::new(options.scheduler.clone()),
-            scheduler::Executor::new(self.hub.client().clone(), events),
+            scheduler::Executor::new(self.hub.client().under(leadership), events),
             self.hub.listen(&scheduler::resources(sources)),
             leadership.clone(),
             self.hub.metrics().clone(),

@@ -5,8 +5,8 @@ use alloc::{sync::Arc, vec::Vec};
 use lazaret_model::{DeviceResult, ObjectKey, ResourceClaim, Text};
 
 use crate::{
-    Fleet, Presence, bits::DeviceBits, body::SliceBody, slice::SharedUse, sparse::Sparse, taints::Source,
-    vocabulary::hash,
+    Fleet, Presence, bits::DeviceBits, body::SliceBody, pools::PoolEntry, slice::SharedUse, sparse::Sparse,
+    taints::Source, vocabulary::hash,
 };
 
 /// A claim, as a small number. Stable while the claim (by UID) exists; not given to another before
@@ -128,7 +128,7 @@ impl Fleet {
         let holder = self.holders.insert(Holder { pool, device, results: Vec::new(), place });
         self.holder_lookup.insert_unique(hash, (hash, holder), |(hash, _)| *hash);
         if let Some(pool) = self.pools.get_mut(pool) {
-            pool.holders.insert(holder);
+            pool.add_holder(holder);
         }
         holder
     }
@@ -150,7 +150,7 @@ impl Fleet {
                 found.remove();
             }
             if let Some(pool) = self.pools.get_mut(pool) {
-                pool.holders.remove(&holder);
+                pool.remove_holder(holder);
             }
         }
         for (slice, at) in self.places_of(pool, &device) {
@@ -271,7 +271,7 @@ impl Fleet {
             state.in_use = DeviceBits::EMPTY;
             state.shared = Sparse::default();
         }
-        if self.pools.get(pool).is_some_and(|pool| !pool.holders.is_empty()) {
+        if self.pools.get(pool).is_some_and(PoolEntry::has_holders) {
             (0..devices).for_each(|device| self.refresh_usage_of(slice, device));
         }
     }

@@ -19,6 +19,7 @@ use crate::{
     index::SelectorIndex,
     patch::PatchState,
     pods::PodEntry,
+    pool::PoolFacts,
     pools::PoolEntry,
     rules::RuleState,
     slab::Slab,
@@ -67,6 +68,8 @@ pub struct Fleet {
     pub(crate) claim_users: HashMap<ObjectKey, Vec<u32>, FxBuildHasher>,
 
     pub(crate) noted: Noted,
+    /// What was last found out about a pool; others share it.
+    pub(crate) last_facts: Arc<PoolFacts>,
     pub(crate) stale_pools: Vec<u32>,
     pub(crate) stale_gone_pools: Vec<PoolId>,
     /// The next snapshot, up to date except for the stale pools. Nodes and classes live here alone.
@@ -109,6 +112,7 @@ impl Fleet {
             pod_keys: Lookup::default(),
             claim_users: HashMap::default(),
             noted: Noted::default(),
+            last_facts: Arc::default(),
             stale_pools: Vec::new(),
             stale_gone_pools: Vec::new(),
             next: Snapshot::empty(),

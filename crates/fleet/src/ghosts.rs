@@ -24,7 +24,7 @@ impl Fleet {
         entry.held = DeviceBits::one(0);
         let ghost = self.slices.insert(entry);
         self.devices.insert_anywhere(ghost, &raw);
-        self.pools.get_mut(pool)?.ghosts.insert(device.clone(), ghost);
+        self.pools.get_mut(pool)?.add_ghost(device.clone(), ghost);
         self.refresh_patches(ghost);
         self.rebuild_body(ghost);
         self.refresh_rules(ghost, None);
@@ -37,7 +37,7 @@ impl Fleet {
         self.slices.recycle();
         self.devices.remove_anywhere(ghost, &entry.raw);
         if let Some(pool) = self.pools.get_mut(entry.pool) {
-            pool.ghosts.remove(&entry.raw.names[0]);
+            pool.remove_ghost(&entry.raw.names[0]);
         }
     }
 
@@ -55,7 +55,7 @@ impl Fleet {
         if let Some((slice, device)) = self.find_published(pool, &id.device) {
             return Some((&self.slices.get(slice)?.state, device));
         }
-        let ghost = *self.pools.get(pool)?.ghosts.get(&id.device)?;
+        let ghost = self.pools.get(pool)?.ghost(&id.device)?;
         Some((&self.slices.get(ghost)?.state, 0))
     }
 }

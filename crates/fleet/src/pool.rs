@@ -24,7 +24,7 @@ pub struct Pool {
 }
 
 /// What follows from heads and devices of the slices; taints and usage do not change it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
     generations: Vec<Generation>,
     simple: bool,

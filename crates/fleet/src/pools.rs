@@ -1,6 +1,7 @@
 //! Pools inside the fleet: their slices, what generation counts, who holds their devices.
 
 use alloc::{
+    boxed::Box,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     vec::Vec,
@@ -18,9 +19,8 @@ pub(crate) struct PoolEntry {
     pub(crate) slices: Vec<u32>,
     /// The slices of taints among them, by name.
     pub(crate) taint_slices: Sparse<u32>,
-    /// Stand-ins for held devices that are not published.
-    pub(crate) ghosts: BTreeMap<Text, u32>,
-    pub(crate) holders: BTreeSet<u32>,
+    /// `None` while nobody holds a device of it.
+    held: Option<Box<HeldPart>>,
     pub(crate) view: View,
     /// Pairs of slices, of whatever generation, that have a device of the same name. Zero: no name repeats.
     pub(crate) repeats: usize,
@@ -31,6 +31,14 @@ pub(crate) struct PoolEntry {
     pub(crate) stale: bool,
     /// `None` when heads or devices changed since they were found out.
     pub(crate) facts: Option<Arc<PoolFacts>>,
+}
+
+/// What is kept of a pool while claims hold devices of it.
+#[derive(Clone, Debug, Default)]
+struct HeldPart {
+    /// Stand-ins for held devices that are not published.
+    ghosts: BTreeMap<Text, u32>,
+    holders: BTreeSet<u32>,
 }
 
 /// Which slices of a pool speak for its devices.
@@ -54,14 +62,59 @@ impl PoolEntry {
             id,
             slices: Vec::new(),
             taint_slices: Sparse::default(),
-            ghosts: BTreeMap::new(),
-            holders: BTreeSet::new(),
+            held: None,
             view: View::default(),
             repeats: 0,
             revision: 0,
             noted: false,
             stale: false,
             facts: None,
+        }
+    }
+
+    /// The stand-in for a held device that is not published.
+    pub(crate) fn ghost(&self, device: &Text) -> Option<u32> {
+        self.held.as_ref()?.ghosts.get(device).copied()
+    }
+
+    pub(crate) fn ghosts(&self) -> impl Iterator<Item = u32> {
+        self.held.iter().flat_map(|held| held.ghosts.values().copied())
+    }
+
+    pub(crate) fn add_ghost(&mut self, device: Text, ghost: u32) {
+        self.held.get_or_insert_default().ghosts.insert(device, ghost);
+    }
+
+    pub(crate) fn remove_ghost(&mut self, device: &Text) {
+        if let Some(held) = &mut self.held {
+            held.ghosts.remove(device);
+        }
+        self.drop_held_if_empty();
+    }
+
+    /// Numbers of the held devices.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = u32> {
+        self.held.iter().flat_map(|held| held.holders.iter().copied())
+    }
+
+    pub(crate) fn has_holders(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| !held.holders.is_empty())
+    }
+
+    pub(crate) fn add_holder(&mut self, holder: u32) {
+        self.held.get_or_insert_default().holders.insert(holder);
+    }
+
+    pub(crate) fn remove_holder(&mut self, holder: u32) {
+        if let Some(held) = &mut self.held {
+            held.holders.remove(&holder);
+        }
+        self.drop_held_if_empty();
+    }
+
+    fn drop_held_if_empty(&mut self) {
+        if self.held.as_ref().is_some_and(|held| held.ghosts.is_empty() && held.holders.is_empty()) {
+            self.held = None;
         }
     }
 }
@@ -76,7 +129,8 @@ impl Fleet {
         if let Some(found) = self.pool_ix(id) {
             return found;
         }
-        let id = PoolId { driver: self.vocabulary.text(&id.driver), pool: self.vocabulary.text(&id.pool) };
+        // A name of a pool occurs once, or once per driver: to look for others that have it costs more than it saves.
+        let id = PoolId { driver: self.vocabulary.text(&id.driver), pool: id.pool.clone() };
         self.pool_names.insert(&id.pool, self.pools.next());
         self.pool_drivers.insert(&id.driver, self.pools.next());
         let own_hash = hash(&id);
@@ -90,7 +144,7 @@ impl Fleet {
     /// Forgets a pool that has neither slices nor held devices.
     pub(crate) fn drop_pool_if_empty(&mut self, pool: u32) {
         let Some(entry) = self.pools.get(pool) else { return };
-        if !entry.slices.is_empty() || !entry.holders.is_empty() {
+        if !entry.slices.is_empty() || entry.has_holders() {
             return;
         }
         let Some(entry) = self.pools.remove(pool) else { return };

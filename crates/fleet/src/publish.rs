@@ -38,7 +38,12 @@ impl Fleet {
         }
         let restructured = entry.facts.is_none();
         let facts = entry.facts.get_or_insert_with(|| {
-            Arc::new(PoolFacts::of(&slices, entry.repeats > 0, self.vocabulary.names()))
+            let facts = PoolFacts::of(&slices, entry.repeats > 0, self.vocabulary.names());
+            // Most pools are alike: one generation, complete and valid.
+            if facts != *self.last_facts {
+                self.last_facts = Arc::new(facts);
+            }
+            Arc::clone(&self.last_facts)
         });
         let published = Arc::new(Pool { id, revision: entry.revision, slices, facts: facts.clone() });
         if restructured {

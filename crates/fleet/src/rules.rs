@@ -154,9 +154,9 @@ impl Fleet {
             match device {
                 Some(device) => {
                     found.extend(self.devices.in_pool(pool, device).map(|(slice, _)| slice));
-                    found.extend(entry.ghosts.get(device));
+                    found.extend(entry.ghost(device));
                 }
-                None => found.extend(entry.slices.iter().chain(entry.ghosts.values())),
+                None => found.extend(entry.slices.iter().copied().chain(entry.ghosts())),
             }
         }
         found

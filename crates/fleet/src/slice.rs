@@ -63,6 +63,7 @@ impl SliceHead {
     pub(crate) fn of_slice(slice: &ResourceSlice, pool: PoolId, vocabulary: &mut Vocabulary) -> Self {
         let nodes = match &slice.nodes {
             // Pools are often named after their node.
+            NodeScope::Node(node) if *node == pool.pool => NodeScope::Node(pool.pool.clone()),
             NodeScope::Node(node) => NodeScope::Node(vocabulary.text(node)),
             NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => {
                 slice.nodes.clone()

@@ -212,14 +212,14 @@ impl Fleet {
             self.note_rules_of_pool(pool);
         }
         let Some(entry) = self.pools.get(pool) else { return };
-        if entry.holders.is_empty() {
+        if !entry.has_holders() {
             return;
         }
         let holders: Vec<u32> = if same_view {
             let named: BTreeSet<&Text> = raws.iter().flat_map(|raw| raw.names.iter()).collect();
             named.into_iter().filter_map(|device| self.holder_ix(pool, device)).collect()
         } else {
-            entry.holders.iter().copied().collect()
+            entry.holders().collect()
         };
         let before = raws.first().map(|raw| (changed, *raw));
         holders.into_iter().for_each(|holder| self.settle_holder(holder, before));

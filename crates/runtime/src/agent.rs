@@ -1,13 +1,17 @@
 //! Runs one core: news in, effects out, answers back.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use lazaret_model::Timestamp;
 use tokio::{sync::watch, task::JoinSet};
-use tracing::debug;
+use tracing::{debug, warn};
 
-use crate::{CallError, Inbox, Leadership, Metrics, News, clock};
+use crate::{
+    CallError, Inbox, Leadership, Metrics, News, Resource, clock,
+    fence::{Fence, FenceStep},
+    hub::Hurry,
+};
 
 /// A core with the objects it looks at. Everything here is quick and pure: no call waits for anything.
 pub trait Agent: Send + 'static {
@@ -31,6 +35,12 @@ pub trait Agent: Send + 'static {
 
     /// When it wants to think again if nothing happens before.
     fn wake(&self) -> Option<Timestamp>;
+
+    /// It leads and is about to end: nothing is begun any more. Whether there is something that should still be written,
+    /// or is under way; then it is asked again.
+    fn last_words(&mut self, _now: Timestamp) -> bool {
+        false
+    }
 }
 
 /// Carries effects out.
@@ -131,8 +141,11 @@ pub struct AgentOptions {
 const BATCH_MAX: usize = 1_024;
 /// Effects taken before it hears the next news: deciding takes time too.
 const POLL_MAX: usize = 64;
+/// Who ends has no longer than this for its last words.
+const LAST_WORDS_MS_MAX: i64 = 3_000;
 
-/// Runs `agent` until `stop`. Nothing is done before all resources were read once, nor without leadership.
+/// Runs `agent` until `stop`. Nothing is done before all resources were read once, nor without leadership, nor on a view
+/// that is older than the term.
 pub async fn run<A: Agent, P: Perform<A::Effect>>(
     agent: A,
     performer: P,
@@ -146,53 +159,75 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         agent,
         performer: Arc::new(performer),
         inbox,
+        leadership: leadership.clone(),
         metrics,
         options,
+        term: None,
+        fence: None,
+        asking: None,
         leading: false,
         flying: JoinSet::new(),
     };
-    let mut leadership = leadership.subscribe();
-    let mut more = false;
+    let mut leadership = leadership;
+    let (mut more, mut look_again) = (false, None);
     while !*stop.borrow() {
         let wake = turn.agent.wake().filter(|_| turn.leading);
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => break,
             Some(landed) = turn.flying.join_next() => turn.landed(landed.ok()),
+            () = leadership.changed() => {}
+            answer = answered(&mut turn.asking) => turn.answered(answer),
             news = turn.inbox.next() => turn.hear(news),
-            // A leadership without a holder never changes again.
-            Ok(()) = leadership.changed() => {}
             () = clock::sleep_until(wake) => {}
+            () = clock::sleep_until(look_again), if look_again.is_some() => {}
             () = std::future::ready(()), if more => {}
         }
-        let leads = *leadership.borrow_and_update() && turn.inbox.is_synced();
-        turn.lead(leads);
+        look_again = turn.stand();
         turn.agent.think(clock::now());
         more = turn.send();
     }
+    turn.say_last_words().await;
     turn.lead(false);
     // What is under way is let end, so that nothing is half done.
     while turn.flying.join_next().await.is_some() {}
+}
+
+/// How far the server is with each resource.
+type Answer = Result<BTreeMap<Resource, u64>, CallError>;
+type Asking = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+async fn answered(asking: &mut Option<Asking>) -> Answer {
+    match asking {
+        Some(question) => {
+            let answer = question.await;
+            *asking = None;
+            answer
+        }
+        None => pending().await,
+    }
 }
 
 struct Turn<A: Agent, P> {
     agent: A,
     performer: Arc<P>,
     inbox: Inbox,
+    leadership: Leadership,
     metrics: Metrics,
     options: AgentOptions,
+    /// The term it is in, acting or not yet.
+    term: Option<u64>,
+    /// It does not act in this term before it has passed.
+    fence: Option<Fence>,
+    asking: Option<Asking>,
     leading: bool,
     flying: JoinSet<(u64, Reply, f64)>,
 }
 
 impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
     fn hear(&mut self, first: News) {
-        let now = clock::now();
-        self.agent.hear(now, first);
-        for _ in 1..BATCH_MAX {
-            let Some(news) = self.inbox.try_next() else { break };
-            self.agent.hear(now, news);
-        }
+        self.agent.hear(clock::now(), first);
+        self.hear_what_waits();
     }
 
     fn landed(&mut self, landed: Option<(u64, Reply, f64)>) {
@@ -203,6 +238,71 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
             self.metrics.effect(self.options.name, reply.outcome, seconds);
             self.agent.acknowledge(now, effect, reply);
             next = self.flying.try_join_next().and_then(Result::ok);
+        }
+    }
+
+    /// Leads if it may: it has the lease, has read everything once, and is past the fence. When to look again, if it
+    /// waits for something that is no news.
+    fn stand(&mut self) -> Option<Timestamp> {
+        let term = self.leadership.term();
+        if term != self.term {
+            self.lead(false);
+            self.term = term;
+            self.asking = None;
+            self.fence = (term.is_some() && self.leadership.is_rivalled()).then(Fence::default);
+        }
+        if term.is_none() || self.leading || !self.inbox.is_synced() {
+            return None;
+        }
+        while let Some(fence) = &mut self.fence {
+            match fence.next(clock::now(), |resource| self.inbox.reached(resource)) {
+                FenceStep::Ask => self.asking = Some(Box::pin(self.inbox.ask_how_far())),
+                FenceStep::Watch(lagging) => self.inbox.hurry(&lagging, Hurry::Watch),
+                FenceStep::List(lagging) => self.inbox.hurry(&lagging, Hurry::List),
+                FenceStep::Wait(until) => return until,
+                // Whatever came meanwhile is newer still; it is heard in the next turn.
+                FenceStep::Reached if !self.hear_what_waits() => return Some(clock::now()),
+                FenceStep::Reached => self.fence = None,
+            }
+        }
+        self.lead(true);
+        None
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let Some(fence) = &mut self.fence else { return };
+        match answer {
+            Ok(goal) => fence.answered(goal),
+            Err(error) => {
+                warn!(controller = self.options.name, %error, "cannot ask how far the server is; trying again");
+                fence.unanswered(clock::now());
+            }
+        }
+    }
+
+    /// Hears the news that wait; whether that was all.
+    fn hear_what_waits(&mut self) -> bool {
+        let now = clock::now();
+        for _ in 0..BATCH_MAX {
+            let Some(news) = self.inbox.try_next() else { return true };
+            self.agent.hear(now, news);
+        }
+        false
+    }
+
+    /// Lets what is under way end, and the agent write what should not be lost.
+    async fn say_last_words(&mut self) {
+        let end = clock::now().plus_millis(LAST_WORDS_MS_MAX);
+        while self.leading && self.leadership.term() == self.term && clock::now() < end {
+            if !self.agent.last_words(clock::now()) {
+                return;
+            }
+            while self.send() {}
+            let wake = self.agent.wake().map_or(end, |wake| wake.min(end));
+            tokio::select! {
+                Some(landed) = self.flying.join_next() => self.landed(landed.ok()),
+                () = clock::sleep_until(Some(wake)) => {}
+            }
         }
     }
 
@@ -224,7 +324,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
                 return false;
             }
             let Some((id, effect)) = self.agent.poll() else { return false };
-            if !self.leading {
+            if !self.leading || self.leadership.term() != self.term {
                 self.agent.acknowledge(clock::now(), id, Outcome::RetryLater.into());
                 continue;
             }

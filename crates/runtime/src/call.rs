@@ -8,12 +8,14 @@ use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::Resource;
+use crate::{Leadership, Resource};
 
 /// The API, in this process or far away. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<dyn Fn(Request<Bytes>) -> Answering + Send + Sync>,
+    /// Without it, nothing is written.
+    leadership: Option<Leadership>,
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -192,7 +194,7 @@ impl Client {
                 answer.map(|answer| answer.map(boxed)).map_err(|error| error.to_string())
             })
         };
-        Self { transport: Arc::new(transport) }
+        Self { transport: Arc::new(transport), leadership: None }
     }
 
     /// To a server in this process: a request is a call, and nothing stands between that would have to be woken.
@@ -208,7 +210,14 @@ impl Client {
             let answer = answer(request);
             Box::pin(async move { Ok(answer.await.map(boxed)) })
         };
-        Self { transport: Arc::new(transport) }
+        Self { transport: Arc::new(transport), leadership: None }
+    }
+
+    /// The same, which looks right before each write whether this process still leads, and does not send it if not.
+    #[must_use]
+    pub fn under(&self, leadership: &Leadership) -> Self {
+        let leadership = Some(leadership.clone()).filter(Leadership::is_rivalled);
+        Self { transport: Arc::clone(&self.transport), leadership }
     }
 
     pub(crate) async fn answer(&self, request: Request<Bytes>) -> Result<Response<Body>, String> {
@@ -240,6 +249,9 @@ impl Client {
     /// What the server said, sorted by what to do about it.
     pub async fn send(&self, call: Call) -> Result<Bytes, CallError> {
         let writes = call.method != Method::GET;
+        if writes && self.leadership.as_ref().is_some_and(|leadership| !leadership.leads()) {
+            return Err(CallError::Unavailable("another may lead by now".into()));
+        }
         let request = Request::builder()
             .method(call.method)
             .uri(call.path)

@@ -1,41 +1,63 @@
 //! Holds a Lease for this process.
 
-use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use k8s_openapi::api::coordination::v1::Lease;
 use lazaret_model::Timestamp;
 use serde_json::json;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::{Call, CallError, Candidate, Client, LEASES, LeaseAction, LeaseOptions, LeaseRecord, clock};
+use crate::{
+    Call, CallError, Candidate, Client, LEASES, LeaseAction, LeaseOptions, LeaseRecord, Term, clock,
+};
 
-/// Whether this process may act. Clones share the answer.
+/// Whether this process may act, and in which term. Clones share the answer.
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    leads: watch::Receiver<bool>,
-    /// Kept where nobody competes, so that the answer stays.
-    _always: Option<Arc<watch::Sender<bool>>>,
+    /// `None` where nobody competes.
+    term: Option<watch::Receiver<Option<Term>>>,
 }
 
 impl Leadership {
     /// For who has no rival: it always leads.
     #[must_use]
     pub fn unrivalled() -> Self {
-        let (sender, leads) = watch::channel(true);
-        Self { leads, _always: Some(Arc::new(sender)) }
+        Self { term: None }
+    }
+
+    /// Whether others may act when this process does not.
+    #[must_use]
+    pub fn is_rivalled(&self) -> bool {
+        self.term.is_some()
+    }
+
+    /// The number of the term in which this process may act now. Never out of date: a term that was not renewed in time is
+    /// over, even if nobody has had the time to say so.
+    #[must_use]
+    pub fn term(&self) -> Option<u64> {
+        match &self.term {
+            None => Some(0),
+            Some(term) => term.borrow().filter(|term| term.lasts(clock::now())).map(|term| term.number),
+        }
     }
 
     /// Whether it leads now.
     #[must_use]
     pub fn leads(&self) -> bool {
-        *self.leads.borrow()
+        self.term().is_some()
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<bool> {
-        let mut leads = self.leads.clone();
-        leads.mark_changed();
-        leads
+    /// Waits until a term begins or ends.
+    pub(crate) async fn changed(&mut self) {
+        if let Some(term) = &mut self.term
+            && term.changed().await.is_ok()
+        {
+            return;
+        }
+        // A leadership without rivals or without a holder never changes again.
+        std::future::pending().await
     }
 }
 
@@ -47,7 +69,7 @@ pub struct Leader {
     name: String,
     candidate: Candidate,
     options: LeaseOptions,
-    leads: watch::Sender<bool>,
+    told: watch::Sender<Option<Term>>,
 }
 
 impl Leader {
@@ -60,17 +82,11 @@ impl Leader {
         identity: &str,
         options: LeaseOptions,
     ) -> (Self, Leadership) {
-        let (sender, leads) = watch::channel(false);
+        let (told, term) = watch::channel(None);
         let candidate = Candidate::new(identity, options);
-        let leader = Self {
-            client,
-            namespace: namespace.into(),
-            name: name.into(),
-            candidate,
-            options,
-            leads: sender,
-        };
-        (leader, Leadership { leads, _always: None })
+        let leader =
+            Self { client, namespace: namespace.into(), name: name.into(), candidate, options, told };
+        (leader, Leadership { term: Some(term) })
     }
 
     /// Runs until `stop`, then gives the lease back.
@@ -92,27 +108,38 @@ impl Leader {
             tokio::select! {
                 () = clock::sleep_until(Some(until)) => {}
                 // Leading may end before there is anything to do.
-                () = tokio::time::sleep(std::time::Duration::from_millis(500)), if *self.leads.borrow() => {}
+                () = tokio::time::sleep(Duration::from_millis(500)), if self.candidate.holds(now) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }
         self.release().await;
     }
 
+    /// Nobody is woken for a renewal.
     fn tell(&self, now: Timestamp) {
-        let leads = self.candidate.leads(now);
-        self.leads.send_if_modified(|before| {
-            let changed = *before != leads;
+        let term = self.candidate.term(now);
+        self.told.send_if_modified(|before| {
+            let number = term.map(|term| term.number);
+            let changed = before.map(|term| term.number) != number;
             if changed {
-                info!(lease = %self.name, identity = self.candidate.identity(), leads, "leadership");
+                info!(lease = %self.name, identity = self.candidate.identity(), term = number, "leadership");
             }
-            *before = leads;
+            *before = term;
             changed
         });
     }
 
+    /// An answer that comes after the lease is over is of no use.
+    async fn send(&self, call: Call) -> Result<Bytes, CallError> {
+        let patience = Duration::from_millis(self.options.renew_deadline_ms.max(0).unsigned_abs());
+        match tokio::time::timeout(patience, self.client.send(call)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(CallError::Unknown("no answer in time".into())),
+        }
+    }
+
     async fn read(&mut self, now: Timestamp) {
-        let read = self.client.send(Call::get(&LEASES, &self.namespace, &self.name)).await;
+        let read = self.send(Call::get(&LEASES, &self.namespace, &self.name)).await;
         match read.map(|bytes| record(&bytes)) {
             Ok(Some(found)) => self.candidate.read(now, Some(found)),
             Err(CallError::NotFound(_)) => self.candidate.read(now, None),
@@ -128,8 +155,8 @@ impl Leader {
         } else {
             Call::patch(&LEASES, &self.namespace, &self.name, "", crate::PatchKind::Merge, body)
         };
-        match self.client.send(call).await.map(|bytes| record(&bytes)) {
-            Ok(Some(written)) => self.candidate.written(now, written),
+        match self.send(call).await.map(|bytes| record(&bytes)) {
+            Ok(Some(written)) => self.candidate.written(now, clock::now(), written),
             Ok(None) => self.failed(now, "the answer cannot be understood"),
             Err(error) => self.failed(now, &error.to_string()),
         }
@@ -142,17 +169,17 @@ impl Leader {
 
     async fn release(&mut self) {
         let now = clock::now();
-        if !self.candidate.leads(now) {
+        if !self.candidate.holds(now) {
             return;
         }
-        let _ = self.leads.send(false);
+        let _ = self.told.send(None);
         if let LeaseAction::Write { transitions, resource_version, .. } =
             self.candidate.next(Timestamp::from_millis(i64::MAX))
         {
             let body = self.body(now, "", transitions, &resource_version, false);
             let call = Call::patch(&LEASES, &self.namespace, &self.name, "", crate::PatchKind::Merge, body);
             // If it fails, the next one waits until the lease is over.
-            let _ = self.client.send(call).await;
+            let _ = self.send(call).await;
         }
         self.candidate.released();
     }

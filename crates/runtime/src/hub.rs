@@ -10,7 +10,7 @@ use std::{
 };
 
 use lazaret_model::ObjectKey;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::{Client, Inbox, Metrics, News, Object, Resource, Tasks, pump};
 
@@ -70,7 +70,7 @@ impl Hub {
         for topic in &topics {
             topic.join(Listener { id, queue: sender.clone(), behind: false });
         }
-        Inbox::new(id, queue, topics)
+        Inbox::new(id, self.client.clone(), queue, topics)
     }
 }
 
@@ -78,7 +78,7 @@ impl Shared {
     fn topic(&mut self, resource: Resource, client: &Client, metrics: &Metrics) -> Arc<Topic> {
         let Self { topics, tasks } = self;
         let topic = topics.entry(resource).or_insert_with(|| {
-            let topic = Arc::new(Topic { resource, state: std::sync::Mutex::default() });
+            let topic = Arc::new(Topic::new(resource));
             tasks.spawn(pump::follow(client.clone(), metrics.clone(), Arc::clone(&topic)));
             topic
         });
@@ -90,10 +90,22 @@ impl Shared {
 pub(crate) struct Topic {
     pub(crate) resource: Resource,
     state: std::sync::Mutex<State>,
+    /// Somebody is in a hurry.
+    pub(crate) hurried: Notify,
+}
+
+/// What somebody does who cannot wait for the next word of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hurry {
+    /// Watch anew from where the watch was, in a way that makes the server say soon how far it is.
+    Watch,
+    /// Read all there is.
+    List,
 }
 
 #[derive(Default)]
 struct State {
+    hurry: Option<Hurry>,
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     listed: bool,
     /// What the objects are as of.
@@ -109,6 +121,34 @@ struct Listener {
 }
 
 impl Topic {
+    pub(crate) fn new(resource: Resource) -> Self {
+        Self { resource, state: std::sync::Mutex::default(), hurried: Notify::new() }
+    }
+
+    /// Up to which revision of the server everything has been told to who listens; `None` before the first list.
+    pub(crate) fn reached(&self) -> Option<u64> {
+        let state = lock(&self.state);
+        state.listed.then_some(state.revision)
+    }
+
+    /// Nothing else happened up to this revision.
+    pub(crate) fn mark(&self, revision: u64) {
+        let mut state = lock(&self.state);
+        state.revision = state.revision.max(revision);
+    }
+
+    /// Asks whoever follows the resource to hurry.
+    pub(crate) fn hurry(&self, how: Hurry) {
+        let mut state = lock(&self.state);
+        state.hurry = state.hurry.max(Some(how));
+        drop(state);
+        self.hurried.notify_one();
+    }
+
+    pub(crate) fn take_hurry(&self) -> Option<Hurry> {
+        lock(&self.state).hurry.take()
+    }
+
     fn join(&self, listener: Listener) {
         let mut state = lock(&self.state);
         state.listeners.push(listener);

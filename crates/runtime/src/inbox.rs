@@ -1,14 +1,23 @@
 //! What one agent has yet to hear.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use tokio::sync::mpsc;
 
-use crate::{News, Resource, hub::Topic};
+use crate::{
+    Call, CallError, Client, News, Resource,
+    hub::{Hurry, Topic},
+    pump,
+};
 
 /// News of some resources, in the order they came. Leaves the hub when dropped.
 pub struct Inbox {
     id: u64,
+    client: Client,
     queue: mpsc::Receiver<News>,
     topics: Vec<Arc<Topic>>,
     unlisted: BTreeSet<Resource>,
@@ -21,9 +30,38 @@ impl fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    pub(crate) fn new(id: u64, queue: mpsc::Receiver<News>, topics: Vec<Arc<Topic>>) -> Self {
+    pub(crate) fn new(id: u64, client: Client, queue: mpsc::Receiver<News>, topics: Vec<Arc<Topic>>) -> Self {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
-        Self { id, queue, topics, unlisted }
+        Self { id, client, queue, topics, unlisted }
+    }
+
+    /// Asks the server how far it is with each of the resources, as of now.
+    pub(crate) fn ask_how_far(
+        &self,
+    ) -> impl Future<Output = Result<BTreeMap<Resource, u64>, CallError>> + Send + use<> {
+        let client = self.client.clone();
+        let resources: Vec<Resource> = self.topics.iter().map(|topic| topic.resource).collect();
+        async move {
+            let mut revisions = BTreeMap::new();
+            for resource in resources {
+                let path = resource.path("", "", "");
+                let list = client.send(Call::get_at(format!("{path}?limit=1"))).await?;
+                revisions.insert(resource, pump::revision_of_list(&list)?);
+            }
+            Ok(revisions)
+        }
+    }
+
+    /// Up to which revision all news of a resource wait here or have been handed out.
+    pub(crate) fn reached(&self, resource: &Resource) -> Option<u64> {
+        self.topics.iter().find(|topic| topic.resource == *resource)?.reached()
+    }
+
+    /// These resources are wanted up to date, soon.
+    pub(crate) fn hurry(&self, resources: &[Resource], how: Hurry) {
+        for topic in self.topics.iter().filter(|topic| resources.contains(&topic.resource)) {
+            topic.hurry(how);
+        }
     }
 
     /// Whether all there is of every resource has been handed out once.

@@ -1,7 +1,8 @@
 //! Who may act, as a state machine over a Lease: `(now, what was read) → what to write`.
 //!
 //! A candidate never trusts another machine's clock: a lease is taken over when *this* clock has seen it unchanged for as
-//! long as it lasts. A holder stops leading before others may think so.
+//! long as it lasts. A holder stops leading before others may think so. Who could not renew in time has lost the lease,
+//! even if it gets it again at the next moment: it leads in a new [`Term`], and others may have led in between.
 
 use lazaret_model::Timestamp;
 
@@ -56,6 +57,32 @@ pub enum LeaseAction {
     Wait(Timestamp),
 }
 
+/// A time in which nobody else acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Grows with each term of a candidate.
+    pub number: u64,
+    /// It acts from then on.
+    from: Timestamp,
+    /// When the last renewal that succeeded was sent.
+    renewed: Timestamp,
+    /// And until then, unless it renews again.
+    until: Timestamp,
+}
+
+impl Term {
+    /// Whether it may act.
+    #[must_use]
+    pub fn lasts(&self, now: Timestamp) -> bool {
+        self.is_held(now) && now >= self.from
+    }
+
+    fn is_held(&self, now: Timestamp) -> bool {
+        // A clock that went back says nothing about how long ago it was.
+        (self.renewed..self.until).contains(&now)
+    }
+}
+
 /// One who wants to lead.
 #[derive(Debug)]
 pub struct Candidate {
@@ -63,8 +90,9 @@ pub struct Candidate {
     options: LeaseOptions,
     /// The lease as last read, and when this clock first saw it so.
     seen: Option<(LeaseRecord, Timestamp)>,
-    /// When the last renewal that succeeded was sent.
-    renewed: Option<Timestamp>,
+    /// The last term, over or not; `None` once another was seen to hold the lease.
+    term: Option<Term>,
+    terms: u64,
     next: Timestamp,
     /// Whether what was seen may be written upon.
     fresh: bool,
@@ -78,7 +106,8 @@ impl Candidate {
             identity: identity.into(),
             options,
             seen: None,
-            renewed: None,
+            term: None,
+            terms: 0,
             next: Timestamp::from_millis(i64::MIN),
             fresh: false,
         }
@@ -90,14 +119,16 @@ impl Candidate {
         &self.identity
     }
 
-    /// Whether it may act.
+    /// The term in which it may act.
     #[must_use]
-    pub fn leads(&self, now: Timestamp) -> bool {
-        self.renewed.is_some_and(|at| {
-            let age = now.as_millis().saturating_sub(at.as_millis());
-            // A clock that went back says nothing about how long ago it was.
-            (0..self.options.renew_deadline_ms).contains(&age)
-        })
+    pub fn term(&self, now: Timestamp) -> Option<Term> {
+        self.term.filter(|term| term.lasts(now))
+    }
+
+    /// Whether it has the lease; it need not act yet.
+    #[must_use]
+    pub fn holds(&self, now: Timestamp) -> bool {
+        self.term.is_some_and(|term| term.is_held(now))
     }
 
     /// What to do.
@@ -138,7 +169,7 @@ impl Candidate {
             }
         };
         if self.seen.as_ref().is_some_and(|(record, _)| record.holder != self.identity) {
-            self.renewed = None;
+            self.term = None;
         }
         if self.fresh {
             self.next = now;
@@ -147,11 +178,22 @@ impl Candidate {
         }
     }
 
-    /// The write that was sent at `sent` was done; this is what the lease says now.
-    pub fn written(&mut self, sent: Timestamp, record: LeaseRecord) {
+    /// The write that was sent at `sent` was done, as is heard `now`; this is what the lease says.
+    pub fn written(&mut self, sent: Timestamp, now: Timestamp, record: LeaseRecord) {
         self.seen = Some((record, sent));
-        self.renewed = Some(sent);
         self.fresh = true;
+        let after = |at: Timestamp, ms| Timestamp::from_millis(at.as_millis().saturating_add(ms));
+        let until = after(sent, self.options.renew_deadline_ms);
+        self.term = Some(match self.term.take() {
+            Some(term) if term.is_held(now) => Term { renewed: sent, until, ..term },
+            lost => {
+                self.terms += 1;
+                // Its last writes may still be on their way: another would have waited for as long.
+                let free = lost.map(|lost| after(lost.renewed, self.options.duration_ms));
+                let from = free.map_or(sent, |free| free.max(sent));
+                Term { number: self.terms, from, renewed: sent, until }
+            }
+        });
         self.pause(sent);
     }
 
@@ -163,7 +205,7 @@ impl Candidate {
 
     /// It was released: it leads no more.
     pub fn released(&mut self) {
-        self.renewed = None;
+        self.term = None;
         self.fresh = false;
     }
 
@@ -199,6 +241,10 @@ mod tests {
         }
     }
 
+    fn leads(candidate: &Candidate, now: Timestamp) -> bool {
+        candidate.term(now).is_some()
+    }
+
     fn write(transitions: i64, version: &str, acquire: bool) -> LeaseAction {
         LeaseAction::Write { transitions, resource_version: version.into(), acquire }
     }
@@ -209,9 +255,9 @@ mod tests {
         assert_eq!(me.next(at(0)), LeaseAction::Read);
         me.read(at(0), None);
         assert_eq!(me.next(at(0)), write(0, "", true));
-        assert!(!me.leads(at(0)));
-        me.written(at(0), held("me", "a"));
-        assert!(me.leads(at(0)) && me.leads(at(9_999)) && !me.leads(at(10_000)));
+        assert!(!leads(&me, at(0)));
+        me.written(at(0), at(0), held("me", "a"));
+        assert!(leads(&me, at(0)) && leads(&me, at(9_999)) && !leads(&me, at(10_000)));
         assert_eq!(me.next(at(5)), LeaseAction::Wait(at(2_000)));
         assert_eq!(me.next(at(2_000)), write(3, "v-a", false));
     }
@@ -242,12 +288,42 @@ mod tests {
     fn who_was_robbed_or_cannot_renew_stops_before_others_start() {
         let mut me = Candidate::new("me", LeaseOptions::default());
         me.read(at(0), None);
-        me.written(at(0), held("me", "a"));
+        me.written(at(0), at(0), held("me", "a"));
         me.failed(at(2_000));
         assert_eq!(me.next(at(4_000)), LeaseAction::Read);
-        assert!(me.leads(at(4_000)) && !me.leads(at(10_000)));
+        assert!(leads(&me, at(4_000)) && !leads(&me, at(10_000)));
         me.read(at(4_000), Some(held("other", "b")));
-        assert!(!me.leads(at(4_000)));
+        assert!(!leads(&me, at(4_000)));
+    }
+
+    #[test]
+    fn who_lost_the_lease_and_found_it_again_leads_in_a_new_term_and_not_before_another_could() {
+        let mut me = Candidate::new("me", LeaseOptions::default());
+        me.read(at(0), None);
+        me.written(at(0), at(0), held("me", "a"));
+        me.written(at(2_000), at(2_001), held("me", "b"));
+        assert_eq!(me.term(at(2_001)).map(|term| term.number), Some(1));
+        // The process stood still. Nobody took the lease, so that the next renewal succeeds.
+        me.written(at(13_000), at(13_000), held("me", "c"));
+        assert!(me.holds(at(13_000)) && !leads(&me, at(13_000)), "its last writes may be on their way");
+        me.written(at(15_000), at(15_001), held("me", "d"));
+        assert!(!leads(&me, at(16_999)));
+        assert_eq!(me.term(at(17_000)).map(|term| term.number), Some(2));
+        // A renewal whose answer comes after the deadline comes too late.
+        me.written(at(24_999), at(25_001), held("me", "e"));
+        assert_eq!(me.term(at(30_000)).map(|term| term.number), Some(3));
+        // Who saw another hold it need not wait: the other has.
+        me.read(at(31_000), Some(held("other", "f")));
+        assert!(!me.holds(at(31_000)));
+        me.written(at(31_001), at(31_001), held("me", "g"));
+        assert_eq!(me.term(at(31_001)).map(|term| term.number), Some(4));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_a_term() {
+        let mut me = Candidate::new("me", LeaseOptions::default());
+        me.written(at(5_000), at(5_000), held("me", "a"));
+        assert!(leads(&me, at(5_000)) && !leads(&me, at(4_999)));
     }
 
     /// Two candidates with clocks of their own and a lease with versions: never both at once.
@@ -287,14 +363,14 @@ mod tests {
                                 resource_version: version.to_string(),
                             };
                             lease = Some(record.clone());
-                            if silent { all[who].failed(now) } else { all[who].written(now, record) }
+                            if silent { all[who].failed(now) } else { all[who].written(now, now, record) }
                         } else {
                             all[who].failed(now);
                         }
                     }
                     LeaseAction::Wait(_) => {}
                 }
-                let leading = (0..2).filter(|one| all[*one].leads(at(time + skew[*one]))).count();
+                let leading = (0..2).filter(|one| leads(&all[*one], at(time + skew[*one]))).count();
                 assert!(leading < 2, "seed {seed} at {time}");
             }
         }

@@ -6,12 +6,13 @@
 //!
 //! **Invariant.** Decides nothing. What a core hears is level-triggered: any news may come late, twice, or only with the
 //! next list; every queue has a limit, and a listener that is too slow is told everything again instead of being
-//! buffered for. Nothing is written by who does not hold the lease.
+//! buffered for. Nothing is written by who does not hold the lease, nor decided on a view older than the lease.
 
 mod agent;
 mod call;
 mod clock;
 mod election;
+mod fence;
 mod hub;
 mod inbox;
 mod lease;
@@ -28,7 +29,7 @@ pub use clock::{now, sleep_until};
 pub use election::{Leader, Leadership};
 pub use hub::Hub;
 pub use inbox::Inbox;
-pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord};
+pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};
 pub use metrics::Metrics;
 pub use object::{Model, News, Object};
 pub use postbox::{Postbox, Postman};

@@ -9,12 +9,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::{debug, warn};
 
-use crate::{CallError, Client, Metrics, Object, Resource, call::Body, hub::Topic};
+use crate::{
+    CallError, Client, Metrics, Object, Resource,
+    call::Body,
+    hub::{Hurry, Topic},
+};
 
 /// Objects of one page of a list.
 const PAGE: usize = 500;
 /// The server ends a watch after so long; without a word for longer than that and a bit, it is lost.
 const WATCH_SECONDS: u64 = 300;
+/// Of a watch that was opened in a hurry. Servers say how far they are two seconds before a watch ends.
+const HURRIED_SECONDS: u64 = 3;
 const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS + 30);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -23,7 +29,7 @@ const LINE_BYTES_MAX: usize = 8 << 20;
 
 /// Runs until its task is dropped.
 pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) {
-    let mut pump = Pump { client, topic, version: None, streams: true };
+    let mut pump = Pump { client, topic, version: None, streams: true, hurried: false };
     let mut pause = PAUSE_MIN;
     loop {
         let before = pump.version.clone();
@@ -56,6 +62,8 @@ struct Pump {
     version: Option<String>,
     /// Whether the server can stream a list.
     streams: bool,
+    /// Whether the next watch is to say soon how far the server is.
+    hurried: bool,
 }
 
 /// A line of a watch.
@@ -133,8 +141,9 @@ impl Pump {
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };
         let path = self.topic.resource.path("", "", "");
-        let uri =
-            format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&{query}");
+        let hurried = core::mem::take(&mut self.hurried) && self.version.is_some();
+        let seconds = if hurried { HURRIED_SECONDS } else { WATCH_SECONDS };
+        let uri = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}");
         match self.watch(uri).await {
             Err(CallError::Invalid(why)) if self.streams && self.version.is_none() => {
                 debug!(resource = self.topic.resource.plural, why, "no streaming lists here; listing");
@@ -184,12 +193,26 @@ impl Pump {
     }
 
     async fn watch(&mut self, uri: String) -> Result<(), CallError> {
-        let mut body = self.open(uri).await?;
+        let mut body = tokio::select! {
+            body = self.open(uri) => body?,
+            () = self.topic.hurried.notified(), if self.version.is_some() => {
+                self.hurry();
+                return Ok(());
+            }
+        };
         let mut initial = self.version.is_none().then(Vec::new);
         let mut buffer = BytesMut::new();
         let mut searched = 0;
         loop {
-            let frame = tokio::time::timeout(SILENCE_MAX, body.frame()).await;
+            let frame = tokio::select! {
+                frame = tokio::time::timeout(SILENCE_MAX, body.frame()) => frame,
+                // Who reads all there is anyway hurries as well as it can.
+                // Who reads all there is anyway hurries as well as it can.
+                () = self.topic.hurried.notified(), if initial.is_none() => {
+                    self.hurry();
+                    return Ok(());
+                }
+            };
             let chunk: Bytes = match frame {
                 Err(_) => return Err(CallError::Unavailable("the watch fell silent".into())),
                 Ok(None) => return Ok(()),
@@ -211,6 +234,15 @@ impl Pump {
         }
     }
 
+    /// The watch is given up for another.
+    fn hurry(&mut self) {
+        match self.topic.take_hurry() {
+            Some(Hurry::Watch) => self.hurried = true,
+            Some(Hurry::List) => self.version = None,
+            None => {}
+        }
+    }
+
     fn event(&mut self, line: &[u8], initial: &mut Option<Vec<Arc<Object>>>) -> Result<(), CallError> {
         if line.is_empty() {
             return Ok(());
@@ -229,6 +261,7 @@ impl Pump {
                     self.topic.list(objects, mark.metadata.resource_version.parse().unwrap_or(0));
                 }
                 if initial.is_none() {
+                    self.topic.mark(mark.metadata.resource_version.parse().unwrap_or(0));
                     self.version = Some(mark.metadata.resource_version);
                 }
             }
@@ -249,6 +282,13 @@ impl Pump {
         }
         Ok(())
     }
+}
+
+/// The revision that a list is as of; nought where the server does not number them.
+pub(crate) fn revision_of_list(list: &[u8]) -> Result<u64, CallError> {
+    let mark: Mark =
+        serde_json::from_slice(list).map_err(|error| CallError::Unavailable(error.to_string()))?;
+    Ok(mark.metadata.resource_version.parse().unwrap_or(0))
 }
 
 fn read(resource: &Resource, text: &[u8]) -> Option<Arc<Object>> {

@@ -45,6 +45,8 @@ marks! {
     ByPatch = "evictions by patch",
     /// A pod went with a shared claim.
     SharedClaim = "evictions of pods sharing a claim",
+    /// A pod went with a claim that its group has.
+    GroupClaim = "evictions of pods with a claim of their group",
     /// A pod went that has its device by an extended resource.
     ExtendedResource = "evictions of extended-resource pods",
     /// An eviction had to wait for its pace.

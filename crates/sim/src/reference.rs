@@ -201,14 +201,26 @@ pub fn claims<'a>(view: &'a View, pod: &Pod) -> Vec<&'a ResourceClaim> {
         view.claims.get(&key).map(|claim| &**claim)
     };
     let owned = |claim: &&ResourceClaim| claim.owner.as_ref().is_some_and(|owner| owner.uid == pod.uid);
+    let shared = |claim: &&ResourceClaim| {
+        claim
+            .owner
+            .as_ref()
+            .is_some_and(|owner| owner.kind == "PodGroup" && pod.group.as_ref() == Some(&owner.name))
+    };
     let reserved = |claim: &&ResourceClaim| {
-        claim.reserved_for.iter().any(|user| user.resource == "pods" && user.uid == pod.uid)
+        claim.reserved_for.iter().any(|user| match user.resource.as_str() {
+            "pods" => user.uid == pod.uid,
+            "podgroups" => pod.group.as_ref() == Some(&user.name),
+            _ => false,
+        })
     };
     let mut found: Vec<&ResourceClaim> = Vec::new();
     for entry in &pod.claims {
         let claim = match &entry.source {
             ClaimSource::Claim(name) => find(name),
-            ClaimSource::Template { resolved: Some(Some(name)), .. } => find(name).filter(owned),
+            ClaimSource::Template { resolved: Some(Some(name)), .. } => {
+                find(name).filter(|claim| owned(claim) || shared(claim))
+            }
             ClaimSource::Template { .. } | ClaimSource::Unknown => None,
         };
         found.extend(claim.filter(reserved));

@@ -1,7 +1,7 @@
 //! What rules do to slices. The first part has the names of the cases that Kubernetes' own slice tracker is tested
 //! with; each runs in every order of its inputs.
 
-use alloc::{vec, vec::Vec};
+use alloc::{sync::Arc, vec, vec::Vec};
 
 use super::build::*;
 use crate::{Input, Problem};
@@ -60,8 +60,9 @@ fn remove_patch_known_and_unknown_deleted_rule() {
     check(&with([Input::RuleGone("never there".into())]), &[("d1/p1/a", &[])]);
 }
 
+/// In every order, so this is `merge-taints-reversed` as well.
 #[test]
-fn merge_taints() {
+fn merge_taints_and_merge_taints_reversed() {
     let inputs = [
         slice("s", "d/p", vec![device("a", &[], &["own:NoExecute", "more=1:None"])]).into(),
         rule("r2", Some(names("d/*/*")), "own:NoExecute").into(),
@@ -102,6 +103,17 @@ fn update_patched_slice() {
     let inputs: Vec<Input> =
         updates.into_iter().chain([rule("r", Some(names("*/*/b")), BAD).into()]).collect();
     check(&inputs, &[("d1/p1/b", &["bad:NoSchedule < rule r"]), ("d1/p1/x", &[]), ("d1/p1/y", &[])]);
+}
+
+/// A slice that is written again and says the same of its devices, only its labels being new, is no news.
+#[test]
+fn update_slice_labels() {
+    let mut fleet = fleet(&with([rule("r", Some(names("*/*/*")), BAD).into()]));
+    let before = fleet.snapshot();
+    drop(fleet.take_changes());
+    two_slices().into_iter().for_each(|slice| fleet.apply(slice));
+    assert!(fleet.take_changes().is_empty());
+    assert!(Arc::ptr_eq(&before, &fleet.snapshot()));
 }
 
 // === Selection by attributes ===

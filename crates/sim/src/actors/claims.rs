@@ -155,13 +155,19 @@ impl World {
     }
 
     fn uses(&self, claim: &ResourceClaim, user: &Consumer) -> bool {
+        let unfinished =
+            |key: &ObjectKey| self.api.pods.get(key).filter(|stored| !stored.object.phase.is_finished());
+        if user.resource == "podgroups" {
+            let mut members = self.workloads.pods_of(&claim.key.namespace, &user.name);
+            return members.any(|key| unfinished(key).is_some());
+        }
         let key = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
-        let stored = self.api.pods.get(&key);
-        stored.is_some_and(|stored| stored.object.uid == user.uid && !stored.object.phase.is_finished())
+        unfinished(&key).is_some_and(|stored| stored.object.uid == user.uid)
     }
 
     fn is_orphan(&self, claim: &ResourceClaim) -> bool {
-        let owner = claim.owner.as_ref();
+        // A group lives as long as its workload: for ever.
+        let owner = claim.owner.as_ref().filter(|owner| owner.kind == "Pod");
         owner.is_some_and(|owner| !self.is_live(&claim.key.namespace, &owner.name, &owner.uid))
     }
 

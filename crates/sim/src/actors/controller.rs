@@ -252,14 +252,14 @@ impl World {
             let mine = self.api.lease.holder == Some(identity);
             let stale = self.api.lease.holder.is_none() || self.now > controller.seen_at + LEASE_MS;
             let holding = controller.leading || controller.fence.is_some();
-            if (mine && holding) || stale {
-                if let Ok(version) = self.api.hold_lease(controller.seen_version, identity) {
-                    controller.seen_version = version;
-                    controller.seen_at = self.now;
-                    controller.renewed_at = self.now;
-                    if !controller.leading {
-                        self.begin_to_lead(number);
-                    }
+            if ((mine && holding) || stale)
+                && let Ok(version) = self.api.hold_lease(controller.seen_version, identity)
+            {
+                controller.seen_version = version;
+                controller.seen_at = self.now;
+                controller.renewed_at = self.now;
+                if !controller.leading {
+                    self.begin_to_lead(number);
                 }
             }
         }

@@ -14,7 +14,7 @@ use lazaret_model::{
 use crate::{
     actors::{
         claims::{request_of, share_of},
-        workloads::{allocation, consumer, driver_of, node_of},
+        workloads::{allocation, driver_of, is_of_group, node_of, reserve},
     },
     api::{Kind, wall},
     coverage::Mark,
@@ -188,7 +188,8 @@ impl World {
         };
         for (version, claim) in claims {
             let mut claim = claim.clone();
-            if claim.owner.as_ref().is_some_and(|owner| owner.uid != pod.uid) {
+            let foreign = claim.owner.as_ref().is_some_and(|owner| owner.uid != pod.uid);
+            if foreign && !is_of_group(&claim, pod) {
                 return None;
             }
             match &claim.allocation {
@@ -212,9 +213,7 @@ impl World {
                     placement.devices.push((device, claim.key.clone(), share_of(&claim)));
                 }
             }
-            if !claim.reserved_for.iter().any(|user| user.uid == pod.uid) {
-                claim.reserved_for.push(consumer(pod));
-            }
+            reserve(&mut claim, pod);
             placement.claims.push((*version, claim));
         }
         Some(placement)

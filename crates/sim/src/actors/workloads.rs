@@ -23,6 +23,8 @@ const RECREATE_MS_MAX: u32 = 500;
 const JOB_MS_MAX: u64 = 60_000;
 /// The most pods that one workload wants.
 const REPLICAS_MAX: u64 = 12;
+/// The API group of groups of pods.
+const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 /// No workload makes more pods than this for one slot: a world comes to rest.
 const RECREATED_MAX: u32 = 40;
 
@@ -46,6 +48,8 @@ pub(crate) struct Shape {
     classes: Vec<&'static str>,
     /// A claim that all its pods share.
     shared: Option<Text>,
+    /// They share it as a group: it is made for the group, from a template, and reserved for the group.
+    grouped: bool,
     /// Devices come by an extended resource.
     pub(crate) extended: bool,
     pub(crate) tolerations: u32,
@@ -92,6 +96,20 @@ impl Workloads {
         self.slow_nodes.clear();
     }
 
+    /// Pods that a workload has had.
+    pub(crate) fn pods_of<'a>(
+        &'a self,
+        namespace: &'a Text,
+        workload: &'a Text,
+    ) -> impl Iterator<Item = &'a ObjectKey> {
+        let first = ObjectKey::new(&**namespace, format!("{workload}-"));
+        let of = move |key: &&ObjectKey| key.namespace == *namespace && key.name.starts_with(&*first.name);
+        self.by_pod
+            .range(ObjectKey::new(&**namespace, format!("{workload}-"))..)
+            .map(|(key, _)| key)
+            .take_while(of)
+    }
+
     pub(crate) fn shape_of(&self, pod: &Pod) -> Option<&Shape> {
         self.by_pod.get(&pod.key).map(|(workload, _)| &self.all[*workload].shape)
     }
@@ -123,6 +141,7 @@ impl Workloads {
         let shape = Shape {
             classes,
             shared: (kind == 8).then(|| format!("{name}-shared").into()),
+            grouped: kind == 8 && wide && rng.chance(500),
             extended: kind == 9,
             tolerations: u32::try_from(rng.below(72)).unwrap_or(0),
         };
@@ -166,7 +185,8 @@ impl World {
             if let Some(shared) = &workload.shape.shared {
                 let key = ObjectKey::new(&*workload.namespace, &**shared);
                 let uid = self.api.new_uid();
-                let claim = new_claim(key, uid, palette::CLASSES[0], workload.shape.tolerations);
+                let mut claim = new_claim(key, uid, palette::CLASSES[0], workload.shape.tolerations);
+                claim.owner = workload.shape.grouped.then(|| group_owner(&workload.name));
                 self.api.claims.put(&mut self.api.versions, claim);
             }
             self.workloads.all.push(workload);
@@ -201,7 +221,13 @@ impl World {
         };
         let mut claims: Vec<PodClaim> = workload.shape.classes.iter().enumerate().map(template).collect();
         if let Some(shared) = &workload.shape.shared {
-            claims.push(PodClaim { name: "shared".into(), source: ClaimSource::Claim(shared.clone()) });
+            let source = if workload.shape.grouped {
+                let resolved = Some(Some(shared.clone()));
+                ClaimSource::Template { template: palette::CLASSES[0].into(), resolved }
+            } else {
+                ClaimSource::Claim(shared.clone())
+            };
+            claims.push(PodClaim { name: "shared".into(), source });
             let claim = ObjectKey::new(&*workload.namespace, &**shared);
             self.workloads.claims_of.entry(key.clone()).or_default().insert(claim);
         }
@@ -214,9 +240,10 @@ impl World {
                 uid: workload.name.clone(),
             }),
         };
+        let group = workload.shape.grouped.then(|| workload.name.clone());
         let uid = self.api.new_uid();
         self.workloads.by_pod.insert(key.clone(), (number, slot));
-        let pod = Pod { key, uid, claims, owner, ..Pod::default() };
+        let pod = Pod { key, uid, claims, owner, group, ..Pod::default() };
         if self.api.pods.create(&mut self.api.versions, pod).is_err() {
             // The name is still taken: its owner hears when it is free.
             self.workloads.all[number].slots[slot].0 = None;
@@ -261,7 +288,7 @@ impl World {
                 let Some(device) = device else { return };
                 claim.allocation = Some(Arc::new(allocation(&claim, device)));
             }
-            claim.reserved_for.push(consumer(&pod));
+            reserve(&mut claim, &pod);
             self.api.claims.put(&mut self.api.versions, claim);
         }
         let uid = pod.uid.clone();
@@ -351,13 +378,42 @@ pub(crate) fn allocation(claim: &ResourceClaim, device: DeviceId) -> Allocation 
     Allocation { results: vec![result], ..Allocation::default() }
 }
 
-/// A pod as a user of a claim.
-pub(crate) fn consumer(pod: &Pod) -> Consumer {
-    Consumer {
-        api_group: Text::default(),
-        resource: "pods".into(),
-        name: pod.key.name.clone(),
-        uid: pod.uid.clone(),
+/// The group of a workload's pods as the owner of a claim.
+fn group_owner(name: &Text) -> Owner {
+    Owner {
+        group: SCHEDULING_GROUP.into(),
+        kind: "PodGroup".into(),
+        name: name.clone(),
+        uid: format!("{name}-group").into(),
+    }
+}
+
+/// Whether a claim was made for the group that a pod is in.
+pub(crate) fn is_of_group(claim: &ResourceClaim, pod: &Pod) -> bool {
+    claim
+        .owner
+        .as_ref()
+        .is_some_and(|owner| owner.kind == "PodGroup" && pod.group.as_ref() == Some(&owner.name))
+}
+
+/// Reserves a claim for a pod, or for its group if it is the group's.
+pub(crate) fn reserve(claim: &mut ResourceClaim, pod: &Pod) {
+    let user = match &claim.owner {
+        Some(owner) if is_of_group(claim, pod) => Consumer {
+            api_group: owner.group.clone(),
+            resource: "podgroups".into(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        },
+        Some(_) | None => Consumer {
+            api_group: Text::default(),
+            resource: "pods".into(),
+            name: pod.key.name.clone(),
+            uid: pod.uid.clone(),
+        },
+    };
+    if !claim.reserved_for.contains(&user) {
+        claim.reserved_for.push(user);
     }
 }
 

@@ -196,6 +196,9 @@ impl World {
         if reference::claims(view, pod).iter().any(|claim| claim.reserved_for.len() > 1) {
             coverage.hit(Mark::SharedClaim);
         }
+        if pod.group.is_some() {
+            coverage.hit(Mark::GroupClaim);
+        }
         if pod.extended_claim.is_some() {
             coverage.hit(Mark::ExtendedResource);
         }

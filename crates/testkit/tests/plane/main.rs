@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod effects;
+mod fence;
 mod recovery;
 mod restart;
+mod rivals;
 mod rules;
 mod stage;
 mod upkeep;

@@ -1,11 +1,12 @@
 //! A process that ends in the middle, and two that compete.
 
-use lazaret_controllers::{Options, Parts, Plane as Controllers, Rivals};
-use lazaret_runtime::{Client, LeaseOptions, Metrics};
 use lazaret_testkit::{Cluster, Plane};
 use serde_json::json;
 
-use crate::stage::{DRIVER, Stage, taint};
+use crate::{
+    rivals,
+    stage::{DRIVER, Stage, taint},
+};
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("p{number}")).collect()
@@ -62,37 +63,10 @@ fn a_restart_in_the_middle_of_an_eviction_loses_and_repeats_nothing() {
 
 #[test]
 fn when_the_leader_dies_the_other_goes_on_and_both_keep_the_pace() {
-    let parts = |eviction: bool| Parts { scheduler: !eviction, controllers: eviction, workloads: eviction };
-    let scheduler_only = Options { parts: parts(false), ..Options::default() };
-    let plane = Plane::simulated(4, 8).options(scheduler_only);
-    let stage = Stage::of(Cluster::options().plane(plane), 4);
-    let rival = |identity: &str| Options {
-        parts: parts(true),
-        rivals: Some(Rivals {
-            identity: identity.into(),
-            lease: LeaseOptions { duration_ms: 1_500, renew_deadline_ms: 1_000, retry_ms: 200 },
-        }),
-        ..Options::default()
-    };
-    let start = |identity: &'static str| {
-        let client = Client::new(stage.cluster.client());
-        let options = rival(identity);
-        stage
-            .cluster
-            .block_on(async move { Controllers::start(client, Metrics::default(), &options).await.unwrap() })
-    };
-    let first = start("first");
-    let holder = || {
-        let lease = stage.try_request(
-            "GET",
-            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lazaret-controllers",
-            "application/json",
-            &serde_json::Value::Null,
-        );
-        lease.map(|lease| lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
-    };
-    stage.until("the first leads", || if holder()? == "first" { Ok(()) } else { Err(String::new()) });
-    let second = start("second");
+    let stage = rivals::stage();
+    let first = rivals::start(&stage, "first", rivals::SHORT, stage.cluster.client());
+    rivals::until_held_by(&stage, "first");
+    let second = rivals::start(&stage, "second", rivals::SHORT, stage.cluster.client());
     stage.template("one", &json!([]));
     let names = names(30);
     for name in &names {
@@ -106,11 +80,38 @@ fn when_the_leader_dies_the_other_goes_on_and_both_keep_the_pace() {
     stage.until("the first are gone", || if here() <= 22 { Ok(()) } else { Err(here().to_string()) });
     // No farewell: the lease has to run out.
     drop(first);
-    stage.until("the second leads", || if holder()? == "second" { Ok(()) } else { Err(holder()?) });
+    rivals::until_held_by(&stage, "second");
     stage.until("all are gone", || if here() == 0 { Ok(()) } else { Err(here().to_string()) });
     let done = stage.condition("all", "is False with a count", |one| {
         one["status"] == "False" && one["reason"] == "Completed"
     });
     assert_counted(&stage, &names, &done);
+    stage.cluster.block_on(second.stop());
+}
+
+#[test]
+fn a_leader_that_ends_in_good_order_takes_no_count_with_it() {
+    let stage = rivals::stage();
+    let first = rivals::start(&stage, "first", rivals::LONG, stage.cluster.client());
+    rivals::until_held_by(&stage, "first");
+    stage.template("one", &json!([]));
+    let names = names(20);
+    for name in &names {
+        stage.pod(name, "one");
+    }
+    for name in &names {
+        stage.running(name);
+    }
+    stage.rule("v1alpha3", "all", &json!({"driver": DRIVER}), &paced());
+    let here = || names.iter().filter(|name| stage.pod_now(name).is_some()).count();
+    // They go without a trace but for the count, which is written every ten seconds and at the end.
+    stage.until("some more are gone", || if here() <= 6 { Ok(()) } else { Err(here().to_string()) });
+    stage.cluster.block_on(first.stop());
+    let said = stage.condition("all", "is what the first left behind", |_| true);
+    let left = names.len() - here();
+    assert!(said["message"].as_str().unwrap().contains(&format!("{left} pods evicted since")), "{said}");
+    let second = rivals::start(&stage, "second", rivals::LONG, stage.cluster.client());
+    let all = format!("{} pods evicted since", names.len());
+    stage.condition("all", "counts each once", |one| one["message"].as_str().unwrap().contains(&all));
     stage.cluster.block_on(second.stop());
 }

@@ -1,0 +1,146 @@
+//! What a new leader waits for: a view at least as new as the moment it got the lease.
+//!
+//! Before that moment somebody else acted, and a watch may not have told of it yet. Who acts on the older view does again
+//! what was done, or what has been called off since. So a leader asks the server, once it has the lease, how far it is with
+//! each resource, and begins when its watches have come that far. A watch of something that does not change says nothing for
+//! long; those that lag are opened anew such that the server has to say how far they are, and if that does not help, all
+//! is read again.
+
+use std::collections::BTreeMap;
+
+use lazaret_model::Timestamp;
+
+use crate::Resource;
+
+/// How long to wait for watches that were hurried, or after a question that got no answer.
+const PATIENCE_MS: i64 = 5_000;
+const ASK_AGAIN_MS: i64 = 500;
+
+/// Where a new leader stands.
+#[derive(Debug, Default)]
+pub(crate) struct Fence {
+    /// How far the server was when it was asked.
+    goal: Option<BTreeMap<Resource, u64>>,
+    asked: bool,
+    not_before: Option<Timestamp>,
+    hurried: bool,
+}
+
+/// What to do about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FenceStep {
+    /// Ask the server how far it is; the answer is [`Fence::answered`] or [`Fence::unanswered`].
+    Ask,
+    /// Open the watches of these anew.
+    Watch(Vec<Resource>),
+    /// Read all there is of these.
+    List(Vec<Resource>),
+    /// Look again then, or when there is news.
+    Wait(Option<Timestamp>),
+    /// All that was written before is among the news handed out or waiting. Once those that wait are heard, lead.
+    Reached,
+}
+
+impl Fence {
+    /// The server is so far.
+    pub(crate) fn answered(&mut self, goal: BTreeMap<Resource, u64>) {
+        self.goal = Some(goal);
+        self.not_before = None;
+    }
+
+    /// The server could not say.
+    pub(crate) fn unanswered(&mut self, now: Timestamp) {
+        self.asked = false;
+        self.not_before = Some(now.plus_millis(ASK_AGAIN_MS));
+    }
+
+    /// What to do, given how far each resource is here.
+    pub(crate) fn next(&mut self, now: Timestamp, reached: impl Fn(&Resource) -> Option<u64>) -> FenceStep {
+        // A clock that was set back must not make it wait for longer.
+        let paused = self.not_before.filter(|at| *at > now && *at <= now.plus_millis(PATIENCE_MS));
+        let Some(goal) = &self.goal else {
+            if self.asked || paused.is_some() {
+                return FenceStep::Wait(paused);
+            }
+            self.asked = true;
+            return FenceStep::Ask;
+        };
+        let lagging: Vec<Resource> = goal
+            .iter()
+            .filter(|(resource, goal)| reached(resource).is_none_or(|revision| revision < **goal))
+            .map(|(resource, _)| *resource)
+            .collect();
+        if lagging.is_empty() {
+            return FenceStep::Reached;
+        }
+        if paused.is_some() {
+            return FenceStep::Wait(paused);
+        }
+        self.not_before = Some(now.plus_millis(PATIENCE_MS));
+        if core::mem::replace(&mut self.hurried, true) {
+            FenceStep::List(lagging)
+        } else {
+            FenceStep::Watch(lagging)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PODS, RULES};
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    /// A view that has come so far with pods and rules; nought: it has not listed them.
+    fn view(pods: u64, rules: u64) -> impl Fn(&Resource) -> Option<u64> {
+        move |resource| Some(if *resource == PODS { pods } else { rules }).filter(|revision| *revision > 0)
+    }
+
+    fn goal(pods: u64, rules: u64) -> BTreeMap<Resource, u64> {
+        BTreeMap::from([(PODS, pods), (RULES, rules)])
+    }
+
+    #[test]
+    fn a_view_that_is_new_enough_is_enough() {
+        let mut fence = Fence::default();
+        assert_eq!(fence.next(at(0), view(9, 9)), FenceStep::Ask, "however far it is, it cannot know");
+        assert_eq!(fence.next(at(1), view(9, 9)), FenceStep::Wait(None));
+        fence.answered(goal(9, 7));
+        assert_eq!(fence.next(at(2), view(9, 9)), FenceStep::Reached);
+    }
+
+    #[test]
+    fn what_lags_is_watched_anew_and_then_read_again() {
+        let mut fence = Fence::default();
+        assert_eq!(fence.next(at(0), view(5, 9)), FenceStep::Ask);
+        fence.answered(goal(9, 9));
+        assert_eq!(fence.next(at(10), view(5, 9)), FenceStep::Watch(vec![PODS]));
+        assert_eq!(fence.next(at(20), view(8, 9)), FenceStep::Wait(Some(at(5_010))));
+        assert_eq!(fence.next(at(5_010), view(8, 9)), FenceStep::List(vec![PODS]));
+        assert_eq!(fence.next(at(6_000), view(8, 9)), FenceStep::Wait(Some(at(10_010))));
+        assert_eq!(fence.next(at(10_010), view(8, 9)), FenceStep::List(vec![PODS]), "until it helps");
+        assert_eq!(fence.next(at(10_011), view(12, 10)), FenceStep::Reached);
+    }
+
+    #[test]
+    fn what_was_never_read_lags() {
+        let mut fence = Fence::default();
+        assert_eq!(fence.next(at(0), view(0, 9)), FenceStep::Ask);
+        fence.answered(goal(0, 9));
+        assert_eq!(fence.next(at(1), view(0, 9)), FenceStep::Watch(vec![PODS]));
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_asked_again() {
+        let mut fence = Fence::default();
+        assert_eq!(fence.next(at(0), view(9, 9)), FenceStep::Ask);
+        fence.unanswered(at(100));
+        assert_eq!(fence.next(at(100), view(9, 9)), FenceStep::Wait(Some(at(600))));
+        assert_eq!(fence.next(at(600), view(9, 9)), FenceStep::Ask);
+        fence.unanswered(at(700));
+        assert_eq!(fence.next(at(-9_000_000), view(9, 9)), FenceStep::Ask, "a clock that was set back");
+    }
+}
