@@ -1,4 +1,5 @@
-//! The CEL of Dynamic Resource Allocation: expressions that select devices and compute attributes of them.
+//! The CEL of Dynamic Resource Allocation: expressions that select devices and compute attributes of them; and of definitions of kinds:
+//! rules about objects ([`compile_rule`]).
 //!
 //! An expression is parsed, type-checked, priced, and turned into a plan whose attribute names are numbers of a
 //! table ([`Program::bind`]). Running a plan neither parses nor looks up names, and for common expressions it does
@@ -23,6 +24,7 @@ mod ext;
 mod pattern;
 mod plan;
 mod program;
+mod rule;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -35,3 +37,4 @@ pub use pattern::Pattern;
 pub use program::{
     Bound, COST_MAX, EXPRESSION_LENGTH_MAX, Outcome, Program, Reads, compile, compile_derived,
 };
+pub use rule::{Datum, Rule, Shape, Variables, compile_message, compile_rule};

@@ -178,7 +178,7 @@ impl Bound {
         if device.has_unsupported_value() {
             return (Err(EvalError::new("the device has an attribute with an unsupported value")), 0);
         }
-        let mut machine = Machine::new(&self.program.0.plan, &self.ids, Context { device });
+        let mut machine = Machine::new(&self.program.0.plan, &self.ids, Context::of(device));
         let result = evaluate(&mut machine);
         (result, machine.cost())
     }

@@ -307,3 +307,29 @@ async fn definitions_that_cannot_be_served_are_refused_with_the_field() {
         json!({"api-approved.kubernetes.io": "unapproved, experimental-only"});
     api.post(DEFINITIONS, &protected).await.expect(201);
 }
+
+#[tokio::test]
+async fn rules_of_a_definition_are_kept_and_bad_ones_refused() {
+    let api = Api::start().await;
+    let with = |rules: Value| {
+        let mut definition = definition();
+        let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema["properties"]["spec"]["x-kubernetes-validations"] = rules;
+        definition
+    };
+    let refused = api.post(DEFINITIONS, &with(json!([{"rule": "self.sise > 1"}]))).await.expect(422);
+    assert!(refused["message"].as_str().unwrap().contains("undefined field 'sise'"), "{refused}");
+    let rules = json!([
+        {"rule": "!has(self.replicas) || self.replicas <= self.size", "message": "there is no room for so many"},
+        {"rule": "self.size >= oldSelf.size", "messageExpression": "'was ' + string(oldSelf.size)"},
+    ]);
+    api.post(DEFINITIONS, &with(rules)).await.expect(201);
+    let refused = api.post(WIDGETS, &widget("a", json!({"size": 1, "replicas": 2}))).await.expect(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec");
+    assert!(refused["message"].as_str().unwrap().contains("there is no room for so many"));
+    api.post(WIDGETS, &widget("a", json!({"size": 2, "replicas": 2}))).await.expect(201);
+    let smaller = json!({"spec": {"size": 1, "replicas": 1}});
+    let refused = api.patch(&format!("{WIDGETS}/a"), MERGE, &smaller).await.expect(422);
+    assert!(refused["message"].as_str().unwrap().contains("was 2"), "{refused}");
+    api.patch(&format!("{WIDGETS}/a"), MERGE, &json!({"spec": {"size": 3}})).await.expect(200);
+}

@@ -40,6 +40,8 @@ pub(crate) enum Ref {
     None,
     /// The variable `device`.
     Device,
+    /// Another variable that the expression is given, by its place among them.
+    Variable(u32),
     /// A variable of a macro, by its place on the stack of those in scope.
     Local(u32),
     /// A type by its name.
@@ -74,12 +76,23 @@ impl CallRef {
     }
 }
 
-/// Checks every part of `ast`.
+/// Checks every part of `ast`, which speaks of a device.
 pub(crate) fn check(ast: &Ast<'_>, env: Env, source: &str) -> Result<Checked, CompileError> {
+    check_with(ast, env, &[], source)
+}
+
+/// Checks every part of `ast`, which speaks of these variables, or of a device if there are none.
+pub(crate) fn check_with(
+    ast: &Ast<'_>,
+    env: Env,
+    variables: &[(&'static str, Type)],
+    source: &str,
+) -> Result<Checked, CompileError> {
     let count = ast.nodes.len();
     let mut checker = Checker {
         ast,
         env,
+        variables,
         source,
         types: vec![None; count],
         refs: vec![Ref::None; count],
@@ -104,6 +117,7 @@ pub(crate) fn check(ast: &Ast<'_>, env: Env, source: &str) -> Result<Checked, Co
 struct Checker<'a, 's> {
     ast: &'a Ast<'s>,
     env: Env,
+    variables: &'a [(&'static str, Type)],
     source: &'a str,
     types: Vec<Option<Type>>,
     refs: Vec<Ref>,
@@ -165,7 +179,11 @@ impl<'s> Checker<'_, 's> {
 
     fn global(&mut self, id: NodeId, name: &str) -> Option<Type> {
         let name = name.strip_prefix('.').unwrap_or(name);
-        if name == "device" {
+        if let Some(at) = self.variables.iter().position(|(known, _)| *known == name) {
+            self.refs[id.index()] = Ref::Variable(u32::try_from(at).ok()?);
+            return Some(self.variables[at].1.clone());
+        }
+        if name == "device" && self.variables.is_empty() {
             self.refs[id.index()] = Ref::Device;
             return Some(Type::Device);
         }
@@ -205,6 +223,11 @@ impl<'s> Checker<'_, 's> {
         let (target, was_optional) = found.unwrap_optional();
         let selected = if let Type::Map(entry) = target {
             entry.1.clone()
+        } else if let Type::Object(fields) = target {
+            match fields.get(field) {
+                Some(t) => t.clone(),
+                None => self.report(id, format!("undefined field '{field}'")),
+            }
         } else if *target == Type::Device {
             match self.env.device_field(field) {
                 Some(t) => t,

@@ -7,6 +7,6 @@ mod library;
 pub(crate) mod types;
 mod validate;
 
-pub(crate) use checker::{CallRef, Checked, Ref, check};
+pub(crate) use checker::{CallRef, Checked, Ref, check, check_with};
 pub(crate) use environment::Purpose;
 pub use environment::{Env, Mode};

@@ -1,7 +1,9 @@
 //! Static types, and when one may stand for another.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::fmt;
+
+use lazaret_model::Text;
 
 /// What is known of a value before it exists.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +37,8 @@ pub(crate) enum Type {
     NamedFormat,
     Ip,
     Cidr,
+    /// An object with these fields and no others.
+    Object(Arc<BTreeMap<Text, Type>>),
 }
 
 impl Type {
@@ -72,7 +76,7 @@ impl Type {
             }
             Self::Double | Self::String | Self::Bytes | Self::Duration | Self::Timestamp => [None, None],
             Self::Param(_) | Self::Device | Self::Quantity | Self::Semver | Self::Url => [None, None],
-            Self::NamedFormat | Self::Ip | Self::Cidr => [None, None],
+            Self::NamedFormat | Self::Ip | Self::Cidr | Self::Object(_) => [None, None],
         }
     }
 
@@ -88,7 +92,7 @@ impl Type {
             }
             Self::Double | Self::String | Self::Bytes | Self::Duration | Self::Timestamp => self.clone(),
             Self::Param(_) | Self::Device | Self::Quantity | Self::Semver | Self::Url => self.clone(),
-            Self::NamedFormat | Self::Ip | Self::Cidr => self.clone(),
+            Self::NamedFormat | Self::Ip | Self::Cidr | Self::Object(_) => self.clone(),
         }
     }
 
@@ -96,7 +100,7 @@ impl Type {
     fn is_nullable(&self) -> bool {
         match self {
             Self::Null | Self::Any | Self::Dyn | Self::Param(_) | Self::Duration | Self::Timestamp => true,
-            Self::Optional(_) | Self::Ip | Self::Cidr => true,
+            Self::Optional(_) | Self::Ip | Self::Cidr | Self::Object(_) => true,
             Self::Device | Self::Quantity | Self::Semver | Self::Url | Self::NamedFormat => true,
             Self::Error | Self::Bool | Self::Int | Self::Uint | Self::Double | Self::String | Self::Bytes => {
                 false
@@ -147,6 +151,7 @@ impl Type {
             Self::NamedFormat => "kubernetes.NamedFormat",
             Self::Ip => "net.IP",
             Self::Cidr => "net.CIDR",
+            Self::Object(_) => "object",
         }
     }
 }

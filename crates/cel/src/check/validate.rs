@@ -148,6 +148,7 @@ fn kind_of(t: &Type) -> template::Kind {
         Type::Meta(_) => template::Kind::Type,
         Type::Optional(_) | Type::Device | Type::Quantity | Type::Semver => template::Kind::Other,
         Type::Url | Type::NamedFormat | Type::Ip | Type::Cidr => template::Kind::Other,
+        Type::Object(_) => template::Kind::Map,
     }
 }
 

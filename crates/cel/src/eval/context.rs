@@ -11,9 +11,21 @@ use crate::device::Device;
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'v> {
     pub(crate) device: &'v dyn Device,
+    /// What else the expression is given.
+    pub(crate) variables: &'v [Value<'v>],
 }
 
 impl<'v> Context<'v> {
+    /// A device and nothing else.
+    pub(crate) fn of(device: &'v dyn Device) -> Self {
+        Self { device, variables: &[] }
+    }
+
+    /// A variable by its place.
+    pub(crate) fn variable(self, at: u32) -> Value<'v> {
+        self.variables.get(at as usize).map_or(Value::Null, Value::borrowed)
+    }
+
     /// One value of a domain, by its number.
     pub(crate) fn value(self, side: Side, id: AttrId) -> Option<Value<'v>> {
         match side {

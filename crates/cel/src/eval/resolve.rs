@@ -46,6 +46,7 @@ impl<'v> Machine<'v> {
     fn resolve(&mut self, attr: &'v Attr) -> Outcome<'v> {
         let base = match &attr.base {
             Base::Device => Value::Map(Map::Device),
+            Base::Variable(at) => self.context.variable(*at),
             Base::Local(local) => self.local(*local)?,
             Base::Op(op) => self.eval(*op)?,
             Base::Choice(condition, branches) => {

@@ -259,7 +259,7 @@ impl<'v> Value<'v> {
             Type::Bytes => "bytes",
             Type::Null => "null_type",
             Type::List(_) => "list",
-            Type::Map(_) | Type::Device => "map",
+            Type::Map(_) | Type::Device | Type::Object(_) => "map",
             Type::Meta(_) => "type",
             Type::Optional(_) => "optional_type",
             Type::Duration => "google.protobuf.Duration",

@@ -25,7 +25,7 @@ impl Attr {
                 branches.0.push(step.clone());
                 branches.1.push(step);
             }
-            Base::Device | Base::Local(_) | Base::Op(_) => self.path.push(step),
+            Base::Device | Base::Variable(_) | Base::Local(_) | Base::Op(_) => self.path.push(step),
         }
     }
 
@@ -151,7 +151,7 @@ impl Planner<'_, '_> {
                     self.note_whole(side);
                 }
             }
-            Base::Op(_) => {}
+            Base::Op(_) | Base::Variable(_) => {}
             Base::Choice(_, branches) => {
                 self.note_reads(&branches.0);
                 self.note_reads(&branches.1);

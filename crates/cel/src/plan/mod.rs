@@ -115,6 +115,8 @@ pub(crate) struct Attr {
 #[derive(Debug)]
 pub(crate) enum Base {
     Device,
+    /// Another variable that the expression is given.
+    Variable(u32),
     Local(u32),
     Op(OpId),
     /// `condition ? yes : no`; what follows has been added to both.

@@ -107,6 +107,7 @@ impl Planner<'_, '_> {
             Kind::Literal(literal) => Ok(Planned::Op(self.add(Op::Const(value_of(literal))))),
             Kind::Ident(_) => Ok(Planned::Attr(Attr::of(match self.checked.refs[id.index()] {
                 Ref::Local(at) => Base::Local(self.scope[at as usize]),
+                Ref::Variable(at) => Base::Variable(at),
                 Ref::None | Ref::Device | Ref::Type(_) | Ref::Call(_) => Base::Device,
             }))),
             Kind::Select { operand, field, test_only } => {
@@ -254,7 +255,7 @@ impl Planner<'_, '_> {
             && let [arg] = &*call.args
             && let Some(value) = self.constant(*arg)
         {
-            let folded = eval::call(Context { device: &self.no_device }, func, core::slice::from_ref(value));
+            let folded = eval::call(Context::of(&self.no_device), func, core::slice::from_ref(value));
             return match folded.map(|value| value.to_static()) {
                 Ok(Some(value)) => Ok(Op::Const(value)),
                 Ok(None) => Ok(Op::Call(call)),
@@ -282,7 +283,7 @@ impl Planner<'_, '_> {
             args.push(value.clone());
             spent += price;
         }
-        let context = Context { device: &self.no_device };
+        let context = Context::of(&self.no_device);
         let made = eval::call(context, call.func, &args).ok()?;
         let price = Machine::price(context, call.price, &args, Some(&made));
         if matches!(made, Value::List(_) | Value::Map(_) | Value::Optional(_)) {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{json_path::JsonPath, rules::CustomRules, settle, shape::shape, structural::Structural};
+use super::{
+    json_path::JsonPath, laws::Laws, rules::CustomRules, settle, shape::shape, structural::Structural,
+};
 use crate::{
     Heading, Kind, Name, RuleSet, ScalePaths, Scope, Served, Shape, Verbs, find,
     registry::{SCALE, STATUS},
@@ -48,6 +50,7 @@ fn kind(definition: &Value, version: &Value) -> Kind {
     let scale = scale_paths(&version["subresources"]["scale"]);
     let subresources = [has_status.then_some(STATUS), scale.is_some().then_some(SCALE)];
     let rules = CustomRules {
+        laws: Laws::read(&document, true),
         schema,
         document,
         has_status,

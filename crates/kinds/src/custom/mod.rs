@@ -1,9 +1,11 @@
 //! Kinds that others bring: from a definition to rules like those of a built-in kind.
 
+mod cel_values;
 mod definition;
 mod fill;
 mod formats;
 mod json_path;
+mod laws;
 mod lists;
 mod rules;
 mod schema_check;

@@ -3,7 +3,9 @@
 use lazaret_schema::{Finding, builtin, check};
 use serde_json::Value;
 
-use super::{fill, json_path::JsonPath, lists::check_unique, structural::Structural, validate::validate};
+use super::{
+    fill, json_path::JsonPath, laws::Laws, lists::check_unique, structural::Structural, validate::validate,
+};
 use crate::{
     Context, Errors, Heading, Rules, ScalePaths,
     kind::since,
@@ -14,6 +16,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct CustomRules {
     pub(crate) schema: Structural,
+    /// Rules that the schema brings.
+    pub(crate) laws: Option<Laws>,
     /// As it was written, for those who ask what a field is for.
     pub(crate) document: Value,
     pub(crate) has_status: bool,
@@ -48,6 +52,7 @@ impl Rules for CustomRules {
         validate(&self.schema, object, None, errors);
         check_unique(&self.schema, object, &mut String::new(), errors);
         self.check_replicas(object, errors);
+        self.check_laws(object, None, errors);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
@@ -60,6 +65,7 @@ impl Rules for CustomRules {
         validate(&self.schema, new, Some(old), errors);
         self.check_lists(new, old, errors);
         self.check_replicas(new, errors);
+        self.check_laws(new, Some(old), errors);
     }
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
@@ -70,6 +76,7 @@ impl Rules for CustomRules {
         // What was there before is not this write's fault, so that only the status is really looked at.
         validate(&self.schema, new, Some(old), errors);
         self.check_lists(new, old, errors);
+        self.check_laws(new, Some(old), errors);
     }
 
     /// Objects that were stored before the schema changed are shown as if they had been stored today.
@@ -116,6 +123,13 @@ impl Rules for CustomRules {
 }
 
 impl CustomRules {
+    /// Rules may count on an object that is well formed.
+    fn check_laws(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) {
+        if let Some(laws) = self.laws.as_ref().filter(|_| errors.is_empty()) {
+            laws.check(&self.schema, new, old, errors);
+        }
+    }
+
     /// Lists that had an item twice before may keep it.
     fn check_lists(&self, new: &Value, old: &Value, errors: &mut Errors) {
         let mut before = Errors::new();

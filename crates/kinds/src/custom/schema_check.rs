@@ -4,7 +4,7 @@
 use lazaret_cel::Pattern;
 use serde_json::Value;
 
-use super::{fill, structural::Structural, validate::validate};
+use super::{fill, laws::check_rules, structural::Structural, validate::validate};
 use crate::{Errors, FieldProblem, value::is_true};
 
 /// Where in a schema something stands.
@@ -42,6 +42,7 @@ pub(crate) fn check_schema(schema: &Value, path: &str, errors: &mut Errors) {
         errors.forbidden(format!("{path}.nullable"), "nullable cannot be true at the root");
     }
     structure(schema, Level::Root, path, errors);
+    check_rules(schema, true, true, path, errors);
 }
 
 fn structure(schema: &Value, level: Level, path: &str, errors: &mut Errors) {

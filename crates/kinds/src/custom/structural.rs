@@ -149,9 +149,7 @@ impl Structural {
     }
 }
 
-/// Every keyword that says what must hold besides the type.
-///
-/// DEVIATION(crd-validation-rules): `x-kubernetes-validations` is not among them.
+/// Every keyword that says what must hold besides the type. Rules in CEL are read elsewhere.
 const CHECKS: &[&str] = &[
     "enum",
     "pattern",

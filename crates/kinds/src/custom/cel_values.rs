@@ -1,0 +1,172 @@
+//! What of an object rules written in CEL can see: its schema as a shape, its JSON as values of that shape.
+
+use lazaret_cel::{Datum, Shape};
+use serde_json::Value;
+
+use crate::value::{entries, has, is_true, text};
+
+/// Words that CEL keeps for itself; a field of such a name is spelt `__word__`.
+const RESERVED: &[&str] = &[
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
+/// Of the metadata of an object only these are to be seen.
+const METADATA: &[&str] = &["generateName", "name"];
+
+/// The shape of what a schema describes. An object has a type and a name whether its schema says so or not.
+pub(super) fn shape(schema: &Value, is_object: bool) -> Shape {
+    if is_true(schema, "x-kubernetes-int-or-string") {
+        return Shape::any();
+    }
+    match (text(schema, "type"), text(schema, "format")) {
+        ("object", _) => object_shape(schema, is_object || is_true(schema, "x-kubernetes-embedded-resource")),
+        ("array", _) => Shape::list(shape(&schema["items"], false)),
+        ("string", "date" | "date-time") => Shape::timestamp(),
+        ("string", "duration") => Shape::duration(),
+        ("string", _) => Shape::text(),
+        ("integer", _) => Shape::int(),
+        ("number", _) => Shape::double(),
+        ("boolean", _) => Shape::bool(),
+        _ => Shape::any(),
+    }
+}
+
+fn object_shape(schema: &Value, is_object: bool) -> Shape {
+    let each = &schema["additionalProperties"];
+    if is_true(schema, "additionalProperties") {
+        return Shape::map(Shape::any());
+    }
+    if each.is_object() {
+        return Shape::map(shape(each, false));
+    }
+    let said = entries(schema, "properties")
+        .filter(|(name, _)| !is_object || *name != "metadata")
+        .filter_map(|(name, inner)| Some((escaped(name)?.into(), shape(inner, false))));
+    let mut fields: Vec<_> = said.collect();
+    if is_object {
+        let texts =
+            |names: &[&str]| names.iter().map(|name| ((*name).into(), Shape::text())).collect::<Vec<_>>();
+        fields.extend(texts(&["apiVersion", "kind"]));
+        fields.push(("metadata".into(), Shape::object(texts(METADATA))));
+    }
+    Shape::object(fields)
+}
+
+/// A value as its schema has it.
+pub(super) fn datum(schema: &Value, value: &Value, is_object: bool) -> Datum {
+    match value {
+        Value::Null => Datum::null(),
+        Value::Bool(value) => Datum::bool(*value),
+        Value::Number(number) => {
+            let whole = number.as_i64().or_else(|| whole(number.as_f64()?));
+            match whole.filter(|_| text(schema, "type") != "number") {
+                Some(number) => Datum::int(number),
+                None => Datum::double(number.as_f64().unwrap_or_default()),
+            }
+        }
+        Value::String(said) => timed(schema, said).unwrap_or_else(|| Datum::text(said)),
+        Value::Array(items) => Datum::list(items.iter().map(|item| datum(&schema["items"], item, false))),
+        Value::Object(map) => {
+            let is_object = is_object || is_true(schema, "x-kubernetes-embedded-resource");
+            let is_map = has(schema, "additionalProperties") || !has(schema, "type");
+            let visible = map.iter().filter_map(|(name, value)| {
+                if is_object && name == "metadata" {
+                    return Some(("metadata".into(), metadata(value)));
+                }
+                let inner =
+                    if is_map { &schema["additionalProperties"] } else { &schema["properties"][name] };
+                let name = if is_map { name.clone() } else { escaped(name)? };
+                Some((name.into(), datum(inner, value, false)))
+            });
+            Datum::map(visible)
+        }
+    }
+}
+
+fn metadata(value: &Value) -> Datum {
+    let seen = METADATA.iter().filter(|name| has(value, name));
+    Datum::map(seen.map(|name| ((*name).into(), Datum::text(text(value, name)))))
+}
+
+fn timed(schema: &Value, said: &str) -> Option<Datum> {
+    match text(schema, "format") {
+        "date-time" => Datum::timestamp(said),
+        "date" => Datum::timestamp(&format!("{said}T00:00:00Z")),
+        "duration" => Datum::duration(said),
+        _ => None,
+    }
+}
+
+/// A whole number that was written with a point.
+fn whole(number: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "checked: it has no fraction and fits")]
+    let whole = number as i64;
+    #[expect(clippy::cast_precision_loss, reason = "compared with where it came from")]
+    let same = whole as f64 == number;
+    same.then_some(whole)
+}
+
+/// A field's name as expressions spell it; `None` for one that they cannot.
+fn escaped(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        return None;
+    }
+    let mut spelt = String::with_capacity(name.len());
+    let mut rest = name.chars().peekable();
+    while let Some(next) = rest.next() {
+        match next {
+            '_' if rest.peek() == Some(&'_') => {
+                rest.next();
+                spelt.push_str("__underscores__");
+            }
+            '.' => spelt.push_str("__dot__"),
+            '-' => spelt.push_str("__dash__"),
+            '/' => spelt.push_str("__slash__"),
+            other if other.is_ascii_alphanumeric() || other == '_' => spelt.push(other),
+            _ => return None,
+        }
+    }
+    Some(spelt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_spelt_as_expressions_can() {
+        for (name, spelt) in [
+            ("plain", Some("plain")),
+            ("namespace", Some("__namespace__")),
+            ("x-prop", Some("x__dash__prop")),
+            ("a.b/c", Some("a__dot__b__slash__c")),
+            ("redact__d", Some("redact__underscores__d")),
+            ("1st", None),
+            ("a b", None),
+        ] {
+            assert_eq!(escaped(name).as_deref(), spelt, "{name}");
+        }
+    }
+}
