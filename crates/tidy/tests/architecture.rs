@@ -52,6 +52,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "bench",
         ],
     ),
+    ("instructions", &["model", "cel", "fleet", "allocator", "eviction", "store", "server"]),
     ("tidy", &[]),
 ];
 

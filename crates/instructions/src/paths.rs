@@ -1,0 +1,24 @@
+//! The hot paths, each small enough to be simulated and large enough to be like the real thing.
+
+mod cores;
+mod served;
+
+use anyhow::Result;
+
+/// A path.
+pub(crate) struct Path {
+    pub(crate) name: &'static str,
+    /// So often it is run, and then twice as often.
+    pub(crate) rounds: usize,
+    pub(crate) run: fn(usize) -> Result<()>,
+}
+
+/// All of them.
+pub(crate) const ALL: &[Path] = &[
+    Path { name: "cel-evaluation", rounds: 500, run: cores::cel_evaluation },
+    Path { name: "rule-match", rounds: 20, run: cores::rule_match },
+    Path { name: "plan-step", rounds: 100, run: cores::plan_step },
+    Path { name: "allocation", rounds: 50, run: cores::allocation },
+    Path { name: "commit", rounds: 200, run: served::commit },
+    Path { name: "watch-fan-out", rounds: 20, run: served::watch_fan_out },
+];
