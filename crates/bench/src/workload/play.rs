@@ -1,10 +1,10 @@
 //! A workload, from nodes to pods.
 
-use std::{rc::Rc, time::Duration};
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     catalog::{Test, Workload},
@@ -26,6 +26,9 @@ const GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1";
 const STEADY: Duration = Duration::from_secs(10);
 /// Nodes are heard of so often: nobody gives them up, however long it takes.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Pods that are replaced at a time, at most all of the ten that there are.
+const REPLACERS: usize = 10;
+const AT_ONCE: &str = r#"{"gracePeriodSeconds":0,"propagationPolicy":"Background"}"#;
 const STALLED: Duration = Duration::from_secs(60);
 
 /// Makes the cluster that the workload wants and measures how its pods are placed.
@@ -236,24 +239,35 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Deletes each pod that comes and makes another in its place.
+    /// Deletes each pod that comes and makes another in its place, several at a time: the load must not be what is measured.
     async fn replace(
         &self,
         namespace: &str,
         pods: &Rc<Pods>,
-        mut taken: mpsc::UnboundedReceiver<usize>,
+        taken: mpsc::UnboundedReceiver<usize>,
     ) -> Result<()> {
-        const AT_ONCE: &str = r#"{"gracePeriodSeconds":0,"propagationPolicy":"Background"}"#;
-        let mut connection = self.target.connect().await?;
-        let path = pods_path(namespace);
-        let mut next = self.workload.pods;
-        while let Some(number) = taken.recv().await {
-            load::ask(&mut connection, &self.target.delete(&format!("{path}/{}", name(number)), AT_ONCE))
-                .await?;
-            let pod = self.shape.pod(&name(next), next).to_string();
-            pods.sent(next, clock::now());
-            load::ask(&mut connection, &self.target.post(&path, &pod)).await?;
-            next += 1;
+        let taken = Rc::new(tokio::sync::Mutex::new(taken));
+        let next = Rc::new(Cell::new(self.workload.pods));
+        let mut replacers = JoinSet::new();
+        for mut connection in load::connect(&self.target, REPLACERS).await? {
+            let (taken, next, pods) = (Rc::clone(&taken), Rc::clone(&next), Rc::clone(pods));
+            let (target, shape, path) = (self.target.clone(), Rc::clone(&self.shape), pods_path(namespace));
+            replacers.spawn_local(async move {
+                loop {
+                    let Some(number) = taken.lock().await.recv().await else {
+                        return Ok::<_, anyhow::Error>(());
+                    };
+                    let old = target.delete(&format!("{path}/{}", name(number)), AT_ONCE);
+                    load::ask(&mut connection, &old).await?;
+                    let number = next.replace(next.get() + 1);
+                    let new = target.post(&path, &shape.pod(&name(number), number).to_string());
+                    pods.sent(number, clock::now());
+                    load::ask(&mut connection, &new).await?;
+                }
+            });
+        }
+        while let Some(done) = replacers.join_next().await {
+            done??;
         }
         Ok(())
     }
