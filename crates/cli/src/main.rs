@@ -17,6 +17,7 @@ mod numbers;
 mod output;
 mod plan;
 mod run;
+mod signal;
 mod up;
 
 #[global_allocator]

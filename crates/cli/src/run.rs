@@ -7,7 +7,7 @@ use lazaret_controllers::{Options, Parts, Plane, Rivals};
 use lazaret_runtime::{Client, LeaseOptions, Metrics};
 use tokio::net::TcpListener;
 
-use crate::{Verdict, connect, log::Logging, numbers, output};
+use crate::{Verdict, connect, log::Logging, numbers, output, signal};
 
 /// Run the scheduler, the controllers, or both against an API server.
 #[derive(Debug, clap::Args)]
@@ -88,7 +88,7 @@ impl Args {
             .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
         output::note("running; Ctrl-C stops");
         tokio::select! {
-            stop = tokio::signal::ctrl_c() => stop.context("wait for Ctrl-C")?,
+            asked = signal::to_stop() => asked?,
             () = numbers::serve(listener, metrics) => {}
         }
         output::note("stopping");

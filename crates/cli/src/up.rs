@@ -17,7 +17,7 @@ use lazaret_store::{OpenError, Options, Store};
 use tokio::{net::TcpListener, sync::watch};
 
 use self::parts::Parts;
-use crate::{Verdict, log::Logging, output};
+use crate::{Verdict, log::Logging, output, signal};
 
 /// Start a Kubernetes-compatible API server with an embedded store.
 #[derive(Debug, clap::Args)]
@@ -107,8 +107,8 @@ impl Args {
         tokio::select! {
             ended = &mut serving => ended.context("serve")?,
             () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
-            signal = tokio::signal::ctrl_c() => {
-                signal.context("wait for Ctrl-C")?;
+            asked = signal::to_stop() => {
+                asked?;
                 output::note("stopping");
                 if let Some(parts) = parts {
                     parts.stop().await;
