@@ -19,7 +19,9 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
     }
     let patch: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| PatchError::Malformed(format!("not a JSON patch: {error}")))?;
-    json_patch::patch(&mut object, &patch).map_err(|error| PatchError::DoesNotApply(error.to_string()))?;
+    // What was done before an operation failed goes with the object: nothing is to be undone, which could fail in its turn.
+    json_patch::patch_unsafe(&mut object, &patch)
+        .map_err(|error| PatchError::DoesNotApply(error.to_string()))?;
     Ok(object)
 }
 
@@ -28,4 +30,21 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
 pub fn merge_patch(mut object: Value, patch: &Value) -> Value {
     json_patch::merge(&mut object, patch);
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_move_to_nowhere_is_an_error_and_no_more() {
+        let object = json!({"metadata": {"labels": {"a": "b"}}});
+        let patch = json!([
+            {"op": "add", "path": "/metadata/labels/x", "value": "y"},
+            {"op": "move", "from": "/metadata/labels/x", "path": "/nowhere/labels/z"},
+        ]);
+        assert!(matches!(json_patch(object, &patch), Err(PatchError::DoesNotApply(_))));
+    }
 }
