@@ -42,6 +42,7 @@ impl Sources {
 /// Tells a fleet what was heard. News of what it does not know are no news.
 pub(crate) fn feed(fleet: &mut Fleet, news: &News) {
     match news {
+        News::Barred(..) => {}
         News::Listed(resource, objects, _) => {
             if let Some(kind) = kind(resource) {
                 fleet.relist(kind, objects.iter().filter_map(|object| input(kind, object)).collect());

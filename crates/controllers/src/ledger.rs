@@ -22,6 +22,7 @@ impl Ledger {
     /// What these news mean, one by one. A name that changed hands is gone before it is there.
     pub(crate) fn changes(&mut self, news: News, mut tell: impl FnMut(Change)) {
         match news {
+            News::Barred(..) => {}
             News::Set(resource, object) => self.set(resource, object, &mut tell),
             News::Gone(resource, object) => {
                 let told = self.told.entry(resource).or_default();

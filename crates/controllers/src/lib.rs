@@ -11,6 +11,7 @@ mod eviction;
 mod feed;
 mod ledger;
 mod plane;
+mod replacement;
 mod scheduler;
 mod telemetry;
 mod wire;

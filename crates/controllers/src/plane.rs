@@ -1,12 +1,14 @@
 //! All of it together: the watches, the leases, the agents.
 
+use std::sync::Arc;
+
 use lazaret_runtime::{
     AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, RULES_V1ALPHA3,
     Tasks, run,
 };
 use tokio::sync::watch;
 
-use crate::{Sources, claims, eviction, scheduler, telemetry, workloads};
+use crate::{Sources, claims, eviction, replacement, scheduler, telemetry, workloads};
 
 /// Where leases are kept.
 const NAMESPACE: &str = "kube-system";
@@ -31,7 +33,7 @@ pub struct Options {
 pub struct Parts {
     /// Placing pods.
     pub scheduler: bool,
-    /// Claims of pods, and eviction from tainted devices.
+    /// Claims of pods, eviction from tainted devices, replacement of pods on tainted nodes and devices.
     pub controllers: bool,
     /// With the controllers: what any cluster has already, replica sets and garbage collection for instance.
     pub workloads: bool,
@@ -55,7 +57,7 @@ pub struct Rivals {
 /// The parts at work. Dropping it cuts them off; [`Plane::stop`] lets them end what they began.
 #[derive(Debug)]
 pub struct Plane {
-    hub: Hub,
+    hub: Arc<Hub>,
     agents: Tasks,
     leaders: Tasks,
     stop: watch::Sender<bool>,
@@ -70,7 +72,7 @@ impl Plane {
     pub async fn start(client: Client, metrics: Metrics, options: &Options) -> Result<Self, CallError> {
         let sources = Sources::new(client.serves(&RULES_V1ALPHA3).await?);
         let mut plane = Self {
-            hub: Hub::new(client, metrics),
+            hub: Arc::new(Hub::new(client, metrics)),
             agents: Tasks::default(),
             leaders: Tasks::default(),
             stop: watch::channel(false).0,
@@ -139,6 +141,13 @@ impl Plane {
             leadership.clone(),
             metrics.clone(),
             AgentOptions { name: claims::NAME, in_flight_max: 128 },
+            self.stop.subscribe(),
+        ));
+        self.agents.spawn(replacement::serve(
+            Arc::clone(&self.hub),
+            sources,
+            leadership.clone(),
+            metrics.clone(),
             self.stop.subscribe(),
         ));
         if options.parts.workloads {

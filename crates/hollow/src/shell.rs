@@ -107,7 +107,7 @@ impl Agent for KubeletAgent {
                 claim(&object).into_iter().for_each(|claim| kubelet.hear_claim(claim));
             }
             News::Gone(CLAIMS, object) => kubelet.miss_claim(&object.key),
-            News::Listed(..) | News::Set(..) | News::Gone(..) => {}
+            News::Listed(..) | News::Set(..) | News::Gone(..) | News::Barred(..) => {}
         }
     }
 
@@ -155,7 +155,7 @@ impl Agent for DriverAgent {
             }
             News::Set(CLASSES, object) => driver.hear_class(&object.key.name, true),
             News::Gone(CLASSES, object) => driver.hear_class(&object.key.name, false),
-            News::Listed(..) | News::Set(..) | News::Gone(..) => {}
+            News::Listed(..) | News::Set(..) | News::Gone(..) | News::Barred(..) => {}
         }
     }
 

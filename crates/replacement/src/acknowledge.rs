@@ -50,6 +50,9 @@ impl Replacement {
                 self.retry(now, uid, failures.max(4));
             }
             Outcome::RetryLater | Outcome::Unknown => {
+                if outcome == Outcome::Unknown {
+                    flight.unsure_until = now.plus_millis(2 * self.options.settle_ms);
+                }
                 flight.failures += 1;
                 let failures = flight.failures;
                 self.retry(now, uid, failures);
@@ -65,20 +68,20 @@ impl Replacement {
     }
 
     /// A budget says no. Nothing was done yet, so the slot goes to the next one and this pod comes again later; unless its
-    /// copy exists already.
+    /// copy exists already, or it may have been evicted.
     fn hold(&mut self, now: Timestamp, uid: &Uid, why: &Text) {
         let Some(flight) = self.flights.get_mut(uid) else { return };
         self.figures.held += 1;
         let until = now.plus_millis(self.options.budget_ms);
         match flight.record.plan {
-            Plan::Evict { .. } => {
+            Plan::Evict { .. } if flight.unsure_until <= now => {
                 let (pod, policy) = (flight.record.pod.clone(), flight.policy());
                 self.flights.remove(uid);
                 self.held.insert(pod, until);
                 self.touch(&policy);
                 self.may_start = true;
             }
-            Plan::Release { .. } | Plan::Copy { .. } | Plan::Rebuild { .. } => {
+            Plan::Evict { .. } | Plan::Release { .. } | Plan::Copy { .. } | Plan::Rebuild { .. } => {
                 flight.not_before = until;
                 self.note(uid, why);
             }

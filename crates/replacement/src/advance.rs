@@ -122,7 +122,11 @@ impl Replacement {
     /// The first step: only what is recorded, and only while there is a reason.
     fn first(&self, flight: &Flight, step: impl FnOnce() -> (Step, EffectKind)) -> Next {
         if !self.is_wanted(flight) {
-            return Next::End(Ending::Cancelled);
+            return if flight.unsure_until > self.now {
+                Next::Wait("nobody knows yet whether it was begun")
+            } else {
+                Next::End(Ending::Cancelled)
+            };
         }
         if !flight.recorded {
             return Next::Wait("to be recorded");

@@ -22,6 +22,7 @@ type Around = (Cause, Option<Timestamp>);
 impl Replacement {
     /// Makes what is known of one pod what the objects say. `resuming`: timers go on where the status left them.
     pub(crate) fn evaluate(&mut self, now: Timestamp, fleet: &Fleet, key: &ObjectKey, resuming: bool) {
+        self.figures.looks += 1;
         let before = self.retract(key);
         let Some(pod) = self.tables.pods.get(key).cloned() else {
             self.held.remove(key);
@@ -128,7 +129,7 @@ impl Replacement {
         let failing = self.tables.nodes.get(node).filter(|_| !self.barred.contains_key(&Source::Nodes))?;
         let failing = failing.failing.as_ref().filter(|_| spec.node_failures)?;
         let since = failing.since.max(pod.created);
-        let after = since.plus_secs(spec.failure_secs);
+        let after = in_time(since.plus_secs(spec.failure_secs));
         let cause = Cause {
             origin: Origin::Node,
             place: node.clone(),
@@ -270,7 +271,14 @@ fn finding(policy: &Text, spec: &Spec, cause: &Cause, since: Timestamp) -> Optio
         Origin::Device => &spec.device_options,
     };
     let option = option_for(options, &cause.key, &cause.value, &cause.effect)?;
-    let due = since.plus_secs(option.secs);
-    let after = due.plus_secs(spec.replacement_secs);
+    let due = in_time(since.plus_secs(option.secs));
+    let after = in_time(due.plus_secs(spec.replacement_secs));
     Some(Finding { policy: policy.clone(), cause: cause.clone(), since, due, after })
 }
+
+/// What lies beyond the year 9999 is never: nobody could write it down.
+fn in_time(at: Timestamp) -> Timestamp {
+    if at > LAST { Timestamp::NEVER } else { at }
+}
+
+const LAST: Timestamp = Timestamp::from_secs(253_402_300_799);

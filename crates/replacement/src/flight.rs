@@ -39,6 +39,8 @@ pub(crate) struct Flight {
     pub(crate) alone_since: Option<Timestamp>,
     /// The step that is being done.
     pub(crate) step: Option<EffectId>,
+    /// Until when a step may have been done that nobody confirmed: it is not given up before.
+    pub(crate) unsure_until: Timestamp,
     /// Nothing is done before.
     pub(crate) not_before: Timestamp,
     pub(crate) failures: u32,
@@ -60,6 +62,7 @@ impl Flight {
             overdue: false,
             alone_since: None,
             step: None,
+            unsure_until: Timestamp::from_millis(i64::MIN),
             not_before: Timestamp::from_millis(i64::MIN),
             failures: 0,
             note: Text::default(),

@@ -100,6 +100,8 @@ pub enum Sight {
 /// How much of what there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
+    /// Times that a pod was looked at, ever.
+    pub looks: u64,
     /// Pods with a taint that is counted.
     pub tainted: u64,
     /// Replacements under way.
@@ -309,7 +311,7 @@ impl Replacement {
         let timer = self.timers.first().map(|(at, _)| *at);
         let held = self.held.values().copied().filter(later).min();
         let flights = self.flights.values().filter(|flight| flight.step.is_none());
-        let flights = flights.flat_map(|flight| [Some(flight.not_before), self.deadline_of(flight)]);
+        let flights = flights.flat_map(|flight| [Some(flight.not_before), Some(flight.unsure_until), self.deadline_of(flight)]);
         let flight = flights.flatten().filter(later).min();
         let statuses =
             self.overseers.values().filter(|overseer| overseer.dirty && overseer.writing.is_none());

@@ -7,12 +7,13 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_model::{Condition, ConditionStatus, ObjectKey, Text, Timestamp};
+use lazaret_model::{Condition, ConditionStatus, ObjectKey, Timestamp};
 
 use crate::{
     effect::EffectKind,
     flight::{Flight, Overseer},
-    machine::{Replacement, UnderWay},
+    machine::{Replacement, Source, UnderWay},
+    policy::{Spec, Strategy},
     status::{
         BREAKER_TRIPPED, DEGRADED, PODS_LISTED_MAX, PROGRESSING, PodStatus, RecordStatus, Status, Totals,
     },
@@ -181,7 +182,12 @@ impl Replacement {
         let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
         let overdue: Vec<&str> =
             flights.iter().filter(|flight| flight.overdue).map(|flight| &*flight.record.pod.name).collect();
-        let barred: Vec<&str> = self.barred.values().map(Text::as_str).collect();
+        let barred: Vec<&str> = self
+            .barred
+            .iter()
+            .filter(|(source, _)| known.active().is_some_and(|spec| minds(spec, **source)))
+            .map(|(_, why)| why.as_str())
+            .collect();
         let (holds, reason, message) = if !problems.is_empty() {
             (true, "InvalidSpec", problems.join("; "))
         } else if !barred.is_empty() {
@@ -194,6 +200,16 @@ impl Replacement {
             (false, "AsExpected", String::new())
         };
         (DEGRADED, holds, reason, message)
+    }
+}
+
+/// Whether a policy needs to see something.
+fn minds(spec: &Spec, source: Source) -> bool {
+    match source {
+        Source::Nodes => !spec.node_options.is_empty() || spec.node_failures,
+        Source::Devices => !spec.device_options.is_empty(),
+        Source::ReplicaSets => spec.strategy == Strategy::ReplaceFirst,
+        Source::Pods => true,
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use lazaret_model::ObjectKey;
 use tokio::sync::{Notify, mpsc};
 
-use crate::{Client, Inbox, Metrics, News, Object, Resource, Tasks, pump};
+use crate::{CallError, Client, Inbox, Metrics, News, Object, Resource, Tasks, pump};
 
 /// News that may wait for one listener. Who is further behind is told everything again when it has caught up.
 const QUEUE_MAX: usize = 16_384;
@@ -59,16 +59,25 @@ impl Hub {
     /// Hears of these resources from now on: first all there is of each, then what changes.
     #[must_use]
     pub fn listen(&self, resources: &[Resource]) -> Inbox {
+        self.listen_if_possible(resources, &[])
+    }
+
+    /// The same, and of the `optional` ones too as far as they can be read; of those that cannot it hears
+    /// [`News::Barred`].
+    #[must_use]
+    pub fn listen_if_possible(&self, resources: &[Resource], optional: &[Resource]) -> Inbox {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
         let id = self.next_listener.fetch_add(1, Ordering::Relaxed);
         let mut shared = lock(&self.shared);
         let topics = resources
             .iter()
+            .chain(optional)
             .map(|resource| shared.topic(*resource, &self.client, &self.metrics))
             .collect::<Vec<_>>();
         drop(shared);
         for topic in &topics {
-            topic.join(Listener { id, queue: sender.clone(), behind: false });
+            let bears_bars = optional.contains(&topic.resource);
+            topic.join(Listener { id, queue: sender.clone(), behind: false, bears_bars });
         }
         Inbox::new(id, self.client.clone(), queue, topics)
     }
@@ -110,6 +119,8 @@ struct State {
     listed: bool,
     /// What the objects are as of.
     revision: u64,
+    /// Why it cannot be read.
+    barred: Option<Arc<CallError>>,
     listeners: Vec<Listener>,
 }
 
@@ -118,6 +129,8 @@ struct Listener {
     queue: mpsc::Sender<News>,
     /// Missed something: it gets no news until it asks for all.
     behind: bool,
+    /// It can do without.
+    bears_bars: bool,
 }
 
 impl Topic {
@@ -152,12 +165,23 @@ impl Topic {
     fn join(&self, listener: Listener) {
         let mut state = lock(&self.state);
         state.listeners.push(listener);
-        if state.listed {
-            let all = state.all(self.resource);
-            if let Some(listener) = state.listeners.last_mut() {
-                listener.tell(all);
-            }
+        let known = state.listed.then(|| state.all(self.resource));
+        let barred = state.barred.clone().map(|why| News::Barred(self.resource, why));
+        if let Some(listener) = state.listeners.last_mut() {
+            known.into_iter().chain(barred).for_each(|news| listener.tell(news));
         }
+    }
+
+    /// It cannot be read. Whether that is new.
+    pub(crate) fn bar(&self, why: &CallError) -> bool {
+        let mut state = lock(&self.state);
+        if state.barred.as_deref() == Some(why) {
+            return false;
+        }
+        let why = Arc::new(why.clone());
+        state.barred = Some(Arc::clone(&why));
+        state.tell(&News::Barred(self.resource, why));
+        true
     }
 
     pub(crate) fn leave(&self, id: u64) {
@@ -177,6 +201,7 @@ impl Topic {
     pub(crate) fn list(&self, objects: Vec<Arc<Object>>, revision: u64) {
         let mut state = lock(&self.state);
         state.revision = revision;
+        state.barred = None;
         state.objects = objects.iter().map(|object| (object.key.clone(), Arc::clone(object))).collect();
         state.listed = true;
         state.tell(&News::Listed(self.resource, objects, revision));
@@ -211,7 +236,7 @@ impl State {
 
 impl Listener {
     fn tell(&mut self, news: News) {
-        if !self.behind {
+        if !self.behind && (self.bears_bars || !matches!(news, News::Barred(..))) {
             self.behind = self.queue.try_send(news).is_err();
         }
     }

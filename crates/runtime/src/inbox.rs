@@ -64,7 +64,7 @@ impl Inbox {
         }
     }
 
-    /// Whether all there is of every resource has been handed out once.
+    /// Whether all there is of every resource has been handed out once, or that it cannot be read.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.unlisted.is_empty()
@@ -106,7 +106,7 @@ impl Inbox {
     }
 
     fn handed(&mut self, news: News) -> News {
-        if let News::Listed(resource, ..) = &news {
+        if let News::Listed(resource, ..) | News::Barred(resource, _) = &news {
             self.unlisted.remove(resource);
         }
         news

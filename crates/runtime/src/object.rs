@@ -16,7 +16,7 @@ use lazaret_model::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::Resource;
+use crate::{CallError, Resource};
 
 /// What an agent hears of one resource.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub enum News {
     Set(Resource, Arc<Object>),
     /// An object as it last was, and it is gone.
     Gone(Resource, Arc<Object>),
+    /// It cannot be read, and why: not served, or not permitted. Told only to who can do without it.
+    Barred(Resource, Arc<CallError>),
 }
 
 /// An object. Its bytes are shared; each of its readings is made when first asked for.

@@ -42,8 +42,14 @@ pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) 
                 if before != pump.version {
                     pause = PAUSE_MIN;
                 }
+                let mut known = false;
+                if matches!(error, CallError::Forbidden(_) | CallError::NotFound(_)) {
+                    known = !pump.topic.bar(&error);
+                    // What was heard before is old when it can be read again.
+                    pump.version = None;
+                }
                 let resource = pump.topic.resource.plural;
-                if pause >= Duration::from_secs(1) {
+                if !known && pause >= Duration::from_secs(1) {
                     warn!(resource, %error, "watch failed; trying again");
                 } else {
                     debug!(resource, %error, "watch ended");

@@ -11,6 +11,12 @@ pub(crate) struct Resource {
 
 pub(crate) const PODS: Resource = Resource { group: "", version: "v1", plural: "pods", kind: "Pod" };
 pub(crate) const NODES: Resource = Resource { group: "", version: "v1", plural: "nodes", kind: "Node" };
+pub(crate) const REPLACEMENT_POLICIES: Resource = Resource {
+    group: "lazaret.dev",
+    version: "v1alpha1",
+    plural: "taintreplacementpolicies",
+    kind: "TaintReplacementPolicy",
+};
 pub(crate) const EVENTS: Resource = Resource { group: "", version: "v1", plural: "events", kind: "Event" };
 
 impl Resource {

@@ -9,9 +9,10 @@ use super::{
 };
 use crate::{
     Error, Verdict,
+    api::{REPLACEMENT_POLICIES, Scope},
     args::WhyArgs,
     output::structured,
-    view::{nearest, why_evicted, why_pending},
+    view::{PolicyFacts, Why, nearest, replacements, why_evicted, why_pending, why_replaced},
 };
 
 pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verdict, Error> {
@@ -22,13 +23,30 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let mut cluster = load(session, need).await?.cluster;
     let events = events(session).await?;
     let now = session.now();
-    let why = why_pending(&mut cluster, &key, &events, now).or_else(|| why_evicted(&cluster, &key, &events));
-    let Some(why) = why else { return Err(unknown(session, &cluster, &key).await) };
+    let replacements = replacements(&policies(session, namespace).await, &key);
+    let why = why_pending(&mut cluster, &key, &events, now)
+        .or_else(|| why_evicted(&cluster, &key, &events))
+        .or_else(|| why_replaced(&key, &replacements));
+    let Some(why) = why.map(|why| Why { replacements, ..why }) else { return Err(unknown(session, &cluster, &key).await) };
     match args.output.structured() {
         Some(form) => structured(session.console, &why, form)?,
         None => session.console.print(&why.text(now))?,
     }
     Ok(Verdict::Yes)
+}
+
+/// The policies of a namespace; none where they are not served or may not be read.
+async fn policies(session: &Session<'_>, namespace: &str) -> Vec<PolicyFacts> {
+    let mut policies = Vec::new();
+    let scope = Scope { namespace: namespace.to_owned(), ..Scope::default() };
+    let read = session.api.list(&REPLACEMENT_POLICIES, &scope, |item| {
+        policies.extend(serde_json::from_str::<PolicyFacts>(item.json()).ok());
+        Ok(())
+    });
+    if read.await.is_err() {
+        policies.clear();
+    }
+    policies
 }
 
 /// Tells a pod without devices from one that is not there.

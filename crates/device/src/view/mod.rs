@@ -12,6 +12,7 @@ mod nodes;
 mod plan;
 mod plan_diff;
 mod reference;
+mod replacement;
 mod rule;
 mod taint_spec;
 mod time;
@@ -29,10 +30,11 @@ pub use nodes::fail_patch;
 pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
 pub use plan_diff::diff;
 pub use reference::{Reference, resolve, resolve_one};
+pub use replacement::{PolicyFacts, ReplacementWhy, replacements};
 pub use rule::{
     DRAIN_KEY, MANAGED_BY, MANAGED_BY_LABEL, REASON_ANNOTATION, RuleDraft, SET_BY_ANNOTATION, fingerprint,
     rule_name,
 };
 pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
-pub use why::{EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending};
+pub use why::{EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending, why_replaced};

@@ -15,6 +15,7 @@ use super::{
     cluster::Cluster,
     device::{TaintRow, taint_row},
     history::{EventFacts, SET_REASON},
+    replacement::ReplacementWhy,
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
     time::ago,
 };
@@ -39,6 +40,9 @@ pub struct Why {
     /// Why it had to leave, or will have to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<EvictionWhy>,
+    /// What policies do about it because its node or its devices are tainted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replacements: Vec<ReplacementWhy>,
     /// What else is worth knowing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -153,6 +157,20 @@ pub fn why_evicted(cluster: &Cluster, pod: &ObjectKey, events: &[EventFacts]) ->
         evictions,
         ..Why::default()
     })
+}
+
+/// A pod that a policy speaks of, whether it has devices or not.
+#[must_use]
+pub fn why_replaced(pod: &ObjectKey, replacements: &[ReplacementWhy]) -> Option<Why> {
+    let first = replacements.first()?;
+    let summary = if replacements.iter().any(|one| !one.replacement.is_empty()) {
+        "is being replaced"
+    } else if replacements.iter().any(|one| one.condition.ends_with("Replacing")) {
+        "is to be replaced"
+    } else {
+        "is on a taint that is counted"
+    };
+    Some(Why { pod: pod.to_string(), summary: format!("{summary}, for {} is tainted", first.place), ..Why::default() })
 }
 
 fn evictions(
@@ -419,6 +437,7 @@ impl Why {
             lines.push("  taints in the way:".to_owned());
             lines.extend(self.taints.iter().map(|taint| format!("    {}", taint.line())));
         }
+        lines.extend(self.replacements.iter().map(|replacement| format!("  {}", replacement.line(now))));
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         lines.join("\n") + "\n"
     }

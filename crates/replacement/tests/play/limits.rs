@@ -137,3 +137,32 @@ fn a_restart_half_way_goes_on_and_stays_within_the_limit() {
     );
     assert!(status.pods.is_empty(), "{:?}", status.pods);
 }
+
+#[test]
+fn work_is_in_proportion_to_the_pods_on_the_tainted_node() {
+    let mut play = Play::new();
+    for node in 0..1_000 {
+        play.api.add_node(&format!("n{node}"), "z");
+    }
+    for pod in 0..10_000 {
+        let node = format!("n{}", pod % 1_000);
+        let labels = std::sync::Arc::new([("app".into(), "web".into())].into());
+        let pod = lazaret_replacement::Pod {
+            key: crate::api::key(&format!("p{pod}")),
+            node: Some(node.into()),
+            ready: true,
+            labels,
+            ..lazaret_replacement::Pod::default()
+        };
+        play.api.create(play.now, pod);
+    }
+    play.api.set_policy("p", Spec { replacement_secs: 1_000, ..quick() });
+    play.settle();
+    play.until(2);
+    assert_eq!(play.status("p").totals.selected, 10_000);
+    let before = play.machine.figures().looks;
+    play.api.taint("n7", "a", None);
+    play.settle();
+    assert_eq!(play.machine.figures().looks - before, 10);
+    assert_eq!(play.machine.figures().tainted, 10);
+}

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 
 use crate::Server;
 
+/// Policies that replace pods on tainted nodes and devices: the same definition that other clusters are given.
+const REPLACEMENT_POLICIES: &str = include_str!("../../../../deploy/taintreplacementpolicies.yaml");
+
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// Makes what is missing and leaves alone what is there.
@@ -36,7 +39,21 @@ pub(crate) async fn ensure(server: &Server) -> Result<(), String> {
             json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority"});
         create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", class).await?;
     }
-    Ok(())
+    apply(
+        server,
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/taintreplacementpolicies.lazaret.dev",
+        REPLACEMENT_POLICIES,
+    )
+    .await
+}
+
+/// Brings an object to what this version says, whatever an older one said.
+async fn apply(server: &Server, path: &str, yaml: &str) -> Result<(), String> {
+    let at = format!("{path}?fieldManager=lazaret&force=true");
+    match ask(server, "PATCH", &at, "application/apply-patch+yaml", yaml.to_owned()).await? {
+        200 | 201 => Ok(()),
+        code => Err(format!("apply {path}: answered {code}")),
+    }
 }
 
 /// Tells everybody which certificate to trust: servers of other groups, and whoever looks after namespaces and copies it into each of
@@ -73,10 +90,14 @@ async fn create(server: &Server, path: &str, object: Value) -> Result<(), String
 }
 
 async fn send(server: &Server, method: &str, path: &str, kind: &str, body: &Value) -> Result<u16, String> {
+    ask(server, method, path, kind, body.to_string()).await
+}
+
+async fn ask(server: &Server, method: &str, path: &str, kind: &str, body: String) -> Result<u16, String> {
     let user =
         User { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..User::default() };
     let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
-    let request = request.body(body.to_string().into()).map_err(|error| error.to_string())?;
+    let request = request.body(body.into()).map_err(|error| error.to_string())?;
     Ok(server.handle(&user, request).await.status().as_u16())
 }
 

@@ -1,0 +1,174 @@
+//! The core with its objects: news become inputs, answers become outcomes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use lazaret_fleet::Fleet;
+use lazaret_model::Timestamp;
+use lazaret_replacement::{
+    Effect, EffectId, EffectKind, Input, Options, Outcome as Became, Replacement, Sight, Source,
+};
+use lazaret_runtime::{
+    Agent, CallError, NODES, News, Object, Outcome, PODS, REPLACEMENT_POLICIES, REPLICA_SETS, Reply, Resource,
+};
+use tracing::warn;
+
+use super::{metrics::ReplacementMetrics, pods, policy};
+use crate::{
+    feed::feed,
+    ledger::{Change, Ledger},
+    wire,
+};
+
+#[derive(Debug)]
+pub(crate) struct ReplacementAgent {
+    fleet: Fleet,
+    machine: Replacement,
+    /// Only to know what a list leaves out.
+    ledger: Ledger,
+    /// What cannot be read, and why.
+    barred: BTreeMap<Resource, Arc<CallError>>,
+    metrics: ReplacementMetrics,
+    heard: bool,
+}
+
+impl ReplacementAgent {
+    pub(crate) fn new(metrics: ReplacementMetrics) -> Self {
+        Self {
+            fleet: Fleet::new(),
+            machine: Replacement::new(Options::default()),
+            ledger: Ledger::default(),
+            barred: BTreeMap::new(),
+            metrics,
+            heard: false,
+        }
+    }
+
+    fn see(&mut self, resource: Resource, barred: Option<Arc<CallError>>) {
+        let before = match barred {
+            Some(why) => self.barred.insert(resource, why),
+            None => self.barred.remove(&resource),
+        };
+        if before.as_ref() == self.barred.get(&resource) {
+            return;
+        }
+        let Some(source) = source(&resource) else { return };
+        let missing: Vec<String> = self
+            .barred
+            .iter()
+            // What is not served cannot be tainted either.
+            .filter(|(other, why)| {
+                self::source(other) == Some(source) && !matches!(***why, CallError::NotFound(_))
+            })
+            .map(|(other, why)| missing(other, why))
+            .collect();
+        let sight = if missing.is_empty() { Sight::Clear } else { Sight::Barred(missing.join("; ").into()) };
+        self.machine.tell(Input::Sight(source, sight));
+    }
+}
+
+impl Agent for ReplacementAgent {
+    type Effect = EffectKind;
+
+    fn hear(&mut self, _: Timestamp, news: News) {
+        feed(&mut self.fleet, &news);
+        self.heard = true;
+        match &news {
+            News::Listed(resource, ..) => self.see(*resource, None),
+            News::Barred(resource, why) => self.see(*resource, Some(Arc::clone(why))),
+            News::Set(..) | News::Gone(..) => {}
+        }
+        let Self { ledger, machine, .. } = self;
+        ledger.changes(news, |change| {
+            if let Some(input) = input(&change) {
+                machine.tell(input);
+            }
+        });
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        if core::mem::take(&mut self.heard) {
+            let changes = self.fleet.take_changes();
+            self.machine.tell_devices(&self.fleet, &changes);
+        }
+        self.machine.think(now, &self.fleet);
+        self.metrics.show(&self.machine.figures());
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        // It must know what there is before it is asked to act on it.
+        self.think(now);
+        self.machine.lead(now, &self.fleet, leading);
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        let why = reply.why.unwrap_or_default();
+        let outcome = match reply.outcome {
+            Outcome::Done => {
+                let written = reply.object.as_deref().and_then(wire::metadata);
+                Became::Done(written.map(|metadata| metadata.resource_version.into()))
+            }
+            Outcome::Gone => Became::Gone,
+            Outcome::Conflict => Became::Conflict,
+            Outcome::Refused => Became::Refused(why.into()),
+            // The executor says why only where a disruption budget is in the way.
+            Outcome::RetryLater if !why.is_empty() => Became::Held(why.into()),
+            Outcome::RetryLater => Became::RetryLater,
+            Outcome::Unknown => Became::Unknown,
+        };
+        self.machine.acknowledge(now, EffectId(effect), outcome);
+    }
+
+    fn poll(&mut self) -> Option<(u64, EffectKind)> {
+        self.machine.poll_effect().map(|Effect { id, kind }| (id.0, kind))
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.machine.next_wake()
+    }
+}
+
+fn source(resource: &Resource) -> Option<Source> {
+    Some(match resource.plural {
+        "nodes" => Source::Nodes,
+        "pods" => Source::Pods,
+        "replicasets" => Source::ReplicaSets,
+        "resourceslices"
+        | "resourceclaims"
+        | "devicetaintrules"
+        | "resourceslicepatches"
+        | "deviceclasses" => Source::Devices,
+        _ => return None,
+    })
+}
+
+fn missing(resource: &Resource, why: &CallError) -> String {
+    let group = if resource.group.is_empty() { "" } else { "." };
+    let (plural, name) = (resource.plural, resource.group);
+    format!("not allowed to read {plural}: grant get, list and watch on {plural}{group}{name} ({why})")
+}
+
+fn input(change: &Change) -> Option<Input> {
+    let understood = match change {
+        Change::Set(resource, object) => set(*resource, object)?,
+        Change::Gone(resource, key, _) => {
+            return match *resource {
+                REPLACEMENT_POLICIES => Some(Input::PolicyGone(key.clone())),
+                PODS => Some(Input::PodGone(key.clone())),
+                NODES => Some(Input::NodeGone(key.name.clone())),
+                REPLICA_SETS => Some(Input::ReplicaSetGone(key.clone())),
+                _ => None,
+            };
+        }
+    };
+    understood.inspect_err(|error| warn!(%error, "an object that cannot be understood is left out")).ok()
+}
+
+fn set(resource: Resource, object: &Arc<Object>) -> Option<Result<Input, serde_json::Error>> {
+    Some(match resource {
+        REPLACEMENT_POLICIES => policy::read(object).map(|policy| Input::Policy(Arc::new(policy))),
+        PODS => object.read().map(|pod| Input::Pod(Arc::new(pods::pod(object, &pod)))),
+        NODES => object.read().map(|node| Input::Node(Arc::new(pods::node(object, &node)))),
+        REPLICA_SETS => object.read().map(|set| Input::ReplicaSet(Arc::new(pods::replica_set(object, &set)))),
+        _ => return None,
+    })
+}

@@ -1,0 +1,129 @@
+//! Pods, nodes and replica sets of the API become those of the core.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::ReplicaSet as ApiReplicaSet,
+        core::v1::{Node as ApiNode, Pod as ApiPod},
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference, Time},
+};
+use lazaret_model::{Owner, Text, Timestamp};
+use lazaret_replacement::{Failing, Mark, Match, Node, NodeTaint, Pod, Problem, ReplicaSet, Selector};
+use lazaret_runtime::Object;
+
+use super::{MARK, record};
+
+/// The kubelet's own pods carry this.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+pub(super) fn pod(object: &Object, pod: &ApiPod) -> Pod {
+    let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref(), pod.status.as_ref());
+    let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let annotation = |name: &str| metadata.annotations.as_ref().and_then(|annotations| annotations.get(name));
+    let claims = spec.and_then(|spec| spec.resource_claims.as_deref()).unwrap_or_default();
+    let gates = spec.and_then(|spec| spec.scheduling_gates.as_deref()).unwrap_or_default();
+    let node = spec.and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty());
+    Pod {
+        key: object.key.clone(),
+        uid: object.uid.clone(),
+        version: object.resource_version.clone(),
+        labels: labels(metadata.labels.as_ref()),
+        node: node.map(Text::from),
+        owner: metadata.owner_references.iter().flatten().find_map(controller),
+        created: metadata.creation_timestamp.as_ref().map_or(Timestamp::EPOCH, time),
+        ready: conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        finished: phase == "Succeeded" || phase == "Failed",
+        succeeded: phase == "Succeeded",
+        deleting: metadata.deletion_timestamp.is_some(),
+        pinned: claims.iter().any(|claim| claim.resource_claim_name.is_some()),
+        gated: gates.iter().any(|gate| gate.name == MARK),
+        mirror: annotation(MIRROR).is_some(),
+        mark: annotation(MARK).and_then(|text| mark(object, text)),
+    }
+}
+
+/// A mark speaks of the pod that carries it, or it is the mark of a copy.
+fn mark(object: &Object, text: &str) -> Option<Mark> {
+    let record = record::parse(text)?;
+    Some(if record.uid == object.uid { Mark::Released(record) } else { Mark::Copy(record) })
+}
+
+pub(super) fn node(object: &Object, node: &ApiNode) -> Node {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let taints = taints.iter().map(|taint| NodeTaint {
+        key: taint.key.as_str().into(),
+        value: taint.value.as_deref().unwrap_or_default().into(),
+        effect: taint.effect.as_str().into(),
+        time_added: taint.time_added.as_ref().map(time),
+    });
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status != "True");
+    let failing = ready.and_then(|condition| {
+        let key = if condition.status == "False" { "not-ready" } else { "unreachable" };
+        let since = condition.last_transition_time.as_ref().map(time)?;
+        Some(Failing { key: format!("node.kubernetes.io/{key}").into(), since })
+    });
+    Node {
+        name: object.key.name.clone(),
+        labels: labels(node.metadata.labels.as_ref()),
+        taints: taints.collect(),
+        failing,
+    }
+}
+
+pub(super) fn replica_set(object: &Object, set: &ApiReplicaSet) -> ReplicaSet {
+    ReplicaSet {
+        key: object.key.clone(),
+        uid: object.uid.clone(),
+        replicas: set.spec.replicas.map_or(1, |replicas| u32::try_from(replicas).unwrap_or(0)),
+        selector: selector(&set.spec.selector).unwrap_or_default(),
+    }
+}
+
+/// A label selector.
+///
+/// # Errors
+/// The operator that does not exist.
+pub(super) fn selector(selector: &LabelSelector) -> Result<Selector, Problem> {
+    let mut all: Vec<(Text, Match)> = Vec::new();
+    for (key, value) in selector.match_labels.iter().flatten() {
+        all.push((key.as_str().into(), Match::In(vec![value.as_str().into()])));
+    }
+    for (at, wanted) in selector.match_expressions.iter().flatten().enumerate() {
+        let values = || wanted.values.iter().flatten().map(|value| Text::from(value.as_str())).collect();
+        let matched = match wanted.operator.as_str() {
+            "In" => Match::In(values()),
+            "NotIn" => Match::NotIn(values()),
+            "Exists" => Match::Exists,
+            "DoesNotExist" => Match::Absent,
+            other => {
+                let field = format!("spec.podSelector.matchExpressions[{at}].operator");
+                let message = format!("must be In, NotIn, Exists or DoesNotExist, is {other:?}");
+                return Err(Problem::new(field, message));
+            }
+        };
+        all.push((wanted.key.as_str().into(), matched));
+    }
+    Ok(Selector { all })
+}
+
+fn controller(owner: &OwnerReference) -> Option<Owner> {
+    (owner.controller == Some(true)).then(|| Owner {
+        group: owner.api_version.split_once('/').map_or("", |(group, _)| group).into(),
+        kind: owner.kind.as_str().into(),
+        name: owner.name.as_str().into(),
+        uid: owner.uid.as_str().into(),
+    })
+}
+
+fn labels(labels: Option<&BTreeMap<String, String>>) -> Arc<BTreeMap<Text, Text>> {
+    let pair = |(key, value): (&String, &String)| (key.as_str().into(), value.as_str().into());
+    Arc::new(labels.into_iter().flatten().map(pair).collect())
+}
+
+fn time(time: &Time) -> Timestamp {
+    Timestamp::from_millis(time.0.as_millisecond())
+}
