@@ -115,7 +115,8 @@ impl Replacement {
             return *since;
         }
         let written = resuming.then(|| self.written_since(&pod.key.namespace, &pod.uid, cause)).flatten();
-        written.unwrap_or(now).min(now)
+        // Whole seconds, as the API keeps them; up, so that nobody is early.
+        written.unwrap_or_else(|| now.plus_millis(999).truncated_to_secs())
     }
 
     /// When somebody before this machine first saw a taint that nobody dated.

@@ -311,7 +311,9 @@ impl Replacement {
         let timer = self.timers.first().map(|(at, _)| *at);
         let held = self.held.values().copied().filter(later).min();
         let flights = self.flights.values().filter(|flight| flight.step.is_none());
-        let flights = flights.flat_map(|flight| [Some(flight.not_before), Some(flight.unsure_until), self.deadline_of(flight)]);
+        let flights = flights.flat_map(|flight| {
+            [Some(flight.not_before), Some(flight.unsure_until), self.deadline_of(flight)]
+        });
         let flight = flights.flatten().filter(later).min();
         let statuses =
             self.overseers.values().filter(|overseer| overseer.dirty && overseer.writing.is_none());

@@ -106,7 +106,8 @@ impl Replacement {
             node: pod.node.clone()?,
             cause: first.cause.clone(),
             since: first.since,
-            started: now,
+            // Whole seconds, as the API keeps them.
+            started: now.truncated_to_secs(),
             lacking: plan.owner().map_or(0, |owner| self.lacking(now, pod, &owner.uid)),
             plan,
         };

@@ -50,7 +50,7 @@ mod tests {
                 value: "".into(),
                 effect: "NoSchedule".into(),
             },
-            since: Timestamp::from_millis(1_500),
+            since: Timestamp::from_secs(1),
             started: Timestamp::from_secs(9),
             lacking: 0,
             plan: Plan::Rebuild { name: "a-r1".into() },

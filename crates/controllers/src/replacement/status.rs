@@ -176,7 +176,7 @@ mod tests {
     /// A status that came back otherwise than it was written would be written for ever.
     #[test]
     fn what_is_written_is_what_is_read() {
-        let at = Timestamp::from_millis(1_700_000_000_123);
+        let at = Timestamp::from_secs(1_700_000_000);
         let device = record::cause("w", "d/w/gpu-0", "k", "v", "NoExecute");
         let owner =
             Owner { group: "apps".into(), kind: "ReplicaSet".into(), name: "web".into(), uid: "o".into() };

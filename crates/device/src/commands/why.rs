@@ -23,11 +23,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let mut cluster = load(session, need).await?.cluster;
     let events = events(session).await?;
     let now = session.now();
-    let replacements = replacements(&policies(session, namespace).await, &key);
+    let replacements = replacements(&policies(session, &key.namespace).await, &key);
     let why = why_pending(&mut cluster, &key, &events, now)
         .or_else(|| why_evicted(&cluster, &key, &events))
         .or_else(|| why_replaced(&key, &replacements));
-    let Some(why) = why.map(|why| Why { replacements, ..why }) else { return Err(unknown(session, &cluster, &key).await) };
+    let Some(why) = why.map(|why| Why { replacements, ..why }) else {
+        return Err(unknown(session, &cluster, &key).await);
+    };
     match args.output.structured() {
         Some(form) => structured(session.console, &why, form)?,
         None => session.console.print(&why.text(now))?,

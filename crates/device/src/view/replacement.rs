@@ -84,7 +84,8 @@ pub struct ReplacementWhy {
 pub fn replacements(policies: &[PolicyFacts], pod: &ObjectKey) -> Vec<ReplacementWhy> {
     let mut found = Vec::new();
     for policy in policies.iter().filter(|policy| policy.metadata.namespace == *pod.namespace) {
-        let tripped = policy.status.conditions.iter().find(|one| one.kind == "BreakerTripped" && one.status == "True");
+        let tripped =
+            policy.status.conditions.iter().find(|one| one.kind == "BreakerTripped" && one.status == "True");
         for line in policy.status.pods.iter().filter(|line| line.pod == *pod.name) {
             let held = tripped.filter(|_| line.replacement.is_empty() && line.message.is_empty());
             found.push(ReplacementWhy {
@@ -161,7 +162,13 @@ mod tests {
         let found = replacements(&policies, &ObjectKey::new("a", "x"));
         assert_eq!(found.len(), 1);
         let line = found[0].line(Timestamp::from_secs(20));
-        assert!(line.starts_with("TaintReplacementPolicy p: NodeTaintReplacing for taint k on node n1"), "{line}");
-        assert!(line.ends_with("; to be replaced in 40 s at the earliest (3 of 4 fault domains are tainted)"), "{line}");
+        assert!(
+            line.starts_with("TaintReplacementPolicy p: NodeTaintReplacing for taint k on node n1"),
+            "{line}"
+        );
+        assert!(
+            line.ends_with("; to be replaced in 40 s at the earliest (3 of 4 fault domains are tainted)"),
+            "{line}"
+        );
     }
 }

@@ -170,7 +170,11 @@ pub fn why_replaced(pod: &ObjectKey, replacements: &[ReplacementWhy]) -> Option<
     } else {
         "is on a taint that is counted"
     };
-    Some(Why { pod: pod.to_string(), summary: format!("{summary}, for {} is tainted", first.place), ..Why::default() })
+    Some(Why {
+        pod: pod.to_string(),
+        summary: format!("{summary}, for {} is tainted", first.place),
+        ..Why::default()
+    })
 }
 
 fn evictions(
