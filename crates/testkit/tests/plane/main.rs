@@ -4,7 +4,6 @@
 mod effects;
 mod fence;
 mod recovery;
-mod replacement;
 mod restart;
 mod rivals;
 mod rules;
