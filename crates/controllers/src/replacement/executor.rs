@@ -183,11 +183,9 @@ fn reply(sent: Result<Bytes, CallError>) -> Reply {
         Ok(object) => return Reply { outcome: Outcome::Done, object: Some(object), why: None },
         Err(error) => error,
     };
-    let outcome = match &error {
-        // What is not permitted is reported, not only tried again.
-        CallError::Forbidden(_) => Outcome::Refused,
-        error => error.into(),
-    };
+    // What is not permitted is reported, not only tried again.
+    let outcome =
+        if matches!(error, CallError::Forbidden(_)) { Outcome::Refused } else { Outcome::from(&error) };
     let why = (outcome == Outcome::Refused).then(|| error.to_string());
     Reply { outcome, object: None, why }
 }

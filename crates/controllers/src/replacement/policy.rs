@@ -172,7 +172,7 @@ mod tests {
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "generation": 3},
             "spec": spec,
         });
-        let object = Object::new(&REPLACEMENT_POLICIES, text.to_string().into_bytes().into()).unwrap();
+        let object = Object::new(&REPLACEMENT_POLICIES, text.to_string()).unwrap();
         read(&object).unwrap().spec
     }
 
