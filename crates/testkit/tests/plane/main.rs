@@ -4,6 +4,7 @@
 mod effects;
 mod fence;
 mod recovery;
+mod replacement;
 mod restart;
 mod rivals;
 mod rules;
