@@ -58,7 +58,7 @@ async fn count(inbox: &mut Inbox, wanted: usize, text: &str) {
         let objects = match inbox.next().await {
             News::Listed(_, objects, _) => objects,
             News::Set(_, object) => vec![object],
-            News::Gone(..) => Vec::new(),
+            News::Gone(..) | News::Barred(..) => Vec::new(),
         };
         for object in objects {
             if text.is_empty() || String::from_utf8_lossy(object.json()).contains(text) {
