@@ -8,7 +8,7 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use crate::{
     effect::{Note, Severity, Subject},
     finding::{Cause, Finding, Origin},
-    flight::Watch,
+    flight::{Seen, Watch},
     machine::{Replacement, Source},
     matching::option_for,
     objects::Pod,
@@ -46,10 +46,10 @@ impl Replacement {
         let mut watch = Watch { uid: pod.uid.clone(), looked: now, ..Watch::default() };
         for (cause, added) in self.around(fleet, &pod, &node) {
             let since = self.since(now, &pod, before.as_ref(), &cause, added, resuming);
-            watch.seen.push((cause, since));
+            watch.seen.push(Seen { cause, since, dated: added.is_some() });
         }
         for (policy, spec) in &selected {
-            for (cause, since) in &watch.seen {
+            for Seen { cause, since, .. } in &watch.seen {
                 watch.findings.extend(finding(&policy.name, spec, cause, *since));
             }
             if let Some(found) = self.failure(policy, spec, &node, &pod) {
@@ -110,9 +110,9 @@ impl Replacement {
         if let Some(added) = added {
             return added.max(pod.created);
         }
-        let seen = before.and_then(|watch| watch.seen.iter().find(|(seen, _)| seen == cause));
-        if let Some((_, since)) = seen {
-            return *since;
+        let known = before.into_iter().flat_map(|watch| &watch.seen);
+        if let Some(seen) = known.into_iter().find(|seen| !seen.dated && seen.cause == *cause) {
+            return seen.since;
         }
         let written = resuming.then(|| self.written_since(&pod.key.namespace, &pod.uid, cause)).flatten();
         // Whole seconds, as the API keeps them; up, so that nobody is early.

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) record: Arc<Record>,
-    /// The policy's status has it: something may be done.
+    /// This leader has written it into the policy's status: something may be done.
     pub(crate) recorded: bool,
     /// The owner's pods when it began; `None` after a restart.
     pub(crate) before: Option<BTreeSet<Uid>>,
@@ -82,14 +82,24 @@ impl Flight {
     }
 }
 
+/// A taint around a pod.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) cause: Cause,
+    /// Since when it counts.
+    pub(crate) since: Timestamp,
+    /// Somebody said when it was set. One that nobody dates any more is another taint.
+    pub(crate) dated: bool,
+}
+
 /// A pod that a policy looks after.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) uid: Uid,
     /// The policies, each with the pod's fault domain.
     pub(crate) selected: Vec<(ObjectKey, Text)>,
-    /// Every taint around it, and since when.
-    pub(crate) seen: Vec<(Cause, Timestamp)>,
+    /// Every taint around it.
+    pub(crate) seen: Vec<Seen>,
     /// What concerns it, the earliest first.
     pub(crate) findings: Vec<Finding>,
     /// Up to when its findings have been announced.

@@ -364,7 +364,7 @@ impl Replacement {
         }
         for flight in self.flights.values_mut() {
             if flight.record.policy == key.name && flight.record.pod.namespace == key.namespace {
-                flight.recorded = policy.status.has_record(&flight.record.uid);
+                flight.recorded &= policy.status.has_record(&flight.record.uid);
             }
         }
         self.tables.policies.insert(key, Known::new(policy));
@@ -412,10 +412,10 @@ impl Replacement {
     /// Takes up what the objects say is under way, and all timers.
     fn resume(&mut self, now: Timestamp, fleet: &Fleet) {
         for (key, known) in &self.tables.policies {
-            self.overseers.insert(key.clone(), Overseer::resume(&known.policy.status));
+            let urgent = !known.policy.status.replacements.is_empty();
+            self.overseers.insert(key.clone(), Overseer { urgent, ..Overseer::resume(&known.policy.status) });
             for entry in &known.policy.status.replacements {
                 let mut flight = Flight::new(Arc::new(entry.record.clone()));
-                flight.recorded = true;
                 flight.overdue = entry.overdue;
                 flight.bound = entry.replacement.as_ref().and_then(|name| {
                     let pod = self.tables.pods.get(&ObjectKey::new(key.namespace.clone(), name.clone()))?;

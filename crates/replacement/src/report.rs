@@ -37,7 +37,13 @@ impl Replacement {
                 continue;
             };
             let status = Arc::new(self.status(now, known, overseer));
-            let same = *status == *known.policy.status;
+            // What a leader before this one recorded is recorded once more: if that leader wrote something else in between,
+            // this write is refused, and nothing is done on old news.
+            let recorded = status
+                .replacements
+                .iter()
+                .all(|entry| self.flights.get(&entry.record.uid).is_none_or(|flight| flight.recorded));
+            let same = recorded && *status == *known.policy.status;
             let (uid, version) = (known.policy.uid.clone(), known.policy.version.clone());
             let written = (!same).then(|| {
                 let policy = key.clone();
