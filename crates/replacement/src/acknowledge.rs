@@ -74,7 +74,7 @@ impl Replacement {
         self.figures.held += 1;
         let until = now.plus_millis(self.options.budget_ms);
         match flight.record.plan {
-            Plan::Evict { .. } if flight.unsure_until <= now => {
+            Plan::Evict { .. } if !flight.was_unsure() => {
                 let (pod, policy) = (flight.record.pod.clone(), flight.policy());
                 self.flights.remove(uid);
                 self.held.insert(pod, until);

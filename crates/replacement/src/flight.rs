@@ -73,6 +73,11 @@ impl Flight {
         ObjectKey::new(self.record.pod.namespace.clone(), self.record.policy.clone())
     }
 
+    /// Whether a step was ever of unknown outcome.
+    pub(crate) fn was_unsure(&self) -> bool {
+        self.unsure_until > Timestamp::from_millis(i64::MIN)
+    }
+
     /// The name of what takes its place, as far as it is known.
     pub(crate) fn replacement(&self) -> Option<Text> {
         match &self.bound {
