@@ -68,13 +68,13 @@ impl Replacement {
     }
 
     /// A budget says no. Nothing was done yet, so the slot goes to the next one and this pod comes again later; unless its
-    /// copy exists already, or it may have been evicted.
+    /// copy exists already, or an eviction may have been sent that nobody heard of.
     fn hold(&mut self, now: Timestamp, uid: &Uid, why: &Text) {
         let Some(flight) = self.flights.get_mut(uid) else { return };
         self.figures.held += 1;
         let until = now.plus_millis(self.options.budget_ms);
         match flight.record.plan {
-            Plan::Evict { .. } if !flight.was_unsure() => {
+            Plan::Evict { .. } if !flight.may_have_begun() => {
                 let (pod, policy) = (flight.record.pod.clone(), flight.policy());
                 self.flights.remove(uid);
                 self.held.insert(pod, until);

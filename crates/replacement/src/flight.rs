@@ -73,9 +73,9 @@ impl Flight {
         ObjectKey::new(self.record.pod.namespace.clone(), self.record.policy.clone())
     }
 
-    /// Whether a step was ever of unknown outcome.
-    pub(crate) fn was_unsure(&self) -> bool {
-        self.unsure_until > Timestamp::from_millis(i64::MIN)
+    /// Whether a step may have been done that this leader never heard of: its answer was lost, or a leader before sent it.
+    pub(crate) fn may_have_begun(&self) -> bool {
+        self.before.is_none() || self.unsure_until > Timestamp::from_millis(i64::MIN)
     }
 
     /// The name of what takes its place, as far as it is known.
