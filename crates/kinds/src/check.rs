@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use lazaret_json::Value;
 use lazaret_model::{
     NameError, validate_c_identifier, validate_dns_label, validate_dns_subdomain, validate_driver_name,
     validate_label_name, validate_label_value, validate_pool_name,
 };
-use serde_json::Value;
 
 use crate::{
     Errors, FieldProblem,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::Features;
 

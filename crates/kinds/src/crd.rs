@@ -1,7 +1,7 @@
 //! Definitions of kinds that others bring.
 
+use lazaret_json::{Value, json};
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
-use serde_json::{Value, json};
 
 use crate::{
     Column, Context, Errors, FieldProblem, JsonPath, Rules,
@@ -181,7 +181,7 @@ fn check_version(errors: &mut Errors, path: &Path<'_>, version: &Value) {
     name(errors, &path.field("name"), text(version, "name"), validate_dns_label);
     let (holder, schema) = (path.field("schema"), &version["schema"]["openAPIV3Schema"]);
     let at = holder.field("openAPIV3Schema");
-    if schema.as_object().is_none_or(serde_json::Map::is_empty) {
+    if schema.as_object().is_none_or(lazaret_json::Map::is_empty) {
         errors.required(at, "schemas are required");
     } else {
         check_schema(schema, &at.to_string(), errors);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 /// So many errors are collected; an object with more is wrong enough.
 const ERRORS_MAX: usize = 100;

@@ -1,6 +1,6 @@
 //! Fields that belong to a feature: while it is off they are dropped from what clients send, unless the stored object uses it already.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::Features;
 

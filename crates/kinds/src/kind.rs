@@ -2,8 +2,8 @@
 
 use std::{borrow::Cow, ops::Deref, sync::Arc};
 
+use lazaret_json::Value;
 use lazaret_schema::{Schema, TypeId, builtin};
-use serde_json::Value;
 
 use crate::{Context, Release, Rules};
 

@@ -1,6 +1,6 @@
 //! Disruption budgets.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::{
     Column, Context, Errors, Rules,
@@ -67,7 +67,7 @@ impl Rules for DisruptionBudget {
     fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
         let amount = |field: &str| match some(&object["spec"], field) {
             None => "N/A".to_owned(),
-            Some(Value::String(text)) => text.clone(),
+            Some(Value::String(text)) => text.to_string(),
             Some(other) => other.to_string(),
         };
         vec![

@@ -1,6 +1,6 @@
 //! Roles and who has them.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Column, Context, Errors, Rules,

@@ -1,7 +1,7 @@
 //! What can differ from kind to kind.
 
+use lazaret_json::{Map, Value};
 use lazaret_schema::Finding;
-use serde_json::{Map, Value};
 
 use crate::{Column, Context, Errors, Heading, JsonPath};
 
@@ -126,7 +126,7 @@ pub(crate) fn keep_all_but_status(new: &mut Value, old: &Value) {
     }
 }
 
-fn keep_all_but(new: &mut Map<String, Value>, old: &Map<String, Value>, but: &[&str]) {
+fn keep_all_but(new: &mut Map, old: &Map, but: &[&str]) {
     new.retain(|field, _| but.contains(&field.as_str()) || old.contains_key(field));
     for field in old.keys().filter(|field| !but.contains(&field.as_str())) {
         keep(new, old, field);
@@ -134,7 +134,7 @@ fn keep_all_but(new: &mut Map<String, Value>, old: &Map<String, Value>, but: &[&
 }
 
 /// Mostly nobody tried to change it, and comparing costs less than copying.
-fn keep(new: &mut Map<String, Value>, old: &Map<String, Value>, field: &str) {
+fn keep(new: &mut Map, old: &Map, field: &str) {
     if new.get(field) == old.get(field) {
         return;
     }

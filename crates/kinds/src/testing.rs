@@ -1,6 +1,6 @@
 //! What tests share: a server's way through the rules, in memory.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::{Access, Context, Errors, Features, Kind, User, find};
 

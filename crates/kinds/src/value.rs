@@ -1,9 +1,9 @@
 //! Looking into JSON objects and changing them without ever panicking: `null` stands for an absent value, and what is of the wrong type
 //! reads as absent.
 
+use lazaret_json::{Map, Text, Value};
 use lazaret_model::Quantity;
 use lazaret_schema::{Scalar, Schema, Type, TypeId, builtin};
-use serde_json::{Map, Value};
 
 /// The text of a field, empty if absent.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -26,7 +26,7 @@ pub(crate) fn texts<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &
 }
 
 /// The entries of a map, none if absent.
-pub(crate) fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+pub(crate) fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a Text, &'a Value)> {
     value.get(field).and_then(Value::as_object).into_iter().flatten()
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn is_filled(value: &Value, field: &str) -> bool {
 }
 
 /// The value as a map, made into one if need be.
-pub(crate) fn map_mut(value: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn map_mut(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -120,7 +120,7 @@ pub(crate) fn append(value: &mut Value, field: &str, item: Value) {
     if let Value::Array(items) = list {
         items.push(item);
     } else {
-        *list = Value::Array(vec![item]);
+        *list = Value::Array(vec![item].into());
     }
 }
 
@@ -180,7 +180,7 @@ fn canonical(schema: &Schema, ty: TypeId, value: &mut Value) {
         }
         (Type::Struct(shape), Value::Object(map)) => {
             for (name, value) in map.iter_mut().filter(|(_, value)| !value.is_null()) {
-                if let Some(field) = shape.fields.get(name) {
+                if let Some(field) = shape.fields.get(name.as_str()) {
                     canonical(schema, field.ty, value);
                 }
             }
@@ -212,7 +212,7 @@ pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     #[test]
     fn absent_null_and_empty_say_the_same_and_nothing_else_does() {

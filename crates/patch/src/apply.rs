@@ -6,7 +6,7 @@ mod prune;
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use lazaret_schema::{Schema, TypeId};
 

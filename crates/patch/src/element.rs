@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use serde_json::{Map, Value};
+use lazaret_json::{Map, Value};
 
 /// One step of a path, held as the text that stands for it in `fieldsV1`: `f:name`, `k:{"type":"Ready"}`, `v:"x"`. A record of owners
 /// is read and written without looking into its steps.
@@ -50,7 +50,7 @@ impl PathElement {
         let (kind, rest) = self.0.split_once(':').unwrap_or_default();
         match kind {
             "k" => {
-                let keys: Map<String, Value> = serde_json::from_str(rest).unwrap_or_default();
+                let keys: Map = serde_json::from_str(rest).unwrap_or_default();
                 let pairs: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
                 format!("[{}]", pairs.join(","))
             }

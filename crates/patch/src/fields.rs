@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use lazaret_json::{Map, Value};
 
 use lazaret_schema::{Field, ListKind, Schema, Type, TypeId};
 

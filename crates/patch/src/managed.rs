@@ -2,8 +2,9 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use lazaret_json::{Value, json};
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::{
     FieldSet,
@@ -134,7 +135,7 @@ impl ManagedFields {
             if self.entries.is_empty() {
                 metadata.remove(RECORD);
             } else {
-                metadata.insert(RECORD.into(), self.text().into());
+                metadata.insert(RECORD, self.text().into());
             }
         }
     }

@@ -91,7 +91,7 @@ pub(crate) fn push_quoted(text: &mut String, plain: &str) {
         text.push_str(plain);
         text.push('"');
     } else {
-        text.push_str(&serde_json::Value::from(plain).to_string());
+        text.push_str(&lazaret_json::Value::from(plain).to_string());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Strategic merge patch: a merge patch that knows which lists are keyed.
 
-use serde_json::{Map, Value};
+use lazaret_json::{List, Map, Value};
 
 use lazaret_schema::{Field, Schema, Type, TypeId};
 
@@ -14,7 +14,7 @@ const DELETE: &str = "$deleteFromPrimitiveList";
 /// Deeper patches are refused.
 const DEPTH_MAX: usize = lazaret_schema::DEPTH_MAX;
 
-type Object = Map<String, Value>;
+type Object = Map;
 
 /// Applies a strategic merge patch to an object of type `ty`.
 ///
@@ -76,7 +76,7 @@ impl Merge<'_> {
                         [ORDER, DELETE].map(|prefix| patch.get(&format!("{prefix}/{name}")));
                     let list = ListPatch { name, items, order, deleted };
                     let merged = self.list(field, result.remove(name), &list, depth)?;
-                    result.insert(name.clone(), Value::Array(merged));
+                    result.insert(name.clone(), Value::Array(merged.into()));
                 }
                 Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                     result.insert(name.clone(), value.clone());
@@ -120,7 +120,7 @@ impl Merge<'_> {
             if result.get(name).is_some_and(Value::is_array) && !patch.contains_key(name) {
                 let field = self.field(ty, name).filter(|field| field.merge.is_some());
                 let merged = self.list(field, result.remove(name), &list, depth)?;
-                result.insert(name.to_owned(), Value::Array(merged));
+                result.insert(name.to_owned(), Value::Array(merged.into()));
             }
         }
         Ok(())
@@ -135,15 +135,15 @@ impl Merge<'_> {
     ) -> Result<Vec<Value>, PatchError> {
         let current = match current {
             Some(Value::Array(items)) => items,
-            _ => Vec::new(),
+            _ => List::default(),
         };
         let Some((field, merge)) = field.and_then(|field| Some((field, field.merge.as_ref()?))) else {
             // Not a list that merges: replaced, unless only directives spoke of it.
             let spoken_of = patch.order.is_none() && patch.deleted.is_none() || !patch.items.is_empty();
-            return Ok(if spoken_of { patch.items.iter().map(cleaned).collect() } else { current });
+            return Ok(if spoken_of { patch.items.iter().map(cleaned).collect() } else { current.into() });
         };
         match merge {
-            Some(key) => self.keyed_list(key, self.item_type(field.ty), current, patch, depth),
+            Some(key) => self.keyed_list(key, self.item_type(field.ty), current.into(), patch, depth),
             None => {
                 let deleted = patch.deleted.map(|list| array(list, DELETE)).transpose()?.unwrap_or(&[]);
                 let added: Vec<Value> = patch
@@ -155,7 +155,7 @@ impl Merge<'_> {
                 let mut items = current;
                 items.retain(|item| !deleted.contains(item));
                 items.extend(added);
-                in_order(items, patch, None)
+                in_order(items.into(), patch, None)
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use lazaret_json::{Map, Number, Text, Value};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
 
 /// Deeper bodies are refused: no object that Kubernetes knows comes near.
 pub const DEPTH_MAX: usize = 100;
@@ -39,21 +39,39 @@ impl std::error::Error for JsonError {}
 pub fn parse_json(bytes: &[u8]) -> Result<Parsed, JsonError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = Node { depth: 0, path: String::new(), duplicates: &mut duplicates };
+    let seed = Node { at: &Path::Whole, depth: 0, duplicates: &mut duplicates };
     let value = seed.deserialize(&mut deserializer).map_err(JsonError)?;
     deserializer.end().map_err(JsonError)?;
     Ok(Parsed { value, duplicates })
 }
 
+/// Where a value stands: written out only for what is to be named.
+enum Path<'a> {
+    Whole,
+    Field(&'a Self, &'a str),
+    Item(&'a Self, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => Ok(()),
+            Self::Field(Self::Whole, name) => f.write_str(name),
+            Self::Field(of, name) => write!(f, "{of}.{name}"),
+            Self::Item(of, position) => write!(f, "{of}[{position}]"),
+        }
+    }
+}
+
 struct Node<'a> {
+    at: &'a Path<'a>,
     depth: usize,
-    path: String,
     duplicates: &'a mut Vec<String>,
 }
 
 impl Node<'_> {
-    fn child(&mut self, path: String) -> Node<'_> {
-        Node { depth: self.depth + 1, path, duplicates: self.duplicates }
+    fn child<'a>(&'a mut self, at: &'a Path<'a>) -> Node<'a> {
+        Node { at, depth: self.depth + 1, duplicates: self.duplicates }
     }
 
     fn check_depth<E: de::Error>(&self) -> Result<(), E> {
@@ -96,11 +114,11 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
+        Ok(Value::from(value))
     }
 
     fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
+        Ok(Value::from(value))
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
@@ -110,24 +128,23 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
         self.check_depth()?;
         let mut list = Vec::new();
-        loop {
-            let path = format!("{}[{}]", self.path, list.len());
-            match items.next_element_seed(self.child(path))? {
-                Some(item) => list.push(item),
-                None => return Ok(Value::Array(list)),
-            }
+        let at = self.at;
+        while let Some(item) = items.next_element_seed(self.child(&Path::Item(at, list.len())))? {
+            list.push(item);
         }
+        Ok(Value::Array(list.into()))
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
         self.check_depth()?;
         let mut map = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+        let at = self.at;
+        while let Some(key) = entries.next_key::<Text>()? {
+            let path = Path::Field(at, &key);
             if map.contains_key(&key) && self.duplicates.len() < DUPLICATES_MAX {
-                self.duplicates.push(path.clone());
+                self.duplicates.push(path.to_string());
             }
-            let value = entries.next_value_seed(self.child(path))?;
+            let value = entries.next_value_seed(self.child(&path))?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))
@@ -141,7 +158,7 @@ mod tests {
     #[test]
     fn repeated_fields_are_named_and_the_last_counts() {
         let parsed = parse_json(br#"{"a":1,"b":[{"c":1,"c":2}],"a":3}"#).unwrap();
-        assert_eq!(parsed.value, serde_json::json!({"a": 3, "b": [{"c": 2}]}));
+        assert_eq!(parsed.value, lazaret_json::json!({"a": 3, "b": [{"c": 2}]}));
         assert_eq!(parsed.duplicates, ["b[0].c", "a"]);
     }
 

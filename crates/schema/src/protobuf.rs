@@ -8,7 +8,7 @@ mod wire;
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value, json};
+use lazaret_json::{Map, Value, json};
 
 use crate::table::{Field, Holder, Scalar, Schema, StructType, Type, TypeId};
 use wire::{Reader, Wire};
@@ -140,7 +140,7 @@ fn message(
     schema: &Schema,
     ty: &StructType,
     bytes: &[u8],
-    into: &mut Map<String, Value>,
+    into: &mut Map,
     place: &mut Place,
 ) -> Result<(), ProtobufError> {
     let mut reader = Reader::new(bytes);
@@ -167,7 +167,7 @@ fn assign(
     field: &Field,
     name: &str,
     wire: Wire<'_>,
-    into: &mut Map<String, Value>,
+    into: &mut Map,
     place: &mut Place,
 ) -> Result<(), ProtobufError> {
     match schema.get(field.ty) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::table::{Scalar, Schema, Type, TypeId};
 
@@ -28,18 +28,27 @@ pub enum Finding {
     },
 }
 
-/// Everything wrong with `value` as a `ty`; with `prune`, unknown fields are taken out of it. `null` stands for an absent
-/// value anywhere.
-pub fn check(schema: &Schema, ty: TypeId, value: &mut Value, prune: bool) -> Vec<Finding> {
-    let mut walk = Walk { schema, prune, findings: Vec::new() };
-    walk.value(ty, value, &Path::Root);
+/// Everything wrong with `value` as a `ty`, but for what it shares with `known`, where all is well already; with `prune`, unknown fields are
+/// taken out of it. `null` stands for an absent value anywhere.
+pub fn check(
+    schema: &Schema,
+    ty: TypeId,
+    value: &mut Value,
+    known: Option<&Value>,
+    prune: bool,
+) -> Vec<Finding> {
+    let mut walk = Walk { schema, findings: Vec::new(), unknown: false };
+    walk.value(ty, value, known, &Path::Root);
+    if prune && walk.unknown {
+        pruned(schema, ty, value, true);
+    }
     walk.findings
 }
 
 struct Walk<'a> {
     schema: &'a Schema,
-    prune: bool,
     findings: Vec<Finding>,
+    unknown: bool,
 }
 
 impl Walk<'_> {
@@ -49,8 +58,8 @@ impl Walk<'_> {
         }
     }
 
-    fn value(&mut self, ty: TypeId, value: &mut Value, path: &Path<'_>) {
-        if value.is_null() {
+    fn value(&mut self, ty: TypeId, value: &Value, known: Option<&Value>, path: &Path<'_>) {
+        if value.is_null() || known.is_some_and(|known| value.is(known)) {
             return;
         }
         let schema = self.schema;
@@ -58,32 +67,30 @@ impl Walk<'_> {
             (Type::Any(_), _) => {}
             (Type::Scalar(scalar), value) => self.scalar(*scalar, value, path),
             (Type::Struct(found), Value::Object(map)) => {
-                let mut unknown = Vec::new();
-                for (name, value) in map.iter_mut() {
+                for (name, value) in map {
                     let inner = Path::Field(path, name);
-                    match found.fields.get(name) {
-                        Some(field) => self.value(field.ty, value, &inner),
+                    match found.fields.get(name.as_str()) {
+                        Some(field) => {
+                            self.value(field.ty, value, known.and_then(|known| known.get(name)), &inner);
+                        }
                         None if found.open || is_type_meta(path, name) => {}
                         None => {
                             self.report(Finding::Unknown { path: inner.to_string() });
-                            unknown.push(name.clone());
+                            self.unknown = true;
                         }
-                    }
-                }
-                if self.prune {
-                    for name in unknown {
-                        map.remove(&name);
                     }
                 }
             }
             (Type::List(item), Value::Array(items)) => {
-                for (at, value) in items.iter_mut().enumerate() {
-                    self.value(*item, value, &Path::Item(path, at));
+                for (at, value) in items.iter().enumerate() {
+                    let known = known.and_then(|known| known.get(at));
+                    self.value(*item, value, known, &Path::Item(path, at));
                 }
             }
             (Type::Map(item), Value::Object(map)) => {
-                for (name, value) in map.iter_mut() {
-                    self.value(*item, value, &Path::Field(path, name));
+                for (name, value) in map {
+                    let known = known.and_then(|known| known.get(name));
+                    self.value(*item, value, known, &Path::Field(path, name));
                 }
             }
             (Type::Struct(_) | Type::Map(_), value) => self.mismatch(path, "an object", value),
@@ -125,7 +132,34 @@ impl Walk<'_> {
 
 /// `apiVersion` and `kind` belong to every object, at its root.
 fn is_type_meta(path: &Path<'_>, name: &str) -> bool {
-    matches!(path, Path::Root) && matches!(name, "apiVersion" | "kind")
+    matches!(path, Path::Root) && is_type_name(name)
+}
+
+fn is_type_name(name: &str) -> bool {
+    matches!(name, "apiVersion" | "kind")
+}
+
+/// Takes out fields that the type does not have. Few bodies have any, so that looking for them leaves a shared tree shared.
+fn pruned(schema: &Schema, ty: TypeId, value: &mut Value, root: bool) {
+    match (schema.get(ty), value) {
+        (Type::Struct(found), Value::Object(map)) => {
+            let known =
+                |name: &str| found.fields.contains_key(name) || found.open || root && is_type_name(name);
+            map.retain(|name, _| known(name));
+            for (name, value) in map {
+                if let Some(field) = found.fields.get(name.as_str()) {
+                    pruned(schema, field.ty, value, false);
+                }
+            }
+        }
+        (Type::List(item), Value::Array(items)) => {
+            items.iter_mut().for_each(|value| pruned(schema, *item, value, false));
+        }
+        (Type::Map(item), Value::Object(map)) => {
+            map.values_mut().for_each(|value| pruned(schema, *item, value, false));
+        }
+        (Type::Any(_) | Type::Scalar(_) | Type::Struct(_) | Type::List(_) | Type::Map(_), _) => {}
+    }
 }
 
 fn as_i32(value: &Value) -> Option<i32> {
@@ -154,7 +188,7 @@ impl fmt::Display for Path<'_> {
 mod tests {
     use super::*;
     use crate::builtin;
-    use serde_json::json;
+    use lazaret_json::json;
 
     #[test]
     fn unknown_fields_and_wrong_kinds_are_found_and_pruned() {
@@ -164,7 +198,7 @@ mod tests {
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": 1}},
             "spec": {"containers": [{"name": "c", "imag": "x"}], "priority": "high", "nodeSelector": {"a": "b"}, "foo": null},
         });
-        let findings = check(schema, pod, &mut body, true);
+        let findings = check(schema, pod, &mut body, None, true);
         assert_eq!(
             findings,
             [

@@ -2,9 +2,9 @@
 
 mod pods;
 
+use lazaret_json::{Value, json};
 use lazaret_kinds::{Errors, Scope};
 use lazaret_store::{Expect, Op};
-use serde_json::{Value, json};
 
 use crate::{ApiError, object, server::Call};
 

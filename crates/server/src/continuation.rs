@@ -1,7 +1,7 @@
 //! Where a list goes on: an opaque token for clients.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::ApiError;
 

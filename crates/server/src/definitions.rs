@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use lazaret_json::Value;
 use lazaret_kinds::{
     CLEANUP_FINALIZER, Kind, User, Verbs, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
 };
 use lazaret_store::{Item, Op, RangeOptions, TxnError};
-use serde_json::Value;
 
 use crate::{
     ApiError, Server, clock,
@@ -133,7 +133,7 @@ async fn remove(server: &Server, item: &Item, definition: &Value) -> Result<bool
         if finalizers.is_empty() {
             Op::delete(item.key.clone(), item.modified)
         } else {
-            object::meta_mut(&mut new).insert("finalizers".into(), finalizers.into());
+            object::meta_mut(&mut new).insert("finalizers", finalizers.into());
             Op::update(item.key.clone(), item.modified, object::encode(&new))
         }
     };

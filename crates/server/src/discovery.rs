@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use lazaret_json::{Value, json};
 use lazaret_kinds::{Kind, Release, Scope, Verbs};
-use serde_json::{Value, json};
 
 use crate::{Server, kind_ref::KindRef, negotiate::Form, respond::Answer};
 

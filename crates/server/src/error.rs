@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use lazaret_json::{Map, Value, json};
 use lazaret_kinds::{Errors, Kind};
-use serde_json::{Map, Value, json};
 
 /// A failure as the API states it.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub struct ApiError {
     /// For people.
     pub message: String,
     /// `details`, without what is absent.
-    details: Map<String, Value>,
+    details: Map,
     /// Seconds after which a retry makes sense.
     pub retry_after: Option<u32>,
 }
@@ -65,7 +65,7 @@ impl ApiError {
 
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
-        self.details.insert("retryAfterSeconds".into(), seconds.into());
+        self.details.insert("retryAfterSeconds", seconds.into());
         self
     }
 

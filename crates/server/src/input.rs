@@ -1,8 +1,8 @@
 //! From a request's body to an object in the stored form.
 
+use lazaret_json::Value;
 use lazaret_kinds::{Kind, Served};
 use lazaret_schema::{Finding, builtin, check, decode_message, open_envelope, parse_json};
-use serde_json::Value;
 
 use crate::{ApiError, negotiate::Media, query::Query};
 
@@ -48,14 +48,15 @@ pub(crate) fn read_object(
 ) -> Result<Incoming, ApiError> {
     let expected = kind.api_version(&served.version);
     let (value, duplicates) = read_value(media, bytes, served.shape.builtin_name())?;
-    checked(kind, served, value, duplicates, validation, Some((&expected, &kind.kind)))
+    checked(kind, served, value, None, duplicates, validation, Some((&expected, &kind.kind)))
 }
 
-/// Holds a value against its shape, and against the type it must say it has.
+/// Holds a value against its shape, and against the type it must say it has. What it shares with `known` was held against it before.
 pub(crate) fn checked(
     kind: &Kind,
     served: &Served,
     mut value: Value,
+    known: Option<&Value>,
     duplicates: Vec<String>,
     validation: FieldValidation,
     expected: Option<(&str, &str)>,
@@ -81,7 +82,7 @@ pub(crate) fn checked(
     }
     let mut problems: Vec<String> =
         duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    for finding in screened(kind, served, &mut value) {
+    for finding in screened(kind, served, &mut value, known) {
         match finding {
             Finding::Unknown { path } => problems.push(format!("unknown field {path:?}")),
             Finding::Kind { path, expected, found } => {
@@ -110,15 +111,15 @@ pub(crate) fn checked(
 }
 
 /// Takes out what nobody knows, and every `null` that says no more than an absent field.
-fn screened(kind: &Kind, served: &Served, value: &mut Value) -> Vec<Finding> {
+fn screened(kind: &Kind, served: &Served, value: &mut Value, known: Option<&Value>) -> Vec<Finding> {
     if let Some(findings) = kind.rules.screen(value) {
         return findings;
     }
     let findings = match served.shape.find() {
-        Some((schema, shape)) => check(schema, shape, value, true),
+        Some((schema, shape)) => check(schema, shape, value, known, true),
         None => Vec::new(),
     };
-    drop_nulls(value);
+    drop_nulls(value, known);
     findings
 }
 
@@ -129,7 +130,7 @@ pub(crate) fn read_message(media: Media, bytes: &[u8], shape: &str) -> Result<Va
         return Err(ApiError::bad_request("the body of the request must be an object"));
     }
     if let Some(found) = builtin().find(shape) {
-        for finding in check(builtin(), found, &mut value, true) {
+        for finding in check(builtin(), found, &mut value, None, true) {
             match finding {
                 // As for objects where nobody asked for more: left out.
                 Finding::Unknown { .. } => {}
@@ -140,7 +141,7 @@ pub(crate) fn read_message(media: Media, bytes: &[u8], shape: &str) -> Result<Va
             }
         }
     }
-    drop_nulls(&mut value);
+    drop_nulls(&mut value, None);
     Ok(value)
 }
 
@@ -183,14 +184,34 @@ pub(crate) fn read_value(
     }
 }
 
-/// `null` and absent are the same to the API.
-pub(crate) fn drop_nulls(value: &mut Value) {
+/// `null` and absent are the same to the API. What a value shares with `known` has none.
+fn drop_nulls(value: &mut Value, known: Option<&Value>) {
+    if !has_nulls(value, known) {
+        return;
+    }
     match value {
         Value::Object(map) => {
             map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(drop_nulls);
+            map.values_mut().for_each(|value| drop_nulls(value, None));
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Array(items) => items.iter_mut().for_each(|value| drop_nulls(value, None)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Asked first, so that a shared tree without any stays shared.
+fn has_nulls(value: &Value, known: Option<&Value>) -> bool {
+    if known.is_some_and(|known| value.is(known)) {
+        return false;
+    }
+    match value {
+        Value::Object(map) => map.iter().any(|(name, value)| {
+            value.is_null() || has_nulls(value, known.and_then(|known| known.get(name)))
+        }),
+        Value::Array(items) => {
+            let known = |at: usize| known.and_then(|known| known.get(at));
+            items.iter().enumerate().any(|(at, value)| has_nulls(value, known(at)))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

@@ -11,6 +11,13 @@ pub(crate) enum KindRef {
     Custom(Arc<Kind>),
 }
 
+impl KindRef {
+    /// Whether every server knows it.
+    pub(crate) fn is_builtin(&self) -> bool {
+        matches!(self, Self::Builtin(_))
+    }
+}
+
 impl Deref for KindRef {
     type Target = Kind;
 

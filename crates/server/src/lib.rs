@@ -35,6 +35,7 @@ mod selector;
 mod server;
 mod stall;
 mod table;
+mod trees;
 mod verbs;
 
 pub use auth::{Authenticator, Rbac, TokenKeys};

@@ -4,6 +4,7 @@
 use std::{borrow::Cow, fmt};
 
 use bytes::{Bytes, BytesMut};
+use lazaret_json::{Map, Text, Value};
 use lazaret_kinds::{Kind, Scope, Served};
 use lazaret_patch::ManagedFields;
 use lazaret_store::{Item, Value as StoreValue};
@@ -12,7 +13,7 @@ use serde::{
     Serialize,
     de::{DeserializeSeed, Deserializer, MapAccess, Visitor},
 };
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::value::RawValue;
 
 /// How every stored object begins.
 const HEAD: &[u8] = br#"{"metadata":{"resourceVersion":""#;
@@ -112,16 +113,16 @@ impl<'de> Visitor<'de> for Fields {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut fields = Map::new();
-        while let Some(key) = map.next_key::<String>()? {
+        let mut fields = Vec::with_capacity(8);
+        while let Some(key) = map.next_key::<Text>()? {
             let value = match (self, key.as_str()) {
                 (Self::OfObject, "metadata") => map.next_value_seed(Self::OfMetadata)?,
                 (Self::OfMetadata, RECORD) => map.next_value::<&RawValue>()?.get().into(),
                 _ => map.next_value()?,
             };
-            fields.insert(key, value);
+            fields.push((key, value));
         }
-        Ok(Value::Object(fields))
+        Ok(Value::Object(fields.into()))
     }
 }
 
@@ -172,7 +173,7 @@ pub(crate) fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
 }
 
 /// The metadata, made if need be.
-pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn meta_mut(object: &mut Value) -> &mut Map {
     if !object.is_object() {
         *object = Value::Object(Map::new());
     }
@@ -198,7 +199,7 @@ pub(crate) fn finalizers(object: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     fn stored(object: &Value, revision: u64) -> Bytes {
         match encode(object) {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use lazaret_json::{Map, Value, json};
 use lazaret_kinds::{Kind, Scope, Served, Verbs};
 use lazaret_schema::{Field, ListKind, Scalar, Schema, Type, TypeId, builtin};
-use serde_json::{Map, Value, json};
 
 use crate::{ApiError, Server, kind_ref::KindRef, respond::Answer};
 
@@ -12,7 +12,7 @@ pub(crate) fn answer(server: &Server, path: &str) -> Result<Answer, ApiError> {
     let document = path.trim_start_matches("openapi/v3").trim_start_matches('/');
     let group_versions = group_versions(server);
     if document.is_empty() {
-        let paths: Map<String, Value> = group_versions
+        let paths: Map = group_versions
             .iter()
             .map(|(path, _)| (path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={}", env!("CARGO_PKG_VERSION"))})))
             .collect();
@@ -64,7 +64,7 @@ fn of_version(path: &str, kinds: &Kinds) -> Value {
             let one = format!("{collection}/{{name}}");
             let mut operations = Map::new();
             for verb in ["get", "put", "patch", "delete"] {
-                operations.insert(verb.into(), operation(kind, &gvk, verb, &reference));
+                operations.insert(verb, operation(kind, &gvk, verb, &reference));
             }
             paths.insert(one, Value::Object(operations));
         }
@@ -103,7 +103,7 @@ fn operation(kind: &Kind, gvk: &Value, verb: &str, reference: &Value) -> Value {
         "post" | "put" => &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"],
         _ => &[],
     };
-    let content: Map<String, Value> =
+    let content: Map =
         media.iter().map(|media| ((*media).to_owned(), json!({"schema": reference}))).collect();
     let mut operation = json!({
         "parameters": parameters, "x-kubernetes-group-version-kind": gvk, "x-kubernetes-action": verb,
@@ -118,17 +118,17 @@ fn operation(kind: &Kind, gvk: &Value, verb: &str, reference: &Value) -> Value {
 struct Schemas<'a> {
     schema: &'a Schema,
     done: BTreeSet<TypeId>,
-    out: Map<String, Value>,
+    out: Map,
 }
 
 impl Schemas<'_> {
     fn top_level(&mut self, shape: TypeId, name: &str, gvk: &Value) {
         self.define(shape, name);
         if let Some(Value::Object(entry)) = self.out.get_mut(&shape_name(name)) {
-            entry.insert("x-kubernetes-group-version-kind".into(), json!([gvk]));
+            entry.insert("x-kubernetes-group-version-kind", json!([gvk]));
             if let Some(Value::Object(properties)) = entry.get_mut("properties") {
-                properties.insert("apiVersion".into(), json!({"type": "string"}));
-                properties.insert("kind".into(), json!({"type": "string"}));
+                properties.insert("apiVersion", json!({"type": "string"}));
+                properties.insert("kind", json!({"type": "string"}));
             }
         }
     }

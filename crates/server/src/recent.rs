@@ -6,8 +6,8 @@ use std::{
 };
 
 use bytes::Bytes;
+use lazaret_json::Value;
 use lazaret_store::{Event, Item};
-use serde_json::Value;
 
 use crate::object;
 

@@ -5,7 +5,7 @@ use http::{
     HeaderMap, HeaderValue, Response, StatusCode,
     header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING},
 };
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{ApiError, Body};
 

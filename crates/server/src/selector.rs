@@ -1,7 +1,7 @@
 //! Label and field selectors.
 
+use lazaret_json::Value;
 use lazaret_kinds::Kind;
-use serde_json::Value;
 
 use crate::ApiError;
 
@@ -259,7 +259,7 @@ fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     fn matches(labels: &str, object: &Value) -> Result<bool, u16> {
         let pods = lazaret_kinds::find("", "pods").unwrap();

@@ -8,9 +8,9 @@ use std::{
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
+use lazaret_json::Value;
 use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User};
 use lazaret_store::{Committed, Op, Store, TxnError};
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::{
@@ -30,6 +30,7 @@ use crate::{
     recent::Recent,
     request::{Path, Target, Verb},
     respond::{Answer, failure},
+    trees::Trees,
     verbs,
 };
 
@@ -85,6 +86,7 @@ struct Inner {
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
     recent: Recent,
+    trees: Trees,
     /// Turns true when every watch is to end.
     ending: watch::Sender<bool>,
     options: ServerOptions,
@@ -127,6 +129,7 @@ impl Server {
                 further_metrics: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
+                trees: Trees::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
                 ending: watch::Sender::new(false),
             }),
@@ -292,7 +295,12 @@ impl Server {
 
     /// A stored object.
     pub(crate) fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
-        self.store().get(object::key(kind, namespace, name)).map(|item| object::decode(&item.value))
+        self.store().get(object::key(kind, namespace, name)).map(|item| self.trees().get(&item))
+    }
+
+    /// The objects written last.
+    pub(crate) fn trees(&self) -> &Trees {
+        &self.inner.trees
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -322,10 +330,10 @@ impl Server {
     pub(crate) fn review_token(&self, spec: &Value) -> Value {
         match self.token_user(spec["token"].as_str().unwrap_or_default()) {
             Some(user) => {
-                serde_json::json!({"authenticated": true, "user": verbs::user_info(&user), "audiences": [tokens::ISSUER]})
+                lazaret_json::json!({"authenticated": true, "user": verbs::user_info(&user), "audiences": [tokens::ISSUER]})
             }
             None => {
-                serde_json::json!({"authenticated": false, "error": "the token is not good, or not any more"})
+                lazaret_json::json!({"authenticated": false, "error": "the token is not good, or not any more"})
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use lazaret_json::{Value, json};
 use lazaret_kinds::{Context, Features, Kind, User};
 use lazaret_store::Item;
-use serde_json::{Value, json};
 
 use crate::{clock, object, server::Call};
 
@@ -90,7 +90,7 @@ pub(crate) fn column_definitions(kind: &Kind) -> Value {
     for heading in kind.rules.headings() {
         columns.push(json!({"name": heading.name, "type": heading.kind, "format": heading.format, "description": heading.description, "priority": heading.priority}));
     }
-    Value::Array(columns)
+    Value::Array(columns.into())
 }
 
 /// The object without all but its metadata.

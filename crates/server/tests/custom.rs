@@ -3,7 +3,7 @@
 
 mod support;
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 use support::Api;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lazaret_json::{Value, json};
 use lazaret_server::{
     Authenticator, Features, HttpOptions, Identity, Pem, Rbac, Server, ServerOptions, TlsFiles, TokenKeys,
     certificate_authority, client_certificate, serve, server_certificate,
@@ -12,7 +13,6 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
-use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

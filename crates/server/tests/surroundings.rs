@@ -6,9 +6,9 @@ mod support;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use lazaret_json::{Value, json};
 use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
 use lazaret_store::Store;
-use serde_json::{Value, json};
 use support::Api;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -17,7 +17,7 @@ const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 fn pod(name: &str, spec: Value) -> Value {
     let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     for (field, value) in spec.as_object().unwrap() {
-        pod["spec"][field] = value.clone();
+        pod["spec"][field.as_str()] = value.clone();
     }
     pod
 }

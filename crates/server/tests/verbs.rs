@@ -3,7 +3,7 @@
 
 mod support;
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 use support::Api;
 
 fn config_map(name: &str, data: Value) -> Value {

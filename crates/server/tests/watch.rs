@@ -6,8 +6,8 @@ mod support;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use lazaret_json::{Value, json};
 use lazaret_server::Body;
-use serde_json::{Value, json};
 use support::Api;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";

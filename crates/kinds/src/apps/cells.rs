@@ -1,6 +1,6 @@
 //! Cells that several kinds have.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     check::selector_text,

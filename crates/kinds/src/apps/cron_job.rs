@@ -1,6 +1,6 @@
 //! Jobs at set times.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::{cells::containers, job, template};
 use crate::{

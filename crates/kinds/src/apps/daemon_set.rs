@@ -1,6 +1,6 @@
 //! Daemon sets.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::{cells::wide, template};
 use crate::{

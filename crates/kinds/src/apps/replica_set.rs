@@ -1,6 +1,6 @@
 //! Replica sets, and the controllers that came before them.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::{
     cells::{containers, wide},

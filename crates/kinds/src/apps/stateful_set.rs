@@ -1,6 +1,6 @@
 //! Stateful sets.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::{cells::containers, template};
 use crate::{

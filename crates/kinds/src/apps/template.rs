@@ -1,6 +1,6 @@
 //! Templates of pods and the selectors that find what was made from them.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Errors,

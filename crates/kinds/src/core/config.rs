@@ -1,7 +1,7 @@
 //! Configuration and secrets.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Column, Context, Errors, FieldProblem, Rules,

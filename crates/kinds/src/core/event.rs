@@ -1,6 +1,6 @@
 //! Events: one store, two forms. The stored one is that of the core group; `events.k8s.io` names some fields otherwise.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Column, Context, Errors, Rules,
@@ -87,7 +87,7 @@ impl Rules for NewEvent {
             errors.invalid("type", text(object, "type"), "has invalid value: use Normal or Warning");
         }
         for (stored, shown) in RENAMED.iter().filter(|(_, shown)| shown.starts_with("deprecated")) {
-            if has(object, stored) && object[*stored] != serde_json::json!({}) {
+            if has(object, stored) && object[*stored] != lazaret_json::json!({}) {
                 errors.invalid(*shown, object[*stored].clone(), "needs to be unset");
             }
         }

@@ -1,6 +1,6 @@
 //! Terms that compare pods with the pod itself: `matchLabelKeys` become requirements with the values it has when it is made.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::value::{append, has, list_mut, text, texts};
 

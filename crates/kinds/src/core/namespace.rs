@@ -1,6 +1,6 @@
 //! Namespaces.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::{
     Column, Context, Rules,

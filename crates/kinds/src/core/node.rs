@@ -1,6 +1,6 @@
 //! Nodes.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::pod_validation::TAINT_EFFECTS;
 use crate::{

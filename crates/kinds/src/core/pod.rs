@@ -1,6 +1,6 @@
 //! Pods.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::{label_keys, pod_cells, pod_spec, pod_validation, priority};
 use crate::{

@@ -1,6 +1,6 @@
 //! A pod as a row of a table.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Column, Context,

@@ -1,6 +1,6 @@
 //! What absent fields of a pod's spec stand for, in pods and in templates of pods.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::value::{
     field_mut, fill, fill_zero, has, is_filled, is_true, list_mut, number, put, quantity, text,

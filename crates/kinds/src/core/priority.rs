@@ -1,6 +1,6 @@
 //! Priorities of pods, and the classes that give them names.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Column, Context, Errors, Rules,

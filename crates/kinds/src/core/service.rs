@@ -1,7 +1,7 @@
 //! Services, endpoints, service accounts.
 
+use lazaret_json::{Value, json};
 use lazaret_model::validate_dns_label;
-use serde_json::{Value, json};
 
 use crate::{
     Column, Context, Errors, Rules,

@@ -1,6 +1,6 @@
 //! Volumes and claims for them: kept and shown, never bound here.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Column, Context, Rules,

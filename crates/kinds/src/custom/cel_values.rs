@@ -1,7 +1,7 @@
 //! What of an object rules written in CEL can see: its schema as a shape, its JSON as values of that shape.
 
 use lazaret_cel::{Datum, Shape};
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::value::{entries, has, is_true, text};
 
@@ -94,7 +94,7 @@ pub(super) fn datum(schema: &Value, value: &Value, is_object: bool) -> Datum {
                 }
                 let inner =
                     if is_map { &schema["additionalProperties"] } else { &schema["properties"][name] };
-                let name = if is_map { name.clone() } else { escaped(name)? };
+                let name = if is_map { name.to_string() } else { escaped(name)? };
                 Some((name.into(), datum(inner, value, false)))
             });
             Datum::map(visible)

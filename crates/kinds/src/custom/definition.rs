@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::{
     json_path::JsonPath, laws::Laws, rules::CustomRules, settle, shape::shape, structural::Structural,

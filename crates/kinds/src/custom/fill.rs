@@ -1,7 +1,7 @@
 //! What a schema does to an object before it is looked at: unknown fields go, absent ones get their defaults.
 
+use lazaret_json::Value;
 use lazaret_schema::Finding;
-use serde_json::Value;
 
 use super::structural::{Additional, Structural};
 
@@ -135,7 +135,7 @@ fn fill(schema: &Structural, value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     fn schema() -> Structural {
         Structural::read(&json!({"type": "object", "properties": {

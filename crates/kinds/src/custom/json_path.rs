@@ -1,6 +1,6 @@
 //! Paths into an object, in the part of JSONPath that definitions use: fields, indices, `*`, and `[?(@.type=="Ready")]`.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 /// So many steps at most; no object is that deep.
 const STEPS_MAX: usize = 64;
@@ -77,7 +77,7 @@ impl JsonPath {
         let mut place = object;
         for name in self.fields().into_iter().flatten() {
             if !place.is_object() {
-                *place = Value::Object(serde_json::Map::new());
+                *place = Value::Object(lazaret_json::Map::new());
             }
             place = &mut place[name];
         }
@@ -177,7 +177,7 @@ fn filter(text: &str) -> Result<Step, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     #[test]
     fn paths_lead_to_values() {

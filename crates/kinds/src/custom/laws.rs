@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use lazaret_cel::{Datum, Rule, Variables, compile_message, compile_rule};
+use lazaret_json::Value;
 use lazaret_schema::DEPTH_MAX;
-use serde_json::Value;
 
 use super::{
     cel_values::{datum, shape},
@@ -67,7 +67,7 @@ impl Laws {
         let laws = Self {
             rules: list(schema, KEYWORD).iter().filter_map(law).collect(),
             fields: entries(schema, "properties")
-                .filter_map(|(name, schema)| Some((name.clone(), Self::read(schema, false)?)))
+                .filter_map(|(name, schema)| Some((name.to_string(), Self::read(schema, false)?)))
                 .collect(),
             each: inner(&schema["additionalProperties"]),
             items: inner(&schema["items"]),
@@ -109,7 +109,7 @@ impl Court<'_> {
         self.rules(laws, (value, old), path)?;
         let length = path.len();
         for (name, value) in value.as_object().into_iter().flatten() {
-            let Some(laws) = laws.fields.get(name).or(laws.each.as_deref()) else { continue };
+            let Some(laws) = laws.fields.get(name.as_str()).or(laws.each.as_deref()) else { continue };
             let Some(schema) = schema.child(name) else { continue };
             push(path, name);
             self.value(laws, schema, (value, old.and_then(|old| old.get(name))), path, depth + 1)?;
@@ -320,7 +320,7 @@ fn leads_somewhere(schema: &Value, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     fn schema() -> Value {
         json!({"type": "object", "x-kubernetes-validations": [

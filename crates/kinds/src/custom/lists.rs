@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::structural::{ListType, Structural};
 use crate::{Errors, FieldProblem};
@@ -64,7 +64,7 @@ pub(crate) fn identity(schema: &Structural, keys: &[String], item: &Value) -> Va
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     #[test]
     fn no_item_stands_twice() {

@@ -1,7 +1,7 @@
 //! How objects of a defined kind behave, in one of its versions.
 
+use lazaret_json::Value;
 use lazaret_schema::{Finding, builtin, check};
-use serde_json::Value;
 
 use super::{
     fill, json_path::JsonPath, laws::Laws, lists::check_unique, structural::Structural, validate::validate,
@@ -93,7 +93,7 @@ impl Rules for CustomRules {
         let (_, path) = self.selectable.iter().find(|(name, _)| name == field)?;
         Some(match path.first(object) {
             None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
+            Some(Value::String(text)) => text.to_string(),
             Some(other) => other.to_string(),
         })
     }
@@ -157,7 +157,7 @@ fn metadata_findings(object: &mut Value) -> Vec<Finding> {
     };
     let below =
         |path: String| if path.is_empty() { "metadata".to_owned() } else { format!("metadata.{path}") };
-    let findings = check(builtin(), shape, metadata, true).into_iter().map(|finding| match finding {
+    let findings = check(builtin(), shape, metadata, None, true).into_iter().map(|finding| match finding {
         Finding::Unknown { path } => Finding::Unknown { path: below(path) },
         Finding::Kind { path, expected, found } => Finding::Kind { path: below(path), expected, found },
     });

@@ -2,7 +2,7 @@
 //! unknown fields be told from known ones.
 
 use lazaret_cel::Pattern;
-use serde_json::Value;
+use lazaret_json::{Text, Value};
 
 use super::{fill, laws::check_rules, structural::Structural, validate::validate};
 use crate::{Errors, FieldProblem, value::is_true};
@@ -199,7 +199,7 @@ fn keyed_items(schema: &Value, keys: &[Value], path: &str, errors: &mut Errors) 
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         errors.invalid(format!("{path}.items.type"), items["type"].clone(), why);
     }
-    let shown = Value::Array(keys.to_vec());
+    let shown = Value::Array(keys.to_vec().into());
     let at = format!("{path}.x-kubernetes-list-map-keys");
     for (index, key) in keys.iter().enumerate() {
         let name = key.as_str().unwrap_or_default();
@@ -361,7 +361,7 @@ fn default_of(schema: &Value, path: &str, errors: &mut Errors) {
     }
 }
 
-fn fields(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+fn fields(schema: &Value) -> impl Iterator<Item = (&Text, &Value)> {
     schema["properties"].as_object().into_iter().flatten()
 }
 
@@ -375,7 +375,7 @@ fn one_of(errors: &mut Errors, path: String, value: &str, known: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     fn found(schema: &Value) -> Vec<String> {
         let mut errors = Errors::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::value::{append, field_mut, list, list_mut, put, text, texts};
 

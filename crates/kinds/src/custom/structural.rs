@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_cel::Pattern;
-use serde_json::{Map, Value};
+use lazaret_json::{Map, Text, Value};
 
 /// A schema: what a value is, and what else must hold for it.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +126,7 @@ impl Structural {
             },
             atomic: schema["x-kubernetes-map-type"] == "atomic",
             properties: entries(&schema["properties"])
-                .map(|(name, schema)| (name.clone(), Self::read(schema)))
+                .map(|(name, schema)| (name.to_string(), Self::read(schema)))
                 .collect(),
             additional: match &schema["additionalProperties"] {
                 Value::Bool(true) => Additional::Anything,
@@ -206,7 +206,7 @@ impl Checks {
     }
 }
 
-fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+fn entries(value: &Value) -> impl Iterator<Item = (&Text, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 

@@ -1,7 +1,7 @@
 //! Holding an object against the schema of its kind.
 
+use lazaret_json::Value;
 use lazaret_schema::DEPTH_MAX;
-use serde_json::Value;
 
 use super::{
     formats,
@@ -265,7 +265,7 @@ fn is_multiple(value: &Value, factor: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use lazaret_json::json;
 
     fn found(schema: &Value, value: &Value, old: Option<&Value>) -> Vec<String> {
         let mut errors = Errors::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::{
     claim_spec::{uses_admin_access, uses_consumable_capacity},

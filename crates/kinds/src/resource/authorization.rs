@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::claim_spec::{admin_access_refusal, namespace_allows_admin_access};
 use crate::{

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use lazaret_json::Value;
 use lazaret_model::Quantity;
-use serde_json::Value;
 
 use crate::{
     Context, Errors, FieldProblem,

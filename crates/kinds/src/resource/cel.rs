@@ -3,7 +3,7 @@
 use lazaret_cel::{
     COST_MAX, CompileError, EXPRESSION_LENGTH_MAX, Env, Mode, Program, compile, compile_derived,
 };
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::common::SELECTORS_MAX;
 use crate::{

@@ -1,6 +1,6 @@
 //! Claims.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::{allocation, authorization, claim_spec};
 use crate::{

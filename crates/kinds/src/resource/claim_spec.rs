@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use lazaret_json::{Map, Value};
 
 use super::{
     cel,
@@ -303,11 +303,10 @@ impl Requests<'_> {
 pub(super) fn from_flat(spec: &mut Value) {
     for request in list_mut(field_mut(spec, "devices"), "requests") {
         let Value::Object(map) = request else { continue };
-        let exactly: Map<String, Value> =
-            FLAT_FIELDS.iter().filter_map(|field| map.remove_entry(*field)).collect();
+        let exactly: Map = FLAT_FIELDS.iter().filter_map(|field| map.remove_entry(*field)).collect();
         let says_something = exactly.values().any(|value| !crate::value::is_blank(value) && *value != 0);
         if says_something {
-            map.insert("exactly".into(), Value::Object(exactly));
+            map.insert("exactly", Value::Object(exactly));
         }
     }
 }

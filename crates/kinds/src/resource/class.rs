@@ -1,7 +1,7 @@
 //! Classes of devices.
 
+use lazaret_json::Value;
 use lazaret_model::validate_label_name;
-use serde_json::Value;
 
 use super::{
     cel,

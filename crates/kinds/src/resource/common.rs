@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Context, Errors, FieldProblem,
@@ -212,7 +212,7 @@ pub(super) fn skip_node_operations(errors: &mut Errors, path: &Path<'_>, holder:
     if skips("NodePrepareResources") && !skips("NodeUnprepareResources") && !skips("*") {
         errors.invalid(
             path,
-            Value::Array(items.to_vec()),
+            Value::Array(items.to_vec().into()),
             "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped",
         );
     }

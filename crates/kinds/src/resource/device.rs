@@ -1,7 +1,7 @@
 //! One device of a slice.
 
+use lazaret_json::Value;
 use lazaret_model::{Version, validate_dns_subdomain};
-use serde_json::Value;
 
 use super::{
     capacity,
@@ -99,7 +99,7 @@ pub(super) fn attribute(errors: &mut Errors, path: &Path<'_>, value: &Value) {
         let path = path.field(field);
         let items = list(value, field);
         if items.is_empty() {
-            errors.invalid(path, Value::Array(Vec::new()), "must not be empty if specified");
+            errors.invalid(path, Value::Array(Vec::new().into()), "must not be empty if specified");
         }
         for (at, item) in items.iter().enumerate() {
             match *field {

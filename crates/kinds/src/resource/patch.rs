@@ -1,6 +1,6 @@
 //! Patches of slices: an administrator's corrections of what drivers publish.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::{
     cel,

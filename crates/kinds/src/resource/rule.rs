@@ -1,6 +1,6 @@
 //! Rules that taint devices.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::{
     cel,

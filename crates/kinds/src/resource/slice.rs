@@ -1,6 +1,6 @@
 //! Slices: what drivers publish of their devices.
 
-use serde_json::{Map, Value};
+use lazaret_json::{Map, Value};
 
 use super::{
     common::{default_time_added, skip_node_operations, taint},
@@ -136,13 +136,13 @@ fn nest(device: &mut Value) {
     let name = map.remove("name");
     let basic = std::mem::take(map);
     map.extend(name.map(|name| ("name".to_owned(), name)));
-    map.insert("basic".into(), Value::Object(basic));
+    map.insert("basic", Value::Object(basic));
 }
 
 fn flatten(device: &mut Value) {
     let Value::Object(map) = device else { return };
     if let Some(Value::Object(basic)) = map.remove("basic") {
-        map.extend::<Map<String, Value>>(basic);
+        map.extend::<Map>(basic);
     }
 }
 
@@ -333,7 +333,7 @@ fn nodes(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
         if terms.len() != 1 {
             errors.invalid(
                 path.field("nodeSelectorTerms"),
-                Value::Array(terms.to_vec()),
+                Value::Array(terms.to_vec().into()),
                 "must have exactly one node selector term",
             );
         }

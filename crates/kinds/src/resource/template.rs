@@ -1,6 +1,6 @@
 //! Templates of claims.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::claim_spec;
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use lazaret_json::{Map, Value};
 
 use lazaret_schema::{Field, ListKind, Schema, TypeId};
 
@@ -24,18 +24,13 @@ pub(super) fn merged(
             Value::Object(fields(schema, ty, live, config))
         }
         (Granular::Items(item, kind), Value::Array(live), Value::Array(config)) => {
-            Value::Array(items(schema, item, kind, live, config))
+            Value::Array(items(schema, item, kind, live, config).into())
         }
         (Granular::Leaf | Granular::Fields | Granular::Items(..), _, _) => config.clone(),
     }
 }
 
-fn fields(
-    schema: &Schema,
-    ty: TypeId,
-    live: &Map<String, Value>,
-    config: &Map<String, Value>,
-) -> Map<String, Value> {
+fn fields(schema: &Schema, ty: TypeId, live: &Map, config: &Map) -> Map {
     let mut result = live.clone();
     for (name, wanted) in config {
         let value = match (child_type(schema, ty, name), live.get(name)) {

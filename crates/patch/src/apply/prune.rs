@@ -1,6 +1,6 @@
 //! Taking out what a manager applied before and no longer wants.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use lazaret_schema::{Field, Schema, TypeId};
 

@@ -195,7 +195,7 @@ fn many_plain_writers_are_folded() {
     let mut world = World::new("core/v1.ConfigMap");
     for number in 0..15 {
         let mut body = if number == 0 { json!({"data": {}}) } else { world.body() };
-        body["data"][format!("k{number:02}")] = "v".into();
+        body["data"][format!("k{number:02}").as_str()] = "v".into();
         world.write(&format!("w{number:02}"), body);
     }
     assert_eq!(ManagedFields::of(world.object.as_ref().unwrap()).entries.len(), 10);

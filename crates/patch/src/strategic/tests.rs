@@ -1,6 +1,6 @@
 use super::*;
+use lazaret_json::json;
 use lazaret_schema::builtin;
-use serde_json::json;
 
 fn merge(ty: &str, object: Value, patch: Value) -> Result<Value, PatchError> {
     strategic_merge(builtin(), builtin().find(ty).unwrap(), object, &patch)

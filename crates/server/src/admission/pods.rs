@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use lazaret_json::{Value, json};
 use lazaret_store::Item;
-use serde_json::{Value, json};
 
 use crate::{ApiError, object, random, server::Call};
 

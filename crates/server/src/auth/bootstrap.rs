@@ -1,7 +1,7 @@
 //! What every cluster begins with: namespaces, roles, priorities.
 
+use lazaret_json::{Value, json};
 use lazaret_kinds::User;
-use serde_json::{Value, json};
 
 use crate::Server;
 

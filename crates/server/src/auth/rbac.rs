@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use lazaret_json::{Value, json};
 use lazaret_kinds::{Access, User};
 use lazaret_store::{Item, RangeOptions};
-use serde_json::{Value, json};
 
 use crate::{Authorizer, Server, derived::Derived, object};
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use lazaret_json::{Value, json};
 use lazaret_kinds::User;
 use ring::{
     rand::SystemRandom,
@@ -10,7 +11,6 @@ use ring::{
         ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
     },
 };
-use serde_json::{Value, json};
 
 use crate::{Server, clock, object, random};
 
@@ -142,7 +142,7 @@ fn bind(server: &Server, account: &Value, reference: &Value, bound: &mut Value) 
             bound["node"] = json!({"name": node, "uid": uid.unwrap_or_default()});
         }
     }
-    bound[kind.to_ascii_lowercase()] = entry;
+    bound[kind.to_ascii_lowercase().as_str()] = entry;
     Ok(())
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn user(server: &Server, keys: &TokenKeys, token: &str) -> Option<Use
     let alive = |plural: &str, namespace: &str, entry: &Value| {
         let found = lazaret_kinds::find("", plural)
             .and_then(|kind| server.get(kind, namespace, entry["name"].as_str()?));
-        found.is_some_and(|found| object::meta(&found, "uid") == entry["uid"])
+        found.is_some_and(|found| entry["uid"] == object::meta(&found, "uid"))
     };
     let bound_ok = ["pod", "secret"]
         .iter()

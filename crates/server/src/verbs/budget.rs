@@ -1,8 +1,8 @@
 //! Disruption budgets: how many pods may be evicted before their controller has looked again.
 
+use lazaret_json::Value;
 use lazaret_kinds::Kind;
 use lazaret_store::{Op, RangeOptions, TxnError};
-use serde_json::Value;
 
 use super::finish::storage;
 use crate::{ApiError, object, selector::Selector, server::Call};
@@ -85,7 +85,7 @@ fn taken(kind: &Kind, budget: &Value, pod: &str, now: &str) -> Result<Value, Api
     if allowed < 0 {
         return forbidden("pdb disruptions allowed is negative", "pdb disruptions allowed is negative");
     }
-    if status["disruptedPods"].as_object().map_or(0, serde_json::Map::len) > UNCONFIRMED_MAX {
+    if status["disruptedPods"].as_object().map_or(0, lazaret_json::Map::len) > UNCONFIRMED_MAX {
         return forbidden(
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
             "too many pending evictions not confirmed by PDB controller",
@@ -163,7 +163,7 @@ fn is_ready(pod: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use lazaret_json::json;
 
     use super::*;
 

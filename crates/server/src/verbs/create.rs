@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use lazaret_json::Value;
 use lazaret_kinds::{Errors, FieldProblem, Scope};
 use lazaret_store::{Item, Op, TxnError};
-use serde_json::Value;
 
 use super::finish::{storage, tracked, validate_metadata};
 use crate::{
@@ -71,8 +71,7 @@ pub(super) async fn insert(
     for _ in 0..NAME_ATTEMPTS {
         if generated {
             let kept: String = prefix.chars().take(PREFIX_MAX).collect();
-            object::meta_mut(&mut object)
-                .insert("name".into(), format!("{kept}{}", random::name_suffix()).into());
+            object::meta_mut(&mut object).insert("name", format!("{kept}{}", random::name_suffix()).into());
         }
         let name = object::meta(&object, "name").to_owned();
         // Only a generated name is ever tried again.
@@ -90,9 +89,9 @@ pub(super) async fn insert(
         match call.server.commit(ops).await {
             Ok(committed) => {
                 let created = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
-                return created
-                    .map(|item| (item, warnings))
-                    .ok_or_else(|| ApiError::internal("the new object is gone"));
+                let item = created.ok_or_else(|| ApiError::internal("the new object is gone"))?;
+                call.server.trees().put(&item, ready);
+                return Ok((item, warnings));
             }
             Err(TxnError::Conflict { .. }) if generated => {}
             Err(TxnError::Conflict { .. }) => {
@@ -121,7 +120,7 @@ fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
         Scope::Namespaced => {
-            object::meta_mut(object).insert("namespace".into(), call.target.namespace.clone().into());
+            object::meta_mut(object).insert("namespace", call.target.namespace.clone().into());
             Ok(())
         }
         Scope::Cluster => {
@@ -146,10 +145,10 @@ fn prepared(
     let (errors, mut object) = call.with_context(|context| {
         let mut errors = Errors::new();
         let metadata = object::meta_mut(&mut object);
-        metadata.insert("uid".into(), random::uid().into());
-        metadata.insert("creationTimestamp".into(), context.timestamp().into());
+        metadata.insert("uid", random::uid().into());
+        metadata.insert("creationTimestamp", context.timestamp().into());
         if call.kind.generation {
-            metadata.insert("generation".into(), 1.into());
+            metadata.insert("generation", 1.into());
         }
         call.kind.rules.default(&mut object, context);
         call.kind.rules.prepare_create(&mut object, context);

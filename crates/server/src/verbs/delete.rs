@@ -1,9 +1,9 @@
 //! Objects on their way out: at once, after a grace period, or when their finalizers are done.
 
 use bytes::Bytes;
+use lazaret_json::{Value, json};
 use lazaret_kinds::FieldProblem;
 use lazaret_store::{Op, TxnError};
-use serde_json::{Value, json};
 
 use super::{finish::storage, list};
 use crate::{
@@ -120,7 +120,7 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<An
     let page = list::read(call).await?;
     let mut deleted = Vec::new();
     for item in &page.items {
-        let stored = object::decode(&item.value);
+        let stored = call.server.trees().get(item);
         let (namespace, name) =
             (object::meta(&stored, "namespace").to_owned(), object::meta(&stored, "name").to_owned());
         let one = call.on(Target { namespace, name: name.clone(), ..call.target.clone() });
@@ -155,7 +155,7 @@ pub(super) async fn remove(
 ) -> Result<Removed, ApiError> {
     for _ in 0..RETRIES_MAX {
         let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-        let old = object::decode(&item.value);
+        let old = call.server.trees().get(&item);
         check_preconditions(call, name, &old, item.modified, options)?;
         crate::admission::may_delete(call, name, &old)?;
         let (marked, gone) = outcome(call, &old, options);
@@ -173,6 +173,9 @@ pub(super) async fn remove(
             Ok(committed) => {
                 let revision = committed.revision;
                 let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
+                if let Some(kept) = &kept {
+                    call.server.trees().put(kept, marked);
+                }
                 return Ok(removed(
                     kept.map_or_else(|| object::restamped(&item.value, revision), |kept| kept.value.clone()),
                 ));
@@ -261,12 +264,12 @@ fn mark(new: &mut Value, old: &Value, grace: i64, call: &Call<'_>) {
     let now = clock::now().as_second();
     let at = jiff::Timestamp::from_second(now.saturating_add(grace)).unwrap_or(jiff::Timestamp::MAX);
     let metadata = object::meta_mut(new);
-    metadata.insert("deletionTimestamp".into(), at.to_string().into());
-    metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    metadata.insert("deletionTimestamp", at.to_string().into());
+    metadata.insert("deletionGracePeriodSeconds", grace.into());
     if let Some(generation) =
         metadata.get("generation").and_then(Value::as_i64).filter(|generation| *generation > 0)
     {
-        metadata.insert("generation".into(), (generation + 1).into());
+        metadata.insert("generation", (generation + 1).into());
     }
     if call.kind.is("", "namespaces") {
         new["status"]["phase"] = "Terminating".into();
@@ -278,6 +281,6 @@ fn set_finalizers(object: &mut Value, finalizers: &[String]) {
     if finalizers.is_empty() {
         metadata.remove("finalizers");
     } else {
-        metadata.insert("finalizers".into(), finalizers.into());
+        metadata.insert("finalizers", finalizers.to_vec().into());
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use lazaret_kinds::{Errors, FieldProblem, Kind};
+use lazaret_json::{Text, Value};
+use lazaret_kinds::{Context, Errors, FieldProblem, Kind};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
-use serde_json::Value;
 
 use crate::{ApiError, admission, object, server::Call};
 
@@ -48,7 +48,7 @@ pub(super) async fn change(
 ) -> Result<Written, ApiError> {
     for _ in 0..RETRIES_MAX {
         let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-        let old = object::decode(&item.value);
+        let old = call.server.trees().get(&item);
         let change = make(&old, item.modified)?;
         if change.expected.is_some_and(|expected| expected != item.modified) {
             return Err(ApiError::modified(&call.kind, name));
@@ -74,7 +74,11 @@ pub(super) async fn change(
             Ok(committed) => {
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
-                return Ok(Written { item: written.unwrap_or_else(|| unsaved(&item, &new)), warnings });
+                let Some(written) = written else {
+                    return Ok(Written { item: unsaved(&item, &new), warnings });
+                };
+                call.server.trees().put(&written, new);
+                return Ok(Written { item: written, warnings });
             }
             Err(TxnError::Conflict { .. }) if change.expected.is_some() => {
                 return Err(ApiError::modified(&call.kind, name));
@@ -105,15 +109,15 @@ fn prepared_update(
     let status = call.target.subresource == "status";
     let (errors, mut new) = call.with_context(|context| {
         let mut errors = Errors::new();
-        call.kind.rules.default(&mut new, context);
+        // A binding writes spec and status at once, which no update may; what it writes was made by the server.
+        if call.target.subresource == "binding" {
+            return (errors, new);
+        }
+        default_changed(call, &mut new, old, context);
         if call.target.subresource == "finalize" {
             let wanted = new["spec"]["finalizers"].take();
             new = old.clone();
             new["spec"]["finalizers"] = wanted;
-            return (errors, new);
-        }
-        // A binding writes spec and status at once, which no update may; what it writes was made by the server.
-        if call.target.subresource == "binding" {
             return (errors, new);
         }
         if status {
@@ -123,7 +127,7 @@ fn prepared_update(
             call.kind.rules.prepare_update(&mut new, old, context);
             if call.kind.generation && spec_differs(&call.kind, &new, old) {
                 let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-                object::meta_mut(&mut new).insert("generation".into(), generation.into());
+                object::meta_mut(&mut new).insert("generation", generation.into());
             }
             admission::update(call, &new, old, &mut errors);
             validate_metadata(&new, Some(old), &mut errors);
@@ -138,6 +142,25 @@ fn prepared_update(
         new = tracked(call, Some(old), new);
     }
     Ok((new, errors.warnings().to_vec()))
+}
+
+/// Fills in what absent fields stand for. What a change left alone was filled in when it was written; only for kinds that are defined can
+/// it mean something else by now.
+fn default_changed(call: &Call<'_>, new: &mut Value, old: &Value, context: &Context<'_>) {
+    let mut left_alone = Vec::new();
+    if call.kind.is_builtin()
+        && let Value::Object(fields) = &mut *new
+    {
+        for field in ["spec", "status"] {
+            if fields.get(field).is_some_and(|value| value.is(&old[field])) {
+                left_alone.extend(fields.remove_entry(field));
+            }
+        }
+    }
+    call.kind.rules.default(new, context);
+    if let Value::Object(fields) = new {
+        fields.extend(left_alone);
+    }
 }
 
 /// The object with the record of its owners brought up to date for a plain write.
@@ -176,7 +199,7 @@ fn same(old: &Value, new: &Value) -> bool {
 
 /// Whether two objects have the same fields, these left out.
 fn equal_but(old: &Value, new: &Value, but: &[&str]) -> bool {
-    fn fields<'a>(object: &'a Value, but: &[&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    fn fields<'a>(object: &'a Value, but: &[&str]) -> impl Iterator<Item = (&'a Text, &'a Value)> {
         object.as_object().into_iter().flatten().filter(|(name, _)| !but.contains(&name.as_str()))
     }
     fields(old, but).eq(fields(new, but))
@@ -242,7 +265,7 @@ pub(super) fn validate_metadata(new: &Value, old: Option<&Value>, errors: &mut E
     if owners.iter().filter(|owner| owner["controller"] == true).count() > 1 {
         errors.invalid(
             "metadata.ownerReferences",
-            Value::Array(owners.to_vec()),
+            Value::Array(owners.to_vec().into()),
             "Only one reference can have Controller set to true",
         );
     }
@@ -262,7 +285,7 @@ pub(super) fn validate_metadata(new: &Value, old: Option<&Value>, errors: &mut E
 /// An object that was not written, as if it had been.
 pub(super) fn unsaved(item: &Item, new: &Value) -> Arc<Item> {
     let mut object = new.clone();
-    object::meta_mut(&mut object).insert("resourceVersion".into(), item.modified.to_string().into());
+    object::meta_mut(&mut object).insert("resourceVersion", item.modified.to_string().into());
     Arc::new(Item {
         key: item.key.clone(),
         value: object::text(object).into(),

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lazaret_json::{Map, Value, json};
 use lazaret_store::{Item, RangeOptions, ReadError};
-use serde_json::{Map, Value, json};
 
 use super::options::{Freshness, freshness};
 use crate::{
@@ -101,7 +101,7 @@ fn scan(
     let mut items = Vec::new();
     let mut next = None;
     for item in range.items {
-        if !selector.matches(&call.kind, &object::decode(&item.value)) {
+        if !selector.matches(&call.kind, &call.server.trees().get(&item)) {
             continue;
         }
         if limit.is_some_and(|limit| items.len() == limit) {
@@ -129,12 +129,12 @@ fn expired(options: &RangeOptions, error: ReadError) -> ApiError {
 
 fn list_meta(page: &Page) -> Value {
     let mut meta = Map::new();
-    meta.insert("resourceVersion".into(), page.revision.to_string().into());
+    meta.insert("resourceVersion", page.revision.to_string().into());
     if let Some(next) = &page.next {
-        meta.insert("continue".into(), next.encode().into());
+        meta.insert("continue", next.encode().into());
     }
     if let Some(remaining) = page.remaining {
-        meta.insert("remainingItemCount".into(), remaining.into());
+        meta.insert("remainingItemCount", remaining.into());
     }
     Value::Object(meta)
 }

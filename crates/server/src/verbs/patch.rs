@@ -1,11 +1,11 @@
 //! Objects changed in part.
 
+use lazaret_json::Value;
 use lazaret_kinds::FieldProblem;
 use lazaret_patch::{
     ApplyError, ApplyRequest, ManagedFields, PatchError, apply, json_patch, merge_patch, strategic_merge,
 };
 use memchr::memmem;
-use serde_json::Value;
 
 use super::{
     create,
@@ -43,9 +43,12 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         } else {
             object::meta_mut(&mut current).remove("managedFields")
         };
+        let known = current.clone();
         let patched = patched(call, media, current, &patch)?;
-        let incoming = checked(&call.kind, &call.served, patched, duplicates.clone(), validation, None)
-            .map_err(|error| in_patch(call, &error))?;
+        let known = Some(&known);
+        let incoming =
+            checked(&call.kind, &call.served, patched, known, duplicates.clone(), validation, None)
+                .map_err(|error| in_patch(call, &error))?;
         warnings = incoming.warnings;
         check_identity(call, &incoming.object)?;
         let said = object::meta(&incoming.object, "resourceVersion").to_owned();
@@ -55,7 +58,7 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
             .map(|_| said.parse().unwrap_or(0));
         let mut object = incoming.object;
         if let Some(record) = record {
-            object::meta_mut(&mut object).insert("managedFields".into(), record);
+            object::meta_mut(&mut object).insert("managedFields", record);
         }
         call.kind.rules.from_version(&mut object, &call.served.version, Some(old));
         Ok(Change { object, owners_known: false, expected })
@@ -125,6 +128,7 @@ async fn server_side_apply(
         &call.kind,
         &call.served,
         config,
+        None,
         duplicates,
         FieldValidation::of(&call.query)?,
         Some(expected),
@@ -149,7 +153,7 @@ async fn server_side_apply(
                 "uid mismatch: the provided object specified uid and no existing object was found",
             ));
         }
-        object::meta_mut(&mut config).insert("name".into(), call.target.name.clone().into());
+        object::meta_mut(&mut config).insert("name", call.target.name.clone().into());
         let object = applied(call, None, &config)?;
         let (item, warnings) = create::insert(call, object, true).await?;
         return Ok(Answer::json(201, object::present(&call.kind, &call.served, &item))

@@ -1,6 +1,6 @@
 //! What pods alone can have done to them: be bound to a node, be evicted.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::{
     budget,
@@ -43,7 +43,7 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
         }
         for field in ["annotations", "labels"] {
             for (key, value) in binding["metadata"][field].as_object().into_iter().flatten() {
-                object["metadata"][field][key] = value.clone();
+                object["metadata"][field][key.as_str()] = value.clone();
             }
         }
         set_condition(&mut object, json!({"type": "PodScheduled", "status": "True"}));

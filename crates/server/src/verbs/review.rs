@@ -1,7 +1,7 @@
 //! Questions that are asked by creating an object: who am I, may I, is this token good; and tokens themselves.
 
+use lazaret_json::{Value, json};
 use lazaret_kinds::{Access, User};
-use serde_json::{Value, json};
 
 use crate::{
     ApiError,
@@ -59,8 +59,8 @@ pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     let metadata = object::meta_mut(&mut request);
-    metadata.insert("name".into(), name.clone().into());
-    metadata.insert("namespace".into(), call.target.namespace.clone().into());
+    metadata.insert("name", name.clone().into());
+    metadata.insert("namespace", call.target.namespace.clone().into());
     let spec = request["spec"].clone();
     request["status"] = call.server.issue_token(&account, &spec).map_err(ApiError::bad_request)?;
     Ok(Answer::value(201, &request))
@@ -95,7 +95,7 @@ fn subject(spec: &Value) -> User {
             .as_object()
             .into_iter()
             .flatten()
-            .map(|(key, value)| (key.clone(), strings(value)))
+            .map(|(key, value)| (key.to_string(), strings(value)))
             .collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! The number of replicas, as an object of its own.
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::finish::{Change, change};
 use crate::{

@@ -1,6 +1,6 @@
 //! Objects replaced as a whole.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use lazaret_kinds::FieldProblem;
 
@@ -28,7 +28,7 @@ pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
         if call.kind.create_on_update && call.target.subresource.is_empty() && expected.is_none() {
             let mut object = incoming.object;
             call.kind.rules.from_version(&mut object, &call.served.version, None);
-            object::meta_mut(&mut object).insert("name".into(), name.into());
+            object::meta_mut(&mut object).insert("name", name.into());
             let (item, warnings) = create::insert(call, object, false).await?;
             return Ok(Answer::json(201, object::present(&call.kind, &call.served, &item))
                 .warn(incoming.warnings)

@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::BodyExt;
+use lazaret_json::{Value, json};
 use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, User};
 use lazaret_store::Store;
-use serde_json::{Value, json};
 
 #[derive(Debug)]
 struct Everybody;
@@ -98,7 +98,7 @@ impl Api {
             .collect();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes)
-            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned().into()));
         Answer { code, warnings, body }
     }
 

@@ -1,7 +1,7 @@
 //! What containers find in their environment.
 
+use lazaret_json::Value;
 use lazaret_model::{validate_dns_subdomain, validate_label_name};
-use serde_json::Value;
 
 use super::volumes::no_backsteps;
 use crate::{

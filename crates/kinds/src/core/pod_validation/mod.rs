@@ -12,8 +12,8 @@ mod volumes;
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
-use serde_json::Value;
 
 pub(super) use self::{scheduling::TAINT_EFFECTS, status::status, update::update};
 use crate::{

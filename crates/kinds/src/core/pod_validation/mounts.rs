@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::{
     choice,

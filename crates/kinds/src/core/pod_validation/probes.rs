@@ -1,6 +1,6 @@
 //! How a container is asked how it is, and what it is told when it starts and ends.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::{choice, port_name};
 use crate::{

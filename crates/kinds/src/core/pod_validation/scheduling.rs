@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use lazaret_json::Value;
 use lazaret_model::validate_dns_label;
-use serde_json::Value;
 
 use super::choice;
 use crate::{

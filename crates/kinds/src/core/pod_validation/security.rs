@@ -1,6 +1,6 @@
 //! As whom containers run and what they may.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::volumes::descending;
 use crate::{

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use lazaret_json::Value;
 use lazaret_model::validate_dns_subdomain;
-use serde_json::Value;
 
 use crate::{
     Errors, FieldProblem,

@@ -1,6 +1,6 @@
 //! What of a pod may change.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use crate::{
     Errors,

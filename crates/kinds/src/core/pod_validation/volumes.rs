@@ -1,6 +1,6 @@
 //! Volumes of a pod: each has a name and exactly one source.
 
-use serde_json::Value;
+use lazaret_json::Value;
 
 use super::choice;
 use crate::{

@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use super::slice::slice;
 use crate::testing::{World, kind, set};

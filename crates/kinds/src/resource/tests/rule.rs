@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::testing::{NOW, World, kind, set};
 

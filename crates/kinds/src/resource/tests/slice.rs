@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 
 use crate::testing::{NOW, World, kind, set};
 
@@ -166,7 +166,7 @@ fn attributes_and_capacity() {
         assert_eq!(wrong(&object), [format!("{at}.attributes Invalid")], "{key}");
     }
     let many: Value =
-        (0..33).map(|at| (format!("a{at}"), json!({"int": 1}))).collect::<serde_json::Map<_, _>>().into();
+        (0..33).map(|at| (format!("a{at}"), json!({"int": 1}))).collect::<lazaret_json::Map>().into();
     assert_eq!(with("/spec/devices/0/attributes", many), [format!("{at} Invalid")]);
     let listed = World::new().with("DRAListTypeAttributes", true);
     let ints = set(&slice(1), "/spec/devices/0/attributes", json!({"a": {"ints": vec![1; 49]}}));

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lazaret_json::{Value, json};
 use lazaret_kinds::Served;
 use lazaret_store::{Event, Item};
-use serde_json::{Value, json};
 
 use crate::{
     ApiError, Server,

@@ -1,0 +1,354 @@
+//! Objects that are shared until they are changed.
+
+use std::{collections::BTreeMap, collections::btree_map, fmt, ops, slice, sync::Arc, vec};
+
+use crate::{Text, Value};
+
+/// An object with more fields than this is kept as a tree: a row of them would have to be moved for each new one.
+const FEW_MAX: usize = 64;
+
+type Field = (Text, Value);
+
+/// The fields of an object in the order of their names, copied when they are changed while somebody else has them.
+#[derive(Clone, Default)]
+pub struct Map(Arc<Fields>);
+
+#[derive(Clone)]
+enum Fields {
+    /// In order, each name once.
+    Few(Vec<Field>),
+    Many(BTreeMap<Text, Value>),
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+impl Map {
+    /// An object without fields.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether both are one and the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// How many fields it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &*self.0 {
+            Fields::Few(fields) => fields.len(),
+            Fields::Many(fields) => fields.len(),
+        }
+    }
+
+    /// Whether it has no field.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A field's value.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        match &*self.0 {
+            Fields::Few(fields) => find(fields, name).ok().map(|at| &fields[at].1),
+            Fields::Many(fields) => fields.get(name),
+        }
+    }
+
+    /// A field's value, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        // Asked first: what is not there is not worth a copy.
+        if !self.contains_key(name) {
+            return None;
+        }
+        match Arc::make_mut(&mut self.0) {
+            Fields::Few(fields) => find(fields, name).ok().map(|at| &mut fields[at].1),
+            Fields::Many(fields) => fields.get_mut(name),
+        }
+    }
+
+    /// Whether it has the field.
+    #[must_use]
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Sets a field, and gives back what it was before.
+    pub fn insert(&mut self, name: impl Into<Text>, value: Value) -> Option<Value> {
+        let name = name.into();
+        match Arc::make_mut(&mut self.0) {
+            Fields::Few(fields) => match find(fields, &name) {
+                Ok(at) => return Some(std::mem::replace(&mut fields[at].1, value)),
+                Err(at) => {
+                    fields.insert(at, (name, value));
+                    if fields.len() > FEW_MAX {
+                        let fields = std::mem::take(fields);
+                        self.0 = Arc::new(Fields::Many(fields.into_iter().collect()));
+                    }
+                }
+            },
+            Fields::Many(fields) => return fields.insert(name, value),
+        }
+        None
+    }
+
+    /// Takes a field out.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        self.remove_entry(name).map(|(_, value)| value)
+    }
+
+    /// Takes a field out with its name.
+    pub fn remove_entry(&mut self, name: &str) -> Option<(Text, Value)> {
+        if !self.contains_key(name) {
+            return None;
+        }
+        match Arc::make_mut(&mut self.0) {
+            Fields::Few(fields) => find(fields, name).ok().map(|at| fields.remove(at)),
+            Fields::Many(fields) => fields.remove_entry(name),
+        }
+    }
+
+    /// A field that may or may not be there.
+    pub fn entry(&mut self, name: impl Into<Text>) -> Entry<'_> {
+        Entry { map: self, name: name.into() }
+    }
+
+    /// Keeps the fields that `keep` says yes to.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Value) -> bool) {
+        match Arc::make_mut(&mut self.0) {
+            Fields::Few(fields) => fields.retain_mut(|(name, value)| keep(name, value)),
+            Fields::Many(fields) => fields.retain(keep),
+        }
+    }
+
+    /// All fields.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        match &*self.0 {
+            Fields::Few(fields) => Iter::Few(fields.iter()),
+            Fields::Many(fields) => Iter::Many(fields.iter()),
+        }
+    }
+
+    /// All fields, their values to be changed.
+    pub fn iter_mut(&mut self) -> IterMut<'_> {
+        match Arc::make_mut(&mut self.0) {
+            Fields::Few(fields) => IterMut::Few(fields.iter_mut()),
+            Fields::Many(fields) => IterMut::Many(fields.iter_mut()),
+        }
+    }
+
+    /// The names of all fields.
+    pub fn keys(&self) -> impl Iterator<Item = &Text> {
+        self.iter().map(|(name, _)| name)
+    }
+
+    /// The values of all fields.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// The values of all fields, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.iter_mut().map(|(_, value)| value)
+    }
+}
+
+fn find(fields: &[Field], name: &str) -> Result<usize, usize> {
+    fields.binary_search_by(|(known, _)| known.as_str().cmp(name))
+}
+
+/// Of fields with one name the last counts.
+impl From<Vec<(Text, Value)>> for Map {
+    fn from(mut fields: Vec<Field>) -> Self {
+        let in_order = fields.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if in_order && fields.len() <= FEW_MAX {
+            return Self(Arc::new(Fields::Few(fields)));
+        }
+        if fields.len() > FEW_MAX {
+            let fields: BTreeMap<Text, Value> = fields.into_iter().collect();
+            return Self(Arc::new(Fields::Many(fields)));
+        }
+        fields.sort_by(|a, b| a.0.cmp(&b.0));
+        fields.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                std::mem::swap(later, earlier);
+            }
+            same
+        });
+        Self(Arc::new(Fields::Few(fields)))
+    }
+}
+
+impl<N: Into<Text>> FromIterator<(N, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (N, Value)>>(fields: I) -> Self {
+        Self::from(fields.into_iter().map(|(name, value)| (name.into(), value)).collect::<Vec<_>>())
+    }
+}
+
+impl<N: Into<Text>> Extend<(N, Value)> for Map {
+    fn extend<I: IntoIterator<Item = (N, Value)>>(&mut self, fields: I) {
+        for (name, value) in fields {
+            self.insert(name, value);
+        }
+    }
+}
+
+impl PartialEq for Map {
+    fn eq(&self, other: &Self) -> bool {
+        self.is(other) || (self.len() == other.len() && self.iter().eq(other))
+    }
+}
+
+impl Eq for Map {}
+
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self).finish()
+    }
+}
+
+/// What is not there reads as null.
+impl ops::Index<&str> for Map {
+    type Output = Value;
+
+    fn index(&self, name: &str) -> &Value {
+        const NULL: &Value = &Value::Null;
+        self.get(name).unwrap_or(NULL)
+    }
+}
+
+/// A field that may or may not be there.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    map: &'a mut Map,
+    name: Text,
+}
+
+impl<'a> Entry<'a> {
+    /// Its value, and `value` if it is not there.
+    pub fn or_insert(self, value: Value) -> &'a mut Value {
+        self.or_insert_with(|| value)
+    }
+
+    /// Its value, and what `make` makes if it is not there.
+    pub fn or_insert_with(self, make: impl FnOnce() -> Value) -> &'a mut Value {
+        if !self.map.contains_key(&self.name) {
+            self.map.insert(self.name.clone(), make());
+        }
+        let Some(value) = self.map.get_mut(&self.name) else { unreachable!("inserted just above") };
+        value
+    }
+}
+
+/// The fields of an object.
+#[derive(Clone, Debug)]
+pub enum Iter<'a> {
+    #[doc(hidden)]
+    Few(slice::Iter<'a, (Text, Value)>),
+    #[doc(hidden)]
+    Many(btree_map::Iter<'a, Text, Value>),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a Text, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Few(fields) => fields.next().map(|(name, value)| (name, value)),
+            Self::Many(fields) => fields.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::Few(fields) => fields.size_hint(),
+            Self::Many(fields) => fields.size_hint(),
+        }
+    }
+}
+
+/// The fields of an object, their values to be changed.
+#[derive(Debug)]
+pub enum IterMut<'a> {
+    #[doc(hidden)]
+    Few(slice::IterMut<'a, (Text, Value)>),
+    #[doc(hidden)]
+    Many(btree_map::IterMut<'a, Text, Value>),
+}
+
+impl<'a> Iterator for IterMut<'a> {
+    type Item = (&'a Text, &'a mut Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Few(fields) => fields.next().map(|(name, value)| (&*name, value)),
+            Self::Many(fields) => fields.next(),
+        }
+    }
+}
+
+/// The fields of an object that is no more.
+#[derive(Debug)]
+pub enum IntoIter {
+    #[doc(hidden)]
+    Few(vec::IntoIter<(Text, Value)>),
+    #[doc(hidden)]
+    Many(btree_map::IntoIter<Text, Value>),
+}
+
+impl Iterator for IntoIter {
+    type Item = (Text, Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Few(fields) => fields.next(),
+            Self::Many(fields) => fields.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::Few(fields) => fields.size_hint(),
+            Self::Many(fields) => fields.size_hint(),
+        }
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Text, Value);
+    type IntoIter = IntoIter;
+
+    fn into_iter(self) -> IntoIter {
+        match Arc::unwrap_or_clone(self.0) {
+            Fields::Few(fields) => IntoIter::Few(fields.into_iter()),
+            Fields::Many(fields) => IntoIter::Many(fields.into_iter()),
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Map {
+    type Item = (&'a Text, &'a Value);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Map {
+    type Item = (&'a Text, &'a mut Value);
+    type IntoIter = IterMut<'a>;
+
+    fn into_iter(self) -> IterMut<'a> {
+        self.iter_mut()
+    }
+}

@@ -1,0 +1,87 @@
+//! Stored objects that were written a moment ago, as trees: most that is written is soon changed again.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use lazaret_json::Value;
+use lazaret_store::Item;
+
+use crate::object;
+
+/// Objects that are kept at most, the last ones written. What is gone from here is read from its bytes.
+const OBJECTS_MAX: usize = 4096;
+
+/// The trees of the objects written last.
+pub(crate) struct Trees {
+    slots: Vec<Mutex<Option<(Arc<Item>, Value)>>>,
+}
+
+impl fmt::Debug for Trees {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Trees")
+    }
+}
+
+impl Default for Trees {
+    fn default() -> Self {
+        Self { slots: (0..OBJECTS_MAX).map(|_| Mutex::new(None)).collect() }
+    }
+}
+
+impl Trees {
+    /// The tree of a stored object, see [`object::decode`].
+    pub(crate) fn get(&self, item: &Arc<Item>) -> Value {
+        let slot = self.slot(item).lock().unwrap_or_else(PoisonError::into_inner);
+        match &*slot {
+            Some((known, tree)) if Arc::ptr_eq(known, item) => tree.clone(),
+            Some(_) | None => {
+                drop(slot);
+                object::decode(&item.value)
+            }
+        }
+    }
+
+    /// Keeps the tree that was written as `item`.
+    pub(crate) fn put(&self, item: &Arc<Item>, mut tree: Value) {
+        object::meta_mut(&mut tree).insert("resourceVersion", item.modified.to_string().into());
+        debug_assert_eq!(tree, object::decode(&item.value), "what is kept is what was written");
+        let mut slot = self.slot(item).lock().unwrap_or_else(PoisonError::into_inner);
+        let before = slot.replace((Arc::clone(item), tree));
+        drop(slot);
+        // Taking a tree apart takes a while: not while others wait for the place.
+        drop(before);
+    }
+
+    fn slot(&self, item: &Item) -> &Mutex<Option<(Arc<Item>, Value)>> {
+        &self.slots[usize::try_from(item.modified).unwrap_or_default() % OBJECTS_MAX]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazaret_json::json;
+    use lazaret_store::{Op, Options, Store};
+
+    #[test]
+    fn the_last_written_are_known_and_the_others_are_read() {
+        let store = Store::ephemeral(Options::default()).unwrap();
+        let trees = Trees::default();
+        let write = |name: &str| {
+            let tree = json!({"metadata": {"name": name}, "spec": {"n": 1}});
+            store.txn_blocking(vec![Op::create(name, object::encode(&tree))]).unwrap();
+            let item = store.get(name).unwrap();
+            (item, tree)
+        };
+        let (item, tree) = write("/a/x");
+        trees.put(&item, tree.clone());
+        assert!(trees.get(&item)["spec"].is(&tree["spec"]));
+        assert_eq!(trees.get(&item)["metadata"]["resourceVersion"], item.modified.to_string());
+        let (other, _) = write("/a/y");
+        assert_eq!(trees.get(&other)["metadata"]["name"], "/a/y");
+        let next = Arc::new(Item { modified: item.modified + OBJECTS_MAX as u64, ..(*other).clone() });
+        assert_eq!(trees.get(&next)["metadata"]["name"], "/a/y", "another object in the same place");
+    }
+}
