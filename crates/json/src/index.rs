@@ -30,11 +30,9 @@ impl Place for usize {
     }
 
     fn within_mut<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
-        match value {
-            // Asked first: what is not there is not worth a copy of the list.
-            Value::Array(list) if *self < list.len() => list.get_mut(*self),
-            _ => None,
-        }
+        // Asked first: what is not there is not worth a copy of the list.
+        self.within(value)?;
+        value.as_array_mut()?.get_mut(*self)
     }
 }
 

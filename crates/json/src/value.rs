@@ -45,6 +45,8 @@ impl Value {
 
     /// What a JSON pointer points at, to be changed.
     pub fn pointer_mut(&mut self, path: &str) -> Option<&mut Self> {
+        // Asked first: what is not there is not worth copying the way to it.
+        self.pointer(path)?;
         steps(path)?.try_fold(self, |at, step| match at {
             Self::Object(map) => map.get_mut(&unescaped(step)),
             Self::Array(list) => list.get_mut(position(step)?),
@@ -119,10 +121,7 @@ impl Value {
     /// True or false, if it is that.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
-        match self {
-            Self::Bool(value) => Some(*value),
-            _ => None,
-        }
+        if let Self::Bool(value) = self { Some(*value) } else { None }
     }
 
     /// The whole number, if it is one.
@@ -146,53 +145,35 @@ impl Value {
     /// The number as it was written, if it is one.
     #[must_use]
     pub fn as_number(&self) -> Option<&Number> {
-        match self {
-            Self::Number(number) => Some(number),
-            _ => None,
-        }
+        if let Self::Number(number) = self { Some(number) } else { None }
     }
 
     /// The text, if it is that.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Self::String(text) => Some(text),
-            _ => None,
-        }
+        if let Self::String(text) = self { Some(text) } else { None }
     }
 
     /// The list, if it is one.
     #[must_use]
     pub fn as_array(&self) -> Option<&Vec<Self>> {
-        match self {
-            Self::Array(list) => Some(list),
-            _ => None,
-        }
+        if let Self::Array(list) = self { Some(list) } else { None }
     }
 
     /// The list, if it is one, to be changed.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Self>> {
-        match self {
-            Self::Array(list) => Some(list),
-            _ => None,
-        }
+        if let Self::Array(list) = self { Some(list) } else { None }
     }
 
     /// The object, if it is one.
     #[must_use]
     pub fn as_object(&self) -> Option<&Map> {
-        match self {
-            Self::Object(map) => Some(map),
-            _ => None,
-        }
+        if let Self::Object(map) = self { Some(map) } else { None }
     }
 
     /// The object, if it is one, to be changed.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
-        match self {
-            Self::Object(map) => Some(map),
-            _ => None,
-        }
+        if let Self::Object(map) = self { Some(map) } else { None }
     }
 }
 

@@ -130,7 +130,7 @@ pub fn apply(
     ManagedFields::remove(&mut config);
     for name in request.ignored {
         if let Value::Object(map) = &mut config {
-            map.remove(*name);
+            map.remove(name);
         }
     }
     merge::check_unique(schema, ty, None, &config, "")?;

@@ -15,8 +15,11 @@ const OBJECTS_MAX: usize = 4096;
 
 /// The trees of the objects written last.
 pub(crate) struct Trees {
-    slots: Vec<Mutex<Option<(Arc<Item>, Value)>>>,
+    slots: Vec<Slot>,
 }
+
+/// The last object whose revision led to this place, and its tree.
+type Slot = Mutex<Option<(Arc<Item>, Value)>>;
 
 impl fmt::Debug for Trees {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,7 +57,7 @@ impl Trees {
         drop(before);
     }
 
-    fn slot(&self, item: &Item) -> &Mutex<Option<(Arc<Item>, Value)>> {
+    fn slot(&self, item: &Item) -> &Slot {
         &self.slots[usize::try_from(item.modified).unwrap_or_default() % OBJECTS_MAX]
     }
 }

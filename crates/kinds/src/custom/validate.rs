@@ -107,7 +107,7 @@ impl Walk<'_> {
                     self.errors.push(shown(path), FieldProblem::TooMany(map.len(), max));
                 }
                 self.too_few(checks.properties, map.len(), "properties", path);
-                for name in checks.required.iter().filter(|name| !map.contains_key(*name)) {
+                for name in checks.required.iter().filter(|name| !map.contains_key(name)) {
                     let length = path.len();
                     step(path, name);
                     self.errors.required(path.as_str(), "");

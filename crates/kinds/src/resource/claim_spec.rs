@@ -303,7 +303,7 @@ impl Requests<'_> {
 pub(super) fn from_flat(spec: &mut Value) {
     for request in list_mut(field_mut(spec, "devices"), "requests") {
         let Value::Object(map) = request else { continue };
-        let exactly: Map = FLAT_FIELDS.iter().filter_map(|field| map.remove_entry(*field)).collect();
+        let exactly: Map = FLAT_FIELDS.iter().filter_map(|field| map.remove_entry(field)).collect();
         let says_something = exactly.values().any(|value| !crate::value::is_blank(value) && *value != 0);
         if says_something {
             map.insert("exactly", Value::Object(exactly));

@@ -42,7 +42,7 @@ impl Walk<'_> {
         let schema = self.schema;
         match (granular(schema, ty, field), values) {
             (Granular::Fields, (Value::Object(old), Value::Object(new))) => {
-                for (name, gone) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
+                for (name, gone) in old.iter().filter(|(name, _)| !new.contains_key(name)) {
                     collect_field(schema, ty, name, gone, removed);
                 }
                 for (name, value) in new {

@@ -138,7 +138,7 @@ fn prepared(
 ) -> Result<(Value, Vec<String>), ApiError> {
     let metadata = object::meta_mut(&mut object);
     for field in WIPED {
-        metadata.remove(*field);
+        metadata.remove(field);
     }
     admission::may_create(call, name)?;
     admission::before_create(call, &mut object, name)?;
