@@ -4,6 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
 use lazaret_model::{Consumer, ObjectKey, Text, Timestamp, Uid};
+pub use lazaret_model::{EffectId, Outcome};
 
 use crate::input::Template;
 
@@ -15,10 +16,6 @@ pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 pub const FIELD_MANAGER: &str = "ResourceClaimController";
 /// The reason of every event about a pod.
 pub const EVENT_REASON: &str = "FailedResourceClaimCreation";
-
-/// Names an effect until it is acknowledged. Never used twice by one machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EffectId(pub u64);
 
 /// Something to be done by whoever runs the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,21 +125,6 @@ pub struct PodEvent {
     pub reason: &'static str,
     /// For people.
     pub message: Text,
-}
-
-/// What became of an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// It was done, or found done.
-    Done,
-    /// Nothing is left to do it to: no such object, or another incarnation.
-    Gone,
-    /// Refused, for the object is not as it was thought to be.
-    Conflict,
-    /// It failed, certainly.
-    RetryLater,
-    /// It may or may not have been done.
-    Unknown,
 }
 
 /// When the machine wants to be called again, if nothing happens before.

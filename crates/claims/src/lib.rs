@@ -30,7 +30,6 @@ mod notes;
 mod options;
 mod pod_work;
 mod queue;
-mod remembered;
 mod standing;
 mod tables;
 

@@ -1,10 +1,10 @@
 //! Whether a pod still needs its claims.
 
 use hashbrown::HashMap;
-use lazaret_model::{Consumer, ObjectKey, Pod, Timestamp, Uid};
+use lazaret_model::{Consumer, ObjectKey, Pod, Remembered, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
-use crate::{Claims, remembered::Remembered};
+use crate::Claims;
 
 /// What is known of one incarnation of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

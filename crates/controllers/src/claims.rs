@@ -68,13 +68,7 @@ impl Agent for ClaimsAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let outcome = match reply.outcome {
-            Outcome::Done => lazaret_claims::Outcome::Done,
-            Outcome::Gone => lazaret_claims::Outcome::Gone,
-            Outcome::Conflict => lazaret_claims::Outcome::Conflict,
-            Outcome::Refused | Outcome::RetryLater => lazaret_claims::Outcome::RetryLater,
-            Outcome::Unknown => lazaret_claims::Outcome::Unknown,
-        };
+        let outcome = reply.outcome.into();
         let why = reply.why.map(Text::from);
         self.claims.handle(now, Input::Acknowledged { effect: EffectId(effect), outcome, why });
     }

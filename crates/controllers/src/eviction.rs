@@ -59,13 +59,7 @@ impl Agent for EvictionAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let outcome = match reply.outcome {
-            Outcome::Done => lazaret_eviction::Outcome::Done,
-            Outcome::Gone => lazaret_eviction::Outcome::Gone,
-            Outcome::Conflict => lazaret_eviction::Outcome::Conflict,
-            Outcome::Refused | Outcome::RetryLater => lazaret_eviction::Outcome::RetryLater,
-            Outcome::Unknown => lazaret_eviction::Outcome::Unknown,
-        };
+        let outcome = reply.outcome.into();
         self.eviction.handle(now, &self.fleet, Input::Acknowledged { effect: EffectId(effect), outcome });
     }
 

@@ -1,6 +1,6 @@
 //! What became of the effects, and what is counted.
 
-use alloc::{format, vec::Vec};
+use alloc::{boxed::Box, format, vec::Vec};
 
 use lazaret_fleet::PodIx;
 use lazaret_model::{Timestamp, Uid};
@@ -29,22 +29,22 @@ impl Eviction {
     }
 
     fn acknowledge_eviction(&mut self, now: Timestamp, flight: &EvictFlight, outcome: Outcome) {
-        let present = self.pods.get(flight.pod).is_some_and(|slot| slot.pod.uid == flight.uid);
+        let present = self.pods.get(flight.at).is_some_and(|slot| slot.pod.uid == flight.pod.uid);
         match outcome {
             Outcome::Done => {
                 self.release(now, flight);
-                self.count(&flight.uid, &Blame::of(&flight.reasons, flight.decided));
+                self.count(&flight.pod.uid, &Blame::of(&flight.reasons, flight.decided));
                 self.announce_eviction(flight);
-                self.see_leaving(now, flight.pod, &flight.uid);
+                self.see_leaving(now, flight.at, &flight.pod.uid);
             }
             Outcome::Gone => {
                 self.give_back(now, flight);
-                self.see_leaving(now, flight.pod, &flight.uid);
+                self.see_leaving(now, flight.at, &flight.pod.uid);
             }
             Outcome::Conflict | Outcome::RetryLater => {
                 self.give_back(now, flight);
                 let spared = self.fail(now, flight, present);
-                if spared && let Some(slot) = self.pods.get(flight.pod) {
+                if spared && let Some(slot) = self.pods.get(flight.at) {
                     let pod = slot.pod.clone();
                     self.say_spared(&pod);
                 }
@@ -52,22 +52,22 @@ impl Eviction {
             Outcome::Unknown => {
                 self.release(now, flight);
                 let blame = Blame::of(&flight.reasons, flight.decided);
-                if present && let Some(slot) = self.pods.get_mut(flight.pod) {
-                    slot.uncertain = Some(blame.or(slot.uncertain.take()));
+                if present && let Some(slot) = self.pods.get_mut(flight.at) {
+                    slot.uncertain = Some(Box::new(blame.or(slot.uncertain.take().map(|before| *before))));
                 } else {
                     // The pod is gone and any of the attempts on it may well have been why.
-                    self.count(&flight.uid, &blame.or(flight.before.clone()));
+                    self.count(&flight.pod.uid, &blame.or(flight.before.clone()));
                 }
                 self.fail(now, flight, present);
             }
         }
         if let Some(blame) = &flight.before {
             // Counted already if this attempt was why, or may have been.
-            self.count(&flight.uid, blame);
+            self.count(&flight.pod.uid, blame);
         }
         if present {
-            self.settle(flight.pod);
-            self.drop_if_blank(flight.pod);
+            self.settle(flight.at);
+            self.drop_if_blank(flight.at);
         }
     }
 
@@ -82,7 +82,7 @@ impl Eviction {
         if !present {
             return false;
         }
-        let Some(slot) = self.pods.get_mut(flight.pod) else { return false };
+        let Some(slot) = self.pods.get_mut(flight.at) else { return false };
         slot.phase = Phase::Waiting;
         let alive = slot.pod.deleting_since.is_none() && !slot.pod.phase.is_finished();
         if slot.reasons.is_empty() {
@@ -90,7 +90,7 @@ impl Eviction {
         }
         slot.failures = slot.failures.saturating_add(1);
         slot.not_before = Some(now.plus_millis(self.options.retry_ms(slot.failures)));
-        self.schedule(flight.pod, now);
+        self.schedule(flight.at, now);
         false
     }
 
@@ -120,8 +120,8 @@ impl Eviction {
     fn announce_eviction(&mut self, flight: &EvictFlight) {
         let due: Vec<Reason> = due_of(&flight.reasons, flight.decided).cloned().collect();
         let event = PodEvent {
-            pod: flight.key.clone(),
-            uid: flight.uid.clone(),
+            pod: flight.pod.key.clone(),
+            uid: flight.pod.uid.clone(),
             reason: EVENT_REASON,
             message: format!("Marking for deletion: {}", spell_out(&due)).into(),
         };

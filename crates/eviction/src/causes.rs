@@ -5,7 +5,7 @@ use core::hash::{Hash, Hasher};
 
 use hashbrown::HashTable;
 use lazaret_fleet::{EffectiveTaint, Origin};
-use lazaret_model::{DeviceId, Taint, Timestamp};
+use lazaret_model::{DeviceId, Slab, Taint, Timestamp};
 use rustc_hash::FxHasher;
 
 use crate::{
@@ -13,7 +13,6 @@ use crate::{
     options::Options,
     paces::Paces,
     reason::{Cause, PaceKey, Source},
-    slab::Slab,
 };
 
 /// No rate is higher: beyond it a pace means nothing, and sums stay far from overflow.
@@ -39,6 +38,9 @@ pub(crate) struct CauseState {
 pub(crate) struct Causes {
     slab: Slab<CauseState>,
     by_identity: HashTable<u32>,
+    /// Where in memory the taint is that was last asked for, and its cause. Good for one pass over a fleet, which does
+    /// not move meanwhile: a rule that hits many pods is looked up once.
+    last: Option<(usize, u32)>,
 }
 
 /// What the birth of a cause needs from its surroundings.
@@ -54,8 +56,31 @@ impl Causes {
         self.slab.get(at)
     }
 
+    /// From here to the next call the fleet stays as it is.
+    pub(crate) fn begin_pass(&mut self) {
+        self.last = None;
+    }
+
     /// The cause that this taint is; made if nobody had it so far. `rule` tells the place of a rule by its name.
     pub(crate) fn of(
+        &mut self,
+        taint: &EffectiveTaint<'_>,
+        device: &DeviceId,
+        rule: impl FnOnce() -> Option<u32>,
+        around: &mut Surroundings<'_>,
+    ) -> u32 {
+        let place = core::ptr::from_ref(taint.taint).addr();
+        if let Some((last, at)) = self.last
+            && last == place
+        {
+            return at;
+        }
+        let at = self.look_up(taint, device, rule, around);
+        self.last = Some((place, at));
+        at
+    }
+
+    fn look_up(
         &mut self,
         taint: &EffectiveTaint<'_>,
         device: &DeviceId,
@@ -77,8 +102,7 @@ impl Causes {
         let source = Source::from(&taint.origin);
         let pace = around.rate_of(taint.taint).map(|rate| {
             let key = PaceKey::of(&source, taint.taint, device);
-            let fresh = || around.fresh_limiter(rate, taint.taint);
-            let fresh = fresh();
+            let fresh = around.fresh_limiter(rate, taint.taint);
             (around.paces.attach(key, rate, around.now, || fresh), rate)
         });
         let state = CauseState {
@@ -109,6 +133,7 @@ impl Causes {
         if state.pods > 0 {
             return;
         }
+        self.last = None;
         if let Ok(found) = self.by_identity.find_entry(state.hash, |other| *other == at) {
             found.remove();
         }

@@ -16,34 +16,33 @@ impl Eviction {
     /// Lets a pod wait for its deadline or, once due, for permits.
     pub(crate) fn schedule(&mut self, at: PodIx, now: Timestamp) {
         let leading = self.leader_since.is_some();
-        let Some(slot) = self.pods.get_mut(at) else { return };
-        if slot.phase != Phase::Waiting || slot.reasons.is_empty() {
-            return;
-        }
-        let reasons = slot.reasons.clone();
-        if leading {
-            let first = slot.active;
-            let ripe = reasons[first..].iter().take_while(|reason| slot.ripe_at(reason) <= now).count();
-            slot.active += ripe;
-            for reason in &reasons[first..first + ripe] {
-                match self.causes.get(reason.cause_ix).and_then(|state| state.pace) {
-                    Some((pace, _)) => self.paces.enter(pace, reason.deadline, at.0, now),
-                    None => {
-                        self.pods.unpaced.insert((reason.deadline, at.0));
-                    }
+        let mut next = None;
+        while let Some(slot) = self.pods.get_mut(at).filter(|slot| slot.phase == Phase::Waiting)
+            && let Some(reason) = slot.reasons.get(slot.active as usize)
+        {
+            let ripe_at = slot.ripe_at(reason);
+            if ripe_at > now || !leading {
+                next = Some(ripe_at);
+                break;
+            }
+            let (deadline, cause) = (reason.deadline, reason.cause_ix);
+            slot.active += 1;
+            match self.causes.get(cause).and_then(|state| state.pace) {
+                Some((pace, _)) => self.paces.enter(pace, deadline, at.0, now),
+                None => {
+                    self.pods.unpaced.insert((deadline, at.0));
                 }
             }
         }
-        let next = self.pods.get(at).and_then(|slot| Some(slot.ripe_at(reasons.get(slot.active)?)));
         self.pods.set_timer(at, next);
     }
 
     /// Takes a pod out of all waiting.
     pub(crate) fn unschedule(&mut self, at: PodIx, now: Timestamp) {
         self.pods.set_timer(at, None);
-        let Some(slot) = self.pods.get_mut(at) else { return };
+        let Some(slot) = self.pods.get_mut(at).filter(|slot| slot.active > 0) else { return };
         let reasons = slot.reasons.clone();
-        for reason in &reasons[..core::mem::take(&mut slot.active)] {
+        for reason in &reasons[..core::mem::take(&mut slot.active) as usize] {
             match self.causes.get(reason.cause_ix).and_then(|state| state.pace) {
                 Some((pace, _)) => self.paces.leave(pace, reason.deadline, at.0, now),
                 None => {
@@ -103,7 +102,7 @@ impl Eviction {
     /// rates and not at their sum.
     fn let_go(&mut self, now: Timestamp, at: PodIx, granted_by: Option<u32>) {
         let Some(slot) = self.pods.get(at) else { return };
-        let due = &slot.reasons[..slot.active];
+        let due = &slot.reasons[..slot.active as usize];
         let mut charged: Vec<u32> = due
             .iter()
             .filter_map(|reason| self.causes.get(reason.cause_ix)?.pace.map(|(pace, _)| pace))
@@ -132,9 +131,8 @@ impl Eviction {
             granted_by: granted_by.and_then(|pace| self.paces.key(pace).cloned()),
         };
         let flight = EvictFlight {
-            pod: at,
-            key: pod.key.clone(),
-            uid: pod.uid.clone(),
+            at,
+            pod: pod.clone(),
             reasons: slot.reasons.clone(),
             decided: now,
             pace: granted_by,

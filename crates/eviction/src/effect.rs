@@ -4,15 +4,12 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use lazaret_model::{Condition, ObjectKey, Text, Timestamp, Uid};
+pub use lazaret_model::{EffectId, Outcome};
 
 use crate::reason::{PaceKey, Reason, pod_condition};
 
 /// The reason of every event about a pod.
 pub const EVENT_REASON: &str = "DeviceTaintManagerEviction";
-
-/// Names an effect until it is acknowledged. Never used twice by one machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EffectId(pub u64);
 
 /// Something to be done by whoever runs the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,22 +87,6 @@ pub struct PodEvent {
     pub reason: &'static str,
     /// For people.
     pub message: Text,
-}
-
-/// What became of an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// It was done, by this effect.
-    Done,
-    /// Nothing was done, for nothing was left to do: no such object (or another UID), or the pod was terminating
-    /// already.
-    Gone,
-    /// Refused, for the object is not as it was thought to be. Nothing was done.
-    Conflict,
-    /// It failed, certainly. Nothing was done.
-    RetryLater,
-    /// It may or may not have been done.
-    Unknown,
 }
 
 /// When the machine wants to be called again, if nothing happens before.

@@ -1,6 +1,6 @@
 //! From a change of the fleet to new plans.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Changes, EffectiveTaint, Fleet, Held, Origin, PodIx};
 use lazaret_model::{Effect, Pod, Timestamp, Toleration};
@@ -100,13 +100,8 @@ impl Eviction {
                         Effect::NoExecute => {
                             if let Some((cause_ix, deadline)) = self.deadline(now, &taint, &held) {
                                 let Some(state) = self.causes.get(cause_ix) else { continue };
-                                self.found.push(Reason {
-                                    cause: state.cause.clone(),
-                                    device: held.device.clone(),
-                                    claim: claim.key.clone(),
-                                    deadline,
-                                    cause_ix,
-                                });
+                                let cause = (cause_ix, &state.cause);
+                                self.found.extend(Reason::new(cause, claim, held.result, deadline));
                             }
                         }
                         Effect::None => self.find_would(&taint, &held.result_ref.tolerations),
@@ -180,8 +175,8 @@ impl Eviction {
         }
         let slot = self.pods.entry(at, pod);
         slot.pod = pod.clone();
-        if slot.would != self.found_would {
-            let new = self.found_would.clone();
+        if *slot.would != self.found_would[..] {
+            let new: Box<[u32]> = self.found_would[..].into();
             new.iter().for_each(|rule| self.rules.add_pod(*rule, &pod.key.namespace));
             let old = core::mem::replace(&mut slot.would, new);
             old.iter().for_each(|rule| self.rules.remove_pod(*rule, &pod.key.namespace));
@@ -250,7 +245,7 @@ impl Eviction {
         let Some(slot) = self.pods.remove(at) else { return };
         if let Some(blame) = slot.uncertain {
             if let Phase::InFlight(id) = slot.phase {
-                self.flights.keep_before(id, blame);
+                self.flights.keep_before(id, *blame);
             } else {
                 self.count(&slot.pod.uid, &blame);
             }

@@ -4,7 +4,7 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
-use lazaret_model::{ObjectKey, Timestamp, Uid};
+use lazaret_model::{Pod, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -39,9 +39,8 @@ pub(crate) enum Flight {
 /// What has to be known when an eviction is acknowledged.
 #[derive(Debug)]
 pub(crate) struct EvictFlight {
-    pub(crate) pod: PodIx,
-    pub(crate) key: ObjectKey,
-    pub(crate) uid: Uid,
+    pub(crate) at: PodIx,
+    pub(crate) pod: Arc<Pod>,
     pub(crate) reasons: Arc<[Reason]>,
     pub(crate) decided: Timestamp,
     /// The pace that granted it.
@@ -153,7 +152,7 @@ impl Flights {
             if let Flight::Evict(flight) = flight {
                 paces.extend(flight.pace);
                 if flight.taken {
-                    self.flights.insert(id, Flight::Stale { pod: flight.pod, uid: flight.uid });
+                    self.flights.insert(id, Flight::Stale { pod: flight.at, uid: flight.pod.uid.clone() });
                 }
             }
         }

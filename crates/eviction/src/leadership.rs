@@ -4,9 +4,9 @@
 //! granted. So a new leader begins with empty buckets, and only a taint set after it began has its burst (see
 //! `causes`). The price: the first pods of an old taint wait for one interval of its pace.
 
-use lazaret_model::Timestamp;
+use lazaret_model::{Remembered, Timestamp};
 
-use crate::{Eviction, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase, remembered::Remembered};
+use crate::{Eviction, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase};
 
 impl Eviction {
     pub(crate) fn start_leading(&mut self, now: Timestamp) {

@@ -32,10 +32,8 @@ mod paces;
 mod pods;
 mod preview;
 mod reason;
-mod remembered;
 mod report;
 mod rules;
-mod slab;
 mod status;
 
 pub use deadline::{Patience, patience};

@@ -3,7 +3,7 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Changes, Fleet, PodIx};
-use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
+use lazaret_model::{ObjectKey, Remembered, Text, Timestamp, Uid};
 
 use crate::{
     causes::Causes,
@@ -14,7 +14,6 @@ use crate::{
     paces::Paces,
     pods::{Phase, Pods, Slot},
     reason::Reason,
-    remembered::Remembered,
     rules::Rules,
 };
 
@@ -135,6 +134,7 @@ impl Eviction {
             self.clock_went_back(now);
         }
         self.latest = now;
+        self.causes.begin_pass();
         match input {
             Input::Changed(changes) => self.follow(now, fleet, changes),
             Input::Acknowledged { effect, outcome } => self.acknowledge(now, effect, outcome),

@@ -58,6 +58,15 @@ impl Options {
 mod tests {
     use super::*;
 
+    /// Kubernetes runs eight workers, each waiting for its own delete; here so many deletes are under way.
+    #[test]
+    fn config_defaults() {
+        let options = Options::default();
+        assert_eq!((options.evictions_in_flight_max, options.burst), (64, 10));
+        assert_eq!((options.default_evictions_per_second, options.global_per_second), (None, None));
+        assert_eq!(options.status_interval_ms, 10_000);
+    }
+
     #[test]
     fn retries_double_up_to_the_longest() {
         let options = Options::default();

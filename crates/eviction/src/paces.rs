@@ -6,10 +6,10 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use hashbrown::HashMap;
-use lazaret_model::Timestamp;
+use lazaret_model::{Slab, Timestamp};
 use rustc_hash::FxBuildHasher;
 
-use crate::{limiter::Limiter, reason::PaceKey, slab::Slab};
+use crate::{limiter::Limiter, reason::PaceKey};
 
 /// Paces that nobody waits for are kept until full, but no more than so many: beyond it the one that will be full
 /// first is forgotten early.

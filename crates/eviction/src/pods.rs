@@ -25,10 +25,10 @@ pub(crate) struct Slot {
     /// The earliest deadline first. Empty: nothing makes it leave.
     pub(crate) reasons: Arc<[Reason]>,
     /// Rules of effect None that would make it leave, ascending.
-    pub(crate) would: Vec<u32>,
+    pub(crate) would: Box<[u32]>,
     pub(crate) phase: Phase,
     /// The first so many reasons are due and wait for a permit.
-    pub(crate) active: usize,
+    pub(crate) active: u32,
     /// Its entry among the timers.
     pub(crate) timer: Option<Timestamp>,
     /// Failures in a row.
@@ -36,7 +36,7 @@ pub(crate) struct Slot {
     /// No attempt before this instant, after a failure.
     pub(crate) not_before: Option<Timestamp>,
     /// The rules of all attempts of which nobody knows the outcome.
-    pub(crate) uncertain: Option<Blame>,
+    pub(crate) uncertain: Option<Box<Blame>>,
     /// The terminating pod was looked at: whose eviction it is has been settled.
     pub(crate) settled: bool,
 }
@@ -46,7 +46,7 @@ impl Slot {
         Self {
             pod,
             reasons: Arc::default(),
-            would: Vec::new(),
+            would: Box::default(),
             phase: Phase::Waiting,
             active: 0,
             timer: None,

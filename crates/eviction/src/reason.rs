@@ -5,7 +5,8 @@ use core::fmt::{self, Write as _};
 
 use lazaret_fleet::Origin;
 use lazaret_model::{
-    Condition, ConditionStatus, DeviceId, ObjectKey, Pod, PoolId, Taint, Text, Timestamp, Uid,
+    Allocation, Condition, ConditionStatus, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Taint, Text,
+    Timestamp, Uid,
 };
 
 /// The type of the condition that a pod gets before it is deleted.
@@ -151,12 +152,13 @@ pub struct Cause {
 pub struct Reason {
     /// The taint and who carries it.
     pub cause: Arc<Cause>,
-    /// The device.
-    pub device: DeviceId,
-    /// The claim that holds the device.
-    pub claim: ObjectKey,
     /// When patience with this taint ends.
     pub deadline: Timestamp,
+    /// The claim, which is shared rather than taken apart: a plan may have a hundred thousand reasons.
+    holder: Arc<ResourceClaim>,
+    given: Arc<Allocation>,
+    /// Which of the results is the device.
+    result: u32,
     /// The cause's place among the causes; only the machine that made the reason knows what it means.
     pub(crate) cause_ix: u32,
 }
@@ -164,8 +166,9 @@ pub struct Reason {
 impl PartialEq for Reason {
     fn eq(&self, other: &Self) -> bool {
         self.deadline == other.deadline
-            && self.claim == other.claim
-            && self.device == other.device
+            && (Arc::ptr_eq(&self.holder, &other.holder) || self.claim() == other.claim())
+            && (Arc::ptr_eq(&self.given, &other.given) && self.result == other.result
+                || self.device() == other.device())
             && (Arc::ptr_eq(&self.cause, &other.cause) || self.cause == other.cause)
     }
 }
@@ -173,6 +176,36 @@ impl PartialEq for Reason {
 impl Eq for Reason {}
 
 impl Reason {
+    /// The taint on the device that `claim` was given as number `result`; `None` if it was given no such device.
+    pub(crate) fn new(
+        (cause_ix, cause): (u32, &Arc<Cause>),
+        claim: &Arc<ResourceClaim>,
+        result: usize,
+        deadline: Timestamp,
+    ) -> Option<Self> {
+        let given = claim.allocation.as_ref().filter(|given| result < given.results.len())?;
+        Some(Self {
+            cause: cause.clone(),
+            deadline,
+            holder: claim.clone(),
+            given: given.clone(),
+            result: u32::try_from(result).ok()?,
+            cause_ix,
+        })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &DeviceId {
+        &self.given.results[self.result as usize].device
+    }
+
+    /// The claim that holds the device.
+    #[must_use]
+    pub fn claim(&self) -> &ObjectKey {
+        &self.holder.key
+    }
+
     /// Whether patience has ended.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
@@ -181,18 +214,18 @@ impl Reason {
 
     /// The earliest deadline first, then rules by name before slices and patches, then devices by name.
     pub(crate) fn order(&self, other: &Self) -> core::cmp::Ordering {
-        (self.deadline, &self.cause.source, &self.device, &self.claim).cmp(&(
+        (self.deadline, &self.cause.source, self.device(), self.claim()).cmp(&(
             other.deadline,
             &other.cause.source,
-            &other.device,
-            &other.claim,
+            other.device(),
+            other.claim(),
         ))
     }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: taint {} on device {}", self.cause.source, self.cause.taint, self.device)
+        write!(f, "{}: taint {} on device {}", self.cause.source, self.cause.taint, self.device())
     }
 }
 

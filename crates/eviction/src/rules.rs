@@ -9,10 +9,10 @@ use alloc::{
 };
 
 use hashbrown::HashMap;
-use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, Taint, Text, Timestamp, Uid};
+use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, Slab, Taint, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
-use crate::{effect::EffectId, reason::Mark, slab::Slab, status};
+use crate::{effect::EffectId, reason::Mark, status};
 
 /// What is known of one incarnation of a rule.
 #[derive(Debug)]

@@ -12,10 +12,6 @@ impl DeviceBits {
         if len >= 128 { Self(u128::MAX) } else { Self((1 << len) - 1) }
     }
 
-    pub(crate) fn one(device: usize) -> Self {
-        Self(1 << device)
-    }
-
     pub(crate) fn has(self, device: usize) -> bool {
         device < 128 && self.0 >> device & 1 == 1
     }

@@ -82,10 +82,10 @@ impl Fleet {
             revision: self.revision,
             claims: sorted(noted.claims.into_iter().map(ClaimIx).collect()),
             pods: sorted(noted.pods.into_iter().map(PodIx).collect()),
-            rules: noted.rules.into_iter().collect(),
+            rules: listed(noted.rules),
             pools: sorted(pools),
-            nodes: noted.nodes.into_iter().collect(),
-            classes: noted.classes.into_iter().collect(),
+            nodes: listed(noted.nodes),
+            classes: listed(noted.classes),
         }
     }
 
@@ -130,6 +130,11 @@ impl Fleet {
             self.noted.rules.insert(name.clone());
         }
     }
+}
+
+/// Mostly there is nothing, and then nothing to walk over.
+fn listed(names: BTreeSet<Text>) -> Vec<Text> {
+    if names.is_empty() { Vec::new() } else { names.into_iter().collect() }
 }
 
 fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {

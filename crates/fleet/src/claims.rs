@@ -1,6 +1,6 @@
 //! Claims, and which devices they hold.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use lazaret_model::{DeviceResult, ObjectKey, ResourceClaim, Text};
 
@@ -17,6 +17,8 @@ pub struct ClaimIx(pub u32);
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimEntry {
     pub(crate) claim: Arc<ResourceClaim>,
+    /// The devices that it holds, by the order of its allocation results.
+    pub(crate) holders: Box<[u32]>,
     /// Pods that use it, ascending.
     pub(crate) pods: Vec<u32>,
     pub(crate) noted: bool,
@@ -54,7 +56,7 @@ impl Fleet {
         let old = core::mem::replace(&mut entry.claim, claim.clone());
         self.note_claim(known);
         if results(&old) != results(&claim) {
-            self.hold(known, &old, &claim);
+            self.hold(known, &claim);
         }
         if old.owner != claim.owner
             || old.reserved_for != claim.reserved_for
@@ -65,46 +67,44 @@ impl Fleet {
     }
 
     fn add_claim(&mut self, claim: Arc<ResourceClaim>) {
-        let ix = self.claims.insert(ClaimEntry { claim: claim.clone(), pods: Vec::new(), noted: false });
+        let entry =
+            ClaimEntry { claim: claim.clone(), holders: Box::default(), pods: Vec::new(), noted: false };
+        let ix = self.claims.insert(entry);
         self.claim_keys.insert(claim.key.clone(), ix);
         self.note_claim(ix);
-        self.hold(ix, &ResourceClaim::default(), &claim);
+        self.hold(ix, &claim);
         self.relate_claim(ix);
     }
 
     pub(crate) fn claim_gone(&mut self, key: &ObjectKey) {
         let Some(ix) = self.claim_keys.remove(key) else { return };
         self.note_claim(ix);
-        let Some(entry) = self.claims.get(ix) else { return };
-        let claim = entry.claim.clone();
-        self.hold(ix, &claim, &ResourceClaim::default());
+        self.hold(ix, &ResourceClaim::default());
         self.unrelate_claim(ix);
-        self.claims.remove(ix);
+        self.claims.retire(ix);
     }
 
     // === Holding ===
 
     /// Moves a claim from what it held to what it holds. New devices are taken before old ones are let go, so that a
     /// device that stays is never forgotten.
-    fn hold(&mut self, claim: u32, old: &ResourceClaim, new: &ResourceClaim) {
-        let mut touched: Vec<u32> = results(new).iter().map(|result| self.holder_or_new(result)).collect();
-        for (at, result) in (0u32..).zip(results(old)) {
-            let pool = self.pool_ix(&result.device.pool_id());
-            let Some(holder) = pool.and_then(|pool| self.holder_ix(pool, &result.device.device)) else {
-                continue;
-            };
-            if let Some(entry) = self.holders.get_mut(holder) {
+    fn hold(&mut self, claim: u32, new: &ResourceClaim) {
+        let holders: Box<[u32]> = results(new).iter().map(|result| self.holder_or_new(result)).collect();
+        let Some(entry) = self.claims.get_mut(claim) else { return };
+        let old = core::mem::replace(&mut entry.holders, holders.clone());
+        for (at, holder) in (0u32..).zip(&old) {
+            if let Some(entry) = self.holders.get_mut(*holder) {
                 entry.results.retain(|entry| *entry != (claim, at));
             }
-            touched.push(holder);
         }
-        for (at, holder) in (0u32..).zip(touched.iter().take(results(new).len())) {
+        for (at, holder) in (0u32..).zip(&holders) {
             if let Some(entry) = self.holders.get_mut(*holder)
                 && let Err(place) = entry.results.binary_search(&(claim, at))
             {
                 entry.results.insert(place, (claim, at));
             }
         }
+        let mut touched: Vec<u32> = old.into_iter().chain(holders).collect();
         touched.sort_unstable();
         touched.dedup();
         touched.into_iter().for_each(|holder| self.holder_changed(holder));
@@ -121,7 +121,8 @@ impl Fleet {
             Some((slice, device)) => Place::Published { slice, device },
             None => {
                 let memory = self.memory_of(pool, &device, None);
-                Place::Ghost(self.add_ghost(pool, &device, memory).unwrap_or(u32::MAX))
+                let ghost = self.add_ghost(pool, &device, self.holders.next(), memory);
+                Place::Ghost(ghost.unwrap_or(u32::MAX))
             }
         };
         let hash = holder_hash(pool, &device);
@@ -144,7 +145,6 @@ impl Fleet {
                 self.drop_ghost(ghost);
             }
             self.holders.remove(holder);
-            self.holders.recycle();
             let hash = holder_hash(pool, &device);
             if let Ok(found) = self.holder_lookup.find_entry(hash, |(_, ix)| *ix == holder) {
                 found.remove();
@@ -174,7 +174,7 @@ impl Fleet {
                 Some(memory) if !self.remembers(ghost, &memory) => {
                     self.note_rules_at(old);
                     self.drop_ghost(ghost);
-                    let ghost = self.add_ghost(pool, &device, Some(memory));
+                    let ghost = self.add_ghost(pool, &device, holder, Some(memory));
                     return self.placed(holder, Place::Ghost(ghost.unwrap_or(u32::MAX)));
                 }
                 Some(_) | None => old,
@@ -185,7 +185,7 @@ impl Fleet {
                     Some(_) | None => self.slices.get(slice).map(|entry| entry.raw.clone()),
                 };
                 let memory = self.memory_of(pool, &device, raw.map(|raw| (raw, at)));
-                Place::Ghost(self.add_ghost(pool, &device, memory).unwrap_or(u32::MAX))
+                Place::Ghost(self.add_ghost(pool, &device, holder, memory).unwrap_or(u32::MAX))
             }
         };
         if new == old {
@@ -265,7 +265,7 @@ impl Fleet {
     pub(crate) fn refresh_usage(&mut self, slice: u32) {
         let Some(entry) = self.slices.get_mut(slice) else { return };
         let (pool, devices) = (entry.pool, entry.raw.len());
-        entry.held = DeviceBits::EMPTY;
+        entry.held = Sparse::default();
         if entry.state.in_use.0 != 0 || !entry.state.shared.is_empty() {
             let state = Arc::make_mut(&mut entry.state);
             state.in_use = DeviceBits::EMPTY;
@@ -281,7 +281,7 @@ impl Fleet {
         let pool = entry.pool;
         let holder = self.holder_ix(pool, &entry.raw.names[device]);
         let results = holder.and_then(|holder| self.holders.get(holder)).map_or(&[][..], |h| &h.results);
-        let held = !results.is_empty();
+        let holder = holder.filter(|_| !results.is_empty());
         let mut in_use = false;
         let mut shared = SharedUse::default();
         for &(claim, at) in results {
@@ -294,7 +294,7 @@ impl Fleet {
             }
         }
         let Some(entry) = self.slices.get_mut(slice) else { return };
-        entry.held.set(device, held);
+        entry.set_held(device, holder);
         let state = &entry.state;
         let found = state.shared.binary_search_by_key(&device, |(at, _)| usize::from(*at));
         let same_shared = match found {

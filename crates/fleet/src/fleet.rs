@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use hashbrown::{HashMap, HashTable};
-use lazaret_model::{ObjectKey, PoolId, Text};
+use lazaret_model::{ObjectKey, PoolId, Slab, Text};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -22,7 +22,6 @@ use crate::{
     pool::PoolFacts,
     pools::PoolEntry,
     rules::RuleState,
-    slab::Slab,
     slices::SliceEntry,
     vocabulary::Vocabulary,
 };

@@ -6,13 +6,18 @@ use alloc::sync::Arc;
 use lazaret_model::{DeviceId, Text};
 
 use crate::{
-    Fleet, Presence, SliceState, bits::DeviceBits, body::SliceBody, claims::Place, slice::SliceHead,
-    slices::SliceEntry,
+    Fleet, Presence, SliceState, body::SliceBody, claims::Place, slice::SliceHead, slices::SliceEntry,
 };
 
 impl Fleet {
     /// A stand-in for a device that is held but not published: with the attributes it had, if they are known.
-    pub(crate) fn add_ghost(&mut self, pool: u32, device: &Text, memory: Option<SliceBody>) -> Option<u32> {
+    pub(crate) fn add_ghost(
+        &mut self,
+        pool: u32,
+        device: &Text,
+        holder: u32,
+        memory: Option<SliceBody>,
+    ) -> Option<u32> {
         let id = self.pools.get(pool)?.id.clone();
         let (presence, body) = match memory {
             Some(body) => (Presence::Remembered, body),
@@ -21,7 +26,7 @@ impl Fleet {
         let raw = Arc::new(body);
         let state = SliceState::new(SliceHead::of_ghost(id, presence), raw.clone());
         let mut entry = SliceEntry::new(pool, state);
-        entry.held = DeviceBits::one(0);
+        entry.set_held(0, Some(holder));
         let ghost = self.slices.insert(entry);
         self.devices.insert_anywhere(ghost, &raw);
         self.pools.get_mut(pool)?.add_ghost(device.clone(), ghost);
@@ -34,7 +39,6 @@ impl Fleet {
     pub(crate) fn drop_ghost(&mut self, ghost: u32) {
         self.clear_hits(ghost);
         let Some(entry) = self.slices.remove(ghost) else { return };
-        self.slices.recycle();
         self.devices.remove_anywhere(ghost, &entry.raw);
         if let Some(pool) = self.pools.get_mut(entry.pool) {
             pool.remove_ghost(&entry.raw.names[0]);

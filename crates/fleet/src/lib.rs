@@ -42,7 +42,6 @@ pub mod reference;
 mod rules;
 mod selection;
 mod selector;
-mod slab;
 mod slice;
 mod slices;
 mod snapshot;

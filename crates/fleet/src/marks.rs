@@ -183,13 +183,10 @@ impl Fleet {
 
     pub(crate) fn taints_changed(&mut self, ix: u32, devices: DeviceBits) {
         let Some(entry) = self.slices.get(ix) else { return };
-        let (pool, held) = (entry.pool, DeviceBits(entry.held.0 & devices.0));
+        let (pool, held) = (entry.pool, entry.held.clone());
         self.note_pool(pool);
-        for device in held.iter() {
-            let Some(entry) = self.slices.get(ix) else { return };
-            if let Some(holder) = self.holder_ix(pool, &entry.state.body.names[device]) {
-                self.note_claims_of(holder);
-            }
-        }
+        held.iter()
+            .filter(|(device, _)| devices.has(usize::from(*device)))
+            .for_each(|(_, holder)| self.note_claims_of(*holder));
     }
 }

@@ -39,7 +39,6 @@ impl Fleet {
         self.noted.moved = true;
         let hit = self.take_patch_off(ix);
         self.patches.remove(ix);
-        self.patches.recycle();
         hit.into_iter().for_each(|slice| self.body_changed(slice));
     }
 

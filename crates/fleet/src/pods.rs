@@ -68,7 +68,7 @@ impl Fleet {
         let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
         self.forget_names(ix, &pod);
         self.set_claims_of(ix, Vec::new());
-        self.pods.remove(ix);
+        self.pods.retire(ix);
     }
 
     fn file_names(&mut self, ix: u32, pod: &Pod) {

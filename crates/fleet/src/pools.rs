@@ -148,7 +148,6 @@ impl Fleet {
             return;
         }
         let Some(entry) = self.pools.remove(pool) else { return };
-        self.pools.recycle();
         self.pool_names.remove(&entry.id.pool, pool);
         self.pool_drivers.remove(&entry.id.driver, pool);
         if let Ok(found) = self.pool_ids.find_entry(hash(&entry.id), |ix| *ix == pool) {

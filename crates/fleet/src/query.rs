@@ -154,12 +154,12 @@ impl Fleet {
 
     /// The devices that a claim holds, in the order of its allocation results.
     pub fn held(&self, claim: ClaimIx) -> impl Iterator<Item = Held<'_>> {
-        let results = self.claims.get(claim.0).map_or(&[][..], |entry| results(&entry.claim));
-        results.iter().enumerate().filter_map(|(result, result_ref)| {
+        let entry = self.claims.get(claim.0);
+        let (results, holders) =
+            entry.map_or((&[][..], &[][..]), |entry| (results(&entry.claim), &entry.holders));
+        results.iter().zip(holders).enumerate().filter_map(|(result, (result_ref, holder))| {
+            let (slice, index) = self.state_at(self.holders.get(*holder)?.place)?;
             let device = &result_ref.device;
-            let pool = self.pool_ix(&device.pool_id())?;
-            let holder = self.holders.get(self.holder_ix(pool, &device.device)?)?;
-            let (slice, index) = self.state_at(holder.place)?;
             Some(Held { result, result_ref, device, presence: slice.head.presence, slice, index })
         })
     }

@@ -37,7 +37,6 @@ impl Fleet {
     pub(crate) fn rule_gone(&mut self, name: &Text) {
         let Some(ix) = self.rule_names.remove(name) else { return };
         let Some(mut state) = self.rules.remove(ix) else { return };
-        self.rules.recycle();
         self.note_rule(name);
         self.rule_index.remove(ix, state.rule.selector.as_ref());
         let hit: Vec<u32> = state.hits.keys().copied().collect();

@@ -51,13 +51,11 @@ impl<'a> Selection<'a> {
 
     /// The results of claims that hold a selected device, published or not.
     pub fn held(&self) -> impl Iterator<Item = SelectedResult<'a>> {
-        let fleet = self.fleet;
         let by_attributes = self.compiled.by_attributes();
         self.held_devices().flat_map(move |(presence, holder)| {
             let from_memory = by_attributes && presence == Presence::Remembered;
             let device = &holder.device;
-            let known = move |(claim, _): &&(u32, u32)| fleet.claims.get(*claim).is_some();
-            holder.results.iter().filter(known).map(move |(claim, result)| SelectedResult {
+            holder.results.iter().map(move |(claim, result)| SelectedResult {
                 claim: ClaimIx(*claim),
                 result: *result as usize,
                 device,
@@ -120,8 +118,7 @@ impl<'a> Selection<'a> {
     fn held_devices(&self) -> impl Iterator<Item = (Presence, &'a Holder)> {
         let fleet = self.fleet;
         self.entries().flat_map(move |(slice, entry, bits)| {
-            DeviceBits(bits.0 & entry.held.0).iter().filter_map(move |at| {
-                let holder = fleet.holder_ix(entry.pool, &entry.state.body.names[at])?;
+            entry.held_among(bits).filter_map(move |(at, holder)| {
                 let holder = fleet.holders.get(holder)?;
                 let here = match holder.place {
                     Place::Published { slice: other, device } => other == slice && device == at,

@@ -21,8 +21,8 @@ pub(crate) struct SliceEntry {
     pub(crate) state: Arc<SliceState>,
     /// The devices as the driver published them. The state's are the same unless patches override something.
     pub(crate) raw: Arc<SliceBody>,
-    /// Devices that some claim holds, in whatever way.
-    pub(crate) held: DeviceBits,
+    /// Devices that some claim holds, in whatever way, by place: each with its number among the held devices.
+    pub(crate) held: Sparse<(u8, u32)>,
     /// Patches that hit one of its devices, or fail on one.
     pub(crate) patches: Sparse<u32>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct SliceEntry {
 impl SliceEntry {
     pub(crate) fn new(pool: u32, state: SliceState) -> Self {
         let raw = state.body.clone();
-        Self { pool, state: Arc::new(state), raw, held: DeviceBits::EMPTY, patches: Sparse::default() }
+        Self { pool, state: Arc::new(state), raw, held: Sparse::default(), patches: Sparse::default() }
     }
 
     /// The slice as the driver published it.
@@ -38,6 +38,26 @@ impl SliceEntry {
         let mut state = (*self.state).clone();
         state.body = self.raw.clone();
         state
+    }
+
+    /// Takes note of who holds the device at a place, if anybody does.
+    pub(crate) fn set_held(&mut self, device: usize, holder: Option<u32>) {
+        let Ok(device) = u8::try_from(device) else { return };
+        match (self.held.binary_search_by_key(&device, |(at, _)| *at), holder) {
+            (Ok(at), Some(holder)) if self.held[at].1 == holder => {}
+            (Ok(at), Some(holder)) => self.held.edit(|held| held[at].1 = holder),
+            (Ok(at), None) => {
+                self.held.edit(|held| held.remove(at));
+            }
+            (Err(at), Some(holder)) => self.held.edit(|held| held.insert(at, (device, holder))),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// The numbers of those of `devices` that some claim holds, each with its place.
+    pub(crate) fn held_among(&self, devices: DeviceBits) -> impl Iterator<Item = (usize, u32)> {
+        let held = self.held.iter().map(|(device, holder)| (usize::from(*device), *holder));
+        held.filter(move |(device, _)| devices.has(*device))
     }
 }
 
@@ -69,7 +89,6 @@ impl Fleet {
         self.clear_hits(slice);
         self.settle_pool(pool, slice, &[&raw], &[&head]);
         self.slices.remove(slice);
-        self.slices.recycle();
         self.note_pool(pool);
         self.drop_pool_if_empty(pool);
     }
@@ -240,12 +259,16 @@ impl Fleet {
 }
 
 fn own_taints(slice: &ResourceSlice) -> Sparse<OwnTaint> {
-    let devices = (0..=u8::MAX).zip(slice.devices.iter().take(DEVICES_PER_SLICE_MAX));
-    devices
-        .flat_map(|(device, of)| {
-            (0..).zip(&of.taints).map(move |(index, taint)| OwnTaint { device, index, taint: taint.clone() })
-        })
-        .collect()
+    let devices = &slice.devices[..slice.devices.len().min(DEVICES_PER_SLICE_MAX)];
+    let mut own = Vec::with_capacity(devices.iter().map(|device| device.taints.len()).sum());
+    for (device, of) in (0..=u8::MAX).zip(devices) {
+        own.extend((0..).zip(&of.taints).map(|(index, taint)| OwnTaint {
+            device,
+            index,
+            taint: taint.clone(),
+        }));
+    }
+    own.into()
 }
 
 /// Which devices have other taints of their own than before, by place.

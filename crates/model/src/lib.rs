@@ -13,12 +13,15 @@ extern crate std;
 mod attribute;
 mod claim;
 mod device;
+mod effect;
 mod intern;
 mod name;
 mod node;
 mod pod;
 mod quantity;
+mod remembered;
 mod rule;
+mod slab;
 mod slice;
 mod taint;
 mod text;
@@ -32,6 +35,7 @@ pub use claim::{
     ResultConfig,
 };
 pub use device::{CapacityValue, CounterConsumption, Device, DeviceId, PoolId, RequestPolicy, ValidRange};
+pub use effect::{EffectId, Outcome};
 pub use intern::{Interner, Symbol};
 pub use name::{
     NameError, NamePart, validate_c_identifier, validate_dns_label, validate_dns_subdomain,
@@ -41,7 +45,9 @@ pub use name::{
 pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
 pub use pod::{ClaimSource, Condition, ConditionStatus, Owner, Pod, PodClaim, PodPhase};
 pub use quantity::{Format, Quantity, QuantityError};
+pub use remembered::Remembered;
 pub use rule::{DevicePatch, DeviceSelector, DeviceTaintRule, ResourceSlicePatch};
+pub use slab::Slab;
 pub use slice::{CounterSet, NodeScope, PoolSpec, ResourceSlice, SliceTaint};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, tolerates};
 pub use text::{ObjectKey, Text, Uid};

@@ -113,6 +113,19 @@ impl Outcome {
     }
 }
 
+/// For a core that tries again whatever was refused, in case somebody mends it.
+impl From<Outcome> for lazaret_model::Outcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done => Self::Done,
+            Outcome::Gone => Self::Gone,
+            Outcome::Conflict => Self::Conflict,
+            Outcome::Refused | Outcome::RetryLater => Self::RetryLater,
+            Outcome::Unknown => Self::Unknown,
+        }
+    }
+}
+
 impl From<&CallError> for Outcome {
     fn from(error: &CallError) -> Self {
         match error {

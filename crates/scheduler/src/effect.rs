@@ -4,15 +4,12 @@ use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
 use lazaret_model::{Allocation, ClaimSpec, Consumer, ObjectKey, Owner, Text, Timestamp, Uid};
+pub use lazaret_model::{EffectId, Outcome};
 
 /// The finalizer of claims that are allocated.
 pub const CLAIM_FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation, with the value `true`, of claims for extended resources.
 pub const EXTENDED_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
-
-/// Names an effect until it is acknowledged. Never used twice by one scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EffectId(pub u64);
 
 /// Something to be done by whoever runs the scheduler. Effects are independent of each other: whatever must wait for
 /// another is not given out before that is acknowledged.
@@ -250,21 +247,6 @@ pub struct Written {
     pub uid: Uid,
     /// Its `resourceVersion`.
     pub version: u64,
-}
-
-/// Whether an effect was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// It was done, by this effect.
-    Done,
-    /// Nothing was done: there is no such object, or it has another UID.
-    Gone,
-    /// Refused, for the object is not as it was thought to be. Nothing was done.
-    Conflict,
-    /// It failed, certainly. Nothing was done.
-    RetryLater,
-    /// It may or may not have been done.
-    Unknown,
 }
 
 /// When the scheduler wants to be called again, if nothing happens before.

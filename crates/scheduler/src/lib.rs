@@ -47,7 +47,6 @@ mod reserve;
 mod score;
 mod search;
 mod share;
-mod slab;
 mod why;
 
 pub use amounts::Amounts;

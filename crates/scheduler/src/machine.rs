@@ -8,7 +8,7 @@ use alloc::{
 use hashbrown::HashMap;
 use lazaret_allocator::{Allocator, Overlay};
 use lazaret_fleet::{Fleet, Snapshot};
-use lazaret_model::{ObjectKey, Text, Timestamp};
+use lazaret_model::{ObjectKey, Slab, Text, Timestamp};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -22,7 +22,6 @@ use crate::{
     nodes::Nodes,
     outbox::Outbox,
     queue::{Pauses, Queue},
-    slab::Slab,
     why::Why,
 };
 

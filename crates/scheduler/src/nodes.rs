@@ -3,10 +3,10 @@
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
-use lazaret_model::Text;
+use lazaret_model::{Slab, Text};
 use rustc_hash::FxBuildHasher;
 
-use crate::{Amounts, HostPort, Node, Pod, Weighed, apart::Apart, slab::Slab};
+use crate::{Amounts, HostPort, Node, Pod, Weighed, apart::Apart};
 
 /// A node, or a name that a pod says it is on.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ mod pods;
 use std::sync::Arc;
 
 use lazaret_model::Timestamp;
-use lazaret_runtime::{Agent, DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, Outcome, Reply, Resource};
+use lazaret_runtime::{Agent, DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, Reply, Resource};
 use lazaret_scheduler::{Effect, EffectId, EffectKind, Input, Options, Scheduler, Written};
 
 pub(crate) use executor::Executor;
@@ -64,13 +64,7 @@ impl Agent for SchedulerAgent {
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let outcome = match reply.outcome {
-            Outcome::Done => lazaret_scheduler::Outcome::Done,
-            Outcome::Gone => lazaret_scheduler::Outcome::Gone,
-            Outcome::Conflict => lazaret_scheduler::Outcome::Conflict,
-            Outcome::Refused | Outcome::RetryLater => lazaret_scheduler::Outcome::RetryLater,
-            Outcome::Unknown => lazaret_scheduler::Outcome::Unknown,
-        };
+        let outcome = reply.outcome.into();
         let written = reply.object.as_deref().and_then(wire::metadata).map(|metadata| Written {
             name: metadata.name.into(),
             uid: metadata.uid.into(),

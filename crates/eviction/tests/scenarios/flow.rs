@@ -142,6 +142,32 @@ fn retry() {
     );
 }
 
+/// What the benchmark of this name measures: the plan fills and empties within the call that says so.
+#[test]
+fn taint_untaint() {
+    const PODS: usize = 20;
+    let all = |taint: &str| (0..PODS).map(|at| format!(" d-{at}{taint}")).collect::<String>();
+    let mut world = World::follower(Options::default());
+    world.apply(&format!("slice worker{}", all("")));
+    for at in 0..PODS {
+        world.apply(&format!(
+            "claim c-{at} device=d-{at} for=p-{at}:u-{at}; pod p-{at} uid=u-{at} claim=c-{at}"
+        ));
+    }
+    for _ in 0..3 {
+        world.apply(&format!("slice worker{}", all("{k=v:NoExecute@0}")));
+        assert_eq!(world.machine.pending_len(), PODS);
+        assert_eq!(world.plans(), world.recomputed());
+        world.apply(&format!("slice worker{}", all("")));
+        assert_eq!(world.machine.sizes(), [0, 0, 0, 0]);
+    }
+    for at in 0..PODS {
+        world.apply(&format!("pod- p-{at}; claim- c-{at}"));
+    }
+    world.apply("slice- worker");
+    assert_eq!((world.fleet.snapshot().pool_count(), world.fleet.claims().count()), (0, 0));
+}
+
 #[test]
 fn unknown_outcomes_count_once() {
     for happened in [true, false] {

@@ -3,28 +3,33 @@
 use alloc::collections::VecDeque;
 
 use hashbrown::HashSet;
-use lazaret_model::Uid;
 use rustc_hash::FxBuildHasher;
+
+use crate::Uid;
 
 /// The last so many UIDs.
 #[derive(Debug)]
-pub(crate) struct Remembered {
+pub struct Remembered {
     order: VecDeque<Uid>,
     members: HashSet<Uid, FxBuildHasher>,
     len_max: usize,
 }
 
 impl Remembered {
-    pub(crate) fn new(len_max: usize) -> Self {
+    /// Nothing yet, and never more than `len_max`.
+    #[must_use]
+    pub fn new(len_max: usize) -> Self {
         Self { order: VecDeque::new(), members: HashSet::default(), len_max }
     }
 
-    pub(crate) fn contains(&self, uid: &Uid) -> bool {
+    /// Whether it was among the last.
+    #[must_use]
+    pub fn contains(&self, uid: &Uid) -> bool {
         !self.members.is_empty() && self.members.contains(uid)
     }
 
-    /// Whether it is new.
-    pub(crate) fn insert(&mut self, uid: Uid) -> bool {
+    /// Remembers it, and forgets the oldest if there are too many. Returns whether it is new.
+    pub fn insert(&mut self, uid: Uid) -> bool {
         if !self.members.insert(uid.clone()) {
             return false;
         }
