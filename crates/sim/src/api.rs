@@ -1,13 +1,15 @@
 //! A model of the API server: objects with resource versions, refused stale writes, deletion with a grace period,
 //! a log per kind that watches read at their own pace, and the lease that the controllers compete for.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{hash::Hash, sync::Arc};
 
 use lazaret_fleet::Input;
 use lazaret_model::{
     DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch,
     Text, Timestamp, Uid,
 };
+
+use crate::keyed::Keyed;
 
 /// The instant of virtual time zero, a round number far from the epoch.
 pub const EPOCH_MS: i64 = 1_700_000_000_000;
@@ -46,7 +48,7 @@ impl Kind {
 /// A kind of object that the server keeps.
 pub trait Resource: Sized + 'static {
     /// What it is found by.
-    type Key: Ord + Clone + core::fmt::Debug;
+    type Key: Ord + Hash + Clone + core::fmt::Debug;
     /// Its kind.
     const KIND: Kind;
     /// Where it is.
@@ -116,13 +118,13 @@ pub struct Logged<T: Resource> {
 /// All objects of a kind, and everything that happened to them. The log is never trimmed: a world is short.
 #[derive(Debug)]
 pub struct Table<T: Resource> {
-    live: BTreeMap<T::Key, Stored<T>>,
+    live: Keyed<T::Key, Stored<T>>,
     log: Vec<Logged<T>>,
 }
 
 impl<T: Resource> Default for Table<T> {
     fn default() -> Self {
-        Self { live: BTreeMap::new(), log: Vec::new() }
+        Self { live: Keyed::default(), log: Vec::new() }
     }
 }
 
@@ -160,7 +162,7 @@ impl<T: Resource> Table<T> {
         self.live.values()
     }
 
-    pub(crate) fn live(&self) -> &BTreeMap<T::Key, Stored<T>> {
+    pub(crate) fn live(&self) -> &Keyed<T::Key, Stored<T>> {
         &self.live
     }
 

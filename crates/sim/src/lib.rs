@@ -22,6 +22,7 @@ pub mod world;
 
 mod actors;
 mod check;
+mod keyed;
 
 pub use coverage::{Coverage, Mark};
 pub use mutant::Mutant;

@@ -11,18 +11,21 @@ use lazaret_model::{
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::api::{Api, Kind, Resource, Stored, Table};
+use crate::{
+    api::{Api, Kind, Resource, Stored, Table},
+    keyed::Keyed,
+};
 
 /// One kind of object, as far as its watch has come.
 #[derive(Clone, Debug)]
 pub struct Mirror<T: Resource> {
-    live: BTreeMap<T::Key, Stored<T>>,
+    live: Keyed<T::Key, Stored<T>>,
     position: usize,
 }
 
 impl<T: Resource> Default for Mirror<T> {
     fn default() -> Self {
-        Self { live: BTreeMap::new(), position: 0 }
+        Self { live: Keyed::default(), position: 0 }
     }
 }
 
@@ -46,7 +49,7 @@ impl<T: Resource> Mirror<T> {
 
     /// Every object from this key on.
     pub fn iter_from(&self, key: &T::Key) -> impl Iterator<Item = &Arc<T>> {
-        self.live.range(key..).map(|(_, stored)| &stored.object)
+        self.live.values_from(key).map(|stored| &stored.object)
     }
 
     /// How many events of the server's log it has seen.
@@ -133,9 +136,9 @@ pub struct View {
     /// The slices by pool: only to find them quickly.
     pools: HashMap<PoolId, PoolView, FxBuildHasher>,
     /// What claims hold of each device that is held at all.
-    held: BTreeMap<DeviceId, Use>,
+    held: Keyed<DeviceId, Use>,
     /// How a held device was published before its last slice went: the slice, and its place in it.
-    remembered: BTreeMap<DeviceId, (Arc<ResourceSlice>, usize)>,
+    remembered: HashMap<DeviceId, (Arc<ResourceSlice>, usize), FxBuildHasher>,
 }
 
 /// A pool, and what was found out about it since it last changed.
@@ -143,6 +146,8 @@ pub struct View {
 struct PoolView {
     /// By name.
     slices: BTreeMap<Text, Arc<ResourceSlice>>,
+    /// The newest generation, and whether some of its slices are still to come.
+    generation: OnceCell<Option<(i64, bool)>>,
     /// For each device that some slice has: the slice that stands for it, and its place in it.
     places: OnceCell<HashMap<Text, Place, FxBuildHasher>>,
 }
@@ -157,12 +162,19 @@ struct Place {
 }
 
 impl PoolView {
-    /// The newest generation, and whether some of its slices are still to come.
     fn generation(&self) -> Option<(i64, bool)> {
-        let newest = self.slices.values().map(|slice| slice.pool.generation).max()?;
-        let mut members = self.slices.values().filter(|slice| slice.pool.generation == newest);
-        let expected = members.next()?.pool.slice_count;
-        Some((newest, i64::try_from(1 + members.count()).is_ok_and(|there| there < expected)))
+        *self.generation.get_or_init(|| {
+            let newest = self.slices.values().map(|slice| slice.pool.generation).max()?;
+            let mut members = self.slices.values().filter(|slice| slice.pool.generation == newest);
+            let expected = members.next()?.pool.slice_count;
+            Some((newest, i64::try_from(1 + members.count()).is_ok_and(|there| there < expected)))
+        })
+    }
+
+    /// Its slices are not what they were.
+    fn changed(&mut self) {
+        self.generation = OnceCell::new();
+        self.places = OnceCell::new();
     }
 
     /// While a pool moves to a new generation, devices that the new one does not have yet are still there in the old
@@ -320,7 +332,7 @@ impl View {
                 let pool = before.pool_id();
                 if let Some(view) = self.pools.get_mut(&pool) {
                     view.slices.remove(&before.name);
-                    view.places = OnceCell::new();
+                    view.changed();
                     if view.slices.is_empty() {
                         self.pools.remove(&pool);
                     }
@@ -329,7 +341,7 @@ impl View {
             if let Some(after) = &change.after {
                 let view = self.pools.entry(after.pool_id()).or_default();
                 view.slices.insert(after.name.clone(), Arc::clone(after));
-                view.places = OnceCell::new();
+                view.changed();
             }
         }
         if self.held.is_empty() {
@@ -346,7 +358,9 @@ impl View {
     fn claims_changed(&mut self, changes: &[Change<ResourceClaim>]) {
         for change in changes {
             for result in results(change.after.as_deref()) {
-                self.held.entry(result.device.clone()).or_default().add(result, 1);
+                if let Some(used) = self.held.entry(&result.device) {
+                    used.add(result, 1);
+                }
             }
             for result in results(change.before.as_deref()) {
                 let Some(used) = self.held.get_mut(&result.device) else { continue };

@@ -266,7 +266,7 @@ impl World {
 
     fn take(&mut self, step: Step) {
         if self.trace && !matches!(step, Step::Lease(_)) {
-            self.say(&format!("{step:?}"));
+            self.say(format_args!("{step:?}"));
         }
         match step {
             Step::Transition(number) => self.transition(number),
@@ -316,9 +316,9 @@ impl World {
 
     /// For whoever follows one world.
     #[allow(clippy::print_stderr, reason = "only when a trace is asked for")]
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: core::fmt::Arguments<'_>) {
         if self.trace {
-            let mut line = text.to_owned();
+            let mut line = text.to_string();
             if line.len() > 400 {
                 line.truncate((0..=400).rev().find(|end| line.is_char_boundary(*end)).unwrap_or(0));
             }

@@ -459,7 +459,7 @@ impl World {
             controller.in_flight = controller.in_flight.saturating_sub(1);
         }
         self.check_answer(sent);
-        self.say(&format!("controller {} hears {:?}", sent.controller, sent.outcome));
+        self.say(format_args!("controller {} hears {:?}", sent.controller, sent.outcome));
         self.feed(sent.controller, Input::Acknowledged { effect: sent.effect.id, outcome: sent.outcome });
         self.end_if_all_is_said(sent.controller);
     }

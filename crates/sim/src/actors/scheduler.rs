@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -16,7 +17,7 @@ use crate::{
         claims::{request_of, share_of},
         workloads::{allocation, driver_of, is_of_group, node_of, reserve},
     },
-    api::{Kind, wall},
+    api::{Kind, Stored, wall},
     coverage::Mark,
     mutant::Mutant,
     palette,
@@ -42,7 +43,7 @@ pub(crate) struct Scheduler {
     /// Pods it bound: its watch may not have told yet.
     bound: BTreeSet<Uid>,
     /// Devices given away to a claim, with the version of the claim that says so, once known.
-    assumed: BTreeMap<(DeviceId, ObjectKey), Given>,
+    assumed: BTreeMap<DeviceId, BTreeMap<ObjectKey, Given>>,
     awake: bool,
     turn: u32,
 }
@@ -59,9 +60,7 @@ struct Given {
 impl Scheduler {
     /// What is given away of a device and not seen yet.
     fn assumed_of(&self, device: &DeviceId) -> impl Iterator<Item = &Given> {
-        let first = (device.clone(), ObjectKey::default());
-        let of = move |(key, _): &(&(DeviceId, ObjectKey), &Given)| key.0 == first.0;
-        self.assumed.range((device.clone(), ObjectKey::default())..).take_while(of).map(|(_, given)| given)
+        self.assumed.get(device).into_iter().flat_map(BTreeMap::values)
     }
 
     /// An event on its way to the fleet.
@@ -110,12 +109,10 @@ impl World {
         self.scheduler.awake = false;
         self.release_assumed();
         let snapshot = self.clients[SCHEDULER].fleet.snapshot();
-        let after = self.scheduler.last.clone();
-        let behind =
-            self.scheduler.pending.iter().filter(|key| after.as_ref().is_none_or(|last| *key > last));
-        let before =
-            self.scheduler.pending.iter().filter(|key| after.as_ref().is_some_and(|last| *key <= last));
-        let tries: Vec<ObjectKey> = behind.chain(before).take(TRIES_MAX).cloned().collect();
+        let pending = &self.scheduler.pending;
+        let after = self.scheduler.last.clone().unwrap_or_default();
+        let behind = pending.range((Bound::Excluded(&after), Bound::Unbounded));
+        let tries: Vec<ObjectKey> = behind.chain(pending.range(..=&after)).take(TRIES_MAX).cloned().collect();
         for key in tries {
             self.scheduler.last = Some(key.clone());
             if self.scheduler.under_way.contains(&key) {
@@ -126,7 +123,8 @@ impl World {
                     self.scheduler.under_way.insert(key);
                     for (device, claim, share) in &placement.devices {
                         let given = Given { version: None, share: *share };
-                        self.scheduler.assumed.insert((device.clone(), claim.clone()), given);
+                        let assumed = self.scheduler.assumed.entry(device.clone()).or_default();
+                        assumed.insert(claim.clone(), given);
                     }
                     self.push_soon(self.config.latency_ms, Step::Reserve(Box::new(placement)));
                 }
@@ -140,7 +138,10 @@ impl World {
         let position = self.clients[SCHEDULER].view.claims.position();
         let seen =
             position.checked_sub(1).and_then(|last| self.api.claims.log().get(last)).map_or(0, |l| l.version);
-        self.scheduler.assumed.retain(|_, given| given.version.is_none_or(|version| version > seen));
+        self.scheduler.assumed.retain(|_, of_device| {
+            of_device.retain(|_, given| given.version.is_none_or(|version| version > seen));
+            !of_device.is_empty()
+        });
     }
 
     /// A node and devices for a pod, if all its claims are there.
@@ -153,13 +154,13 @@ impl World {
         let mut claims = Vec::new();
         for name in claim_names(&pod)? {
             let stored = view.claims.stored(&ObjectKey { namespace: key.namespace.clone(), name })?;
-            claims.push((stored.version, ResourceClaim::clone(&stored.object)));
+            claims.push(stored.clone());
         }
         let extended_missing = self.workloads.shape_of(&pod).is_some_and(|shape| shape.extended);
         if extended_missing && pod.extended_claim.is_none() {
             return None;
         }
-        let fixed = claims.iter().find_map(|(_, claim)| node_of(claim.allocation.as_ref()?)).cloned();
+        let fixed = claims.iter().find_map(|claim| node_of(claim.object.allocation.as_ref()?)).cloned();
         self.scheduler.turn = self.scheduler.turn.wrapping_add(1);
         let nodes = self.config.nodes;
         let candidates: Vec<Text> = match fixed {
@@ -176,7 +177,7 @@ impl World {
         snapshot: &Snapshot,
         pod: &Pod,
         node: Text,
-        claims: &[(u64, ResourceClaim)],
+        claims: &[Stored<ResourceClaim>],
     ) -> Option<Placement> {
         let now = wall(self.now);
         let mut placement = Placement {
@@ -186,13 +187,12 @@ impl World {
             claims: Vec::new(),
             devices: Vec::new(),
         };
-        for (version, claim) in claims {
-            let mut claim = claim.clone();
+        for Stored { version, object: claim } in claims {
             let foreign = claim.owner.as_ref().is_some_and(|owner| owner.uid != pod.uid);
-            if foreign && !is_of_group(&claim, pod) {
+            if foreign && !is_of_group(claim, pod) {
                 return None;
             }
-            match &claim.allocation {
+            let given = match &claim.allocation {
                 Some(allocation) => {
                     for result in &allocation.results {
                         let taints = self.clients[SCHEDULER].fleet.effective_taints(&result.device);
@@ -206,13 +206,16 @@ impl World {
                     if node_of(allocation).is_some_and(|node| *node != placement.node) {
                         return None;
                     }
+                    Arc::clone(allocation)
                 }
                 None => {
-                    let device = self.choose(snapshot, &claim, &placement, now)?;
-                    claim.allocation = Some(Arc::new(allocation(&claim, device.clone())));
-                    placement.devices.push((device, claim.key.clone(), share_of(&claim)));
+                    let device = self.choose(snapshot, claim, &placement, now)?;
+                    let given = Arc::new(allocation(claim, device.clone()));
+                    placement.devices.push((device, claim.key.clone(), share_of(claim)));
+                    given
                 }
-            }
+            };
+            let mut claim = ResourceClaim { allocation: Some(given), ..ResourceClaim::clone(claim) };
             reserve(&mut claim, pod);
             placement.claims.push((*version, claim));
         }
@@ -233,11 +236,13 @@ impl World {
         let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
         let tolerations = &request_of(claim)?.tolerations;
         for slice in pool.slices_of(newest) {
+            let maybe_tainted = slice.tainted_bits();
             for device in slice.devices(snapshot.names()) {
                 if device.in_use() {
                     continue;
                 }
-                let tainted = device.taints().map(|effective| effective.taint).any(|taint| {
+                let taints = (maybe_tainted >> device.index() & 1 == 1).then(|| device.taints());
+                let tainted = taints.into_iter().flatten().map(|effective| effective.taint).any(|taint| {
                     taint.effect.blocks_allocation()
                         && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
                             || (taint.effect.evicts() && !bears(taint, tolerations, now)))
@@ -282,8 +287,8 @@ impl World {
             }
             match self.api.claims.update(&mut self.api.versions, version, claim) {
                 Ok(version) => {
-                    let assumed = device.and_then(|device| self.scheduler.assumed.get_mut(&(device, key)));
-                    if let Some(assumed) = assumed {
+                    let assumed = device.and_then(|device| self.scheduler.assumed.get_mut(&device));
+                    if let Some(assumed) = assumed.and_then(|of_device| of_device.get_mut(&key)) {
                         assumed.version = Some(version);
                     }
                 }
@@ -299,9 +304,10 @@ impl World {
 
     fn give_up(&mut self, placement: &Placement) {
         for (device, claim, _) in &placement.devices {
-            let place = (device.clone(), claim.clone());
-            if self.scheduler.assumed.get(&place).is_some_and(|given| given.version.is_none()) {
-                self.scheduler.assumed.remove(&place);
+            if let Some(of_device) = self.scheduler.assumed.get_mut(device)
+                && of_device.get(claim).is_some_and(|given| given.version.is_none())
+            {
+                of_device.remove(claim);
             }
         }
         self.scheduler.under_way.remove(&placement.pod);

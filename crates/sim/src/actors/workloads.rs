@@ -12,6 +12,7 @@ use lazaret_model::{
 
 use crate::{
     actors::claims::{new_claim, request_of, share_of},
+    keyed::Keyed,
     palette,
     rng::Rng,
     world::{Step, World},
@@ -69,7 +70,7 @@ struct Workload {
 #[derive(Debug)]
 pub(crate) struct Workloads {
     all: Vec<Workload>,
-    by_pod: BTreeMap<ObjectKey, (usize, usize)>,
+    by_pod: Keyed<ObjectKey, (usize, usize)>,
     /// The claims that a pod of this name may use.
     pub(crate) claims_of: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     pub(crate) starting: BTreeSet<Uid>,
@@ -82,7 +83,7 @@ impl Workloads {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             all: Vec::new(),
-            by_pod: BTreeMap::new(),
+            by_pod: Keyed::default(),
             claims_of: BTreeMap::new(),
             starting: BTreeSet::new(),
             terminating: BTreeSet::new(),
@@ -103,11 +104,8 @@ impl Workloads {
         workload: &'a Text,
     ) -> impl Iterator<Item = &'a ObjectKey> {
         let first = ObjectKey::new(&**namespace, format!("{workload}-"));
-        let of = move |key: &&ObjectKey| key.namespace == *namespace && key.name.starts_with(&*first.name);
-        self.by_pod
-            .range(ObjectKey::new(&**namespace, format!("{workload}-"))..)
-            .map(|(key, _)| key)
-            .take_while(of)
+        let keys = self.by_pod.keys_from(&first);
+        keys.take_while(move |key| key.namespace == *namespace && key.name.starts_with(&*first.name))
     }
 
     pub(crate) fn shape_of(&self, pod: &Pod) -> Option<&Shape> {

@@ -52,7 +52,7 @@ impl World {
     /// Whether what the controller had been told justifies that this pod goes now.
     fn check_eviction(&mut self, number: usize, id: EffectId, evict: &Evict) {
         self.coverage.hit(Mark::EvictionDecided);
-        self.say(&format!(
+        self.say(format_args!(
             "controller {number} decides: {} {} by {:?}",
             evict.pod, evict.uid, evict.granted_by
         ));
