@@ -154,6 +154,9 @@ pub struct AgentOptions {
 const BATCH_MAX: usize = 1_024;
 /// Effects taken before it hears the next news: deciding takes time too.
 const POLL_MAX: usize = 64;
+/// Effects under way at once when the first ones are sent. Each that ends makes room for one more, up to the agent's own limit: a few are
+/// done while most are still being thought of, instead of all at about the same time.
+const IN_FLIGHT_FIRST: usize = 8;
 /// Who ends has no longer than this for its last words.
 const LAST_WORDS_MS_MAX: i64 = 3_000;
 
@@ -180,6 +183,7 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         asking: None,
         leading: false,
         flying: JoinSet::new(),
+        room: IN_FLIGHT_FIRST,
     };
     let mut leadership = leadership;
     let (mut more, mut look_again) = (false, None);
@@ -235,6 +239,8 @@ struct Turn<A: Agent, P> {
     asking: Option<Asking>,
     leading: bool,
     flying: JoinSet<(u64, Reply, f64)>,
+    /// How many may fly now.
+    room: usize,
 }
 
 impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
@@ -249,6 +255,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
         let mut next = landed;
         while let Some((effect, reply, seconds)) = next {
             self.metrics.effect(self.options.name, reply.outcome, seconds);
+            self.room += 1;
             self.agent.acknowledge(now, effect, reply);
             next = self.flying.try_join_next().and_then(Result::ok);
         }
@@ -331,8 +338,12 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
 
     /// Sends what may be sent now; whether there may be more at once.
     fn send(&mut self) -> bool {
+        if self.flying.is_empty() {
+            self.room = IN_FLIGHT_FIRST;
+        }
+        self.room = self.room.min(self.options.in_flight_max);
         for _ in 0..POLL_MAX {
-            if self.flying.len() >= self.options.in_flight_max {
+            if self.flying.len() >= self.room {
                 // The next one that lands makes room, and brings us back here.
                 return false;
             }

@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -75,11 +75,13 @@ impl Hub {
             .map(|resource| shared.topic(*resource, &self.client, &self.metrics))
             .collect::<Vec<_>>();
         drop(shared);
+        let missed = Arc::new(AtomicBool::new(false));
         for topic in &topics {
             let bears_bars = optional.contains(&topic.resource);
-            topic.join(Listener { id, queue: sender.clone(), behind: false, bears_bars });
+            let (queue, missed) = (sender.clone(), Arc::clone(&missed));
+            topic.join(Listener { id, queue, behind: false, missed, bears_bars });
         }
-        Inbox::new(id, self.client.clone(), queue, topics)
+        Inbox::new(id, self.client.clone(), queue, topics, missed)
     }
 }
 
@@ -129,6 +131,8 @@ struct Listener {
     queue: mpsc::Sender<News>,
     /// Missed something: it gets no news until it asks for all.
     behind: bool,
+    /// The same of any of its resources, for it to see without asking each.
+    missed: Arc<AtomicBool>,
     /// It can do without.
     bears_bars: bool,
 }
@@ -236,8 +240,13 @@ impl State {
 
 impl Listener {
     fn tell(&mut self, news: News) {
-        if !self.behind && (self.bears_bars || !matches!(news, News::Barred(..))) {
-            self.behind = self.queue.try_send(news).is_err();
+        if self.behind || (!self.bears_bars && matches!(news, News::Barred(..))) {
+            return;
+        }
+        if let Err(refused) = self.queue.try_send(news) {
+            // Said before the last attempt: who empties the queue after that has failed sees it.
+            self.missed.store(true, Ordering::Release);
+            self.behind = self.queue.try_send(refused.into_inner()).is_err();
         }
     }
 }

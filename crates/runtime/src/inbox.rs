@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::mpsc;
@@ -20,6 +23,8 @@ pub struct Inbox {
     client: Client,
     queue: mpsc::Receiver<News>,
     topics: Vec<Arc<Topic>>,
+    /// Something did not fit into the queue.
+    missed: Arc<AtomicBool>,
     unlisted: BTreeSet<Resource>,
 }
 
@@ -30,9 +35,15 @@ impl fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    pub(crate) fn new(id: u64, client: Client, queue: mpsc::Receiver<News>, topics: Vec<Arc<Topic>>) -> Self {
+    pub(crate) fn new(
+        id: u64,
+        client: Client,
+        queue: mpsc::Receiver<News>,
+        topics: Vec<Arc<Topic>>,
+        missed: Arc<AtomicBool>,
+    ) -> Self {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
-        Self { id, client, queue, topics, unlisted }
+        Self { id, client, queue, topics, missed, unlisted }
     }
 
     /// Asks the server how far it is with each of the resources, as of now.
@@ -100,7 +111,13 @@ impl Inbox {
         let news = match self.queue.try_recv() {
             Ok(news) => news,
             // Only who has drained its queue asks for all, or it would hear old news after it.
-            Err(_) => self.topics.iter().find_map(|topic| topic.catch_up(self.id))?,
+            Err(_) if self.missed.swap(false, Ordering::AcqRel) => {
+                let all = self.topics.iter().find_map(|topic| topic.catch_up(self.id))?;
+                // More than one may have been missed; the next time tells.
+                self.missed.store(true, Ordering::Release);
+                all
+            }
+            Err(_) => return None,
         };
         Some(self.handed(news))
     }

@@ -105,15 +105,23 @@ impl Graph {
     }
 
     pub(crate) fn put(&mut self, object: &Object) {
-        let uid = object.uid().to_owned();
-        self.remove(&uid);
         let metadata = if let Object::Other(_, metadata) = object {
             Arc::clone(metadata)
         } else {
-            Arc::new(meta::essential(object.metadata().clone()))
+            Arc::new(meta::essential(object.metadata()))
         };
         let node = Node { resource: object.resource(), key: object.key(), metadata };
-        self.absent.remove(&(String::new(), node.resource, node.key.clone()));
+        if !self.absent.is_empty() {
+            self.absent.remove(&(String::new(), node.resource, node.key.clone()));
+        }
+        if let Some(known) = self.nodes.get_mut(object.uid())
+            && (known.resource, &known.key, known.owners()) == (node.resource, &node.key, node.owners())
+        {
+            known.metadata = node.metadata;
+            return;
+        }
+        let uid = object.uid().to_owned();
+        self.remove(&uid);
         for owner in node.owners() {
             self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
         }

@@ -68,12 +68,21 @@ pub(crate) fn wire_time(at: Timestamp) -> Time {
     Time(Instant::from_second(at.as_secs()).unwrap_or(Instant::MAX))
 }
 
-/// Metadata without what is long and says nothing about owners, departures or times.
-pub(crate) fn essential(mut metadata: ObjectMeta) -> ObjectMeta {
-    metadata.annotations = None;
-    metadata.labels = None;
-    metadata.managed_fields = None;
-    metadata
+/// What metadata says about owners, departures and times, without what is long.
+pub(crate) fn essential(metadata: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: metadata.name.clone(),
+        namespace: metadata.namespace.clone(),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+        generation: metadata.generation,
+        creation_timestamp: metadata.creation_timestamp.clone(),
+        deletion_timestamp: metadata.deletion_timestamp.clone(),
+        deletion_grace_period_seconds: metadata.deletion_grace_period_seconds,
+        finalizers: metadata.finalizers.clone(),
+        owner_references: metadata.owner_references.clone(),
+        ..ObjectMeta::default()
+    }
 }
 
 /// The beginning of every patch: what must be true of the object that it changes.

@@ -65,7 +65,7 @@ macro_rules! objects {
                     return Ok(Self::$variant(Arc::new(object)));
                 })*
                 let bare: Bare = serde_json::from_slice(text)?;
-                Ok(Self::Other(resource, Arc::new(meta::essential(bare.metadata))))
+                Ok(Self::Other(resource, Arc::new(meta::essential(&bare.metadata))))
             }
 
             /// The same object with other metadata.

@@ -30,6 +30,18 @@ impl PodIndex {
         &self.finished
     }
 
+    /// A pod has changed.
+    pub(crate) fn update(&mut self, key: &Key, old: &Pod, new: &Pod) {
+        let same = node_of(old) == node_of(new)
+            && old.metadata.labels == new.metadata.labels
+            && pods::is_finished(old) == pods::is_finished(new)
+            && old.metadata.creation_timestamp == new.metadata.creation_timestamp;
+        if !same {
+            self.remove(key, old);
+            self.insert(key, new);
+        }
+    }
+
     pub(crate) fn insert(&mut self, key: &Key, pod: &Pod) {
         if pods::is_finished(pod) {
             self.finished.insert((meta::created(&pod.metadata), key.clone()));

@@ -33,6 +33,10 @@ impl<T: Ord + Clone> Recent<T> {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     pub(crate) fn contains(&self, entry: &T) -> bool {
         self.known.contains(entry)
     }

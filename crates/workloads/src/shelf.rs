@@ -63,6 +63,11 @@ impl<T: Metadata<Ty = ObjectMeta>> Shelf<T> {
     }
 
     pub(crate) fn put(&mut self, key: Key, object: Arc<T>) {
+        let manager = |object: &T| meta::controller_of(object.metadata()).map(|owner| owner.uid.clone());
+        if let Some(known) = self.objects.get_mut(&key).filter(|known| manager(known) == manager(&object)) {
+            *known = object;
+            return;
+        }
         self.take(&key);
         match meta::controller_of(object.metadata()) {
             Some(owner) => {

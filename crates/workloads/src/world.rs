@@ -184,11 +184,10 @@ impl World {
             }
             None => object,
         };
-        if let Some(Object::Pod(pod)) = &old {
-            self.pod_index.remove(&key, pod);
-        }
-        if let Object::Pod(pod) = &object {
-            self.pod_index.insert(&key, pod);
+        match (&old, &object) {
+            (Some(Object::Pod(old)), Object::Pod(new)) => self.pod_index.update(&key, old, new),
+            (_, Object::Pod(new)) => self.pod_index.insert(&key, new),
+            _ => {}
         }
         self.graph.put(&object);
         self.store(key, object.clone());

@@ -25,6 +25,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Events that are sent in one chunk at most.
 const EVENTS_PER_CHUNK: usize = 64;
+/// A chunk that is as long as this is sent as it is: longer ones are no faster, and cost fresh memory.
+const CHUNK_BYTES: usize = 32 << 10;
 
 /// What a watch sends.
 pub(super) struct Stream {
@@ -106,6 +108,9 @@ impl Stream {
             let mut chunk = self.frames.event(&event);
             // What has piled up meanwhile goes in one piece. A failure shows again at the next look.
             for _ in 1..EVENTS_PER_CHUNK {
+                if chunk.len() >= CHUNK_BYTES {
+                    break;
+                }
                 let Ok(Some(next)) = watch.try_next() else { break };
                 chunk = joined(chunk, self.frames.event(&next));
             }
