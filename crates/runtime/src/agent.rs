@@ -157,6 +157,8 @@ const POLL_MAX: usize = 64;
 /// Effects under way at once when the first ones are sent. Each that ends makes room for one more, up to the agent's own limit: a few are
 /// done while most are still being thought of, instead of all at about the same time.
 const IN_FLIGHT_FIRST: usize = 8;
+/// After so long without an effect the next ones are first ones again.
+const REST_MS: i64 = 1_000;
 /// Who ends has no longer than this for its last words.
 const LAST_WORDS_MS_MAX: i64 = 3_000;
 
@@ -184,11 +186,13 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         leading: false,
         flying: JoinSet::new(),
         room: IN_FLIGHT_FIRST,
+        landed_at: clock::now(),
     };
     let mut leadership = leadership;
-    let (mut more, mut look_again) = (false, None);
+    let (mut sent, mut look_again) = (Sent::All, None);
     while !*stop.borrow() {
-        let wake = turn.agent.wake().filter(|_| turn.leading);
+        // Who cannot send has no use for the time: the next effect that ends wakes it.
+        let wake = turn.agent.wake().filter(|_| turn.leading && sent != Sent::Full);
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => break,
@@ -198,11 +202,11 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
             news = turn.inbox.next() => turn.hear(news),
             () = clock::sleep_until(wake) => {}
             () = clock::sleep_until(look_again), if look_again.is_some() => {}
-            () = std::future::ready(()), if more => {}
+            () = std::future::ready(()), if sent == Sent::Some => {}
         }
         look_again = turn.stand();
         turn.agent.think(clock::now());
-        more = turn.send();
+        sent = turn.send();
     }
     turn.say_last_words().await;
     turn.lead(false);
@@ -225,6 +229,16 @@ async fn answered(asking: &mut Option<Asking>) -> Answer {
     }
 }
 
+/// How much of what there is to send was sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    All,
+    /// There may be more at once.
+    Some,
+    /// No more may fly. The next one that lands makes room.
+    Full,
+}
+
 struct Turn<A: Agent, P> {
     agent: A,
     performer: Arc<P>,
@@ -241,6 +255,7 @@ struct Turn<A: Agent, P> {
     flying: JoinSet<(u64, Reply, f64)>,
     /// How many may fly now.
     room: usize,
+    landed_at: Timestamp,
 }
 
 impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
@@ -251,6 +266,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
 
     fn landed(&mut self, landed: Option<(u64, Reply, f64)>) {
         let now = clock::now();
+        self.landed_at = now;
         // A task that panicked has no number; its effect stays under way and is not repeated blindly.
         let mut next = landed;
         while let Some((effect, reply, seconds)) = next {
@@ -317,7 +333,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
             if !self.agent.last_words(clock::now()) {
                 return;
             }
-            while self.send() {}
+            while self.send() == Sent::Some {}
             let wake = self.agent.wake().map_or(end, |wake| wake.min(end));
             tokio::select! {
                 Some(landed) = self.flying.join_next() => self.landed(landed.ok()),
@@ -336,18 +352,17 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
         self.agent.lead(clock::now(), leads);
     }
 
-    /// Sends what may be sent now; whether there may be more at once.
-    fn send(&mut self) -> bool {
-        if self.flying.is_empty() {
+    /// Sends what may be sent now.
+    fn send(&mut self) -> Sent {
+        if self.flying.is_empty() && self.landed_at.plus_millis(REST_MS) < clock::now() {
             self.room = IN_FLIGHT_FIRST;
         }
         self.room = self.room.min(self.options.in_flight_max);
         for _ in 0..POLL_MAX {
             if self.flying.len() >= self.room {
-                // The next one that lands makes room, and brings us back here.
-                return false;
+                return Sent::Full;
             }
-            let Some((id, effect)) = self.agent.poll() else { return false };
+            let Some((id, effect)) = self.agent.poll() else { return Sent::All };
             if !self.leading || self.leadership.term() != self.term {
                 self.agent.acknowledge(clock::now(), id, Outcome::RetryLater.into());
                 continue;
@@ -359,6 +374,6 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
                 (id, reply, start.elapsed().as_secs_f64())
             });
         }
-        true
+        Sent::Some
     }
 }
