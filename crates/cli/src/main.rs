@@ -15,6 +15,7 @@ mod input;
 mod log;
 mod numbers;
 mod output;
+mod pace;
 mod plan;
 mod run;
 mod signal;

@@ -7,7 +7,7 @@ use lazaret_controllers::{Options, Parts, Plane, Rivals};
 use lazaret_runtime::{Client, LeaseOptions, Metrics};
 use tokio::net::TcpListener;
 
-use crate::{Verdict, connect, log::Logging, numbers, output, signal};
+use crate::{Verdict, connect, log::Logging, numbers, output, pace::Pace, signal};
 
 /// Run the scheduler, the controllers, or both against an API server.
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,8 @@ pub(crate) struct Args {
     /// Serve metrics and /healthz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pace: Pace,
     #[command(flatten)]
     logging: Logging,
 }
@@ -69,6 +71,7 @@ impl Args {
                 controllers: self.parts.contains(&Part::Controllers),
                 workloads: self.parts.contains(&Part::Workloads),
             },
+            eviction: self.pace.options(),
             scheduler: lazaret_scheduler::Options {
                 names: vec![self.scheduler_name.as_str().into()],
                 ..lazaret_scheduler::Options::default()

@@ -17,7 +17,7 @@ use lazaret_store::{OpenError, Options, Store};
 use tokio::{net::TcpListener, sync::watch};
 
 use self::parts::Parts;
-use crate::{Verdict, log::Logging, output, signal};
+use crate::{Verdict, log::Logging, output, pace::Pace, signal};
 
 /// Start a Kubernetes-compatible API server with an embedded store.
 #[derive(Debug, clap::Args)]
@@ -53,6 +53,8 @@ pub(crate) struct Args {
     /// Forget events so many seconds after they were last written; 0 keeps them
     #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
     event_ttl: u64,
+    #[command(flatten)]
+    pace: Pace,
     #[command(flatten)]
     logging: Logging,
 }
@@ -97,8 +99,11 @@ impl Args {
         let kubeconfig = secrets.write_kubeconfig(&folder, address)?;
         announce(&kubeconfig, address, self.nodes)?;
 
-        let parts =
-            if self.api_only { None } else { Some(Parts::start(&server, self.nodes, self.devices).await?) };
+        let parts = if self.api_only {
+            None
+        } else {
+            Some(Parts::start(&server, self.nodes, self.devices, &self.pace).await?)
+        };
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
         let forgetting = server.clone();

@@ -2,13 +2,10 @@
 
 use alloc::sync::Arc;
 
+pub use lazaret_model::EffectId;
 use lazaret_model::{ObjectKey, Text, Uid};
 
 use crate::{record::Record, status::Status};
-
-/// Names an effect until it is acknowledged. Never used twice by one machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EffectId(pub u64);
 
 /// Something to be done by whoever runs the machine.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,6 +7,8 @@ use lazaret_runtime::{Client, Metrics, Tasks};
 use lazaret_server::{Server, User};
 use tokio::sync::watch;
 
+use crate::pace::Pace;
+
 /// Scheduler, controllers, and the simulated nodes if there are any.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -15,13 +17,13 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) async fn start(server: &Server, nodes: usize, devices: usize) -> Result<Self> {
+    pub(super) async fn start(server: &Server, nodes: usize, devices: usize, pace: &Pace) -> Result<Self> {
         let client = Client::direct(server.answering(ourselves()));
         // The store is locked for this process: there is nobody to share the work with.
         let metrics = Metrics::default();
         let shown = metrics.clone();
         server.show_metrics(move || shown.text());
-        let plane = Plane::start(client, metrics, &options(server))
+        let plane = Plane::start(client, metrics, &options(server, pace))
             .await
             .map_err(|error| anyhow!("start the controllers: {error}"))?;
         let hollow = if nodes == 0 {
@@ -48,8 +50,8 @@ impl Parts {
 }
 
 /// The scheduler allocates by the same gates by which the server keeps fields.
-fn options(server: &Server) -> Options {
-    let mut options = Options::default();
+fn options(server: &Server, pace: &Pace) -> Options {
+    let mut options = Options { eviction: pace.options(), ..Options::default() };
     let gates: Vec<&str> = options.scheduler.features.gates().map(|(gate, _)| gate).collect();
     for gate in gates {
         // The name comes from the list itself, so it is known.

@@ -135,9 +135,12 @@ fn who_gets_the_lease_does_not_go_by_a_rule_that_was_deleted_before() {
     let left = alive(&stage);
     assert!(left.len() > 10, "the second has something to do wrong: {left:?}");
     rivals::until_held_by(&stage, "second");
-    stage.until("the second doubts its view", || match watches.load(Ordering::Relaxed) {
-        opened if opened > before => Ok(()),
-        opened => Err(format!("{opened} watches")),
+    stage.until("the second doubts its view", || {
+        assert_eq!(alive(&stage), left, "evicted by a rule that is gone");
+        match watches.load(Ordering::Relaxed) {
+            opened if opened > before => Ok(()),
+            opened => Err(format!("{opened} watches")),
+        }
     });
     assert_eq!(alive(&stage), left, "evicted by a rule that is gone");
 
