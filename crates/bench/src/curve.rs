@@ -7,7 +7,7 @@ use crate::{
     args::{Args, Axis},
     output::{Table, note},
     report::Report,
-    run,
+    run::{self, Measured},
     svg::{self, Series},
 };
 
@@ -50,7 +50,15 @@ pub(crate) async fn measure(args: &Args, axis: Axis) -> Result<Curve> {
             }
             Axis::Rules => args.rules = size,
         }
-        points.push(Point { size, report: Box::pin(run::measure(&args)).await? });
+        let Measured { report, stage, outcome } = Box::pin(run::measure(&args)).await?;
+        stage.clear().await;
+        if let Err(error) = outcome {
+            ensure!(!points.is_empty(), "{} {size}: {error:#}", axis.word());
+            // The sizes before it are worth telling.
+            note(&format!("the curve ends here, {} {size} failed: {error:#}", axis.word()));
+            break;
+        }
+        points.push(Point { size, report });
     }
     Ok(Curve { of: axis.word(), points })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::{
@@ -76,14 +76,19 @@ pub(crate) async fn clean_up(target: &Target, run: Option<&str>) -> Result<()> {
         remove(&mut caller, &format!("{path}?labelSelector={selector}"), at_once).await?;
     }
     for namespace in &namespaces {
-        for _ in 0..GONE_TRIES {
-            if caller.get(&format!("{NAMESPACES}/{namespace}")).await?.is_none() {
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        wait_until_gone(&mut caller, namespace).await?;
     }
     Ok(())
+}
+
+async fn wait_until_gone(caller: &mut Caller, namespace: &str) -> Result<()> {
+    for _ in 0..GONE_TRIES {
+        if caller.get(&format!("{NAMESPACES}/{namespace}")).await?.is_none() {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    bail!("the server is still at work on namespace {namespace}")
 }
 
 async fn remove(caller: &mut Caller, path: &str, options: &str) -> Result<()> {

@@ -28,6 +28,9 @@ pub(crate) struct Report {
     pub(crate) load_before: String,
     pub(crate) load_after: String,
     pub(crate) phases: Vec<Phase>,
+    /// Why there is no more than this, where something failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) incomplete: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) figures: Vec<Figure>,
     /// The processes of the server, where they are known.
@@ -151,6 +154,9 @@ impl Report {
             text.push_str(&table.render());
         }
         text.push('\n');
+        if let Some(why) = &self.incomplete {
+            text.push_str(&format!("INCOMPLETE: {why}\n"));
+        }
         if let Some(least) = self.kubernetes_threshold {
             text.push_str(&format!("Kubernetes' own benchmark asks for {least} pods a second\n"));
         }

@@ -51,23 +51,66 @@ async fn work(args: &Args) -> Result<()> {
             Format::Svg => curve.svg(),
         });
     }
-    let report = measure(args).await?;
-    match args.output {
-        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(&report)?)),
+    let Measured { report, stage, outcome } = measure(args).await?;
+    // Told before anything is taken away, which may take longer than anybody waits; and what was found before a failure as well.
+    if outcome.is_ok() || !report.phases.is_empty() {
+        tell(&report, args.output)?;
+    }
+    stage.clear().await;
+    outcome
+}
+
+fn tell(report: &Report, format: Format) -> Result<()> {
+    match format {
+        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(report)?)),
         Format::Table | Format::Svg => print(&report.table()),
     }
 }
 
-/// One measurement, with everything it made taken away again.
-pub(crate) async fn measure(args: &Args) -> Result<Report> {
+/// What a measurement found, what it left behind, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) report: Report,
+    pub(crate) stage: Stage,
+    pub(crate) outcome: Result<()>,
+}
+
+/// What a measurement leaves behind.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Nothing.
+    Empty,
+    /// A server that was started for it.
+    Embedded(Embedded),
+    /// Objects of this run in somebody's cluster.
+    Cluster(Target, String),
+}
+
+impl Stage {
+    /// Takes it away.
+    pub(crate) async fn clear(self) {
+        match self {
+            Self::Empty => {}
+            Self::Embedded(embedded) => embedded.kill().await,
+            Self::Cluster(target, run) => end(&target, &run).await,
+        }
+    }
+}
+
+/// One measurement. Whoever asks for it clears the stage afterwards.
+///
+/// # Errors
+/// When it could not begin. A failure in the middle is the outcome.
+pub(crate) async fn measure(args: &Args) -> Result<Measured> {
     let workload = args.workload.as_deref().map(workload::find).transpose()?;
     let what = workload.as_ref().map_or_else(|| args.what.word().to_owned(), |workload| workload.name());
     let mut report = Report { what, load_before: machine::load(), ..Report::default() };
     if args.what == What::Start && workload.is_none() {
         ensure!(args.kubeconfig.is_none(), "start measures a lazaret of this build: leave out --kubeconfig");
-        interruptible(scenario::start::measure(args, &mut report)).await?;
+        let outcome = interruptible(scenario::start::measure(args, &mut report)).await;
         report.load_after = machine::load();
-        return Ok(report);
+        report.incomplete = outcome.as_ref().err().map(|error| format!("{error:#}"));
+        return Ok(Measured { report, stage: Stage::Empty, outcome });
     }
     let embedded = match (&args.kubeconfig, &workload) {
         (Some(_), _) => None,
@@ -81,7 +124,7 @@ pub(crate) async fn measure(args: &Args) -> Result<Report> {
     let target = Target::find(kubeconfig.as_deref()).await?;
     let run = format!("bench-{}-{}", std::process::id(), clock::unix_seconds() % 1_000_000);
     let processes: Vec<u32> = embedded.iter().map(Embedded::process).chain(args.pid.clone()).collect();
-    let played = interruptible(async {
+    let outcome = interruptible(async {
         let mut bench = Bench {
             args,
             caller: Caller::new(&target).await?,
@@ -113,21 +156,20 @@ pub(crate) async fn measure(args: &Args) -> Result<Report> {
     })
     .await;
     report.load_after = machine::load();
-    match embedded {
-        Some(embedded) => embedded.kill().await,
-        None => end(&target, &run).await,
-    }
-    played.map(|()| report)
+    report.incomplete = outcome.as_ref().err().map(|error| format!("{error:#}"));
+    let stage = embedded.map_or_else(|| Stage::Cluster(target, run), Stage::Embedded);
+    Ok(Measured { report, stage, outcome })
 }
 
 /// Takes away what the run made; a second Ctrl-C ends even that.
 async fn end(target: &Target, run: &str) {
     note("taking away what was made");
-    if let Err(error) = interruptible(objects::clean_up(target, Some(run))).await {
-        note(&format!(
+    match interruptible(objects::clean_up(target, Some(run))).await {
+        Ok(()) => note("all of it is gone"),
+        Err(error) => note(&format!(
             "not everything was taken away ({error:#}); it has the label {}={run}: lazaret bench --clean --kubeconfig FILE",
             objects::LABEL
-        ));
+        )),
     }
 }
 
