@@ -1,7 +1,8 @@
 //! One object: which kind it is, and what it says.
 
 use lazaret_model::{
-    DeviceClass, DeviceTaintRule, Node, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch,
+    DeviceClass, DeviceTaintRule, Node, POD_GROUP_API, Pod, PodGroup, ResourceClaim, ResourceSlice,
+    ResourceSlicePatch,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -28,6 +29,8 @@ pub enum Object {
     Patch(ResourceSlicePatch),
     /// A pod.
     Pod(Pod),
+    /// A group of pods.
+    Group(PodGroup),
     /// A node.
     Node(Node),
     /// Anything else, by its kind.
@@ -80,6 +83,7 @@ pub(crate) fn decode(header: &Header, text: &str) -> Result<Object, FieldError> 
     match (group, kind) {
         ("", "Pod") => Ok(Object::Pod(convert::pod(parse(text)?)?)),
         ("", "Node") => Ok(Object::Node(convert::node(parse(text)?)?)),
+        (POD_GROUP_API, "PodGroup") => Ok(Object::Group(convert::pod_group(parse(text)?)?)),
         ("resource.k8s.io", _) => decode_resource(kind, version, text),
         ("lazaret.dev", "DeviceTaintRule" | "ResourceSlicePatch") => decode_superset(kind, version, text),
         _ => Ok(Object::Other(kind.to_owned())),

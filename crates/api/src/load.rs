@@ -62,6 +62,8 @@ impl Objects {
             Object::Patch(patch) => self.patches.push(patch),
             Object::Pod(pod) => self.pods.push(pod),
             Object::Node(node) => self.nodes.push(node),
+            // Nothing that is loaded from files asks about groups.
+            Object::Group(_) => *self.skipped.entry("PodGroup".to_owned()).or_default() += 1,
             Object::Other(kind) => *self.skipped.entry(kind).or_default() += 1,
         }
     }

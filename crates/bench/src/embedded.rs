@@ -22,7 +22,7 @@ pub(crate) enum Parts {
     /// The API and nothing else.
     Api,
     /// Everything, with so many simulated nodes of so many devices.
-    All { nodes: usize, devices: usize, gates: String },
+    All { nodes: usize, devices: usize, gates: String, versions: String },
 }
 
 /// The process and its folder.
@@ -51,10 +51,13 @@ impl Embedded {
             Parts::Api => {
                 command.arg("--api-only");
             }
-            Parts::All { nodes, devices, gates } => {
+            Parts::All { nodes, devices, gates, versions } => {
                 command.args(["--nodes", &nodes.to_string(), "--devices", &devices.to_string()]);
                 if !gates.is_empty() {
                     command.args(["--feature-gates", gates]);
+                }
+                if !versions.is_empty() {
+                    command.args(["--runtime-config", versions]);
                 }
             }
         }

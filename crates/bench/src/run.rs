@@ -115,7 +115,8 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
     let embedded = match (&args.kubeconfig, &workload) {
         (Some(_), _) => None,
         (None, Some(workload)) => {
-            let parts = Parts::All { nodes: 0, devices: 0, gates: workload.embedded_gates().to_owned() };
+            let (gates, versions) = (workload.gates().to_owned(), workload.versions().to_owned());
+            let parts = Parts::All { nodes: 0, devices: 0, gates, versions };
             Some(Embedded::start(&parts, args.folder.as_deref()).await?)
         }
         (None, None) => Some(Embedded::start(&parts(args), args.folder.as_deref()).await?),
@@ -175,7 +176,7 @@ async fn end(target: &Target, run: &str) {
 
 fn parts(args: &Args) -> Parts {
     if args.what.needs_fleet() {
-        Parts::All { nodes: args.nodes, devices: args.devices, gates: String::new() }
+        Parts::All { nodes: args.nodes, devices: args.devices, gates: String::new(), versions: String::new() }
     } else {
         Parts::Api
     }

@@ -8,18 +8,19 @@ use crate::{
     Claims,
     effect::{EffectId, Outcome},
     flights::Flight,
+    holder::Holder,
     queue::Item,
-    tables::PodWork,
+    tables::Work,
 };
 
 impl Claims {
     pub(crate) fn acknowledge(&mut self, now: Timestamp, id: EffectId, outcome: Outcome, why: Option<Text>) {
         match self.flights.land(id) {
-            Some(Flight::Create { pod, uid, entry, claim, admin_access }) => {
+            Some(Flight::Create { holder, entry, claim, admin_access }) => {
                 self.count_create(outcome, admin_access);
-                self.made(now, &pod, &uid, (entry, claim), outcome, why);
+                self.made(now, &holder, (entry, claim), outcome, why);
             }
-            Some(Flight::PodClaims { pod, uid }) => self.wrote_names(now, &pod, &uid, outcome),
+            Some(Flight::Names(holder)) => self.wrote_names(now, &holder, outcome),
             Some(Flight::Claim { claim, uid, version, deallocates, reserves, deletes }) => {
                 if outcome == Outcome::Done {
                     self.counters.reservations_written += u64::from(reserves);
@@ -28,7 +29,7 @@ impl Claims {
                 }
                 self.changed(now, &claim, (&uid, &version), outcome);
             }
-            Some(Flight::Confirm { pod, uid }) => self.confirmed(now, &pod, &uid, outcome),
+            Some(Flight::Confirm(holder)) => self.confirmed(now, &holder, outcome),
             None => {}
         }
     }
@@ -48,14 +49,13 @@ impl Claims {
     fn made(
         &mut self,
         now: Timestamp,
-        pod: &ObjectKey,
-        uid: &Uid,
+        holder: &Holder,
         (entry, claim): (Text, Text),
         outcome: Outcome,
         why: Option<Text>,
     ) {
         let options = self.options.clone();
-        let Some(work) = self.landed(pod, uid) else { return };
+        let Some(work) = self.landed(holder) else { return };
         match outcome {
             Outcome::Done => {
                 work.made.retain(|(made_for, ..)| *made_for != entry);
@@ -70,32 +70,32 @@ impl Claims {
         let failed = outcome != Outcome::Done && outcome != Outcome::Conflict;
         if let Some(why) = why
             && failed
-            && let Some(pod) = self.tables.pods.get(pod).map(|slot| slot.pod.clone())
         {
-            self.announce(&pod, format!("PodResourceClaim {entry}: create ResourceClaim: {why}").into());
+            let entry = format!("{} {entry}: create ResourceClaim: {why}", holder.kind.entry());
+            self.announce(holder, entry.into());
         }
-        self.touch(Item::Pod(pod.clone()));
+        self.touch(Item::Holder(holder.kind, holder.key.clone()));
     }
 
-    fn wrote_names(&mut self, now: Timestamp, pod: &ObjectKey, uid: &Uid, outcome: Outcome) {
+    fn wrote_names(&mut self, now: Timestamp, holder: &Holder, outcome: Outcome) {
         let options = self.options.clone();
         self.counters.pods_written += u64::from(outcome == Outcome::Done);
-        let Some(work) = self.landed(pod, uid) else { return };
+        let Some(work) = self.landed(holder) else { return };
         match outcome {
-            // That the pod is gone will be heard, or it is asked again after a while.
+            // That it is gone will be heard, or it is asked again after a while.
             Outcome::Done | Outcome::Gone => work.setback = Default::default(),
             Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
                 work.written = None;
                 work.setback.fail(now, &options);
             }
         }
-        self.touch(Item::Pod(pod.clone()));
+        self.touch(Item::Holder(holder.kind, holder.key.clone()));
     }
 
-    /// The work on a pod of which one effect is no longer under way, if that incarnation still wants it.
-    fn landed(&mut self, pod: &ObjectKey, uid: &Uid) -> Option<&mut PodWork> {
-        let slot = self.tables.pods.get_mut(pod).filter(|slot| slot.pod.uid == *uid)?;
-        let work = slot.work.as_deref_mut()?;
+    /// The work of which one effect is no longer under way, if that incarnation still wants it.
+    fn landed(&mut self, holder: &Holder) -> Option<&mut Work> {
+        let (uid, work) = self.tables.work_mut(holder.kind, &holder.key)?;
+        let work = work.as_deref_mut().filter(|_| *uid == holder.uid)?;
         work.pending = work.pending.saturating_sub(1);
         Some(work)
     }
@@ -128,7 +128,8 @@ impl Claims {
         self.touch(Item::Claim(claim.clone()));
     }
 
-    fn confirmed(&mut self, now: Timestamp, pod: &ObjectKey, uid: &Uid, outcome: Outcome) {
+    fn confirmed(&mut self, now: Timestamp, holder: &Holder, outcome: Outcome) {
+        let uid = &holder.uid;
         match outcome {
             Outcome::Done => self.hearsay.lives(uid, now.plus_millis(self.options.recheck_ms)),
             Outcome::Gone => self.hearsay.is_gone(uid),
@@ -137,6 +138,6 @@ impl Claims {
                 self.hearsay.failed(uid, now, |failures| options.retry_ms(failures));
             }
         }
-        self.touch_claims_of(pod);
+        self.touch_claims_of(holder.kind, &holder.key);
     }
 }

@@ -2,15 +2,16 @@
 
 use alloc::vec::Vec;
 
-use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, Text, Timestamp, Uid};
+use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodClaim, PodGroup, Timestamp};
 
 use crate::{
     Claims,
-    effect::{ChangeClaim, ClaimStep, ConfirmPod, EffectKind, FINALIZER, WakeReason},
+    effect::{ChangeClaim, ClaimStep, EffectKind, FINALIZER, WakeReason},
     flights::Flight,
+    holder::{Holder, HolderKind},
     input::SeenClaim,
     queue::Item,
-    standing::{Inquiry, Standing, is_pod, wants_claims},
+    standing::{Inquiry, Standing, wants_claims},
 };
 
 /// The API's limit on `reservedFor`.
@@ -19,8 +20,8 @@ pub(crate) const RESERVED_MAX: usize = 256;
 /// What a look at a claim found besides its steps.
 #[derive(Default)]
 struct Findings {
-    /// Pods of which nothing is known.
-    unknown: Vec<(ObjectKey, Uid)>,
+    /// Those of whom nothing is known.
+    unknown: Vec<Holder>,
     /// When a confirmation runs out.
     recheck: Option<Timestamp>,
 }
@@ -41,8 +42,8 @@ impl Claims {
         if let Some(at) = findings.recheck {
             self.later(at, WakeReason::Recheck, Item::Claim(key.clone()));
         }
-        for (pod, uid) in findings.unknown {
-            self.confirm(now, key, pod, uid);
+        for holder in findings.unknown {
+            self.confirm(now, key, holder);
         }
         let Some(slot) = self.tables.claims.get_mut(key) else { return };
         if steps.is_empty() {
@@ -92,16 +93,21 @@ impl Claims {
         steps
     }
 
-    /// Those in `reservedFor` who may still need the claim. What is not a pod is left alone.
+    /// Those in `reservedFor` who may still need the claim. What is neither a pod nor a group is left alone, and groups
+    /// are where nobody tells of them.
     fn remaining(&self, now: Timestamp, seen: &SeenClaim, findings: &mut Findings) -> Vec<Consumer> {
         let mut keep = |consumer: &&Consumer| {
-            !is_pod(consumer) || self.is_needed(now, sibling(seen, &consumer.name), &consumer.uid, findings)
+            let kind = HolderKind::of(consumer).filter(|kind| self.hears_of(*kind));
+            kind.is_none_or(|kind| {
+                let holder = Holder { kind, key: seen.beside(&consumer.name), uid: consumer.uid.clone() };
+                self.is_needed(now, holder, findings)
+            })
         };
         seen.claim.reserved_for.iter().filter(|consumer| keep(consumer)).cloned().collect()
     }
 
-    fn is_needed(&self, now: Timestamp, pod: ObjectKey, uid: &Uid, findings: &mut Findings) -> bool {
-        match self.standing(&pod, uid, now) {
+    fn is_needed(&self, now: Timestamp, holder: Holder, findings: &mut Findings) -> bool {
+        match self.standing(&holder, now) {
             Standing::Needed => true,
             Standing::NeededUntil(at) => {
                 findings.recheck = Some(findings.recheck.map_or(at, |earlier| earlier.min(at)));
@@ -109,15 +115,30 @@ impl Claims {
             }
             Standing::Done | Standing::Gone => false,
             Standing::Unknown => {
-                findings.unknown.push((pod, uid.clone()));
+                findings.unknown.push(holder);
                 true
             }
         }
     }
 
-    /// Whether the claim was made for a pod that needs it no more.
+    /// Whether the claim was made for a pod or group that needs it no more.
     fn is_owner_done(&self, now: Timestamp, seen: &SeenClaim, findings: &mut Findings) -> bool {
-        seen.owning_pod().is_some_and(|(name, uid)| !self.is_needed(now, sibling(seen, name), uid, findings))
+        let owner = seen.holder().filter(|owner| self.hears_of(owner.kind));
+        owner.is_some_and(|owner| !self.is_needed(now, owner, findings))
+    }
+
+    fn hears_of(&self, kind: HolderKind) -> bool {
+        match kind {
+            HolderKind::Pod => true,
+            HolderKind::Group => self.options.groups,
+        }
+    }
+
+    /// The group of a pod, where groups matter and this one is known.
+    pub(crate) fn group_of(&self, pod: &Pod) -> Option<&PodGroup> {
+        let name = pod.group.as_ref().filter(|_| self.options.groups)?;
+        let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
+        self.tables.groups.get(&key).map(|slot| &*slot.group)
     }
 
     /// Pods that got a node without asking the scheduler have nobody else to reserve the claim for them.
@@ -130,17 +151,13 @@ impl Claims {
                 return;
             }
             let Some(pod) = self.tables.pods.get(&key).map(|slot| &slot.pod) else { continue };
-            if pod.node.is_some()
-                && wants_claims(pod)
-                && uses(pod, seen)
-                && users.iter().all(|user| user.uid != pod.uid)
+            if pod.node.is_none() || !wants_claims(pod) {
+                continue;
+            }
+            if let Some(user) = self.user(pod, seen)
+                && users.iter().all(|known| known.uid != user.uid)
             {
-                users.push(Consumer {
-                    resource: "pods".into(),
-                    name: key.name,
-                    uid: pod.uid.clone(),
-                    ..Consumer::default()
-                });
+                users.push(user);
             }
         }
     }
@@ -171,18 +188,35 @@ impl Claims {
         self.flights.launch(flight, EffectKind::ChangeClaim(change));
     }
 
-    /// Asks whether a pod lives. The answer makes its claims be looked at again.
-    fn confirm(&mut self, now: Timestamp, claim: &ObjectKey, pod: ObjectKey, uid: Uid) {
+    /// As whom a pod uses this claim, if an entry of it stands for it. A claim made from a template has to be the pod's
+    /// own, or that of its group.
+    fn user(&self, pod: &Pod, seen: &SeenClaim) -> Option<Consumer> {
+        let group = self.group_of(pod);
+        if pod.group.is_some() && group.is_none() {
+            return None;
+        }
+        let mut entries = pod.claims.iter().filter(|entry| entry.claim() == Some(&seen.claim.key.name));
+        entries.find_map(|entry| {
+            let sharing = group.filter(|group| group.shared(entry).is_some());
+            let holder = sharing.map_or_else(|| Holder::from(pod), Holder::from);
+            if is_made(entry) && !seen.is_held_by(&holder) {
+                return None;
+            }
+            Some(sharing.map_or_else(|| pod_consumer(pod), PodGroup::consumer))
+        })
+    }
+
+    /// Asks whether somebody lives. The answer makes its claims be looked at again.
+    fn confirm(&mut self, now: Timestamp, claim: &ObjectKey, holder: Holder) {
         if self.flights.len() >= self.options.in_flight_max {
             // One claim after the other, or so many answers could be wanted at once that the first are forgotten.
             self.queue.push_front(Item::Claim(claim.clone()));
             return;
         }
-        match self.hearsay.inquire(&uid, now) {
+        match self.hearsay.inquire(&holder.uid, now) {
             Inquiry::Ask => {
                 self.counters.confirmed += 1;
-                let flight = Flight::Confirm { pod: pod.clone(), uid: uid.clone() };
-                self.flights.launch(flight, EffectKind::ConfirmPod(ConfirmPod { pod, uid }));
+                self.flights.launch(Flight::Confirm(holder.clone()), EffectKind::Confirm(holder));
             }
             Inquiry::Wait => {}
             Inquiry::AskAt(at) => self.later(at, WakeReason::Retry, Item::Claim(claim.clone())),
@@ -190,17 +224,19 @@ impl Claims {
     }
 }
 
-/// Whether an entry of the pod stands for this claim. One made from a template has to be the pod's own.
-fn uses(pod: &Pod, seen: &SeenClaim) -> bool {
-    pod.claims.iter().any(|entry| match &entry.source {
-        ClaimSource::Claim(name) => *name == seen.claim.key.name,
-        ClaimSource::Template { resolved: Some(Some(name)), .. } => {
-            *name == seen.claim.key.name && seen.is_owned_by(&pod.uid)
-        }
-        ClaimSource::Template { resolved: None | Some(None), .. } | ClaimSource::Unknown => false,
-    })
+/// Whether the claim of an entry is made from a template.
+fn is_made(entry: &PodClaim) -> bool {
+    match entry.source {
+        ClaimSource::Template { .. } => true,
+        ClaimSource::Claim(_) | ClaimSource::Unknown => false,
+    }
 }
 
-fn sibling(seen: &SeenClaim, name: &Text) -> ObjectKey {
-    ObjectKey { namespace: seen.claim.key.namespace.clone(), name: name.clone() }
+fn pod_consumer(pod: &Pod) -> Consumer {
+    Consumer {
+        resource: "pods".into(),
+        name: pod.key.name.clone(),
+        uid: pod.uid.clone(),
+        ..Consumer::default()
+    }
 }

@@ -6,15 +6,15 @@ use core::fmt;
 use lazaret_model::{Consumer, ObjectKey, Text, Timestamp, Uid};
 pub use lazaret_model::{EffectId, Outcome};
 
-use crate::input::Template;
+use crate::{holder::Holder, input::Template};
 
-/// On a claim made from a template: the name of the pod's entry.
+/// On a claim made from a template: the name of the pod's or group's entry.
 pub const CLAIM_NAME_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
 /// Keeps an allocated claim from being removed.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// Who owns what is applied to a pod's status.
 pub const FIELD_MANAGER: &str = "ResourceClaimController";
-/// The reason of every event about a pod.
+/// The reason of every event.
 pub const EVENT_REASON: &str = "FailedResourceClaimCreation";
 
 /// Something to be done by whoever runs the machine.
@@ -29,21 +29,22 @@ pub struct Effect {
 /// What is to be done. All but events are to be acknowledged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EffectKind {
-    /// Make a claim for a pod.
+    /// Make a claim for a pod, or for a group of pods.
     CreateClaim(CreateClaim),
-    /// Write the names of a pod's claims into its status.
-    SetPodClaims(SetPodClaims),
+    /// Write the names of claims into the status of whom they were made for.
+    SetClaimNames(SetClaimNames),
     /// Change who uses a claim, take back what it was given, let it go.
     ChangeClaim(ChangeClaim),
-    /// Ask whether a pod lives. Reads, writes nothing.
-    ConfirmPod(ConfirmPod),
+    /// Ask the API server itself, not a cache, whether it exists. Reads, writes nothing. [`Outcome::Done`]: it does.
+    /// [`Outcome::Gone`]: there is none of this name, or it is another incarnation.
+    Confirm(Holder),
     /// Tell people. Best effort.
-    Event(PodEvent),
+    Event(HolderEvent),
 }
 
 /// Make a claim, on the precondition that there is none of this name.
 ///
-/// [`Outcome::Done`]: it was made, or one of this name is there already whose controller has the UID `owner`. Then
+/// [`Outcome::Done`]: it was made, or one of this name is there already whose controller has the UID of `holder`. Then
 /// nothing is made and nothing changed: an earlier attempt, or another leader, was quicker. [`Outcome::Conflict`]: the
 /// name belongs to something else.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,24 +53,20 @@ pub struct CreateClaim {
     pub claim: ObjectKey,
     /// What the name begins with; goes into `metadata.generateName`.
     pub generate_name: Text,
-    /// The pod that will control it: API version `v1`, kind `Pod`, `controller: true`, and no `blockOwnerDeletion`.
-    pub pod: Text,
-    /// Which incarnation of the pod.
-    pub owner: Uid,
-    /// The pod's entry: the value of [`CLAIM_NAME_ANNOTATION`], which comes on top of the template's annotations.
+    /// Who will control it: `controller: true`, and no `blockOwnerDeletion`.
+    pub holder: Holder,
+    /// The holder's entry: the value of [`CLAIM_NAME_ANNOTATION`], which comes on top of the template's annotations.
     pub entry: Text,
     /// Labels, annotations and spec of the claim.
     pub template: Arc<Template>,
 }
 
-/// Apply `names` to `status.resourceClaimStatuses` of a pod: server-side, by [`FIELD_MANAGER`], with force, on the
-/// precondition that its UID is `uid`. Entries that others wrote stay as they are.
+/// Apply `names` to `status.resourceClaimStatuses`: server-side, by [`FIELD_MANAGER`], with force, on the precondition
+/// that the UID is the holder's. Entries that others wrote stay as they are.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SetPodClaims {
-    /// Which pod.
-    pub pod: ObjectKey,
-    /// Which incarnation of it: a precondition.
-    pub uid: Uid,
+pub struct SetClaimNames {
+    /// Of whom; the UID is a precondition.
+    pub holder: Holder,
     /// Entry and claim, by entry; all that have a claim made from a template.
     pub names: Vec<(Text, Text)>,
 }
@@ -104,23 +101,11 @@ pub enum ClaimStep {
     Delete,
 }
 
-/// Ask the API server itself, not a cache, whether this pod exists. [`Outcome::Done`]: it does.
-/// [`Outcome::Gone`]: there is none of this name, or it is another incarnation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfirmPod {
-    /// Which pod.
-    pub pod: ObjectKey,
-    /// Which incarnation of it.
-    pub uid: Uid,
-}
-
-/// An event about a pod, of type Warning and reason [`EVENT_REASON`].
+/// An event about a holder, of type Warning and reason [`EVENT_REASON`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct PodEvent {
-    /// Which pod.
-    pub pod: ObjectKey,
-    /// Which incarnation of it.
-    pub uid: Uid,
+pub struct HolderEvent {
+    /// About whom.
+    pub holder: Holder,
     /// For machines.
     pub reason: &'static str,
     /// For people.

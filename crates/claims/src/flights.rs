@@ -6,19 +6,22 @@ use hashbrown::HashMap;
 use lazaret_model::{ObjectKey, Text, Uid};
 use rustc_hash::FxBuildHasher;
 
-use crate::effect::{Effect, EffectId, EffectKind, PodEvent};
+use crate::{
+    effect::{Effect, EffectId, EffectKind, HolderEvent},
+    holder::Holder,
+};
 
 /// What has to be known when an effect is acknowledged.
 #[derive(Debug)]
 pub(crate) enum Flight {
     /// A claim is being made.
-    Create { pod: ObjectKey, uid: Uid, entry: Text, claim: Text, admin_access: bool },
-    /// A pod's status is being written.
-    PodClaims { pod: ObjectKey, uid: Uid },
+    Create { holder: Holder, entry: Text, claim: Text, admin_access: bool },
+    /// The names of claims are being written into a status.
+    Names(Holder),
     /// A claim is being changed.
     Claim { claim: ObjectKey, uid: Uid, version: Text, deallocates: bool, reserves: bool, deletes: bool },
-    /// A pod is being asked for.
-    Confirm { pod: ObjectKey, uid: Uid },
+    /// Somebody is being asked for.
+    Confirm(Holder),
 }
 
 /// Bounded by the limits in the options.
@@ -40,7 +43,7 @@ impl Flights {
     }
 
     /// An event; dropped if too many wait already.
-    pub(crate) fn announce(&mut self, event: PodEvent, events_max: usize) {
+    pub(crate) fn announce(&mut self, event: HolderEvent, events_max: usize) {
         if self.events < events_max {
             self.events += 1;
             let id = self.new_id();

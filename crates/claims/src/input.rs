@@ -2,7 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_model::{ObjectKey, Pod, RequestKind, ResourceClaim, Text, Uid};
+use lazaret_model::{ObjectKey, Pod, PodGroup, RequestKind, ResourceClaim, Text, Uid};
 
 use crate::{
     counters::Source,
@@ -19,6 +19,15 @@ pub enum Input {
         /// Which pod.
         key: ObjectKey,
         /// Which incarnation of it: another one may have taken the name.
+        uid: Uid,
+    },
+    /// A group of pods as it is now.
+    Group(Arc<PodGroup>),
+    /// This incarnation of a group is gone.
+    GroupGone {
+        /// Which group.
+        key: ObjectKey,
+        /// Which incarnation of it.
         uid: Uid,
     },
     /// A claim as it is now.
@@ -63,7 +72,7 @@ pub struct SeenClaim {
     pub version: Text,
     /// `metadata.finalizers`.
     pub finalizers: Vec<Text>,
-    /// The entry of the pod that it was made for: the annotation
+    /// The entry of the pod or group that it was made for: the annotation
     /// [`CLAIM_NAME_ANNOTATION`](crate::CLAIM_NAME_ANNOTATION).
     pub entry: Option<Text>,
 }
@@ -72,17 +81,6 @@ impl SeenClaim {
     /// Whether an allocation of it has begun: our finalizer is there.
     pub(crate) fn is_protected(&self) -> bool {
         self.finalizers.iter().any(|name| *name == FINALIZER)
-    }
-
-    /// The pod that controls it.
-    pub(crate) fn owning_pod(&self) -> Option<(&Text, &Uid)> {
-        let owner = self.claim.owner.as_ref()?;
-        (owner.group.is_empty() && *owner.kind == *"Pod").then_some((&owner.name, &owner.uid))
-    }
-
-    /// Whether it is controlled by this incarnation of a pod.
-    pub(crate) fn is_owned_by(&self, pod: &Uid) -> bool {
-        self.owning_pod().is_some_and(|(_, uid)| uid == pod)
     }
 
     /// Whether a request asks for devices that are in use.

@@ -1,6 +1,6 @@
-//! Which claims a pod needs, who may still use one, and when a claim is given back or goes.
+//! Which claims a pod or a group of pods needs, who may still use one, and when a claim is given back or goes.
 //!
-//! [`Claims`] is a state machine over pods, claims and templates as they are told to it. It yields effects: make this
+//! [`Claims`] is a state machine over pods, groups, claims and templates as they are told to it. It yields effects: make this
 //! claim, write these names into that pod's status, take these pods off that claim, ask whether this pod still lives.
 //!
 //! **Invariant.** At no time does an entry of a pod get a second claim, even if answers are lost, leaders overlap or
@@ -22,22 +22,24 @@ mod claim_work;
 mod counters;
 mod effect;
 mod flights;
+mod holder;
+mod holder_work;
 mod input;
 mod links;
 mod machine;
 mod names;
 mod notes;
 mod options;
-mod pod_work;
 mod queue;
 mod standing;
 mod tables;
 
 pub use counters::{Census, Counters, Source};
 pub use effect::{
-    CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, ConfirmPod, CreateClaim, EVENT_REASON, Effect, EffectId,
-    EffectKind, FIELD_MANAGER, FINALIZER, Outcome, PodEvent, SetPodClaims, Wake, WakeReason,
+    CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, CreateClaim, EVENT_REASON, Effect, EffectId, EffectKind,
+    FIELD_MANAGER, FINALIZER, HolderEvent, Outcome, SetClaimNames, Wake, WakeReason,
 };
+pub use holder::{Holder, HolderKind};
 pub use input::{Input, SeenClaim, Template};
 pub use machine::Claims;
 pub use names::generate_name;

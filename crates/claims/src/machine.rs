@@ -9,6 +9,7 @@ use crate::{
     counters::{Census, Counters},
     effect::{Effect, Wake, WakeReason},
     flights::Flights,
+    holder::HolderKind,
     input::Input,
     options::Options,
     queue::{Item, Queue},
@@ -105,14 +106,21 @@ impl Claims {
         self.flights.len()
     }
 
-    /// How many things are kept: pods, claims, templates, names that are mentioned, timers, pods asked for. For gauges
+    /// How many things are kept: pods and groups, claims, templates, names that are mentioned, timers, pods asked for. For gauges
     /// and for tests of forgetting.
     #[must_use]
     pub fn sizes(&self) -> [usize; 6] {
         let tables = &self.tables;
-        let links = [&tables.claims_of_pod, &tables.pods_of_claim, &tables.pods_of_template];
+        let links = [
+            &tables.claims_of_pod,
+            &tables.claims_of_group,
+            &tables.pods_of_group,
+            &tables.pods_of_claim,
+            &tables.pods_of_template,
+            &tables.groups_of_template,
+        ];
         [
-            tables.pods.len(),
+            tables.pods.len() + tables.groups.len(),
             tables.claims.len(),
             tables.templates.len(),
             links.iter().map(|links| links.len()).sum(),
@@ -134,6 +142,9 @@ impl Claims {
         for slot in self.tables.pods.values_mut() {
             slot.work = None;
         }
+        for slot in self.tables.groups.values_mut() {
+            slot.work = None;
+        }
         for slot in self.tables.claims.values_mut() {
             (slot.in_flight, slot.plan, slot.setback) = Default::default();
         }
@@ -146,7 +157,9 @@ impl Claims {
     fn everything(&self) -> Vec<Item> {
         let claims = self.tables.claims.keys().cloned().map(Item::Claim);
         let pods = self.tables.pods.values().filter(|slot| !slot.pod.claims.is_empty());
-        let mut items: Vec<Item> = claims.chain(pods.map(|slot| Item::Pod(slot.pod.key.clone()))).collect();
+        let pods = pods.map(|slot| Item::Holder(HolderKind::Pod, slot.pod.key.clone()));
+        let groups = self.tables.groups.keys().cloned().map(|key| Item::Holder(HolderKind::Group, key));
+        let mut items: Vec<Item> = claims.chain(pods).chain(groups).collect();
         items.sort_unstable();
         items
     }
@@ -156,7 +169,7 @@ impl Claims {
         while self.flights.len() < self.options.in_flight_max {
             match self.queue.pop() {
                 Some(Item::Claim(key)) => self.look_at_claim(now, &key),
-                Some(Item::Pod(key)) => self.look_at_pod(now, &key),
+                Some(Item::Holder(kind, key)) => self.look_at_holder(now, kind, &key),
                 None => return,
             }
         }
@@ -172,9 +185,9 @@ impl Claims {
         self.queue.later(at, why, item);
     }
 
-    /// Looks at the claims that a pod owns or has reserved.
-    pub(crate) fn touch_claims_of(&mut self, pod: &ObjectKey) {
-        let claims: Vec<ObjectKey> = self.tables.claims_of_pod.of(pod).collect();
+    /// Looks at the claims that somebody owns or has reserved.
+    pub(crate) fn touch_claims_of(&mut self, kind: HolderKind, key: &ObjectKey) {
+        let claims: Vec<ObjectKey> = self.tables.claims_of(kind).of(key).collect();
         claims.into_iter().for_each(|claim| self.touch(Item::Claim(claim)));
     }
 }

@@ -2,14 +2,14 @@
 
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
-use lazaret_model::{ObjectKey, Pod, Timestamp, Uid};
+use lazaret_model::{ObjectKey, Pod, PodClaim, PodGroup, Timestamp, Uid};
 
 use crate::{
     Claims,
+    holder::{Holder, HolderKind},
     input::{Input, SeenClaim, Template},
     queue::Item,
     standing::is_done,
-    tables::named_claim,
 };
 
 impl Claims {
@@ -17,6 +17,8 @@ impl Claims {
         match input {
             Input::Pod(pod) => self.see_pod(pod),
             Input::PodGone { key, uid } => self.miss_pod(&key, &uid),
+            Input::Group(group) => self.see_group(group),
+            Input::GroupGone { key, uid } => self.miss_group(&key, &uid),
             Input::Claim(seen) => self.see_claim(seen),
             Input::ClaimGone(key) => self.miss_claim(&key),
             Input::Template(template) => self.see_template(template),
@@ -68,13 +70,41 @@ impl Claims {
             return;
         }
         if !pod.claims.is_empty() {
-            self.touch(Item::Pod(pod.key.clone()));
+            self.touch(Item::Holder(HolderKind::Pod, pod.key.clone()));
         }
-        self.touch_claims_of(&pod.key);
-        for name in pod.claims.iter().filter_map(|entry| named_claim(&entry.source)) {
+        self.touch_claims_of(HolderKind::Pod, &pod.key);
+        for name in pod.claims.iter().filter_map(PodClaim::claim) {
             let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
             self.touch(Item::Claim(key));
         }
+    }
+
+    fn see_group(&mut self, group: Arc<PodGroup>) {
+        if self.hearsay.gone.contains(&group.uid) {
+            return;
+        }
+        self.hearsay.seen(&group.uid);
+        let before = self.tables.put_group(group.clone());
+        if before.is_some_and(|before| before == group) {
+            return;
+        }
+        self.touch(Item::Holder(HolderKind::Group, group.key.clone()));
+        self.touch_claims_of(HolderKind::Group, &group.key);
+        self.touch_pods_of_group(&group.key);
+    }
+
+    fn miss_group(&mut self, key: &ObjectKey, uid: &Uid) {
+        self.hearsay.is_gone(uid);
+        if self.tables.groups.get(key).is_some_and(|slot| slot.group.uid == *uid) {
+            self.tables.remove_group(key);
+        }
+        self.touch_claims_of(HolderKind::Group, key);
+    }
+
+    /// Pods get the names of their group's claims.
+    fn touch_pods_of_group(&mut self, group: &ObjectKey) {
+        let pods: Vec<ObjectKey> = self.tables.pods_of_group.of(group).collect();
+        pods.into_iter().for_each(|pod| self.touch(Item::Holder(HolderKind::Pod, pod)));
     }
 
     fn miss_pod(&mut self, key: &ObjectKey, uid: &Uid) {
@@ -82,7 +112,7 @@ impl Claims {
         if self.tables.pods.get(key).is_some_and(|slot| slot.pod.uid == *uid) {
             self.tables.remove_pod(key);
         }
-        self.touch_claims_of(key);
+        self.touch_claims_of(HolderKind::Pod, key);
     }
 
     fn see_claim(&mut self, seen: SeenClaim) {
@@ -101,31 +131,36 @@ impl Claims {
                 && before.entry == seen.entry
         });
         if !same {
-            self.touch_pods_of(&seen);
+            self.touch_holders_of(&seen);
         }
     }
 
     fn miss_claim(&mut self, key: &ObjectKey) {
         if let Some(seen) = self.tables.remove_claim(key) {
             self.forget_made(&seen);
-            self.touch_pods_of(&seen);
+            self.touch_holders_of(&seen);
         }
     }
 
-    /// Looks at the pods that name or own a claim.
-    fn touch_pods_of(&mut self, seen: &SeenClaim) {
-        let mut pods: Vec<ObjectKey> = self.tables.pods_of_claim.of(&seen.claim.key).collect();
-        if let Some((name, _)) = seen.owning_pod() {
-            pods.push(ObjectKey { namespace: seen.claim.key.namespace.clone(), name: name.clone() });
+    /// Looks at whoever names or owns a claim.
+    fn touch_holders_of(&mut self, seen: &SeenClaim) {
+        let pods: Vec<ObjectKey> = self.tables.pods_of_claim.of(&seen.claim.key).collect();
+        pods.into_iter().for_each(|pod| self.touch(Item::Holder(HolderKind::Pod, pod)));
+        if let Some(Holder { kind, key, .. }) = seen.holder() {
+            if kind == HolderKind::Group {
+                self.touch_pods_of_group(&key);
+            }
+            self.touch(Item::Holder(kind, key));
         }
-        pods.into_iter().for_each(|pod| self.touch(Item::Pod(pod)));
     }
 
     fn see_template(&mut self, template: Arc<Template>) {
         let key = template.key.clone();
         if self.tables.templates.insert(key.clone(), template).is_none() {
             let pods: Vec<ObjectKey> = self.tables.pods_of_template.of(&key).collect();
-            pods.into_iter().for_each(|pod| self.touch(Item::Pod(pod)));
+            pods.into_iter().for_each(|pod| self.touch(Item::Holder(HolderKind::Pod, pod)));
+            let groups: Vec<ObjectKey> = self.tables.groups_of_template.of(&key).collect();
+            groups.into_iter().for_each(|group| self.touch(Item::Holder(HolderKind::Group, group)));
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct Options {
     pub recheck_ms: i64,
     /// How many pods known to be gone are remembered, at least 512: twice what a claim can name. Others are asked for when a claim still names them.
     pub gone_max: usize,
+    /// Whether groups of pods may have claims for all of their pods. Without it, pods of a group get none.
+    pub groups: bool,
     /// How many events may wait to be taken; further ones are dropped, for events are best effort.
     pub events_queued_max: usize,
 }
@@ -29,6 +31,7 @@ impl Default for Options {
             recheck_ms: 30_000,
             // An hour of deletions at ten a second.
             gone_max: 36_000,
+            groups: false,
             events_queued_max: 1_024,
         }
     }

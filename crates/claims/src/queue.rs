@@ -6,18 +6,21 @@ use hashbrown::HashSet;
 use lazaret_model::{ObjectKey, Timestamp};
 use rustc_hash::FxBuildHasher;
 
-use crate::effect::{Wake, WakeReason};
+use crate::{
+    effect::{Wake, WakeReason},
+    holder::HolderKind,
+};
 
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Item {
     /// A claim. First: to give back a device is more urgent than to ask for one.
     Claim(ObjectKey),
-    /// A pod.
-    Pod(ObjectKey),
+    /// A pod, or a group of pods.
+    Holder(HolderKind, ObjectKey),
 }
 
-/// Each item is here at most once, so there are never more than pods and claims. Timers may be more by those that were
+/// Each item is here at most once, so there are never more than pods, groups and claims. Timers may be more by those that were
 /// set again before they ran out; each look at an item sets at most one.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {

@@ -1,10 +1,13 @@
 //! Whether a pod still needs its claims.
 
 use hashbrown::HashMap;
-use lazaret_model::{Consumer, ObjectKey, Pod, Remembered, Timestamp, Uid};
+use lazaret_model::{Pod, Remembered, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
-use crate::Claims;
+use crate::{
+    Claims,
+    holder::{Holder, HolderKind},
+};
 
 /// What is known of one incarnation of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,21 +123,28 @@ impl Hearsay {
 }
 
 impl Claims {
-    /// What is known of this incarnation of a pod.
-    pub(crate) fn standing(&self, key: &ObjectKey, uid: &Uid, now: Timestamp) -> Standing {
+    /// What is known of this incarnation of a pod or group.
+    pub(crate) fn standing(&self, holder: &Holder, now: Timestamp) -> Standing {
+        let uid = &holder.uid;
         if self.hearsay.gone.contains(uid) {
             return Standing::Gone;
         }
-        match self.tables.pods.get(key) {
-            Some(slot) if slot.pod.uid == *uid => {
-                if is_done(&slot.pod) {
-                    Standing::Done
-                } else {
-                    Standing::Needed
-                }
+        let done = match holder.kind {
+            HolderKind::Pod => {
+                let pod = self.tables.pods.get(&holder.key).map(|slot| &slot.pod);
+                pod.filter(|pod| pod.uid == *uid).map(|pod| is_done(pod))
             }
+            // As long as there is a group, a pod of it may come.
+            HolderKind::Group => {
+                let group = self.tables.groups.get(&holder.key).map(|slot| &slot.group);
+                group.filter(|group| group.uid == *uid).map(|_| false)
+            }
+        };
+        match done {
+            Some(true) => Standing::Done,
+            Some(false) => Standing::Needed,
             // DEVIATION(confirmed-owners): of the two incarnations either may be the newer one.
-            Some(_) | None => match self.hearsay.asked.get(uid) {
+            None => match self.hearsay.asked.get(uid) {
                 Some(Asked::Lives { until }) if *until > now => Standing::NeededUntil(*until),
                 Some(_) | None => Standing::Unknown,
             },
@@ -147,18 +157,9 @@ pub(crate) fn is_done(pod: &Pod) -> bool {
     pod.phase.is_finished() || (pod.deleting_since.is_some() && pod.node.is_none())
 }
 
-/// Whether the pod is to be given what it lacks. Unlike Kubernetes' controller this one gives nothing to a pod that
-/// has ended, which would only be taken away again.
-///
-/// Members of a group get their claims with the group, which needs a feature that is off in Kubernetes 1.37.
-// DEVIATION(ended-pods-claims)
+/// Whether the pod may still begin to use a claim.
 pub(crate) fn wants_claims(pod: &Pod) -> bool {
-    pod.deleting_since.is_none() && !pod.phase.is_finished() && pod.group.is_none()
-}
-
-/// Whether the user of a claim is a pod.
-pub(crate) fn is_pod(consumer: &Consumer) -> bool {
-    consumer.api_group.is_empty() && *consumer.resource == *"pods"
+    pod.deleting_since.is_none() && !pod.phase.is_finished()
 }
 
 #[cfg(test)]

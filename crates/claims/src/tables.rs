@@ -3,16 +3,16 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
-use lazaret_model::{ClaimSource, ObjectKey, Pod, Text, Timestamp};
+use lazaret_model::{ClaimSource, ObjectKey, Pod, PodClaim, PodGroup, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
     counters::{Census, Source},
     effect::ClaimStep,
+    holder::{HolderKind, Needy},
     input::{SeenClaim, Template},
     links::Links,
     options::Options,
-    standing::is_pod,
 };
 
 /// Attempts in a row that failed.
@@ -53,12 +53,20 @@ impl Setback {
 pub(crate) struct PodSlot {
     pub(crate) pod: Arc<Pod>,
     /// Only while something is under way, or done and not seen yet.
-    pub(crate) work: Option<Box<PodWork>>,
+    pub(crate) work: Option<Box<Work>>,
 }
 
-/// Where the work on a pod stands.
+/// A group of pods.
+#[derive(Debug)]
+pub(crate) struct GroupSlot {
+    pub(crate) group: Arc<PodGroup>,
+    /// Only while something is under way, or done and not seen yet.
+    pub(crate) work: Option<Box<Work>>,
+}
+
+/// Where the work on the claims of a pod or group stands.
 #[derive(Debug, Default)]
-pub(crate) struct PodWork {
+pub(crate) struct Work {
     /// Effects under way.
     pub(crate) pending: u32,
     /// Entry, claim, and until when it is believed in without having been seen.
@@ -84,18 +92,25 @@ pub(crate) struct ClaimSlot {
     pub(crate) setback: Setback,
 }
 
-/// All objects. As large as the cluster: one entry a pod, claim and template, each sharing the object it was told.
+/// All objects. As large as the cluster: one entry a pod, group, claim and template, each sharing the object it was told.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) pods: HashMap<ObjectKey, PodSlot, FxBuildHasher>,
+    pub(crate) groups: HashMap<ObjectKey, GroupSlot, FxBuildHasher>,
     pub(crate) claims: HashMap<ObjectKey, ClaimSlot, FxBuildHasher>,
     pub(crate) templates: HashMap<ObjectKey, Arc<Template>, FxBuildHasher>,
     /// From a pod to the claims that it owns or that are reserved for it.
     pub(crate) claims_of_pod: Links,
+    /// The same of groups.
+    pub(crate) claims_of_group: Links,
+    /// From a group to its pods.
+    pub(crate) pods_of_group: Links,
     /// From a claim to the pods that name it.
     pub(crate) pods_of_claim: Links,
     /// From a template to the pods that name it.
     pub(crate) pods_of_template: Links,
+    /// From a template to the groups that name it.
+    pub(crate) groups_of_template: Links,
     pub(crate) census: Census,
 }
 
@@ -106,9 +121,12 @@ impl Tables {
         if let Some(before) = &before {
             self.unlink_pod(before);
         }
-        each_template(&pod, |template| {
+        each_template(&pod.claims, |template| {
             self.pods_of_template.add(&pod.key.namespace, template, &pod.key.name);
         });
+        if let Some(group) = &pod.group {
+            self.pods_of_group.add(&pod.key.namespace, group, &pod.key.name);
+        }
         each_claim(&pod, |claim| self.pods_of_claim.add(&pod.key.namespace, claim, &pod.key.name));
         match self.pods.get_mut(&pod.key) {
             Some(slot) if slot.pod.uid == pod.uid => slot.pod = pod,
@@ -126,13 +144,72 @@ impl Tables {
     }
 
     /// What was there before is handed back.
+    pub(crate) fn put_group(&mut self, group: Arc<PodGroup>) -> Option<Arc<PodGroup>> {
+        let before = self.groups.get(&group.key).map(|slot| slot.group.clone());
+        if let Some(before) = &before {
+            self.unlink_group(before);
+        }
+        each_template(&group.claims, |template| {
+            self.groups_of_template.add(&group.key.namespace, template, &group.key.name);
+        });
+        match self.groups.get_mut(&group.key) {
+            Some(slot) if slot.group.uid == group.uid => slot.group = group,
+            Some(_) | None => {
+                self.groups.insert(group.key.clone(), GroupSlot { group, work: None });
+            }
+        }
+        before
+    }
+
+    pub(crate) fn remove_group(&mut self, key: &ObjectKey) {
+        if let Some(slot) = self.groups.remove(key) {
+            self.unlink_group(&slot.group);
+        }
+    }
+
+    /// Whoever has this name now.
+    pub(crate) fn needy(&self, kind: HolderKind, key: &ObjectKey) -> Option<Needy> {
+        match kind {
+            HolderKind::Pod => self.pods.get(key).map(|slot| Needy::Pod(slot.pod.clone())),
+            HolderKind::Group => self.groups.get(key).map(|slot| Needy::Group(slot.group.clone())),
+        }
+    }
+
+    /// The work on whoever has this name now, and which incarnation that is.
+    pub(crate) fn work_mut(
+        &mut self,
+        kind: HolderKind,
+        key: &ObjectKey,
+    ) -> Option<(&Uid, &mut Option<Box<Work>>)> {
+        match kind {
+            HolderKind::Pod => self.pods.get_mut(key).map(|slot| (&slot.pod.uid, &mut slot.work)),
+            HolderKind::Group => self.groups.get_mut(key).map(|slot| (&slot.group.uid, &mut slot.work)),
+        }
+    }
+
+    pub(crate) fn work(&self, kind: HolderKind, key: &ObjectKey) -> Option<&Work> {
+        match kind {
+            HolderKind::Pod => self.pods.get(key).and_then(|slot| slot.work.as_deref()),
+            HolderKind::Group => self.groups.get(key).and_then(|slot| slot.work.as_deref()),
+        }
+    }
+
+    /// The claims that somebody owns or that are reserved for it.
+    pub(crate) fn claims_of(&self, kind: HolderKind) -> &Links {
+        match kind {
+            HolderKind::Pod => &self.claims_of_pod,
+            HolderKind::Group => &self.claims_of_group,
+        }
+    }
+
+    /// What was there before is handed back.
     pub(crate) fn put_claim(&mut self, seen: SeenClaim) -> Option<SeenClaim> {
         let before = self.claims.get(&seen.claim.key).map(|slot| slot.seen.clone());
         if let Some(before) = &before {
             self.unlink_claim(before);
         }
-        each_pod(&seen, |pod| {
-            self.claims_of_pod.add(&seen.claim.key.namespace, pod, &seen.claim.key.name);
+        each_holder(&seen, |kind, holder| {
+            self.claims_of_mut(kind).add(&seen.claim.key.namespace, holder, &seen.claim.key.name);
         });
         self.census.add(census_row(&seen));
         match self.claims.get_mut(&seen.claim.key) {
@@ -159,45 +236,52 @@ impl Tables {
 
     fn unlink_pod(&mut self, pod: &Pod) {
         let (namespace, name) = (&pod.key.namespace, &pod.key.name);
-        each_template(pod, |template| self.pods_of_template.remove(namespace, template, name));
+        each_template(&pod.claims, |template| self.pods_of_template.remove(namespace, template, name));
+        if let Some(group) = &pod.group {
+            self.pods_of_group.remove(namespace, group, name);
+        }
         each_claim(pod, |claim| self.pods_of_claim.remove(namespace, claim, name));
+    }
+
+    fn unlink_group(&mut self, group: &PodGroup) {
+        let (namespace, name) = (&group.key.namespace, &group.key.name);
+        each_template(&group.claims, |template| self.groups_of_template.remove(namespace, template, name));
+    }
+
+    fn claims_of_mut(&mut self, kind: HolderKind) -> &mut Links {
+        match kind {
+            HolderKind::Pod => &mut self.claims_of_pod,
+            HolderKind::Group => &mut self.claims_of_group,
+        }
     }
 
     fn unlink_claim(&mut self, seen: &SeenClaim) {
         let (namespace, name) = (&seen.claim.key.namespace, &seen.claim.key.name);
-        each_pod(seen, |pod| self.claims_of_pod.remove(namespace, pod, name));
+        each_holder(seen, |kind, holder| self.claims_of_mut(kind).remove(namespace, holder, name));
         self.census.remove(census_row(seen));
     }
 }
 
-/// The claim that an entry of a pod stands for, as far as the pod knows.
-pub(crate) fn named_claim(source: &ClaimSource) -> Option<&Text> {
-    match source {
-        ClaimSource::Claim(name) | ClaimSource::Template { resolved: Some(Some(name)), .. } => Some(name),
-        ClaimSource::Template { resolved: None | Some(None), .. } | ClaimSource::Unknown => None,
-    }
-}
-
 fn each_claim(pod: &Pod, mut then: impl FnMut(&Text)) {
-    pod.claims.iter().filter_map(|entry| named_claim(&entry.source)).for_each(&mut then);
+    pod.claims.iter().filter_map(PodClaim::claim).for_each(&mut then);
     pod.extended_claim.iter().for_each(then);
 }
 
-fn each_template(pod: &Pod, mut then: impl FnMut(&Text)) {
-    for entry in &pod.claims {
+fn each_template(entries: &[PodClaim], mut then: impl FnMut(&Text)) {
+    for entry in entries {
         if let ClaimSource::Template { template, .. } = &entry.source {
             then(template);
         }
     }
 }
 
-fn each_pod(seen: &SeenClaim, mut then: impl FnMut(&Text)) {
-    if let Some((pod, _)) = seen.owning_pod() {
-        then(pod);
+fn each_holder(seen: &SeenClaim, mut then: impl FnMut(HolderKind, &Text)) {
+    if let Some(owner) = seen.holder() {
+        then(owner.kind, &owner.key.name);
     }
     for consumer in &seen.claim.reserved_for {
-        if is_pod(consumer) {
-            then(&consumer.name);
+        if let Some(kind) = HolderKind::of(consumer) {
+            then(kind, &consumer.name);
         }
     }
 }

@@ -30,19 +30,19 @@ fn spell(effect: &EffectKind) -> String {
         EffectKind::CreateClaim(create) => {
             let start = &create.claim.name[..create.claim.name.len() - 5];
             assert_eq!(start, &*create.generate_name);
-            format!("create {start}* for {} of {}", create.entry, create.pod)
+            format!("create {start}* for {} of {}", create.entry, create.holder.key.name)
         }
-        EffectKind::SetPodClaims(write) => {
+        EffectKind::SetClaimNames(write) => {
             let names: Vec<String> =
                 write.names.iter().map(|(entry, claim)| format!("{entry}={claim}")).collect();
-            format!("record {} {}", write.pod.name, names.join(","))
+            format!("record {} {}", write.holder.key.name, names.join(","))
         }
         EffectKind::ChangeClaim(change) => {
             let steps: Vec<String> = change.steps.iter().map(spell_step).collect();
             format!("change {}: {}", change.claim.name, steps.join(", "))
         }
-        EffectKind::ConfirmPod(confirm) => format!("confirm {} {}", confirm.pod.name, confirm.uid),
-        EffectKind::Event(event) => format!("event {}: {}", event.pod.name, event.message),
+        EffectKind::Confirm(holder) => format!("confirm {} {}", holder.key.name, holder.uid),
+        EffectKind::Event(event) => format!("event {}: {}", event.holder.key.name, event.message),
     }
 }
 

@@ -6,18 +6,19 @@ use std::sync::{
 };
 
 use lazaret_claims::{
-    CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, ConfirmPod, CreateClaim, Effect, EffectId,
-    EffectKind, FIELD_MANAGER, Input, Options, SeenClaim, SetPodClaims, Template,
+    CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, Effect, EffectId, EffectKind,
+    FIELD_MANAGER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
 };
 use lazaret_model::{Consumer, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, News, Object, Outcome, PODS, PatchKind,
-    Perform, Postbox, Reply, Resource, now,
+    Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, News, Object, Outcome, POD_GROUPS, PODS,
+    PatchKind, Perform, Postbox, Reply, Resource, now,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
+    Sources,
     event::Event,
     ledger::{Change, Ledger},
     telemetry::ClaimsMetrics,
@@ -27,7 +28,13 @@ use crate::{
 /// What it calls itself.
 pub(crate) const NAME: &str = "resourceclaim-controller";
 /// What it hears of.
-pub(crate) const RESOURCES: [Resource; 3] = [PODS, CLAIMS, CLAIM_TEMPLATES];
+pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
+    let mut resources = vec![PODS, CLAIMS, CLAIM_TEMPLATES];
+    if sources.has_groups() {
+        resources.push(POD_GROUPS);
+    }
+    resources
+}
 
 /// The core with what it has been told.
 #[derive(Debug)]
@@ -87,10 +94,12 @@ fn input(change: Change) -> Option<Input> {
         Change::Gone(resource, key, uid) => Some(match resource.plural {
             "pods" => Input::PodGone { key, uid },
             "resourceclaims" => Input::ClaimGone(key),
+            "podgroups" => Input::GroupGone { key, uid },
             _ => Input::TemplateGone(key),
         }),
         Change::Set(_, object) => match object.model() {
             Ok(Model::Pod(pod)) => Some(Input::Pod(Arc::clone(pod))),
+            Ok(Model::Group(group)) => Some(Input::Group(Arc::clone(group))),
             Ok(Model::Claim(claim)) => Some(Input::Claim(seen(Arc::clone(claim), &object))),
             Ok(Model::Template(_)) => template(&object).map(|template| Input::Template(Arc::new(template))),
             Ok(_) => None,
@@ -175,26 +184,28 @@ impl Executor {
         // An earlier attempt may have been quicker, or a stranger.
         let found = self.client.send(Call::get(&CLAIMS, &create.claim.namespace, &create.claim.name)).await;
         match found {
-            Ok(found) if is_controlled_by(&found, &create.owner) => Outcome::Done.into(),
+            Ok(found) if is_controlled_by(&found, &create.holder.uid) => Outcome::Done.into(),
             Ok(_) => Reply { outcome: Outcome::Conflict, object: None, why: Some(why.clone()) },
             Err(CallError::NotFound(_)) => Outcome::RetryLater.into(),
             Err(error) => Reply::from(&error),
         }
     }
 
-    async fn set_pod_claims(&self, set: &SetPodClaims) -> Reply {
+    async fn set_claim_names(&self, set: &SetClaimNames) -> Reply {
+        let (holder, resource) = (&set.holder, resource(set.holder.kind));
         let names: Vec<Value> = set
             .names
             .iter()
             .map(|(entry, claim)| json!({"name": &**entry, "resourceClaimName": &**claim}))
             .collect();
         let body = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": &*set.pod.name, "namespace": &*set.pod.namespace, "uid": &*set.uid},
+            "apiVersion": resource.api_version(), "kind": resource.kind,
+            "metadata": {"name": &*holder.key.name, "namespace": &*holder.key.namespace, "uid": &*holder.uid},
             "status": {"resourceClaimStatuses": names},
         });
         let kind = PatchKind::Apply { manager: FIELD_MANAGER };
-        let call = Call::patch(&PODS, &set.pod.namespace, &set.pod.name, "status", kind, body.to_string());
+        let (namespace, name) = (&holder.key.namespace, &holder.key.name);
+        let call = Call::patch(&resource, namespace, name, "status", kind, body.to_string());
         match self.client.send(call).await {
             // With force there is nothing else to conflict over than the UID.
             Err(CallError::Conflict(_)) => Outcome::Gone.into(),
@@ -236,9 +247,10 @@ impl Executor {
         Outcome::Done.into()
     }
 
-    async fn confirm(&self, confirm: &ConfirmPod) -> Reply {
-        match self.client.send(Call::get(&PODS, &confirm.pod.namespace, &confirm.pod.name)).await {
-            Ok(pod) if wire::metadata(&pod).is_some_and(|pod| *pod.uid == *confirm.uid) => {
+    async fn confirm(&self, holder: &Holder) -> Reply {
+        let call = Call::get(&resource(holder.kind), &holder.key.namespace, &holder.key.name);
+        match self.client.send(call).await {
+            Ok(found) if wire::metadata(&found).is_some_and(|found| *found.uid == *holder.uid) => {
                 Outcome::Done.into()
             }
             Ok(_) | Err(CallError::NotFound(_)) => Outcome::Gone.into(),
@@ -251,14 +263,14 @@ impl Perform<EffectKind> for Executor {
     async fn perform(&self, effect: EffectKind) -> Reply {
         match &effect {
             EffectKind::CreateClaim(create) => self.create(create).await,
-            EffectKind::SetPodClaims(set) => self.set_pod_claims(set).await,
+            EffectKind::SetClaimNames(set) => self.set_claim_names(set).await,
             EffectKind::ChangeClaim(change) => self.change(change).await,
-            EffectKind::ConfirmPod(confirm) => self.confirm(confirm).await,
+            EffectKind::Confirm(holder) => self.confirm(holder).await,
             EffectKind::Event(event) => {
                 let event = Event {
-                    about: PODS,
-                    key: &event.pod,
-                    uid: &event.uid,
+                    about: resource(event.holder.kind),
+                    key: &event.holder.key,
+                    uid: &event.holder.uid,
                     severity: "Warning",
                     reason: event.reason,
                     action: "CreatingClaim",
@@ -271,10 +283,19 @@ impl Perform<EffectKind> for Executor {
     }
 }
 
+/// What the API calls those who have claims.
+fn resource(kind: HolderKind) -> Resource {
+    match kind {
+        HolderKind::Pod => PODS,
+        HolderKind::Group => POD_GROUPS,
+    }
+}
+
 fn new_claim(create: &CreateClaim) -> String {
     let map = |pairs: &[(Text, Text)]| -> Map<String, Value> {
         pairs.iter().map(|(key, value)| (key.as_str().to_owned(), Value::from(value.as_str()))).collect()
     };
+    let owner = resource(create.holder.kind);
     let mut annotations = map(&create.template.annotations);
     annotations.insert(CLAIM_NAME_ANNOTATION.to_owned(), create.entry.as_str().into());
     let metadata = json!({
@@ -284,7 +305,8 @@ fn new_claim(create: &CreateClaim) -> String {
         "labels": map(&create.template.labels),
         "annotations": annotations,
         "ownerReferences": [{
-            "apiVersion": "v1", "kind": "Pod", "name": &*create.pod, "uid": &*create.owner, "controller": true,
+            "apiVersion": owner.api_version(), "kind": owner.kind,
+            "name": &*create.holder.key.name, "uid": &*create.holder.uid, "controller": true,
         }],
     });
     // The spec is handed on as the template has it.

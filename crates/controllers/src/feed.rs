@@ -11,13 +11,24 @@ use tracing::warn;
 #[derive(Clone, Copy, Debug)]
 pub struct Sources {
     wide: bool,
+    groups: bool,
 }
 
 impl Sources {
     /// Of a server that serves `resource.k8s.io/v1alpha3` with all that is Lazaret's own, or one that does not.
     #[must_use]
     pub fn new(wide: bool) -> Self {
-        Self { wide }
+        Self { wide, groups: false }
+    }
+
+    /// Whether the server serves groups of pods.
+    #[must_use]
+    pub fn with_groups(self, groups: bool) -> Self {
+        Self { groups, ..self }
+    }
+
+    pub(crate) fn has_groups(self) -> bool {
+        self.groups
     }
 
     /// The resources that a fleet hears of.
@@ -84,7 +95,7 @@ fn input(kind: Kind, object: &Object) -> Option<Input> {
         Ok(Model::Patch(patch)) => Some(Input::Patch(patch.clone())),
         Ok(Model::Pod(pod)) => Some(Input::Pod(pod.clone())),
         Ok(Model::Node(node)) => Some(Input::Node(node.clone())),
-        Ok(Model::Template(_) | Model::Other) => None,
+        Ok(Model::Template(_) | Model::Group(_) | Model::Other) => None,
         Err(error) => {
             warn!(?kind, key = %object.key, %error, "an object that cannot be understood is left out");
             None

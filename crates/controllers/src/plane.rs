@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, RULES_V1ALPHA3,
-    Tasks, run,
+    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, POD_GROUPS, Postbox,
+    RULES_V1ALPHA3, Tasks, run,
 };
 use tokio::sync::watch;
 
@@ -70,7 +70,8 @@ impl Plane {
     /// # Errors
     /// When the server cannot be asked what it serves.
     pub async fn start(client: Client, metrics: Metrics, options: &Options) -> Result<Self, CallError> {
-        let sources = Sources::new(client.serves(&RULES_V1ALPHA3).await?);
+        let sources = Sources::new(client.serves(&RULES_V1ALPHA3).await?)
+            .with_groups(client.serves(&POD_GROUPS).await?);
         let mut plane = Self {
             hub: Arc::new(Hub::new(client, metrics)),
             agents: Tasks::default(),
@@ -134,10 +135,12 @@ impl Plane {
             AgentOptions { name: eviction::NAME, in_flight_max: 128 },
             self.stop.subscribe(),
         ));
+        let options_of_claims =
+            lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
         self.agents.spawn(run(
-            claims::ClaimsAgent::new(options.claims.clone(), telemetry::ClaimsMetrics::new(&metrics)),
+            claims::ClaimsAgent::new(options_of_claims, telemetry::ClaimsMetrics::new(&metrics)),
             claims::Executor::new(client.clone(), events.clone()),
-            self.hub.listen(&claims::RESOURCES),
+            self.hub.listen(&claims::resources(sources)),
             leadership.clone(),
             metrics.clone(),
             AgentOptions { name: claims::NAME, in_flight_max: 128 },
@@ -166,7 +169,7 @@ impl Plane {
     fn scheduler(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
         let events = self.postbox();
         self.agents.spawn(run(
-            scheduler::SchedulerAgent::new(options.scheduler.clone()),
+            scheduler::SchedulerAgent::new(options.scheduler.clone(), sources),
             scheduler::Executor::new(self.hub.client().under(leadership), events),
             self.hub.listen(&scheduler::resources(sources)),
             leadership.clone(),

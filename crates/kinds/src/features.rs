@@ -252,7 +252,12 @@ static GATES: &[Gate] = &[
     ),
     // On only where nothing older than 1.37 can be beside it, which is not so by default.
     gate("DRAFractionalCapacityRange", &[off(37, Beta)], &["DRAConsumableCapacity"]),
-    gate("DRAWorkloadResourceClaims", &[off(36, Alpha), off(37, Beta)], DRA),
+    gate("GenericWorkload", &[off(35, Alpha), off(37, Beta)], &[]),
+    gate(
+        "DRAWorkloadResourceClaims",
+        &[off(36, Alpha), off(37, Beta)],
+        &["DynamicResourceAllocation", "GenericWorkload"],
+    ),
     gate("DRAListTypeAttributes", &[off(36, Alpha)], DRA),
     gate("DRANodeAllocatableResources", &[off(36, Alpha)], DRA),
     gate("DRAResourcePoolStatus", &[off(36, Alpha)], DRA),

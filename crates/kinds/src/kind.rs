@@ -41,6 +41,8 @@ pub struct Served {
     pub by_default: bool,
     /// Not served at a release before this one; absent when it is older than any that can be had.
     pub since: Option<Release>,
+    /// Not served while this feature is off.
+    pub feature: Option<&'static str>,
 }
 
 /// Where the type of a kind's objects is found.

@@ -18,6 +18,7 @@ mod kind;
 mod lease;
 mod names;
 mod path;
+mod pod_group;
 mod policy;
 mod rbac;
 mod registry;

@@ -12,6 +12,7 @@ use crate::{
     crd::CustomResourceDefinition,
     kind::{Kind, RuleSet, Scope, Served, Shape, Subresource, Verbs},
     lease::Lease,
+    pod_group::{self, PodGroup},
     policy::DisruptionBudget,
     rbac::{ClusterRoleBinding, Role, RoleBinding},
     resource::{Claim, Class, Patch, Rule, Slice, Template},
@@ -62,6 +63,7 @@ struct Version {
     shape: &'static str,
     by_default: bool,
     since: Option<Release>,
+    feature: Option<&'static str>,
 }
 
 impl Row {
@@ -72,6 +74,7 @@ impl Row {
             shape: Shape::Builtin(version.shape),
             by_default: version.by_default,
             since: version.since,
+            feature: version.feature,
         };
         Kind {
             group: self.group.into(),
@@ -130,7 +133,7 @@ const BASE: Row = Row {
 const CLUSTER: Row = Row { scope: Scope::Cluster, ..BASE };
 
 const fn v1(shape: &'static str) -> [Version; 1] {
-    [Version { version: "v1", shape, by_default: true, since: None }]
+    [Version { version: "v1", shape, by_default: true, since: None, feature: None }]
 }
 
 /// Versions of `resource.k8s.io`: v1 unless asked for more.
@@ -139,7 +142,8 @@ const fn resource<const N: usize>(shapes: [&'static str; N], versions: [&'static
     let mut at = 0;
     while at < N {
         let by_default = matches!(versions[at].as_bytes(), b"v1");
-        served[at] = Version { version: versions[at], shape: shapes[at], by_default, since: None };
+        served[at] =
+            Version { version: versions[at], shape: shapes[at], by_default, since: None, feature: None };
         at += 1;
     }
     served
@@ -159,6 +163,15 @@ const DEVICE_TAINT_RULE: [Version; 3] = {
     versions[1].since = Some(Release::V1_36);
     versions
 };
+
+/// Groups of pods, as of 1.37.
+const POD_GROUP: [Version; 1] = [Version {
+    version: "v1beta1",
+    shape: "scheduling/v1beta1.PodGroup",
+    by_default: false,
+    since: Some(Release::V1_37),
+    feature: Some(pod_group::FEATURE),
+}];
 
 static ROWS: &[Row] = &[
     Row {
@@ -582,6 +595,17 @@ static ROWS: &[Row] = &[
         generation: true,
         versions: &v1("scheduling/v1.PriorityClass"),
         ..CLUSTER
+    },
+    Row {
+        group: "scheduling.k8s.io",
+        kind: "PodGroup",
+        rules: &PodGroup,
+        plural: "podgroups",
+        singular: "podgroup",
+        subresources: &[STATUS],
+        unconditional_update: false,
+        versions: &POD_GROUP,
+        ..BASE
     },
     Row {
         group: "storage.k8s.io",

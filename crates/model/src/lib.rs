@@ -14,6 +14,7 @@ mod attribute;
 mod claim;
 mod device;
 mod effect;
+mod group;
 mod intern;
 mod name;
 mod node;
@@ -36,6 +37,7 @@ pub use claim::{
 };
 pub use device::{CapacityValue, CounterConsumption, Device, DeviceId, PoolId, RequestPolicy, ValidRange};
 pub use effect::{EffectId, Outcome};
+pub use group::{POD_GROUP_API, PodGroup};
 pub use intern::{Interner, Symbol};
 pub use name::{
     NameError, NamePart, validate_c_identifier, validate_dns_label, validate_dns_subdomain,

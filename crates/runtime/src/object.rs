@@ -10,8 +10,8 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use lazaret_api::{ClaimTemplate, FieldError};
 use lazaret_model::{
-    DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch,
-    Text, Uid,
+    DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, PodGroup, ResourceClaim, ResourceSlice,
+    ResourceSlicePatch, Text, Uid,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -61,6 +61,8 @@ pub enum Model {
     Patch(Arc<ResourceSlicePatch>),
     /// A pod.
     Pod(Arc<Pod>),
+    /// A group of pods.
+    Group(Arc<PodGroup>),
     /// A node.
     Node(Arc<Node>),
     /// Something that they do not know.
@@ -78,6 +80,7 @@ impl From<lazaret_api::Object> for Model {
             Read::Rule(rule) => Self::Rule(Arc::new(rule)),
             Read::Patch(patch) => Self::Patch(Arc::new(patch)),
             Read::Pod(pod) => Self::Pod(Arc::new(pod)),
+            Read::Group(group) => Self::Group(Arc::new(group)),
             Read::Node(node) => Self::Node(Arc::new(node)),
             Read::Other(_) => Self::Other,
         }

@@ -77,6 +77,8 @@ resources! {
     JOBS: "batch" "v1" "jobs" "Job" true;
     /// Disruption budgets.
     DISRUPTION_BUDGETS: "policy" "v1" "poddisruptionbudgets" "PodDisruptionBudget" true;
+    /// Groups of pods.
+    POD_GROUPS: "scheduling.k8s.io" "v1beta1" "podgroups" "PodGroup" true;
     /// Slices.
     SLICES: "resource.k8s.io" "v1" "resourceslices" "ResourceSlice" false;
     /// Slices with what only the widest version shows.

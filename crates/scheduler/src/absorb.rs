@@ -3,11 +3,12 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_fleet as fleet;
-use lazaret_model::{ObjectKey, Text, Timestamp};
+use lazaret_model::{ObjectKey, PodGroup, Text, Timestamp};
 
 use crate::{
     Claim, Labels, Node, Pod,
     causes::Cause,
+    claims,
     desk::CERTAIN_MS,
     effect::WakeReason,
     extended,
@@ -92,6 +93,9 @@ impl Scheduler {
         });
         self.pod_keys.insert(pod.key.clone(), ix);
         self.book.file(ix, pod);
+        if let Some(group) = claims::gang_to_wake(&self.book, pod) {
+            self.wake_members(&group);
+        }
         ix
     }
 
@@ -257,11 +261,29 @@ impl Scheduler {
     fn wake_users(&mut self, key: &ObjectKey, owner: Option<ObjectKey>) {
         let mut users: Vec<u32> = self.book.users(key).to_vec();
         users.extend(owner.and_then(|owner| self.pod_keys.get(&owner)));
-        for pod in users {
-            let gated = self.pods.get(pod).is_some_and(|entry| !entry.pod.spec.gates.is_empty());
-            if !gated {
-                self.queue.wake(self.now, pod);
-            }
+        users.into_iter().for_each(|pod| self.wake(pod));
+    }
+
+    // === Groups ===
+
+    pub(crate) fn group_is(&mut self, group: Arc<PodGroup>) {
+        let key = group.key.clone();
+        if self.book.set_group(group) {
+            self.wake_members(&key);
+        }
+    }
+
+    /// A new pod may be the last that a gang waited for.
+    fn wake_members(&mut self, group: &ObjectKey) {
+        for pod in self.book.members(group).to_vec() {
+            self.wake(pod);
+        }
+    }
+
+    fn wake(&mut self, pod: u32) {
+        let gated = self.pods.get(pod).is_some_and(|entry| !entry.pod.spec.gates.is_empty());
+        if !gated {
+            self.queue.wake(self.now, pod);
         }
     }
 

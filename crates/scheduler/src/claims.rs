@@ -5,8 +5,8 @@ use alloc::{format, string::ToString, sync::Arc, vec::Vec};
 use hashbrown::HashMap;
 use lazaret_fleet::{Fleet, Origin, Snapshot};
 use lazaret_model::{
-    Allocation, ClaimSource, ClaimSpec, Consumer, DeviceResult, ObjectKey, RequestKind, Text, Toleration,
-    Uid, tolerates,
+    Allocation, ClaimSource, ClaimSpec, Consumer, DeviceResult, ObjectKey, PodClaim, PodGroup, RequestKind,
+    Text, Toleration, Uid, tolerates,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -20,6 +20,10 @@ pub(crate) struct Book {
     users: HashMap<ObjectKey, Vec<u32>, FxBuildHasher>,
     /// By the UID of the pod, the claim that was made for its extended resources.
     made_for: HashMap<Uid, ObjectKey, FxBuildHasher>,
+    /// Groups of pods.
+    groups: HashMap<ObjectKey, Arc<PodGroup>, FxBuildHasher>,
+    /// Pods that name a group, whether it exists or not.
+    members: HashMap<ObjectKey, Vec<u32>, FxBuildHasher>,
 }
 
 impl Book {
@@ -58,44 +62,121 @@ impl Book {
     }
 
     pub(crate) fn file(&mut self, ix: u32, pod: &Pod) {
-        for key in claim_keys(pod) {
-            let users = self.users.entry(key).or_default();
-            if let Err(at) = users.binary_search(&ix) {
-                users.insert(at, ix);
-            }
-        }
+        claim_keys(pod).for_each(|key| add(&mut self.users, key, ix));
+        group_key(pod).into_iter().for_each(|key| add(&mut self.members, key, ix));
     }
 
     pub(crate) fn unfile(&mut self, ix: u32, pod: &Pod) {
-        for key in claim_keys(pod) {
-            if let Some(users) = self.users.get_mut(&key) {
-                users.retain(|user| *user != ix);
-                if users.is_empty() {
-                    self.users.remove(&key);
-                }
-            }
+        claim_keys(pod).for_each(|key| strike(&mut self.users, &key, ix));
+        group_key(pod).into_iter().for_each(|key| strike(&mut self.members, &key, ix));
+    }
+
+    /// Takes in a group; whether it is news.
+    pub(crate) fn set_group(&mut self, group: Arc<PodGroup>) -> bool {
+        let old = self.groups.insert(group.key.clone(), group.clone());
+        old.is_none_or(|old| old != group)
+    }
+
+    pub(crate) fn remove_group(&mut self, key: &ObjectKey) {
+        self.groups.remove(key);
+    }
+
+    /// The pods that name a group.
+    pub(crate) fn members(&self, key: &ObjectKey) -> &[u32] {
+        self.members.get(key).map_or(&[], |members| members)
+    }
+
+    /// The group of a pod; `None` if it has none.
+    pub(crate) fn group(&self, pod: &Pod) -> Result<Option<&PodGroup>, ClaimProblem> {
+        let Some(key) = group_key(pod) else { return Ok(None) };
+        match self.groups.get(&key) {
+            Some(group) => Ok(Some(group)),
+            None => Err(ClaimProblem::NoGroup(key)),
         }
     }
+
+    /// As whom a pod uses a claim: as itself, or as its group where that has the claim for all of its pods.
+    pub(crate) fn consumer(&self, pod: &Pod, claim: &ObjectKey) -> Consumer {
+        match self.sharing(pod, claim) {
+            Some(group) => group.consumer(),
+            None => Consumer {
+                api_group: Text::default(),
+                resource: "pods".into(),
+                name: pod.key.name.clone(),
+                uid: pod.uid.clone(),
+            },
+        }
+    }
+
+    /// The group that has a claim of the pod for all of its pods.
+    pub(crate) fn sharing(&self, pod: &Pod, claim: &ObjectKey) -> Option<&PodGroup> {
+        let group = self.groups.get(&group_key(pod)?)?;
+        let mut entries = pod.claims.iter().filter(|entry| entry.claim() == Some(&claim.name));
+        entries.any(|entry| group.shared(entry).is_some()).then_some(group)
+    }
+
+    /// Whether a claim is reserved for a pod already.
+    pub(crate) fn is_reserved_for(&self, claim: &Claim, pod: &Pod) -> bool {
+        let uid = self.user(pod, claim);
+        claim.claim.reserved_for.iter().any(|consumer| consumer.uid == *uid)
+    }
+
+    /// Whether nobody but this pod, or its group, uses a claim.
+    pub(crate) fn is_free_but_for(&self, claim: &Claim, pod: &Pod) -> bool {
+        let uid = self.user(pod, claim);
+        claim.claim.reserved_for.iter().all(|consumer| consumer.uid == *uid)
+    }
+
+    fn user<'a>(&'a self, pod: &'a Pod, claim: &Claim) -> &'a Uid {
+        self.sharing(pod, &claim.claim.key).map_or(&pod.uid, |group| &group.uid)
+    }
+}
+
+fn add(index: &mut HashMap<ObjectKey, Vec<u32>, FxBuildHasher>, key: ObjectKey, ix: u32) {
+    let pods = index.entry(key).or_default();
+    if let Err(at) = pods.binary_search(&ix) {
+        pods.insert(at, ix);
+    }
+}
+
+fn strike(index: &mut HashMap<ObjectKey, Vec<u32>, FxBuildHasher>, key: &ObjectKey, ix: u32) {
+    if let Some(pods) = index.get_mut(key) {
+        if let Ok(at) = pods.binary_search(&ix) {
+            pods.remove(at);
+        }
+        if pods.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+/// The group that a pod names.
+pub(crate) fn group_key(pod: &Pod) -> Option<ObjectKey> {
+    let name = pod.group.as_ref()?;
+    Some(ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() })
 }
 
 fn made_for(claim: &Claim) -> Option<&Uid> {
     claim.claim.owner.as_ref().filter(|_| claim.claim.extended_resource).map(|owner| &owner.uid)
 }
 
+/// The gang that is complete with this pod: the others waited for it.
+pub(crate) fn gang_to_wake(book: &Book, pod: &Pod) -> Option<ObjectKey> {
+    let group = book.group(pod).ok()??;
+    let wanted = group.gang? as usize;
+    (book.members(&group.key).len() == wanted).then(|| group.key.clone())
+}
+
 /// The claims that a pod names, as far as their names are known.
 pub(crate) fn claim_keys(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
-    let named = pod.claims.iter().filter_map(|entry| match &entry.source {
-        ClaimSource::Claim(name) => Some(name),
-        ClaimSource::Template { resolved: Some(Some(name)), .. } => Some(name),
-        ClaimSource::Template { resolved: None | Some(None), .. } | ClaimSource::Unknown => None,
-    });
-    let named = named.chain(&pod.extended_claim);
+    let named = pod.claims.iter().filter_map(PodClaim::claim).chain(&pod.extended_claim);
     named.map(|name| ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() })
 }
 
 /// The claims of a pod, by entry. Entries that need no claim are left out.
 pub(crate) fn resolve(book: &Book, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimProblem> {
     let mut claims: Vec<Arc<Claim>> = Vec::with_capacity(pod.claims.len());
+    let group = book.group(pod)?;
     for entry in &pod.claims {
         let (name, from_template) = match &entry.source {
             ClaimSource::Claim(name) => (name, false),
@@ -111,7 +192,9 @@ pub(crate) fn resolve(book: &Book, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimPr
         if claim.claim.deleting {
             return Err(ClaimProblem::Deleting(key));
         }
-        let owned = claim.claim.owner.as_ref().is_some_and(|owner| owner.uid == pod.uid);
+        let sharing = group.filter(|group| group.shared(entry).is_some());
+        let maker = sharing.map_or(&pod.uid, |group| &group.uid);
+        let owned = claim.claim.owner.as_ref().is_some_and(|owner| owner.uid == *maker);
         if from_template && !owned {
             return Err(ClaimProblem::NotOwned(key));
         }
@@ -123,30 +206,11 @@ pub(crate) fn resolve(book: &Book, pod: &Pod) -> Result<Vec<Arc<Claim>>, ClaimPr
     Ok(claims)
 }
 
-/// Whether a claim is reserved for a pod already.
-pub(crate) fn is_reserved_for(claim: &Claim, pod: &Pod) -> bool {
-    claim.claim.reserved_for.iter().any(|consumer| consumer.uid == pod.uid)
-}
-
-/// Whether nobody but this pod uses a claim.
-pub(crate) fn is_free_but_for(claim: &Claim, pod: &Pod) -> bool {
-    claim.claim.reserved_for.iter().all(|consumer| consumer.uid == pod.uid)
-}
-
-/// A pod as the user of a claim.
-pub(crate) fn consumer(pod: &Pod) -> Consumer {
-    Consumer {
-        api_group: Text::default(),
-        resource: "pods".into(),
-        name: pod.key.name.clone(),
-        uid: pod.uid.clone(),
-    }
-}
-
-/// Refuses a claim that has so many users already.
-pub(crate) fn check_room(claim: &Claim, pod: &Pod, coming: usize) -> Result<(), ClaimProblem> {
+/// Refuses a claim that has so many users already. All pods of a group that has it are one.
+pub(crate) fn check_room(book: &Book, claim: &Claim, pod: &Pod, coming: usize) -> Result<(), ClaimProblem> {
+    let coming = if book.sharing(pod, &claim.claim.key).is_some() { 0 } else { coming };
     let users = claim.claim.reserved_for.len() + coming;
-    if users >= CONSUMERS_MAX && !is_reserved_for(claim, pod) {
+    if users >= CONSUMERS_MAX && !book.is_reserved_for(claim, pod) {
         return Err(ClaimProblem::Full(claim.claim.key.clone()));
     }
     Ok(())

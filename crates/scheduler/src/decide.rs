@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeSet, string::ToString, sync::Arc, vec::Vec};
 
-use lazaret_model::{Allocation, NodeSelector, ResourceClaim, Text};
+use lazaret_model::{Allocation, NodeSelector, PodGroup, ResourceClaim, Text};
 
 use crate::{
     Claim, Pod,
@@ -176,6 +176,7 @@ impl Scheduler {
                 return Err(ClaimProblem::BeingFreed(left.claim.key.clone()));
             }
         }
+        self.check_gang(pod)?;
         if pod.claims.is_empty() {
             return Ok(needs);
         }
@@ -186,7 +187,7 @@ impl Scheduler {
             if entry.is_some_and(Entry::frees) {
                 return Err(ClaimProblem::BeingFreed(key.clone()));
             }
-            claims::check_room(claim, pod, entry.map_or(0, Entry::coming))?;
+            claims::check_room(&self.book, claim, pod, entry.map_or(0, Entry::coming))?;
             let given = self.allocation_of(claim);
             match &given {
                 Some(allocation) => {
@@ -201,6 +202,24 @@ impl Scheduler {
             needs.allocations.push(given);
         }
         Ok(needs)
+    }
+
+    // DEVIATION(gang-placement): Kubernetes also binds none of a gang before all of them have a place.
+    /// Refuses a pod whose group is not there, or is to be placed as a gang and has too few pods yet.
+    fn check_gang(&self, pod: &Pod) -> Result<(), ClaimProblem> {
+        let Some(PodGroup { key, gang: Some(wanted), .. }) = self.book.group(pod)? else { return Ok(()) };
+        let (there, wanted) = (self.book.members(key).len(), *wanted as usize);
+        if there < wanted {
+            return Err(ClaimProblem::GangIncomplete { group: key.clone(), there, wanted });
+        }
+        Ok(())
+    }
+
+    /// Whether other pods of a pod's group use the claim that they have together.
+    fn is_used_by_group(&self, claim: &Claim, pod: &Pod) -> bool {
+        let key = &claim.claim.key;
+        let placed = |user: &u32| self.pods.get(*user).is_some_and(|entry| entry.on.is_some());
+        self.book.sharing(pod, key).is_some() && self.book.users(key).iter().any(placed)
     }
 
     /// Of how many nodes that would do the best is taken.
@@ -284,7 +303,8 @@ impl Scheduler {
         };
         let hindering: Vec<&Arc<Claim>> = claims
             .iter()
-            .filter(|claim| claim.claim.allocation.is_some() && claims::is_free_but_for(claim, pod))
+            .filter(|claim| claim.claim.allocation.is_some() && self.book.is_free_but_for(claim, pod))
+            .filter(|claim| !self.is_used_by_group(claim, pod))
             .filter(|claim| hinders(claim))
             .collect();
         if !hindering.is_empty() {

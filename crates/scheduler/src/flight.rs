@@ -5,7 +5,7 @@ use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec
 use lazaret_model::{Allocation, ClaimSpec, ObjectKey, Owner, Text, Timestamp, Uid};
 
 use crate::{
-    Pod, claims,
+    Pod,
     desk::NEWS_MS_MAX,
     effect::{
         Bind, CreateExtendedClaim, DeleteExtendedClaim, EffectId, EffectKind, Event, EventKind, Mapping,
@@ -135,11 +135,12 @@ impl Scheduler {
         let Some(flight) = self.flights.get_mut(&ix) else { return };
         let Some(extended) = &mut flight.extended else { return };
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name };
+        let consumer = self.book.consumer(&pod, &key);
         self.overlay.remove(&extended.stand_in);
         self.overlay.insert(&uid, &extended.allocation);
         let entry = self.desk.open(&key, &uid);
         entry.allocation = Some(extended.allocation.clone());
-        entry.wanted.insert(ix, claims::consumer(&pod));
+        entry.wanted.insert(ix, consumer);
         extended.made = Some((key.clone(), uid));
         flight.claims.push(key.clone());
         flight.reserving.insert(key.clone());

@@ -2,7 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_model::{ObjectKey, ResourceClaim, Text};
+use lazaret_model::{ObjectKey, PodGroup, ResourceClaim, Text};
 
 use crate::{
     LabelSelector, Labels, Node, Pod,
@@ -31,6 +31,10 @@ pub enum Input {
     Namespace(Text, Arc<Labels>),
     /// No namespace of this name.
     NamespaceGone(Text),
+    /// A group of pods.
+    Group(Arc<PodGroup>),
+    /// No such group.
+    GroupGone(ObjectKey),
     /// A disruption budget.
     Budget(Arc<Budget>),
     /// No such budget.

@@ -166,6 +166,8 @@ impl Scheduler {
             Input::NamespaceGone(name) => {
                 self.namespaces.remove(&name);
             }
+            Input::Group(group) => self.group_is(group),
+            Input::GroupGone(key) => self.book.remove_group(&key),
             Input::Budget(budget) => {
                 self.budgets.insert(budget.key.clone(), budget);
             }

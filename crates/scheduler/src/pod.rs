@@ -37,6 +37,8 @@ pub struct Pod {
     pub claims: Vec<PodClaim>,
     /// The claim that was made for its extended resources.
     pub extended_claim: Option<Text>,
+    /// The group it belongs to, where groups matter.
+    pub group: Option<Text>,
     /// What does not change.
     pub spec: Arc<PodSpec>,
 }

@@ -2,17 +2,27 @@
 
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
-use lazaret_model::{Allocation, ObjectKey, Uid};
+use lazaret_model::{Allocation, Consumer, ObjectKey, Uid};
 
 use crate::{
     Claim, Pod,
     causes::Cause,
-    claims,
     desk::{CERTAIN_MS, NEWS_MS_MAX, TRIES_MAX, Write},
     effect::{EffectKind, Outcome, ReleaseClaim, Reply, ReserveClaim},
     machine::{Alarm, Scheduler},
     outbox::Purpose,
 };
+
+/// Pods of one group are one user.
+fn distinct(pods: &BTreeMap<u32, Consumer>) -> Vec<Consumer> {
+    let mut users: Vec<Consumer> = Vec::with_capacity(pods.len());
+    for user in pods.values() {
+        if users.iter().all(|known| known.uid != user.uid) {
+            users.push(user.clone());
+        }
+    }
+    users
+}
 
 impl Scheduler {
     // DEVIATION(shared-claim-in-flight): Kubernetes makes further pods wait until the first is bound.
@@ -33,32 +43,36 @@ impl Scheduler {
         claim: &Claim,
         allocation: Option<Allocation>,
     ) -> bool {
-        if allocation.is_none() && claim.claim.allocation.is_some() && claims::is_reserved_for(claim, pod) {
+        if allocation.is_none() && claim.claim.allocation.is_some() && self.book.is_reserved_for(claim, pod) {
             return false;
         }
+        let consumer = self.book.consumer(pod, &claim.claim.key);
         let entry = self.desk.open(&claim.claim.key, &claim.claim.uid);
         if let Some(allocation) = allocation {
             self.overlay.insert(&claim.claim.uid, &allocation);
             entry.allocation = Some(Arc::new(allocation));
             entry.written = false;
         }
-        entry.unwanted.retain(|uid| *uid != pod.uid);
+        entry.unwanted.retain(|uid| *uid != consumer.uid);
         entry.deallocate = false;
-        entry.wanted.insert(pod_ix, claims::consumer(pod));
+        entry.wanted.insert(pod_ix, consumer);
         true
     }
 
     /// A pod is not to have a claim after all.
     pub(crate) fn unwant_claim(&mut self, pod_ix: u32, pod: &Pod, key: &ObjectKey) {
         let may_be_bound = self.may_be_bound(pod_ix);
-        let reserved = self.book.get(key).is_some_and(|claim| claims::is_reserved_for(claim, pod));
+        // What a group has stays its own for the sake of its other pods, until it is gone.
+        let is_shared = self.book.sharing(pod, key).is_some();
+        let reserved =
+            !is_shared && self.book.get(key).is_some_and(|claim| self.book.is_reserved_for(claim, pod));
         let uid = self.book.get(key).map(|claim| claim.claim.uid.clone());
         match self.desk.get_mut(key) {
             Some(entry) => {
                 let waited = entry.wanted.remove(&pod_ix).is_some();
                 let written = entry.write.as_mut().is_some_and(|write| write.pods.remove(&pod_ix).is_some());
                 // Reserved by a write that is done, and not seen yet, or by one that may still be.
-                if !may_be_bound && (reserved || written || !waited) {
+                if !may_be_bound && !is_shared && (reserved || written || !waited) {
                     entry.unwanted.push(pod.uid.clone());
                 }
             }
@@ -163,7 +177,7 @@ impl Scheduler {
             uid: entry.uid.clone(),
             version,
             add_finalizer: allocation.is_some() && !claim.has_finalizer,
-            reserve_for: pods.values().cloned().collect(),
+            reserve_for: distinct(&pods),
             allocation,
         };
         let allocates = write.allocation.is_some();

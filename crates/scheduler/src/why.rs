@@ -101,8 +101,19 @@ pub enum ClaimProblem {
     Missing(ObjectKey),
     /// The claim is being deleted.
     Deleting(ObjectKey),
-    /// The claim was not made for this pod.
+    /// The claim was not made for this pod, or its group.
     NotOwned(ObjectKey),
+    /// There is no such group of pods.
+    NoGroup(ObjectKey),
+    /// The group is placed as a gang, and has too few pods.
+    GangIncomplete {
+        /// The group.
+        group: ObjectKey,
+        /// How many pods it has.
+        there: usize,
+        /// How many it must have.
+        wanted: usize,
+    },
     /// No more pods may use the claim.
     Full(ObjectKey),
     /// The claim's devices are being given back.
@@ -144,6 +155,8 @@ impl ClaimProblem {
             | Self::Missing(_)
             | Self::Deleting(_)
             | Self::NotOwned(_)
+            | Self::NoGroup(_)
+            | Self::GangIncomplete { .. }
             | Self::Full(_)
             | Self::BeingFreed(_)
             | Self::NoClass { .. } => None,
@@ -210,6 +223,8 @@ impl Why {
                 | ClaimProblem::Missing(_)
                 | ClaimProblem::Deleting(_)
                 | ClaimProblem::NotOwned(_)
+                | ClaimProblem::NoGroup(_)
+                | ClaimProblem::GangIncomplete { .. }
                 | ClaimProblem::BeingFreed(_)
                 | ClaimProblem::NotReady { .. }
                 | ClaimProblem::Full(_) => Causes::NONE.with(Cause::Claims),
@@ -284,6 +299,10 @@ impl fmt::Display for ClaimProblem {
             }
             Self::Missing(claim) => write!(f, "resourceclaim {:?} not found", claim.name.as_str()),
             Self::Deleting(claim) => write!(f, "resourceclaim {:?} is being deleted", claim.name.as_str()),
+            Self::NoGroup(group) => write!(f, "waiting for pod group {:?}", group.name.as_str()),
+            Self::GangIncomplete { group, there, wanted } => {
+                write!(f, "pod group {:?} has {there} of {wanted} pods", group.name.as_str())
+            }
             Self::NotOwned(claim) => {
                 write!(f, "resourceclaim {:?} was not created for this pod", claim.name.as_str())
             }

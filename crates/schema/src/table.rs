@@ -238,6 +238,7 @@ const TABLES: &[(&str, &str)] = tables! {
     "coordination/v1" => "coordination_v1",
     "events/v1" => "events_v1",
     "scheduling/v1" => "scheduling_v1",
+    "scheduling/v1beta1" => "scheduling_v1beta1",
     "scheduling/v1alpha3" => "scheduling_v1alpha3",
     "authentication/v1" => "authentication_v1",
     "authorization/v1" => "authorization_v1",

@@ -290,7 +290,9 @@ impl Server {
                 on = *value;
             }
         }
-        on && served.since.is_none_or(|since| since <= self.features().release())
+        let features = self.features();
+        on && served.since.is_none_or(|since| since <= features.release())
+            && served.feature.is_none_or(|feature| features.is_on(feature))
     }
 
     /// A stored object.

@@ -1,6 +1,6 @@
-//! Pods and nodes.
+//! Pods, groups of pods, and nodes.
 
-use lazaret_model::{ClaimSource, Node, Pod, PodClaim, PodPhase, Text};
+use lazaret_model::{ClaimSource, Node, Pod, PodClaim, PodGroup, PodPhase, Text};
 
 use super::{Result, each, meta, non_empty, required, texts};
 use crate::{field::Path, wire};
@@ -24,6 +24,21 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
         priority: spec.priority.0,
         owner: meta::controller(metadata.owner_references.0),
         conditions: status.conditions.0.into_iter().map(meta::condition).collect(),
+    })
+}
+
+pub(crate) fn pod_group(wire: wire::PodGroup) -> Result<PodGroup> {
+    let mut metadata = wire.metadata.0;
+    let (spec, statuses) = (wire.spec.0, wire.status.0.resource_claim_statuses.0);
+    let path = Path::ROOT.field("spec");
+    Ok(PodGroup {
+        key: meta::key(&mut metadata)?,
+        uid: metadata.uid.0.into(),
+        deleting: metadata.deletion_timestamp.is_some(),
+        claims: each(spec.resource_claims.0, &path.field("resourceClaims"), |wire, path| {
+            pod_claim(wire, &statuses, path)
+        })?,
+        gang: spec.scheduling_policy.0.gang.map(|gang| gang.min_count.0),
     })
 }
 

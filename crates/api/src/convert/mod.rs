@@ -12,7 +12,7 @@ use crate::field::{FieldError, Path};
 
 pub(crate) use self::{
     claim::{claim, class, template},
-    core::{node, pod},
+    core::{node, pod, pod_group},
     rule::{patch, rule},
     slice::slice,
 };

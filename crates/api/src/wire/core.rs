@@ -1,4 +1,4 @@
-//! The parts of Pod and Node that matter to devices.
+//! The parts of Pod, PodGroup and Node that matter to devices.
 
 use serde::Deserialize;
 
@@ -55,6 +55,39 @@ pub(crate) struct PodClaimStatus {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ExtendedClaimStatus {
     pub(crate) resource_claim_name: Nullable<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodGroup {
+    pub(crate) metadata: Nullable<ObjectMeta>,
+    pub(crate) spec: Nullable<PodGroupSpec>,
+    pub(crate) status: Nullable<PodGroupStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodGroupSpec {
+    pub(crate) resource_claims: Nullable<Vec<PodClaim>>,
+    pub(crate) scheduling_policy: Nullable<SchedulingPolicy>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SchedulingPolicy {
+    pub(crate) gang: Option<Gang>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Gang {
+    pub(crate) min_count: Nullable<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodGroupStatus {
+    pub(crate) resource_claim_statuses: Nullable<Vec<PodClaimStatus>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -16,7 +16,7 @@ pub(crate) use self::{
         DeviceClass, DeviceResult, Opaque, Request, ResourceClaim, ResourceClaimTemplate, Selector,
         Toleration,
     },
-    core::{Node, Pod, PodClaim, PodClaimStatus},
+    core::{Node, Pod, PodClaim, PodClaimStatus, PodGroup},
     meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
     rule::{DeviceSelector, DeviceTaintRule, ResourceSlicePatch, Taint},
     scalar::{Amount, Instant, Nullable, Raw},

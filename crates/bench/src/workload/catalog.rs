@@ -119,10 +119,12 @@ impl Workload {
         self.test.gates()
     }
 
-    /// What an embedded server is told: it has no groups of pods, and says so when it is asked for one.
-    pub(crate) fn embedded_gates(&self) -> &'static str {
+    /// Versions of the API that a server must serve for it.
+    pub(crate) fn versions(&self) -> &'static str {
         match self.test {
-            Test::PodGroupClaim { .. } | Test::PodGroupClaimTemplate { .. } => "",
+            Test::PodGroupClaim { .. } | Test::PodGroupClaimTemplate { .. } => {
+                "scheduling.k8s.io/v1beta1=true"
+            }
             Test::PublishResourceSlices
             | Test::ClaimTemplate(_)
             | Test::SharedClaim
@@ -134,7 +136,7 @@ impl Workload {
             | Test::CompatibilityGroups
             | Test::Partitionable
             | Test::PartitionableBacktracking
-            | Test::ConsumableCapacity => self.test.gates(),
+            | Test::ConsumableCapacity => "",
         }
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use lazaret_claims::{
-    ChangeClaim, ClaimStep, ConfirmPod, CreateClaim, EffectKind, FINALIZER, Input, Outcome, SeenClaim,
-    SetPodClaims, Template,
+    ChangeClaim, ClaimStep, CreateClaim, EffectKind, FINALIZER, Input, Outcome, SeenClaim, SetClaimNames,
+    Template,
 };
 use lazaret_model::{
     Allocation, ClaimSource, Consumer, ObjectKey, Owner, Pod, PodClaim, PodPhase, ResourceClaim, Text,
@@ -219,10 +219,10 @@ impl World {
     pub fn carry_out(&mut self, effect: &EffectKind, steps_max: usize) -> Outcome {
         match effect {
             EffectKind::CreateClaim(create) => self.create(create),
-            EffectKind::SetPodClaims(write) => self.set_pod_claims(write),
+            EffectKind::SetClaimNames(write) => self.set_claim_names(write),
             EffectKind::ChangeClaim(change) => self.change(change, steps_max),
-            EffectKind::ConfirmPod(ConfirmPod { pod, uid }) => {
-                let lives = self.pods.get(pod).is_some_and(|pod| pod.uid == *uid);
+            EffectKind::Confirm(holder) => {
+                let lives = self.pods.get(&holder.key).is_some_and(|pod| pod.uid == holder.uid);
                 if lives { Outcome::Done } else { Outcome::Gone }
             }
             EffectKind::Event(_) => Outcome::Done,
@@ -231,14 +231,14 @@ impl World {
 
     fn create(&mut self, create: &CreateClaim) -> Outcome {
         if let Some(there) = self.claims.get(&create.claim) {
-            let ours = there.claim.owner.as_ref().is_some_and(|owner| owner.uid == create.owner);
+            let ours = there.claim.owner.as_ref().is_some_and(|owner| owner.uid == create.holder.uid);
             return if ours { Outcome::Done } else { Outcome::Conflict };
         }
         self.writes += 1;
         let owner = Owner {
             kind: "Pod".into(),
-            name: create.pod.clone(),
-            uid: create.owner.clone(),
+            name: create.holder.key.name.clone(),
+            uid: create.holder.uid.clone(),
             ..Owner::default()
         };
         let claim = ResourceClaim {
@@ -248,14 +248,15 @@ impl World {
             ..ResourceClaim::default()
         };
         self.put_claim(StoredClaim { claim, entry: Some(create.entry.clone()), ..StoredClaim::default() });
-        if self.made_for(&create.owner, &create.entry).count() > 1 {
-            self.wrong.push(format!("a second claim for {} of {}", create.entry, create.pod));
+        if self.made_for(&create.holder.uid, &create.entry).count() > 1 {
+            self.wrong.push(format!("a second claim for {} of {}", create.entry, create.holder.key));
         }
         Outcome::Done
     }
 
-    fn set_pod_claims(&mut self, write: &SetPodClaims) -> Outcome {
-        let Some(mut pod) = self.pods.get(&write.pod).filter(|pod| pod.uid == write.uid).cloned() else {
+    fn set_claim_names(&mut self, write: &SetClaimNames) -> Outcome {
+        let holder = &write.holder;
+        let Some(mut pod) = self.pods.get(&holder.key).filter(|pod| pod.uid == holder.uid).cloned() else {
             return Outcome::Gone;
         };
         self.writes += 1;

@@ -9,7 +9,9 @@ mod pods;
 use std::sync::Arc;
 
 use lazaret_model::Timestamp;
-use lazaret_runtime::{Agent, DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, Reply, Resource};
+use lazaret_runtime::{
+    Agent, DISRUPTION_BUDGETS, Model, NAMESPACES, News, Object, POD_GROUPS, Reply, Resource,
+};
 use lazaret_scheduler::{Effect, EffectId, EffectKind, Input, Options, Scheduler, Written};
 
 pub(crate) use executor::Executor;
@@ -27,6 +29,9 @@ pub(crate) const NAME: &str = "default-scheduler";
 pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     let mut resources = sources.resources();
     resources.extend([NAMESPACES, DISRUPTION_BUDGETS]);
+    if sources.has_groups() {
+        resources.push(POD_GROUPS);
+    }
     resources
 }
 
@@ -35,11 +40,12 @@ pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
 pub(crate) struct SchedulerAgent {
     scheduler: Scheduler,
     ledger: Ledger,
+    sources: Sources,
 }
 
 impl SchedulerAgent {
-    pub(crate) fn new(options: Options) -> Self {
-        Self { scheduler: Scheduler::new(options), ledger: Ledger::default() }
+    pub(crate) fn new(options: Options, sources: Sources) -> Self {
+        Self { scheduler: Scheduler::new(options), ledger: Ledger::default(), sources }
     }
 }
 
@@ -47,9 +53,9 @@ impl Agent for SchedulerAgent {
     type Effect = EffectKind;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { scheduler, ledger } = self;
+        let Self { scheduler, ledger, sources } = self;
         ledger.changes(news, |change| {
-            if let Some(input) = input(change) {
+            if let Some(input) = input(change, *sources) {
                 scheduler.handle(now, input);
             }
         });
@@ -83,16 +89,17 @@ impl Agent for SchedulerAgent {
     }
 }
 
-fn input(change: Change) -> Option<Input> {
+fn input(change: Change, sources: Sources) -> Option<Input> {
     use lazaret_fleet::Input as Device;
     match change {
-        Change::Set(resource, object) => set(&resource, &object),
+        Change::Set(resource, object) => set(&resource, &object, sources),
         Change::Gone(resource, key, _) => Some(match resource.plural {
             "pods" => Input::PodGone(key),
             "nodes" => Input::NodeGone(key.name),
             "resourceclaims" => Input::ClaimGone(key),
             "namespaces" => Input::NamespaceGone(key.name),
             "poddisruptionbudgets" => Input::BudgetGone(key),
+            "podgroups" => Input::GroupGone(key),
             "resourceslices" => Input::Fleet(Device::SliceGone(key.name)),
             "devicetaintrules" => Input::Fleet(Device::RuleGone(key.name)),
             "resourceslicepatches" => Input::Fleet(Device::PatchGone(key.name)),
@@ -102,7 +109,7 @@ fn input(change: Change) -> Option<Input> {
     }
 }
 
-fn set(resource: &Resource, object: &Object) -> Option<Input> {
+fn set(resource: &Resource, object: &Object, sources: Sources) -> Option<Input> {
     use lazaret_fleet::Input as Device;
     match resource.plural {
         "namespaces" => return nodes::namespace(object).map(|(name, labels)| Input::Namespace(name, labels)),
@@ -110,7 +117,12 @@ fn set(resource: &Resource, object: &Object) -> Option<Input> {
         _ => {}
     }
     match object.model() {
-        Ok(Model::Pod(_)) => pods::pod(object).map(|pod| Input::Pod(Arc::new(pod))),
+        Ok(Model::Pod(_)) => pods::pod(object).map(|mut pod| {
+            // Where nobody tells of groups, pods do without.
+            pod.group = pod.group.filter(|_| sources.has_groups());
+            Input::Pod(Arc::new(pod))
+        }),
+        Ok(Model::Group(group)) => Some(Input::Group(Arc::clone(group))),
         Ok(Model::Node(_)) => nodes::node(object).map(|node| Input::Node(Arc::new(node))),
         Ok(Model::Claim(claim)) => Some(Input::Claim(Arc::new(claims::claim(claim, object)))),
         Ok(Model::Slice(slice)) => Some(Input::Fleet(Device::Slice(Arc::clone(slice)))),

@@ -44,6 +44,7 @@ pub(super) fn pod(object: &Object) -> Option<Pod> {
             }),
         claims: known.claims.clone(),
         extended_claim: known.extended_claim.clone(),
+        group: known.group.clone(),
         spec: Arc::new(pod_spec(&known.key.namespace, &labels, known.priority, spec)),
         labels,
     })

@@ -210,6 +210,7 @@ impl Cluster {
             | Object::Class(_)
             | Object::Claim(_)
             | Object::Template(_)
+            | Object::Group(_)
             | Object::Patch(_) => {}
         }
         if let Some(input) = input(object) {
@@ -298,6 +299,6 @@ fn input(object: Object) -> Option<Input> {
         Object::Patch(patch) => Input::Patch(Arc::new(patch)),
         Object::Pod(pod) => Input::Pod(Arc::new(pod)),
         Object::Node(node) => Input::Node(Arc::new(node)),
-        Object::Template(_) | Object::Other(_) => return None,
+        Object::Template(_) | Object::Group(_) | Object::Other(_) => return None,
     })
 }

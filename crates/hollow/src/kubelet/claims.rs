@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use lazaret_model::{ClaimSource, ObjectKey, Pod, ResourceClaim, Text};
+use lazaret_model::{ClaimSource, Consumer, ObjectKey, Owner, POD_GROUP_API, Pod, ResourceClaim, Text};
 
 use super::{Item, Kubelet};
 
@@ -56,11 +56,11 @@ impl Kubelet {
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
         let why = match self.claims.get(&key) {
             None => "does not exist",
-            Some(claim) if own && claim.owner.as_ref().is_none_or(|owner| owner.uid != pod.uid) => {
+            Some(claim) if own && !claim.owner.as_ref().is_some_and(|owner| is_made_for(owner, pod)) => {
                 "was not made for this pod"
             }
             Some(claim) if claim.allocation.is_none() => "is not allocated",
-            Some(claim) if claim.reserved_for.iter().all(|user| user.uid != pod.uid) => {
+            Some(claim) if !claim.reserved_for.iter().any(|user| is_user(user, pod)) => {
                 "is not reserved for this pod"
             }
             Some(_) => return None,
@@ -78,4 +78,15 @@ impl Kubelet {
             self.touch(Item::Pod(pod));
         }
     }
+}
+
+/// A kubelet knows the name of a pod's group and nothing else of it.
+fn is_made_for(owner: &Owner, pod: &Pod) -> bool {
+    let is_group = || *owner.group == *POD_GROUP_API && *owner.kind == *"PodGroup";
+    owner.uid == pod.uid || pod.group.as_ref().is_some_and(|group| is_group() && owner.name == *group)
+}
+
+fn is_user(user: &Consumer, pod: &Pod) -> bool {
+    let is_group = || *user.api_group == *POD_GROUP_API && *user.resource == *"podgroups";
+    user.uid == pod.uid || pod.group.as_ref().is_some_and(|group| is_group() && user.name == *group)
 }

@@ -5,6 +5,8 @@ use lazaret_json::{Value, json};
 use super::{label_keys, pod_cells, pod_spec, pod_validation, priority};
 use crate::{
     Column, Context, Errors, Rules,
+    gate::{Gate, drop_disabled},
+    pod_group,
     rules::keep_status,
     value::{
         append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut, map_mut,
@@ -17,6 +19,12 @@ const TOLERATION_SECONDS: i64 = 300;
 /// Fields of the status that a client which does not know them must not erase.
 const KEPT_STATUS: &[&str] =
     &["resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"];
+
+const GATES: &[Gate] = &[Gate {
+    features: &[pod_group::FEATURE],
+    in_use: |spec| has(spec, "schedulingGroup"),
+    clear: |spec| remove(spec, "schedulingGroup"),
+}];
 
 /// Pods.
 #[derive(Debug)]
@@ -35,6 +43,7 @@ impl Rules for Pod {
 
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         let spec = field_mut(object, "spec");
+        drop_disabled(GATES, spec, None, context.features);
         priority::resolve(spec, context);
         tolerate_lost_nodes(spec);
         let mut status = json!({"phase": "Pending", "qosClass": pod_spec::quality(spec)});
@@ -53,9 +62,10 @@ impl Rules for Pod {
         pod_validation::create(errors, object);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
         keep_status(new, old);
         let spec = field_mut(new, "spec");
+        drop_disabled(GATES, spec, Some(&old["spec"]), context.features);
         for field in ["priority", "preemptionPolicy"] {
             if let Some(kept) = some(&old["spec"], field) {
                 fill(spec, field, kept.clone());

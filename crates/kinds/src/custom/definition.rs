@@ -73,6 +73,7 @@ fn kind(definition: &Value, version: &Value) -> Kind {
             shape: Shape::Own(table, ty),
             by_default: true,
             since: None,
+            feature: None,
         }],
         subresources: subresources.into_iter().flatten().collect(),
         verbs: if settle::is_ending(definition) { Verbs::Ending } else { Verbs::All },

@@ -6,6 +6,7 @@ mod claims;
 mod extended;
 mod faults;
 mod filters;
+mod groups;
 mod preempt;
 mod property;
 mod queue;

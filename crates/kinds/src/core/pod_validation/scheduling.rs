@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lazaret_json::Value;
-use lazaret_model::validate_dns_label;
+use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
 use super::choice;
 use crate::{
@@ -37,6 +37,15 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     }
     for (at, toleration) in list(spec, "tolerations").iter().enumerate() {
         self::toleration(errors, &path.field("tolerations").index(at), toleration);
+    }
+    if let Some(group) = some(spec, "schedulingGroup") {
+        let path = path.field("schedulingGroup");
+        let path = path.field("podGroupName");
+        if has(group, "podGroupName") {
+            name(errors, &path, text(group, "podGroupName"), validate_dns_subdomain);
+        } else {
+            errors.invalid(path, Value::Null, "must specify one of: `podGroupName`");
+        }
     }
     if let Some(affinity) = some(spec, "affinity") {
         let path = path.field("affinity");

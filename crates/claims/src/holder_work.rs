@@ -1,24 +1,24 @@
-//! What a pod lacks: claims made from templates, and their names in its status.
+//! What a pod or group lacks: claims made from templates, and their names in its status.
 
 use alloc::{format, sync::Arc, vec::Vec};
 
-use lazaret_model::{ClaimSource, ObjectKey, Pod, Text, Timestamp};
+use lazaret_model::{ClaimSource, ObjectKey, PodClaim, Text, Timestamp};
 
 use crate::{
     Claims,
-    effect::{CreateClaim, EVENT_REASON, EffectKind, PodEvent, SetPodClaims, WakeReason},
+    effect::{CreateClaim, EVENT_REASON, EffectKind, HolderEvent, SetClaimNames, WakeReason},
     flights::Flight,
+    holder::{Holder, HolderKind, Needy},
     input::SeenClaim,
     names::{claim_name, generate_name},
     queue::Item,
-    standing::wants_claims,
-    tables::PodWork,
+    tables::Work,
 };
 
 /// More names than this are not tried before the next pause.
 const NAMES_MAX: u32 = 16;
 
-/// What one entry of a pod comes to.
+/// What one entry comes to.
 enum Answer {
     /// There is nothing to do for it, and nothing of it in the status.
     Nothing,
@@ -32,7 +32,7 @@ enum Answer {
     Unknown,
 }
 
-/// What a pod comes to.
+/// What a pod or group comes to.
 #[derive(Default)]
 struct Plan {
     /// Entry and claim.
@@ -45,37 +45,50 @@ struct Plan {
 }
 
 impl Claims {
-    pub(crate) fn look_at_pod(&mut self, now: Timestamp, key: &ObjectKey) {
-        let Some(slot) = self.tables.pods.get_mut(key) else { return };
-        if !wants_claims(&slot.pod) {
-            slot.work = None;
+    pub(crate) fn look_at_holder(&mut self, now: Timestamp, kind: HolderKind, key: &ObjectKey) {
+        let Some(needy) = self.tables.needy(kind, key) else { return };
+        let Some((_, work)) = self.tables.work_mut(kind, key) else { return };
+        if !needy.wants_claims() {
+            *work = None;
             return;
         }
-        if let Some(work) = &slot.work {
+        if let Some(work) = work {
             if work.pending > 0 {
                 return;
             }
             if let Some(at) = work.setback.hold(now) {
-                self.later(at, WakeReason::Retry, Item::Pod(key.clone()));
+                self.later(at, WakeReason::Retry, Item::Holder(kind, key.clone()));
                 return;
             }
         }
-        let pod = slot.pod.clone();
-        let mut plan = self.plan_pod(now, &pod);
+        let holder = needy.holder();
+        let mut plan = self.plan(now, &needy, &holder);
         if let Some(obstacle) = plan.obstacle {
-            self.complain(&pod, obstacle);
+            self.complain(&holder, obstacle);
         } else if !plan.create.is_empty() {
-            plan.create.into_iter().for_each(|create| self.create_claim(&pod, create));
+            plan.create.into_iter().for_each(|create| self.create_claim(&holder, create));
         } else {
             plan.names.sort_unstable();
-            self.write_names(now, &pod, plan.names, plan.recheck);
+            self.write_names(now, &needy, &holder, plan.names, plan.recheck);
         }
     }
 
-    fn plan_pod(&self, now: Timestamp, pod: &Pod) -> Plan {
+    fn plan(&self, now: Timestamp, needy: &Needy, holder: &Holder) -> Plan {
         let mut plan = Plan::default();
-        for entry in &pod.claims {
-            match self.answer(now, pod, &entry.name, &entry.source) {
+        for entry in needy.entries() {
+            let of_group = match needy {
+                Needy::Pod(pod) if pod.group.is_some() => match self.group_of(pod) {
+                    Some(group) => group.shared(entry).map(|own| (Holder::from(group), own)),
+                    // Nobody knows which of its entries are the group's.
+                    None => return Plan::default(),
+                },
+                Needy::Pod(_) | Needy::Group(_) => None,
+            };
+            let answer = match of_group {
+                Some((group, own)) => self.answer_by_group(holder, &group, entry, own),
+                None => self.answer(now, holder, entry),
+            };
+            match answer {
                 Answer::Nothing => {}
                 Answer::Has(claim) => plan.names.push((entry.name.clone(), claim)),
                 Answer::Made(claim, until) => {
@@ -83,24 +96,27 @@ impl Claims {
                     plan.recheck = Some(plan.recheck.map_or(until, |at| at.min(until)));
                 }
                 Answer::Lacks { claim, template } => {
-                    let key = ObjectKey { namespace: pod.key.namespace.clone(), name: template };
+                    let key = ObjectKey { namespace: holder.key.namespace.clone(), name: template };
                     let Some(template) = self.tables.templates.get(&key) else {
-                        let text = format!("PodResourceClaim {}: no template {:?}", entry.name, &*key.name);
+                        let text =
+                            format!("{} {}: no template {:?}", holder.kind.entry(), entry.name, &*key.name);
                         plan.obstacle.get_or_insert(text.into());
                         continue;
                     };
                     plan.create.push(CreateClaim {
-                        claim: ObjectKey { namespace: pod.key.namespace.clone(), name: claim },
-                        generate_name: generate_name(&pod.key.name, &entry.name).into(),
-                        pod: pod.key.name.clone(),
-                        owner: pod.uid.clone(),
+                        claim: ObjectKey { namespace: holder.key.namespace.clone(), name: claim },
+                        generate_name: generate_name(&holder.key.name, &entry.name).into(),
+                        holder: holder.clone(),
                         entry: entry.name.clone(),
                         template: Arc::clone(template),
                     });
                 }
                 Answer::Unknown => {
-                    let text =
-                        format!("PodResourceClaim {}: names neither a claim nor a template", entry.name);
+                    let text = format!(
+                        "{} {}: names neither a claim nor a template",
+                        holder.kind.entry(),
+                        entry.name
+                    );
                     plan.obstacle.get_or_insert(text.into());
                 }
             }
@@ -108,7 +124,21 @@ impl Claims {
         plan
     }
 
-    fn answer(&self, now: Timestamp, pod: &Pod, entry: &Text, source: &ClaimSource) -> Answer {
+    /// What an entry of a pod comes to that its group has too: the group's claim, once it is there.
+    fn answer_by_group(&self, pod: &Holder, group: &Holder, entry: &PodClaim, own: &PodClaim) -> Answer {
+        match &own.source {
+            ClaimSource::Claim(_) => return Answer::Nothing,
+            ClaimSource::Unknown => return Answer::Unknown,
+            ClaimSource::Template { .. } => {}
+        }
+        let known = [entry.claim(), own.claim()].into_iter().flatten();
+        let mut held = known.filter(|name| self.claim(pod, name).is_some_and(|seen| seen.is_held_by(group)));
+        let found = held.next().cloned().or_else(|| self.made_earlier(group, &entry.name));
+        found.map_or(Answer::Nothing, Answer::Has)
+    }
+
+    fn answer(&self, now: Timestamp, pod: &Holder, entry: &PodClaim) -> Answer {
+        let (entry, source) = (&entry.name, &entry.source);
         let (template, recorded) = match source {
             ClaimSource::Claim(_) | ClaimSource::Template { resolved: Some(None), .. } => {
                 return Answer::Nothing;
@@ -127,7 +157,7 @@ impl Claims {
         if let Some(orphan) = self.made_earlier(pod, entry) {
             return Answer::Has(orphan);
         }
-        let work = self.tables.pods.get(&pod.key).and_then(|slot| slot.work.as_deref());
+        let work = self.tables.work(pod.kind, &pod.key);
         let made = work.and_then(|work| work.made.iter().find(|(made_for, ..)| made_for == entry));
         if let Some((_, claim, until)) = made
             && *until > now
@@ -143,41 +173,40 @@ impl Claims {
         Answer::Lacks { claim, template: template.clone() }
     }
 
-    fn claim(&self, pod: &Pod, name: &Text) -> Option<&SeenClaim> {
+    fn claim(&self, pod: &Holder, name: &Text) -> Option<&SeenClaim> {
         let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
         self.tables.claims.get(&key).map(|slot| &slot.seen)
     }
 
-    /// A claim that was made for this entry by somebody who did not get to write the pod's status.
-    fn made_earlier(&self, pod: &Pod, entry: &Text) -> Option<Text> {
-        let mut claims = self.tables.claims_of_pod.of(&pod.key);
+    /// A claim that was made for this entry by somebody who did not get to write the status.
+    fn made_earlier(&self, pod: &Holder, entry: &Text) -> Option<Text> {
+        let mut claims = self.tables.claims_of(pod.kind).of(&pod.key);
         let found = claims.find(|key| {
             let seen = self.tables.claims.get(key).map(|slot| &slot.seen);
-            seen.is_some_and(|seen| seen.is_owned_by(&pod.uid) && seen.entry.as_ref() == Some(entry))
+            seen.is_some_and(|seen| seen.is_held_by(pod) && seen.entry.as_ref() == Some(entry))
         });
         found.map(|key| key.name)
     }
 
-    fn free_name(&self, pod: &Pod, entry: &Text, taken: u32) -> Text {
+    fn free_name(&self, pod: &Holder, entry: &Text, taken: u32) -> Text {
         let name = |attempt| Text::from(claim_name(&pod.key.name, &pod.uid, entry, attempt));
         let mut attempts = taken..taken.saturating_add(NAMES_MAX);
         let free = attempts.find_map(|attempt| {
             let name = name(attempt);
-            self.claim(pod, &name).is_none_or(|seen| seen.is_owned_by(&pod.uid)).then_some(name)
+            self.claim(pod, &name).is_none_or(|seen| seen.is_held_by(pod)).then_some(name)
         });
         free.unwrap_or_else(|| name(taken))
     }
 
-    fn create_claim(&mut self, pod: &Pod, create: CreateClaim) {
+    fn create_claim(&mut self, pod: &Holder, create: CreateClaim) {
         let flight = Flight::Create {
-            pod: pod.key.clone(),
-            uid: pod.uid.clone(),
+            holder: pod.clone(),
             entry: create.entry.clone(),
             claim: create.claim.name.clone(),
             admin_access: create.template.admin_access,
         };
         self.flights.launch(flight, EffectKind::CreateClaim(create));
-        if let Some(work) = self.work_on(&pod.key) {
+        if let Some(work) = self.work_on(pod) {
             work.pending += 1;
         }
     }
@@ -185,24 +214,25 @@ impl Claims {
     fn write_names(
         &mut self,
         now: Timestamp,
-        pod: &Pod,
+        needy: &Needy,
+        holder: &Holder,
         names: Vec<(Text, Text)>,
         recheck: Option<Timestamp>,
     ) {
-        let item = Item::Pod(pod.key.clone());
-        if is_recorded(pod, &names) {
+        let item = Item::Holder(holder.kind, holder.key.clone());
+        if is_recorded(needy.entries(), &names) {
             match recheck {
                 Some(at) => self.later(at, WakeReason::Recheck, item),
                 None => {
-                    if let Some(slot) = self.tables.pods.get_mut(&pod.key) {
-                        slot.work = None;
+                    if let Some((_, work)) = self.tables.work_mut(holder.kind, &holder.key) {
+                        *work = None;
                     }
                 }
             }
             return;
         }
         let until = now.plus_millis(self.options.recheck_ms);
-        let Some(work) = self.work_on(&pod.key) else { return };
+        let Some(work) = self.work_on(holder) else { return };
         if let Some((written, until)) = &work.written
             && *written == names
             && *until > now
@@ -215,45 +245,41 @@ impl Claims {
         work.setback.not_before = None;
         work.complained = false;
         work.written = Some((names.clone(), until));
-        let flight = Flight::PodClaims { pod: pod.key.clone(), uid: pod.uid.clone() };
-        let write = SetPodClaims { pod: pod.key.clone(), uid: pod.uid.clone(), names };
-        self.flights.launch(flight, EffectKind::SetPodClaims(write));
+        let write = SetClaimNames { holder: holder.clone(), names };
+        self.flights.launch(Flight::Names(holder.clone()), EffectKind::SetClaimNames(write));
     }
 
-    /// Says what is missing, once; when it comes, the pod is looked at again.
-    fn complain(&mut self, pod: &Pod, message: Text) {
-        let Some(work) = self.work_on(&pod.key) else { return };
+    /// Says what is missing, once; when it comes, the holder is looked at again.
+    fn complain(&mut self, holder: &Holder, message: Text) {
+        let Some(work) = self.work_on(holder) else { return };
         if !core::mem::replace(&mut work.complained, true) {
-            self.announce(pod, message);
+            self.announce(holder, message);
         }
     }
 
-    pub(crate) fn announce(&mut self, pod: &Pod, message: Text) {
-        let (pod, uid) = (pod.key.clone(), pod.uid.clone());
-        let event = PodEvent { pod, uid, reason: EVENT_REASON, message };
+    pub(crate) fn announce(&mut self, holder: &Holder, message: Text) {
+        let event = HolderEvent { holder: holder.clone(), reason: EVENT_REASON, message };
         self.flights.announce(event, self.options.events_queued_max);
     }
 
     /// A claim is gone: that it was made is no longer to be believed.
     pub(crate) fn forget_made(&mut self, seen: &SeenClaim) {
-        let Some((pod, _)) = seen.owning_pod() else { return };
-        let key = ObjectKey { namespace: seen.claim.key.namespace.clone(), name: pod.clone() };
-        if let Some(slot) = self.tables.pods.get_mut(&key)
-            && let Some(work) = &mut slot.work
-        {
+        let Some(owner) = seen.holder() else { return };
+        if let Some((_, Some(work))) = self.tables.work_mut(owner.kind, &owner.key) {
             work.made.retain(|(_, claim, _)| *claim != seen.claim.key.name);
         }
     }
 
-    fn work_on(&mut self, pod: &ObjectKey) -> Option<&mut PodWork> {
-        Some(&mut **self.tables.pods.get_mut(pod)?.work.get_or_insert_default())
+    fn work_on(&mut self, holder: &Holder) -> Option<&mut Work> {
+        let (_, work) = self.tables.work_mut(holder.kind, &holder.key)?;
+        Some(&mut **work.get_or_insert_default())
     }
 }
 
-/// Whether the pod's status says just this of its entries.
-fn is_recorded(pod: &Pod, names: &[(Text, Text)]) -> bool {
+/// Whether the status says just this of the entries.
+fn is_recorded(entries: &[PodClaim], names: &[(Text, Text)]) -> bool {
     names.iter().all(|(entry, claim)| {
-        pod.claims.iter().any(|there| match &there.source {
+        entries.iter().any(|there| match &there.source {
             ClaimSource::Template { resolved: Some(Some(recorded)), .. } => {
                 there.name == *entry && recorded == claim
             }
