@@ -1,6 +1,6 @@
 //! Trees from other values, and other values from trees.
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value as Plain;
 
 use crate::{List, Map, Number, Text, Value};
@@ -8,11 +8,6 @@ use crate::{List, Map, Number, Text, Value};
 /// What a value says, as another type. It goes over `serde_json`'s tree: not for what happens at every request.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
     serde_json::from_value(value.into())
-}
-
-/// A value that says what another type does. It goes over `serde_json`'s tree: not for what happens at every request.
-pub fn to_value(value: impl Serialize) -> Result<Value, serde_json::Error> {
-    serde_json::to_value(value).map(Value::from)
 }
 
 impl From<Plain> for Value {

@@ -13,6 +13,7 @@
 mod convert;
 mod index;
 mod list;
+mod make;
 mod map;
 mod read;
 mod value;
@@ -25,13 +26,50 @@ pub use serde_json::Number;
 pub use smol_str::SmolStr as Text;
 pub use value::Value;
 
-pub use convert::{from_value, to_value};
-
+pub use convert::from_value;
 #[doc(hidden)]
-pub use serde_json as __serde_json;
+pub use make::made;
+pub use make::to_value;
 
-/// A [`Value`] written as JSON, with expressions where values stand.
+/// A [`Value`] written as JSON, with expressions where values stand. A name that is no literal is an identifier or stands in brackets.
 #[macro_export]
 macro_rules! json {
-    ($($json:tt)+) => { $crate::Value::from($crate::__serde_json::json!($($json)+)) };
+    (null) => { $crate::Value::Null };
+    ([$($items:tt)*]) => {{
+        #[allow(unused_mut, clippy::vec_init_then_push, reason = "the list may be empty, and is written item by item")]
+        let list = { let mut list = ::std::vec::Vec::new(); $crate::json!(@items list $($items)*); list };
+        $crate::Value::Array(list.into())
+    }};
+    ({$($fields:tt)*}) => {{
+        #[allow(unused_mut, reason = "it may be empty")]
+        let map = { let mut map = $crate::Map::new(); $crate::json!(@fields map $($fields)*); map };
+        $crate::Value::Object(map)
+    }};
+    (@items $list:ident) => {};
+    (@items $list:ident null $(, $($rest:tt)*)?) => {
+        $list.push($crate::Value::Null); $crate::json!(@items $list $($($rest)*)?);
+    };
+    (@items $list:ident [$($inner:tt)*] $(, $($rest:tt)*)?) => {
+        $list.push($crate::json!([$($inner)*])); $crate::json!(@items $list $($($rest)*)?);
+    };
+    (@items $list:ident {$($inner:tt)*} $(, $($rest:tt)*)?) => {
+        $list.push($crate::json!({$($inner)*})); $crate::json!(@items $list $($($rest)*)?);
+    };
+    (@items $list:ident $value:expr $(, $($rest:tt)*)?) => {
+        $list.push($crate::made(&$value)); $crate::json!(@items $list $($($rest)*)?);
+    };
+    (@fields $map:ident) => {};
+    (@fields $map:ident $name:tt : null $(, $($rest:tt)*)?) => {
+        $map.insert($name, $crate::Value::Null); $crate::json!(@fields $map $($($rest)*)?);
+    };
+    (@fields $map:ident $name:tt : [$($inner:tt)*] $(, $($rest:tt)*)?) => {
+        $map.insert($name, $crate::json!([$($inner)*])); $crate::json!(@fields $map $($($rest)*)?);
+    };
+    (@fields $map:ident $name:tt : {$($inner:tt)*} $(, $($rest:tt)*)?) => {
+        $map.insert($name, $crate::json!({$($inner)*})); $crate::json!(@fields $map $($($rest)*)?);
+    };
+    (@fields $map:ident $name:tt : $value:expr $(, $($rest:tt)*)?) => {
+        $map.insert($name, $crate::made(&$value)); $crate::json!(@fields $map $($($rest)*)?);
+    };
+    ($value:expr) => { $crate::made(&$value) };
 }

@@ -147,3 +147,40 @@ fn looking_for_what_is_not_there_copies_nothing() {
 fn a_value_is_no_larger_than_a_short_text() {
     assert_eq!(size_of::<Value>(), size_of::<Text>());
 }
+
+/// The same text for both macros.
+macro_rules! both {
+    ($($json:tt)+) => {
+        assert_eq!(json!($($json)+).to_string(), serde_json::json!($($json)+).to_string())
+    };
+}
+
+#[test]
+fn what_is_written_as_json_is_made_as_serde_json_makes_it() {
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    enum Choice {
+        Plain,
+        One(u8),
+        Two(u8, char),
+        Fields { inner: Option<f32> },
+    }
+    #[derive(serde::Serialize)]
+    struct Pair(i8, Option<()>);
+    let (name, list) = ("key", vec![1_i16, -2]);
+    both!(null);
+    both!([]);
+    both!({});
+    both!(true);
+    both!([1, [2, {"a": null}], {}, "x", null, list.len(), -3.5]);
+    both!({"b": {"c": [null]}, name: list, (format!("{name}2")): &name, "a": if list.is_empty() { 1 } else { 2 }, "n": null,});
+    both!([
+        Choice::Plain,
+        Choice::One(1),
+        Choice::Two(2, 'é'),
+        Choice::Fields { inner: Some(0.5) },
+        Pair(-1, None)
+    ]);
+    both!({"map": std::collections::BTreeMap::from([(2_u64, "two")]), "twice": 1, "twice": 2});
+    assert!(lazaret_json::to_value(std::collections::BTreeMap::from([(vec![1], 1)])).is_err());
+}

@@ -12,7 +12,7 @@ use std::{
 use lazaret_model::ObjectKey;
 use tokio::sync::{Notify, mpsc};
 
-use crate::{CallError, Client, Inbox, Metrics, News, Object, Resource, Tasks, pump};
+use crate::{CallError, Client, Inbox, Metrics, News, Object, Resource, Tasks, object::Moment, pump};
 
 /// News that may wait for one listener. Who is further behind is told everything again when it has caught up.
 const QUEUE_MAX: usize = 16_384;
@@ -103,6 +103,8 @@ pub(crate) struct Topic {
     state: std::sync::Mutex<State>,
     /// Somebody is in a hurry.
     pub(crate) hurried: Notify,
+    /// Readings of its newest objects.
+    pub(crate) moment: Arc<Moment>,
 }
 
 /// What somebody does who cannot wait for the next word of a watch.
@@ -139,7 +141,7 @@ struct Listener {
 
 impl Topic {
     pub(crate) fn new(resource: Resource) -> Self {
-        Self { resource, state: std::sync::Mutex::default(), hurried: Notify::new() }
+        Self { resource, state: std::sync::Mutex::default(), hurried: Notify::new(), moment: Arc::default() }
     }
 
     /// Up to which revision of the server everything has been told to who listens; `None` before the first list.

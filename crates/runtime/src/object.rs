@@ -2,12 +2,13 @@
 
 use std::{
     any::Any,
+    collections::VecDeque,
     fmt,
     ops::Range,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lazaret_api::{ClaimTemplate, FieldError};
 use lazaret_model::{
     DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, PodGroup, ResourceClaim, ResourceSlice,
@@ -40,8 +41,36 @@ pub struct Object {
     /// Its version, for preconditions.
     pub resource_version: Text,
     bytes: Bytes,
-    typed: OnceLock<Arc<dyn Any + Send + Sync>>,
+    typed: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+    moment: Option<Arc<Moment>>,
     model: OnceLock<Result<Model, FieldError>>,
+}
+
+/// Readings of the last moment, so that those who hear of an object at about the same time read it once. They are large; who needs one for
+/// longer keeps what it needs of it.
+#[derive(Default)]
+pub(crate) struct Moment {
+    kept: Mutex<VecDeque<Arc<dyn Any + Send + Sync>>>,
+}
+
+/// Readings that are kept at most.
+const KEPT_MAX: usize = 512;
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Moment")
+    }
+}
+
+impl Moment {
+    fn keep(&self, reading: Arc<dyn Any + Send + Sync>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(reading);
+        let oldest = if kept.len() > KEPT_MAX { kept.pop_front() } else { None };
+        drop(kept);
+        // Taking it apart takes a while.
+        drop(oldest);
+    }
 }
 
 /// What the cores know of an object. Clones share it.
@@ -137,7 +166,13 @@ impl Object {
             None => format!(r#""apiVersion":"{}","kind":"{}","#, resource.api_version(), resource.kind),
         };
         let bytes = whole(text, &head, metadata.record.map(RawValue::get));
-        Ok(Self { key, uid, resource_version, bytes, typed: OnceLock::new(), model: OnceLock::new() })
+        let (typed, model) = (Mutex::default(), OnceLock::new());
+        Ok(Self { key, uid, resource_version, bytes, typed, moment: None, model })
+    }
+
+    /// The same, whose readings are kept for a moment with those of others.
+    pub(crate) fn kept_in(self, moment: &Arc<Moment>) -> Self {
+        Self { moment: Some(Arc::clone(moment)), ..self }
     }
 
     /// Its version as a number: servers since 1.35 promise that it is one. Nought if it is none.
@@ -161,17 +196,24 @@ impl Object {
         self.model.get_or_init(|| lazaret_api::decode_json(text()).map(Model::from)).as_ref()
     }
 
-    /// Read as `K`. The first `K` that is asked for is kept for the next who asks.
+    /// Read as `K`, and kept for a moment for the next who asks.
     ///
     /// # Errors
     /// When it is no `K`.
     pub fn read<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<K>, serde_json::Error> {
-        if let Some(kept) = self.typed.get().and_then(|kept| Arc::clone(kept).downcast::<K>().ok()) {
+        // Who comes while another reads waits for that.
+        let mut typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = typed.as_ref().and_then(Weak::upgrade).and_then(|kept| kept.downcast::<K>().ok())
+        {
             return Ok(kept);
         }
         let read = Arc::new(serde_json::from_slice::<K>(&self.bytes)?);
-        // Whoever was faster, or keeps another type, is as good.
-        let _ = self.typed.set(Arc::clone(&read) as Arc<dyn Any + Send + Sync>);
+        let any: Arc<dyn Any + Send + Sync> = read.clone();
+        *typed = Some(Arc::downgrade(&any));
+        drop(typed);
+        if let Some(moment) = &self.moment {
+            moment.keep(any);
+        }
         Ok(read)
     }
 }
@@ -181,12 +223,13 @@ impl Object {
 fn whole(bytes: &[u8], head: &str, record: Option<&str>) -> Bytes {
     let start = bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
     let cut = record.and_then(|record| place_of(bytes, record)).unwrap_or(start..start);
-    let mut text = BytesMut::with_capacity(bytes.len() + head.len());
+    // To the byte: it is kept for as long as the object is.
+    let mut text = Vec::with_capacity(bytes.len() + head.len() - cut.len());
     text.extend_from_slice(&bytes[..start]);
     text.extend_from_slice(head.as_bytes());
     text.extend_from_slice(&bytes[start..cut.start]);
     text.extend_from_slice(&bytes[cut.end..]);
-    text.freeze()
+    text.into()
 }
 
 /// Where the field with this value stands, its name and one comma included.

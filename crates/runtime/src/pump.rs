@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tracing::{debug, warn};
 
 use crate::{
-    CallError, Client, Metrics, Object, Resource,
+    CallError, Client, Metrics, Object,
     call::Body,
     hub::{Hurry, Topic},
 };
@@ -185,9 +185,7 @@ impl Pump {
                 body.collect().await.map_err(|error| CallError::Unavailable(error.to_string()))?.to_bytes();
             let page: List =
                 serde_json::from_slice(&bytes).map_err(|error| CallError::Unavailable(error.to_string()))?;
-            objects.extend(
-                page.items.iter().filter_map(|item| read(&self.topic.resource, item.get().as_bytes())),
-            );
+            objects.extend(page.items.iter().filter_map(|item| read(&self.topic, item.get().as_bytes())));
             if page.metadata.more.is_empty() {
                 let revision = page.metadata.resource_version.parse().unwrap_or(0);
                 self.version = Some(page.metadata.resource_version);
@@ -276,7 +274,7 @@ impl Pump {
                 return Err(CallError::of(code, event.object));
             }
             kind => {
-                let Some(object) = read(&self.topic.resource, event.object) else { return Ok(()) };
+                let Some(object) = read(&self.topic, event.object) else { return Ok(()) };
                 match (initial.as_mut(), kind) {
                     (Some(objects), _) => objects.push(object),
                     (None, kind) => {
@@ -297,11 +295,11 @@ pub(crate) fn revision_of_list(list: &[u8]) -> Result<u64, CallError> {
     Ok(mark.metadata.resource_version.parse().unwrap_or(0))
 }
 
-fn read(resource: &Resource, text: &[u8]) -> Option<Arc<Object>> {
-    match Object::new(resource, text) {
-        Ok(object) => Some(Arc::new(object)),
+fn read(topic: &Topic, text: &[u8]) -> Option<Arc<Object>> {
+    match Object::new(&topic.resource, text) {
+        Ok(object) => Some(Arc::new(object.kept_in(&topic.moment))),
         Err(error) => {
-            warn!(resource = resource.plural, %error, "an object that cannot be read is left out");
+            warn!(resource = topic.resource.plural, %error, "an object that cannot be read is left out");
             None
         }
     }

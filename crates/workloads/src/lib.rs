@@ -26,6 +26,7 @@ mod garbage;
 mod graph;
 mod jobs;
 mod key;
+mod lean;
 mod meta;
 mod names;
 mod namespaces;

@@ -38,7 +38,7 @@ impl Rules for Job {
             let labels = field_mut(field_mut(field_mut(spec, "template"), "metadata"), "labels");
             UID_LABELS.iter().for_each(|label| put(labels, label, uid.clone()));
             NAME_LABELS.iter().for_each(|label| put(labels, label, name.clone()));
-            put(spec, "selector", json!({"matchLabels": {UID_LABELS[0]: uid}}));
+            put(spec, "selector", json!({"matchLabels": {(UID_LABELS[0]): uid}}));
         }
     }
 
