@@ -8,10 +8,12 @@ use crate::{object::Object, prelude::*};
 
 /// The object, as far as controllers look at it.
 pub(crate) fn lean(object: Object) -> Object {
-    match object {
-        Object::Pod(pod) => Object::Pod(Arc::new(lean_pod(&pod))),
-        Object::Node(node) => Object::Node(Arc::new(lean_node(&node))),
-        other => other,
+    if let Object::Pod(pod) = &object {
+        Object::Pod(Arc::new(lean_pod(pod)))
+    } else if let Object::Node(node) = &object {
+        Object::Node(Arc::new(lean_node(node)))
+    } else {
+        object
     }
 }
 
