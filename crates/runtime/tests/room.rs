@@ -83,7 +83,8 @@ async fn room_grows_with_what_ends_and_who_has_none_waits() {
         answer
     });
     let hub = Hub::new(client, Metrics::default());
-    let task = tokio::spawn(run(
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(run(
         agent.clone(),
         gate.clone(),
         hub.listen_if_possible(&[], &[RULES]),
@@ -108,5 +109,5 @@ async fn room_grows_with_what_ends_and_who_has_none_waits() {
 
     stop.send(true).unwrap();
     gate.leave.add_permits(1_000);
-    task.await.unwrap();
+    tasks.join_all().await;
 }
