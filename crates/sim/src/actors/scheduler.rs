@@ -236,13 +236,11 @@ impl World {
         let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
         let tolerations = &request_of(claim)?.tolerations;
         for slice in pool.slices_of(newest) {
-            let maybe_tainted = slice.tainted_bits();
             for device in slice.devices(snapshot.names()) {
                 if device.in_use() {
                     continue;
                 }
-                let taints = (maybe_tainted >> device.index() & 1 == 1).then(|| device.taints());
-                let tainted = taints.into_iter().flatten().map(|effective| effective.taint).any(|taint| {
+                let tainted = device.taints().map(|effective| effective.taint).any(|taint| {
                     taint.effect.blocks_allocation()
                         && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
                             || (taint.effect.evicts() && !bears(taint, tolerations, now)))
