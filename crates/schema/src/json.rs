@@ -5,6 +5,8 @@ use std::fmt;
 use lazaret_json::{Map, Number, Text, Value};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::path::Path;
+
 /// Deeper bodies are refused: no object that Kubernetes knows comes near.
 pub const DEPTH_MAX: usize = 100;
 
@@ -39,28 +41,10 @@ impl std::error::Error for JsonError {}
 pub fn parse_json(bytes: &[u8]) -> Result<Parsed, JsonError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = Node { at: &Path::Whole, depth: 0, duplicates: &mut duplicates };
+    let seed = Node { at: &Path::Root, depth: 0, duplicates: &mut duplicates };
     let value = seed.deserialize(&mut deserializer).map_err(JsonError)?;
     deserializer.end().map_err(JsonError)?;
     Ok(Parsed { value, duplicates })
-}
-
-/// Where a value stands: written out only for what is to be named.
-enum Path<'a> {
-    Whole,
-    Field(&'a Self, &'a str),
-    Item(&'a Self, usize),
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole => Ok(()),
-            Self::Field(Self::Whole, name) => f.write_str(name),
-            Self::Field(of, name) => write!(f, "{of}.{name}"),
-            Self::Item(of, position) => write!(f, "{of}[{position}]"),
-        }
-    }
 }
 
 struct Node<'a> {

@@ -9,6 +9,7 @@
 
 mod json;
 mod parse;
+mod path;
 mod protobuf;
 mod strict;
 mod table;

@@ -1,9 +1,8 @@
 //! Holding a body against its type: fields nobody knows, values of the wrong kind.
 
-use std::fmt;
-
 use lazaret_json::Value;
 
+use crate::path::Path;
 use crate::table::{Scalar, Schema, Type, TypeId};
 
 /// So many findings are reported; a body with more is wrong enough.
@@ -164,24 +163,6 @@ fn pruned(schema: &Schema, ty: TypeId, value: &mut Value, root: bool) {
 
 fn as_i32(value: &Value) -> Option<i32> {
     value.as_i64().and_then(|number| i32::try_from(number).ok())
-}
-
-/// Where the walk is: spelled out only when there is something to say.
-enum Path<'a> {
-    Root,
-    Field(&'a Path<'a>, &'a str),
-    Item(&'a Path<'a>, usize),
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => Ok(()),
-            Self::Field(Self::Root, name) => f.write_str(name),
-            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
-            Self::Item(parent, at) => write!(f, "{parent}[{at}]"),
-        }
-    }
 }
 
 #[cfg(test)]
