@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
-    advance::Ending,
     effect::{EffectId, Outcome},
+    ending::Ending,
     machine::{Replacement, Step},
     policy::Policy,
     record::Plan,

@@ -3,14 +3,15 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
+use lazaret_model::{ObjectKey, Timestamp, Uid};
 
 use crate::{
     effect::{EffectKind, Severity},
+    ending::Ending,
     flight::Flight,
-    machine::{Replacement, Source, Step, UnderWay},
+    machine::{Replacement, Step, UnderWay},
     objects::Pod,
-    record::{Mark, Plan},
+    record::Plan,
     words,
 };
 
@@ -22,20 +23,6 @@ enum Next {
     Do(Step, EffectKind),
     /// Nothing any more.
     End(Ending),
-}
-
-/// How long the owner of a pod may take to start another, where no policy says.
-const READY_SECS: i64 = 600;
-
-/// How a replacement ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// The new pod serves.
-    Replaced,
-    /// Nothing was done, and there is no reason any more.
-    Cancelled,
-    /// The old pod is gone, and nobody started another.
-    Unreplaced,
 }
 
 impl Replacement {
@@ -155,101 +142,6 @@ impl Replacement {
         if old.is_some() && bound.is_none() { Next::Wait("the old pod terminates") } else { waiting(bound) }
     }
 
-    /// Whether the old pod's place is taken. A replica set's pods are alike, so they are counted: as many serve as it
-    /// wants, but for those that younger replacements wait for and those that were broken before.
-    fn is_served(&self, flight: &Flight, bound: Option<&Pod>) -> bool {
-        let Some(owner) = flight.record.plan.owner() else { return bound.is_some_and(Pod::serves) };
-        let Some(set) = self.tables.replica_sets.get(&owner.uid) else {
-            return bound.is_some_and(Pod::serves) || self.owner_is_gone(flight);
-        };
-        let serving = self.tables.pods_of(&owner.uid).filter(|pod| pod.serves()).count();
-        let rank = |flight: &Flight| (flight.record.started, flight.record.uid.clone());
-        // A new pod is the oldest replacement's; only younger ones may still wait for theirs.
-        let others = self.flights.values().filter(|other| {
-            rank(other) > rank(flight)
-                && !other.relieved
-                && other.record.plan.owner().is_some_and(|other| other.uid == owner.uid)
-                && self.has_let_go(other, &owner.uid)
-        });
-        serving + others.count() + flight.record.lacking as usize >= set.replicas as usize
-    }
-
-    /// Whether a due taint still asks for it.
-    fn is_wanted(&self, flight: &Flight) -> bool {
-        let record = &flight.record;
-        let watch = self.watches.get(&record.pod).filter(|watch| watch.uid == record.uid);
-        watch.and_then(|watch| watch.ripe_for(&record.policy)).is_some_and(|after| after <= self.now)
-    }
-
-    /// The pod that takes the old one's place.
-    fn bind(&self, flight: &Flight) -> Option<Arc<Pod>> {
-        let record = &flight.record;
-        let Some(owner) = record.plan.owner() else {
-            let key = ObjectKey::new(record.pod.namespace.clone(), record.plan.copy()?.clone());
-            let copy = self.tables.pods.get(&key).filter(|pod| !pod.deleting)?;
-            let ours = matches!(&copy.mark, Some(Mark::Copy(mark)) if mark.uid == record.uid);
-            return ours.then(|| copy.clone());
-        };
-        if !self.has_let_go(flight, &owner.uid) {
-            return None;
-        }
-        let usable = |pod: &Pod| !pod.deleting && (!pod.finished || pod.succeeded) && pod.uid != record.uid;
-        if owner.kind == "StatefulSet" {
-            // It gives the old name to the new pod.
-            return self.tables.pods.get(&record.pod).filter(|pod| usable(pod)).cloned();
-        }
-        if let Some((key, uid)) = &flight.bound
-            && let Some(pod) =
-                self.tables.pod(key, uid).filter(|pod| usable(pod) && pod.is_owned_by(&owner.uid))
-        {
-            return Some(pod.clone());
-        }
-        let taken = |pod: &Pod| {
-            let others = self.flights.values().filter(|other| other.record.uid != record.uid);
-            self.has_ended(&pod.uid)
-                || others.filter_map(|other| other.bound.as_ref()).any(|(_, uid)| *uid == pod.uid)
-        };
-        let is_new = |pod: &Pod| match &flight.before {
-            Some(before) => !before.contains(&pod.uid),
-            // The API keeps whole seconds.
-            None => pod.created >= record.started.truncated_to_secs(),
-        };
-        let pods = self.tables.pods_of(&owner.uid);
-        let new = pods.filter(|pod| usable(pod) && is_new(pod) && !taken(pod));
-        new.min_by_key(|pod| (!pod.serves(), pod.created, pod.key.clone())).cloned()
-    }
-
-    /// Whether the owner has reason to start another.
-    fn has_let_go(&self, flight: &Flight, owner: &Uid) -> bool {
-        let record = &flight.record;
-        self.tables.pod(&record.pod, &record.uid).is_none_or(|old| old.deleting || !old.is_owned_by(owner))
-    }
-
-    /// Only of replica sets is it known.
-    fn owner_is_gone(&self, flight: &Flight) -> bool {
-        flight.record.plan.owner().is_some_and(|owner| {
-            owner.kind == "ReplicaSet"
-                && owner.group == "apps"
-                && !self.barred.contains_key(&Source::ReplicaSets)
-                && !self.tables.replica_sets.contains_key(&owner.uid)
-        })
-    }
-
-    /// When a replacement should be Ready; after that, when a pod is given up that nobody starts again.
-    pub(crate) fn deadline_of(&self, flight: &Flight) -> Option<Timestamp> {
-        let since = if flight.overdue { flight.alone_since? } else { flight.record.started };
-        Some(since.plus_secs(self.ready_secs(flight)?))
-    }
-
-    fn is_forsaken(&self, flight: &Flight) -> bool {
-        let patience = self.ready_secs(flight).unwrap_or(READY_SECS);
-        flight.alone_since.is_some_and(|since| since.plus_secs(patience) <= self.now)
-    }
-
-    fn ready_secs(&self, flight: &Flight) -> Option<i64> {
-        Some(self.tables.policies.get(&flight.policy())?.policy.spec.as_ref().ok()?.ready_secs)
-    }
-
     fn step(&mut self, uid: &Uid, kind: Step, effect: EffectKind) {
         let id = self.emit(effect);
         self.under_way.insert(id, UnderWay::Step { uid: uid.clone(), kind });
@@ -260,62 +152,6 @@ impl Replacement {
             let record = flight.record.clone();
             self.tell_about(&record, Severity::Normal, "TaintReplacementStarted", &words::begun(&record));
         }
-    }
-
-    /// Takes a replacement off the list.
-    pub(crate) fn end(&mut self, uid: &Uid, ending: Ending) {
-        let Some(flight) = self.flights.remove(uid) else { return };
-        self.may_start = true;
-        let policy = flight.policy();
-        self.touch(&policy);
-        if flight.had_copy || flight.evicted || ending == Ending::Replaced {
-            self.remember_ended(uid.clone());
-        }
-        if let Some((_, bound)) = &flight.bound {
-            self.remember_ended(bound.clone());
-        }
-        let record = flight.record;
-        match ending {
-            Ending::Replaced => {
-                self.figures.replaced += 1;
-                if let Some(overseer) = self.overseers.get_mut(&policy) {
-                    overseer.replaced += 1;
-                }
-                let new = flight.bound.map_or(Text::default(), |(key, _)| key.name);
-                let by = if new.is_empty() { "its owner wants no other" } else { &*new };
-                self.tell_about(
-                    &record,
-                    Severity::Normal,
-                    "TaintReplaced",
-                    &alloc::format!("replaced by {by}"),
-                );
-            }
-            Ending::Cancelled => {
-                self.figures.cancelled += 1;
-                if flight.announced {
-                    let message = "not replaced: there is no reason any more";
-                    self.tell_about(&record, Severity::Normal, "TaintReplacementCancelled", message);
-                }
-            }
-            Ending::Unreplaced => {
-                self.figures.unreplaced += 1;
-                let message = "it is gone, and nobody started another";
-                self.tell_about(&record, Severity::Warning, "TaintReplacementMissing", message);
-            }
-        }
-    }
-
-    fn report_overdue(&mut self, uid: &Uid) {
-        let Some(flight) = self.flights.get_mut(uid) else { return };
-        flight.overdue = true;
-        let (record, policy) = (flight.record.clone(), flight.policy());
-        self.figures.overdue += 1;
-        if let Some(overseer) = self.overseers.get_mut(&policy) {
-            overseer.overdue += 1;
-        }
-        self.touch(&policy);
-        let message = "its replacement is not Ready in time; it keeps its slot and is not begun again";
-        self.tell_about(&record, Severity::Warning, "TaintReplacementOverdue", message);
     }
 
     pub(crate) fn note(&mut self, uid: &Uid, note: &str) {
@@ -330,20 +166,6 @@ impl Replacement {
     pub(crate) fn touch(&mut self, policy: &ObjectKey) {
         if let Some(overseer) = self.overseers.get_mut(policy) {
             overseer.dirty = true;
-        }
-    }
-
-    pub(crate) fn tell_about(
-        &mut self,
-        record: &crate::record::Record,
-        severity: Severity,
-        reason: &'static str,
-        message: &str,
-    ) {
-        let policy = ObjectKey::new(record.pod.namespace.clone(), record.policy.clone());
-        let uid = self.tables.policies.get(&policy).map(|known| known.policy.uid.clone());
-        for note in words::about_record(record, uid.as_ref(), severity, reason, message) {
-            self.say(note);
         }
     }
 }

@@ -8,8 +8,9 @@ use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use crate::{
     effect::{Note, Severity, Subject},
     finding::{Cause, Finding, Origin},
-    flight::{Seen, Watch},
-    machine::{Replacement, Source},
+    flight::{Seen, Selected, Watch},
+    input::Source,
+    machine::Replacement,
     matching::option_for,
     objects::Pod,
     policy::Spec,
@@ -55,7 +56,8 @@ impl Replacement {
             if let Some(found) = self.failure(policy, spec, &node, &pod) {
                 watch.findings.push(found);
             }
-            watch.selected.push((policy.clone(), self.tables.domain(spec, &node)));
+            let domain = self.tables.domain(spec, &node);
+            watch.selected.push(Selected { policy: policy.clone(), domain, due: false });
         }
         watch.findings.sort_by(|a, b| (a.after, &a.cause, &a.policy).cmp(&(b.after, &b.cause, &b.policy)));
         self.announce(now, &pod, before.as_ref(), &watch, resuming);
@@ -150,9 +152,10 @@ impl Replacement {
         if let Some(at) = watch.ripe() {
             self.ripe.remove(&(at, key.clone()));
         }
-        for (policy, domain) in &watch.selected {
+        for Selected { policy, domain, due } in &watch.selected {
             let Some(overseer) = self.overseers.get_mut(policy) else { continue };
             overseer.selected = overseer.selected.saturating_sub(1);
+            overseer.due = overseer.due.saturating_sub(u64::from(*due));
             let ripe = watch.ripe_for(&policy.name);
             if let Some(at) = ripe {
                 overseer.ripe.remove(&(at, key.clone()));
@@ -164,10 +167,13 @@ impl Replacement {
     }
 
     fn insert(&mut self, now: Timestamp, key: &ObjectKey, mut watch: Watch) {
-        for (policy, domain) in &watch.selected {
+        let Watch { selected, findings, .. } = &mut watch;
+        for Selected { policy, domain, due } in selected {
             let Some(overseer) = self.overseers.get_mut(policy) else { continue };
             overseer.selected += 1;
-            let ripe = watch.ripe_for(&policy.name);
+            *due = findings.iter().any(|finding| finding.policy == policy.name && finding.due <= now);
+            overseer.due += u64::from(*due);
+            let ripe = findings.iter().find(|finding| finding.policy == policy.name).map(|first| first.after);
             if let Some(at) = ripe {
                 overseer.ripe.insert((at, key.clone()));
             }
@@ -207,10 +213,13 @@ impl Replacement {
                 }
             }
             watch.looked = now;
-            for (policy, _) in &watch.selected {
-                if let Some(overseer) = self.overseers.get_mut(policy) {
-                    overseer.dirty = true;
-                }
+            let Watch { selected, findings, .. } = &mut watch;
+            for Selected { policy, due, .. } in selected {
+                let Some(overseer) = self.overseers.get_mut(policy) else { continue };
+                overseer.dirty = true;
+                let rung = findings.iter().any(|finding| finding.policy == policy.name && finding.due <= now);
+                overseer.due += u64::from(rung && !*due);
+                *due |= rung;
             }
             self.set_timer(now, &key, &mut watch);
             self.watches.insert(key, watch);

@@ -97,12 +97,22 @@ pub(crate) struct Seen {
     pub(crate) dated: bool,
 }
 
+/// A policy that looks after a pod.
+#[derive(Debug)]
+pub(crate) struct Selected {
+    pub(crate) policy: ObjectKey,
+    /// The pod's fault domain, as this policy sees it.
+    pub(crate) domain: Text,
+    /// The pod is counted as due.
+    pub(crate) due: bool,
+}
+
 /// A pod that a policy looks after.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) uid: Uid,
-    /// The policies, each with the pod's fault domain.
-    pub(crate) selected: Vec<(ObjectKey, Text)>,
+    /// The policies that look after it.
+    pub(crate) selected: Vec<Selected>,
     /// Every taint around it.
     pub(crate) seen: Vec<Seen>,
     /// What concerns it, the earliest first.
@@ -128,6 +138,8 @@ impl Watch {
 #[derive(Debug, Default)]
 pub(crate) struct Overseer {
     pub(crate) selected: u64,
+    /// Its pods that are marked to be replaced.
+    pub(crate) due: u64,
     /// Its pods by fault domain: all, and those with a finding.
     pub(crate) domains: BTreeMap<Text, (u32, u32)>,
     pub(crate) domains_tainted: u64,

@@ -1,128 +1,18 @@
-//! The machine: its inputs, its state, and the order in which it thinks.
+//! The machine: its state, and the order in which it thinks.
 
-use alloc::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use lazaret_fleet::{Changes, Fleet};
+use lazaret_fleet::Fleet;
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
     effect::{Effect, EffectId, EffectKind, Note, Outcome},
+    figures::Figures,
     flight::{Flight, Overseer, Watch},
-    objects::{Node, Pod, ReplicaSet},
-    policy::Policy,
-    record::Mark,
-    tables::{Known, Tables},
+    input::Source,
+    options::Options,
+    tables::Tables,
 };
-
-/// What may be chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Between two writes of one status that record nothing new.
-    pub status_ms: i64,
-    /// The first pause after a failure; each further one doubles it.
-    pub retry_ms_min: i64,
-    /// No pause is longer.
-    pub retry_ms_max: i64,
-    /// How long news of what was done may take before it is taken to be missing.
-    pub settle_ms: i64,
-    /// How long a pod is let be that a disruption budget held back.
-    pub budget_ms: i64,
-    /// Replacements under way in the whole cluster.
-    pub flights_max: usize,
-    /// Events that may wait to be taken; further ones are dropped.
-    pub events_max: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            // A new taint is to be seen in the status within a second.
-            status_ms: 400,
-            retry_ms_min: 250,
-            retry_ms_max: 60_000,
-            settle_ms: 5_000,
-            budget_ms: 10_000,
-            flights_max: 500,
-            events_max: 1_024,
-        }
-    }
-}
-
-/// What the machine can be told.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// A policy as it is now.
-    Policy(Arc<Policy>),
-    /// A policy is gone.
-    PolicyGone(ObjectKey),
-    /// A pod as it is now.
-    Pod(Arc<Pod>),
-    /// A pod is gone.
-    PodGone(ObjectKey),
-    /// A node as it is now.
-    Node(Arc<Node>),
-    /// A node is gone.
-    NodeGone(Text),
-    /// A replica set as it is now.
-    ReplicaSet(Arc<ReplicaSet>),
-    /// A replica set is gone.
-    ReplicaSetGone(ObjectKey),
-    /// Whether something can be read.
-    Sight(Source, Sight),
-}
-
-/// What is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
-    /// Nodes: their taints.
-    Nodes,
-    /// Claims, slices, rules: the taints of devices.
-    Devices,
-    /// Replica sets: how to release a pod.
-    ReplicaSets,
-    /// Pods.
-    Pods,
-}
-
-/// Whether something can be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// It can.
-    Clear,
-    /// It cannot; which permission is missing.
-    Barred(Text),
-}
-
-/// How much of what there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Times that a pod was looked at, ever.
-    pub looks: u64,
-    /// Pods with a taint that is counted.
-    pub tainted: u64,
-    /// Replacements under way.
-    pub in_flight: u64,
-    /// Policies whose breaker holds.
-    pub tripped: u64,
-    /// Replacements begun, ever.
-    pub started: u64,
-    /// Replacements that came to their end, ever.
-    pub replaced: u64,
-    /// Replacements given up before anything was done, ever.
-    pub cancelled: u64,
-    /// Replacements not Ready in time, ever.
-    pub overdue: u64,
-    /// Replacements after which nobody started another pod, ever.
-    pub unreplaced: u64,
-    /// Times that a disruption budget held a pod back, ever.
-    pub held: u64,
-    /// Steps that were refused, ever.
-    pub refused: u64,
-}
 
 /// Pods whose replacement came to its end and those that took their places, remembered against late news of them.
 const ENDED_MAX: usize = 4_096;
@@ -200,46 +90,6 @@ impl Replacement {
             next_effect: 0,
             figures: Figures::default(),
         }
-    }
-
-    /// Takes note of an object. Decides nothing yet: more may follow at once.
-    pub fn tell(&mut self, input: Input) {
-        match input {
-            Input::Policy(policy) => self.tell_policy(policy),
-            Input::PolicyGone(key) => {
-                self.concern_namespace(&key.namespace);
-                self.tables.policies.remove(&key);
-                self.overseers.remove(&key);
-            }
-            Input::Pod(pod) => self.tell_pod(pod),
-            Input::PodGone(key) => {
-                if let Some(pod) = self.tables.pods.get(&key).cloned() {
-                    self.awaken(&pod);
-                }
-                self.tables.remove_pod(&key);
-                self.concerned.insert(key);
-            }
-            Input::Node(node) => {
-                if self.tables.nodes.get(&node.name) != Some(&node) {
-                    self.concerned.extend(self.tables.pods_on(&node.name).cloned());
-                    self.tables.nodes.insert(node.name.clone(), node);
-                }
-            }
-            Input::NodeGone(name) => {
-                self.concerned.extend(self.tables.pods_on(&name).cloned());
-                self.tables.nodes.remove(&name);
-            }
-            Input::ReplicaSet(set) => self.tables.set_replica_set(set),
-            Input::ReplicaSetGone(key) => self.tables.remove_replica_set(&key),
-            Input::Sight(source, sight) => self.tell_sight(source, sight),
-        }
-    }
-
-    /// Takes note of what changed in the fleet.
-    pub fn tell_devices(&mut self, fleet: &Fleet, changes: &Changes) {
-        let of_claims = changes.claims.iter().flat_map(|claim| fleet.pods_of_claim(*claim));
-        let pods = changes.pods.iter().copied().chain(of_claims);
-        self.concerned.extend(pods.filter_map(|pod| Some(fleet.pod(pod)?.key.clone())));
     }
 
     /// From now on effects are wanted, or none are. To be said only once every object has been heard of.
@@ -337,124 +187,6 @@ impl Replacement {
         self.flights.keys()
     }
 
-    fn tell_policy(&mut self, policy: Arc<Policy>) {
-        let key = policy.key.clone();
-        let known = self.tables.policies.get(&key);
-        if let Some(known) = known
-            && known.policy.uid == policy.uid
-            && is_older(&policy.version, &known.policy.version)
-        {
-            return;
-        }
-        let same = known.is_some_and(|known| {
-            known.policy.uid == policy.uid
-                && known.policy.spec == policy.spec
-                && known.policy.deleting == policy.deleting
-        });
-        if known.is_none_or(|known| known.policy.uid != policy.uid) {
-            self.overseers.remove(&key);
-        }
-        if !same {
-            self.concern_namespace(&key.namespace);
-        }
-        if self.leading {
-            let overseer =
-                self.overseers.entry(key.clone()).or_insert_with(|| Overseer::resume(&policy.status));
-            overseer.dirty = true;
-        }
-        for flight in self.flights.values_mut() {
-            if flight.record.policy == key.name && flight.record.pod.namespace == key.namespace {
-                flight.recorded &= policy.status.has_record(&flight.record.uid);
-            }
-        }
-        self.tables.policies.insert(key, Known::new(policy));
-    }
-
-    fn tell_pod(&mut self, pod: Arc<Pod>) {
-        self.awaken(&pod);
-        let key = pod.key.clone();
-        self.tables.set_pod(pod);
-        self.concerned.insert(key);
-    }
-
-    /// What was done to a pod can be seen: no need to wait for news of it any longer.
-    fn awaken(&mut self, pod: &Pod) {
-        let replaced = pod.mark.as_ref().map(|mark| &mark.record().uid);
-        for uid in [Some(&pod.uid), replaced].into_iter().flatten() {
-            if let Some(flight) = self.flights.get_mut(uid)
-                && flight.failures == 0
-            {
-                flight.not_before = self.now;
-            }
-        }
-    }
-
-    fn tell_sight(&mut self, source: Source, sight: Sight) {
-        let before = match sight {
-            Sight::Clear => self.barred.remove(&source).is_some(),
-            Sight::Barred(why) => self.barred.insert(source, why.clone()) != Some(why),
-        };
-        if !before {
-            return;
-        }
-        // What can no longer be read is not what it was: nothing is begun on old news.
-        self.concerned.extend(self.tables.pods.keys().cloned());
-        for overseer in self.overseers.values_mut() {
-            overseer.dirty = true;
-        }
-    }
-
-    fn concern_namespace(&mut self, namespace: &Text) {
-        let Self { tables, concerned, .. } = self;
-        concerned.extend(tables.pods_in(namespace).cloned());
-    }
-
-    /// Takes up what the objects say is under way, and all timers.
-    fn resume(&mut self, now: Timestamp, fleet: &Fleet) {
-        for (key, known) in &self.tables.policies {
-            let urgent = !known.policy.status.replacements.is_empty();
-            self.overseers.insert(key.clone(), Overseer { urgent, ..Overseer::resume(&known.policy.status) });
-            for entry in &known.policy.status.replacements {
-                let mut flight = Flight::new(Arc::new(entry.record.clone()));
-                flight.overdue = entry.overdue;
-                flight.bound = entry.replacement.as_ref().and_then(|name| {
-                    let pod = self.tables.pods.get(&ObjectKey::new(key.namespace.clone(), name.clone()))?;
-                    (pod.uid != entry.record.uid).then(|| (pod.key.clone(), pod.uid.clone()))
-                });
-                flight.announced = true;
-                self.flights.insert(entry.record.uid.clone(), flight);
-            }
-        }
-        let keys: Vec<ObjectKey> = self.tables.pods.keys().cloned().collect();
-        for key in &keys {
-            self.evaluate(now, fleet, key, true);
-        }
-        self.may_start = true;
-    }
-
-    /// A pod that carries the mark of a replacement nobody knows of: it is brought to its end.
-    pub(crate) fn adopt_marked(&mut self, pod: &Arc<Pod>) {
-        let Some(mark) = &pod.mark else { return };
-        let record = mark.record();
-        if self.flights.contains_key(&record.uid) || self.has_ended(&record.uid) {
-            return;
-        }
-        let unfinished = match mark {
-            Mark::Released(_) => pod.uid == record.uid && !pod.deleting,
-            Mark::Copy(_) => {
-                pod.gated || self.tables.pod(&record.pod, &record.uid).is_some_and(|old| !old.deleting)
-            }
-        };
-        if unfinished {
-            let mut flight = Flight::new(Arc::new(record.clone()));
-            flight.announced = true;
-            if let Some(overseer) = self.overseers.get_mut(&flight.policy()) {
-                overseer.dirty = true;
-            }
-            self.flights.insert(record.uid.clone(), flight);
-        }
-    }
-
     pub(crate) fn remember_ended(&mut self, uid: Uid) {
         if self.ended.len() >= ENDED_MAX {
             self.ended.pop_front();
@@ -485,13 +217,5 @@ impl Replacement {
     pub(crate) fn pause(&self, failures: u32) -> i64 {
         let doubled = self.options.retry_ms_min.saturating_mul(1 << failures.saturating_sub(1).min(20));
         doubled.min(self.options.retry_ms_max)
-    }
-}
-
-/// Versions are numbers since 1.35; what is none is never older.
-fn is_older(version: &Text, than: &Text) -> bool {
-    match (version.parse::<u64>(), than.parse::<u64>()) {
-        (Ok(version), Ok(than)) => version < than,
-        _ => false,
     }
 }

@@ -12,7 +12,8 @@ use lazaret_model::{Condition, ConditionStatus, ObjectKey, Timestamp};
 use crate::{
     effect::EffectKind,
     flight::{Flight, Overseer},
-    machine::{Replacement, Source, UnderWay},
+    input::Source,
+    machine::{Replacement, UnderWay},
     policy::{Spec, Strategy},
     status::{
         BREAKER_TRIPPED, DEGRADED, PODS_LISTED_MAX, PROGRESSING, PodStatus, RecordStatus, Status, Totals,
@@ -37,6 +38,7 @@ impl Replacement {
                 continue;
             };
             let status = Arc::new(self.status(now, known, overseer));
+            self.figures.looks += status.pods.len() as u64;
             // What a leader before this one recorded is recorded once more: if that leader wrote something else in between,
             // this write is refused, and nothing is done on old news.
             let recorded = status
@@ -63,16 +65,17 @@ impl Replacement {
         let policy = &known.policy;
         let flights: Vec<&Flight> =
             self.flights.values().filter(|flight| flight.policy() == policy.key).collect();
-        let mut totals = Totals {
+        let totals = Totals {
             selected: overseer.selected,
             in_flight: flights.len() as u64,
             replaced: overseer.replaced,
             overdue: overseer.overdue,
             domains: overseer.domains.len() as u64,
             domains_tainted: overseer.domains_tainted,
-            ..Totals::default()
+            detected: (overseer.ripe.len() as u64).saturating_sub(overseer.due),
+            due: overseer.due,
         };
-        let pods = self.pods(now, &policy.key, overseer, &flights, &mut totals);
+        let pods = self.pods(now, &policy.key, overseer, &flights);
         let mut replacements: Vec<RecordStatus> = flights
             .iter()
             .map(|flight| RecordStatus {
@@ -102,7 +105,6 @@ impl Replacement {
         policy: &ObjectKey,
         overseer: &Overseer,
         flights: &[&Flight],
-        totals: &mut Totals,
     ) -> Vec<PodStatus> {
         let mut pods = Vec::new();
         // What is under way comes first, even if its taint or its pod is gone.
@@ -124,13 +126,10 @@ impl Replacement {
                 });
             }
         }
-        for (_, key) in &overseer.ripe {
+        for (_, key) in overseer.ripe.iter().take(PODS_LISTED_MAX) {
             let Some(watch) = self.watches.get(key) else { continue };
             let Some(node) = self.tables.pods.get(key).and_then(|pod| pod.node.clone()) else { continue };
             let findings = watch.findings.iter().filter(|finding| finding.policy == policy.name);
-            let is_due = findings.clone().any(|finding| finding.due <= now);
-            totals.due += u64::from(is_due);
-            totals.detected += u64::from(!is_due);
             let flight = self.flights.get(&watch.uid);
             for finding in findings {
                 if pods.len() >= PODS_LISTED_MAX {
@@ -160,7 +159,10 @@ impl Replacement {
             _ if totals.in_flight > 0 => (
                 true,
                 "Replacing",
-                format!("{} under way, {} due, {} detected", totals.in_flight, totals.due, totals.detected),
+                format!(
+                    "{} under way, to be finished even if their taints go; {} due, {} detected",
+                    totals.in_flight, totals.due, totals.detected
+                ),
             ),
             None if !known.problems.is_empty() => (false, "InvalidSpec", String::from("See Degraded")),
             None => (false, "Disabled", String::from("automaticReplacementOptions.enabled is false")),

@@ -1,11 +1,15 @@
 //! Which replacements begin now: the longest due first, as long as every policy that selects the pod has a slot.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
 
 use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 
 use crate::{
-    flight::{Flight, Watch},
+    flight::{Flight, Selected, Watch},
     machine::Replacement,
     objects::Pod,
     plan::plan_for,
@@ -28,11 +32,14 @@ impl Replacement {
             return;
         }
         let mut slots = self.slots();
-        let mut begun: Vec<Flight> = Vec::new();
+        let mut open = self.open(now, &slots);
+        let (mut begun, mut looks): (Vec<Flight>, u64) = (Vec::new(), 0);
         for (after, key) in &self.ripe {
-            if *after > now || self.flights.len() + begun.len() >= self.options.flights_max {
+            let full = self.flights.len() + begun.len() >= self.options.flights_max;
+            if *after > now || full || open.is_empty() {
                 break;
             }
+            looks += 1;
             let (Some(watch), Some(pod)) = (self.watches.get(key), self.tables.pods.get(key)) else {
                 continue;
             };
@@ -40,12 +47,14 @@ impl Replacement {
                 continue;
             }
             if self.permitted(watch, &slots) {
-                for (policy, domain) in &watch.selected {
+                for Selected { policy, domain, .. } in &watch.selected {
                     *slots.entry(self.slot(policy, domain)).or_default() += 1;
                 }
                 begun.extend(self.flight_for(now, pod, watch));
+                open.retain(|policy| self.is_open(now, policy, &slots));
             }
         }
+        self.figures.looks += looks;
         for flight in begun {
             if let Some(overseer) = self.overseers.get_mut(&flight.policy()) {
                 (overseer.dirty, overseer.urgent) = (true, true);
@@ -55,22 +64,44 @@ impl Replacement {
         }
     }
 
+    /// The policies that could let a pod go now: while there are none, nobody needs to be looked at.
+    fn open(&self, now: Timestamp, slots: &Slots) -> Vec<ObjectKey> {
+        self.overseers.keys().filter(|policy| self.is_open(now, policy, slots)).cloned().collect()
+    }
+
+    fn is_open(&self, now: Timestamp, policy: &ObjectKey, slots: &Slots) -> bool {
+        let (Some(overseer), Some(spec)) = (self.overseers.get(policy), self.tables.active(policy)) else {
+            return false;
+        };
+        let due = overseer.ripe.first().is_some_and(|(after, _)| *after <= now);
+        let free =
+            |domain: &Text| slots.get(&self.slot(policy, domain)).copied().unwrap_or(0) < spec.max_concurrent;
+        let mut tainted = overseer.domains.iter().filter(|(_, (_, tainted))| *tainted > 0);
+        due && !overseer.tripped && tainted.any(|(domain, _)| free(domain))
+    }
+
     /// Whether every policy that selects the pod lets it go now.
     fn permitted(&self, watch: &Watch, slots: &Slots) -> bool {
-        watch.selected.iter().all(|(policy, domain)| {
+        watch.selected.iter().all(|Selected { policy, domain, .. }| {
             let open = self.overseers.get(policy).is_some_and(|overseer| !overseer.tripped);
             let limit = self.tables.active(policy).map_or(0, |spec| spec.max_concurrent);
             open && slots.get(&self.slot(policy, domain)).copied().unwrap_or(0) < limit
         })
     }
 
+    /// What is under way takes a slot of every policy that selected the pod then, or selects it now.
     fn slots(&self) -> Slots {
         let mut slots = Slots::new();
         for flight in self.flights.values() {
-            for name in &flight.record.counted_by {
-                let policy = ObjectKey::new(flight.record.pod.namespace.clone(), name.clone());
+            let record = &flight.record;
+            let then = record.counted_by.iter();
+            let watch = self.watches.get(&record.pod).filter(|watch| watch.uid == record.uid);
+            let now = watch.into_iter().flat_map(|watch| &watch.selected).map(|one| &one.policy.name);
+            let names: BTreeSet<&Text> = then.chain(now).collect();
+            for name in names {
+                let policy = ObjectKey::new(record.pod.namespace.clone(), name.clone());
                 let Some(spec) = self.tables.active(&policy) else { continue };
-                let domain = self.tables.domain(spec, &flight.record.node);
+                let domain = self.tables.domain(spec, &record.node);
                 *slots.entry(self.slot(&policy, &domain)).or_default() += 1;
             }
         }
@@ -100,7 +131,7 @@ impl Replacement {
             plan.owner().map(|owner| self.tables.pods_of(&owner.uid).map(|pod| pod.uid.clone()).collect());
         let record = Record {
             policy: first.policy.clone(),
-            counted_by: watch.selected.iter().map(|(policy, _)| policy.name.clone()).collect(),
+            counted_by: watch.selected.iter().map(|one| one.policy.name.clone()).collect(),
             pod: pod.key.clone(),
             uid: pod.uid.clone(),
             node: pod.node.clone()?,

@@ -45,6 +45,8 @@ pub(crate) struct Tables {
     replica_set_uids: BTreeMap<ObjectKey, Uid>,
     on_node: BTreeMap<Text, BTreeSet<ObjectKey>>,
     of_owner: BTreeMap<Uid, BTreeSet<ObjectKey>>,
+    /// How many of an owner's pods serve.
+    serving: BTreeMap<Uid, usize>,
 }
 
 impl Tables {
@@ -72,6 +74,11 @@ impl Tables {
         self.of_owner.get(owner).into_iter().flatten().filter_map(|key| self.pods.get(key))
     }
 
+    /// How many pods of an owner serve.
+    pub(crate) fn serving_of(&self, owner: &Uid) -> usize {
+        self.serving.get(owner).copied().unwrap_or(0)
+    }
+
     /// This incarnation of a pod.
     pub(crate) fn pod(&self, key: &ObjectKey, uid: &Uid) -> Option<&Arc<Pod>> {
         self.pods.get(key).filter(|pod| pod.uid == *uid)
@@ -84,6 +91,9 @@ impl Tables {
         }
         if let Some(owner) = &pod.owner {
             self.of_owner.entry(owner.uid.clone()).or_default().insert(pod.key.clone());
+            if pod.serves() {
+                *self.serving.entry(owner.uid.clone()).or_default() += 1;
+            }
         }
         self.pods.insert(pod.key.clone(), pod);
     }
@@ -95,6 +105,14 @@ impl Tables {
         }
         if let Some(owner) = &pod.owner {
             take(&mut self.of_owner, &owner.uid, key);
+            if pod.serves()
+                && let Some(serving) = self.serving.get_mut(&owner.uid)
+            {
+                *serving -= 1;
+                if *serving == 0 {
+                    self.serving.remove(&owner.uid);
+                }
+            }
         }
     }
 

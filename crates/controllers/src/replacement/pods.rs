@@ -86,23 +86,31 @@ pub(super) fn replica_set(object: &Object, set: &ApiReplicaSet) -> ReplicaSet {
 /// A label selector.
 ///
 /// # Errors
-/// The operator that does not exist.
+/// An operator that does not exist, or values that it cannot have.
 pub(super) fn selector(selector: &LabelSelector) -> Result<Selector, Problem> {
     let mut all: Vec<(Text, Match)> = Vec::new();
     for (key, value) in selector.match_labels.iter().flatten() {
         all.push((key.as_str().into(), Match::In(vec![value.as_str().into()])));
     }
     for (at, wanted) in selector.match_expressions.iter().flatten().enumerate() {
-        let values = || wanted.values.iter().flatten().map(|value| Text::from(value.as_str())).collect();
-        let matched = match wanted.operator.as_str() {
-            "In" => Match::In(values()),
-            "NotIn" => Match::NotIn(values()),
-            "Exists" => Match::Exists,
-            "DoesNotExist" => Match::Absent,
-            other => {
-                let field = format!("spec.podSelector.matchExpressions[{at}].operator");
+        let problem = |field: &str, message: String| {
+            Err(Problem::new(format!("spec.podSelector.matchExpressions[{at}].{field}"), message))
+        };
+        let values: Vec<Text> = wanted.values.iter().flatten().map(|value| value.as_str().into()).collect();
+        let matched = match (wanted.operator.as_str(), values.is_empty()) {
+            ("In", false) => Match::In(values),
+            ("NotIn", false) => Match::NotIn(values),
+            ("Exists", true) => Match::Exists,
+            ("DoesNotExist", true) => Match::Absent,
+            (operator @ ("In" | "NotIn"), true) => {
+                return problem("values", format!("must not be empty, for the operator is {operator}"));
+            }
+            (operator @ ("Exists" | "DoesNotExist"), false) => {
+                return problem("values", format!("must be empty, for the operator is {operator}"));
+            }
+            (other, _) => {
                 let message = format!("must be In, NotIn, Exists or DoesNotExist, is {other:?}");
-                return Err(Problem::new(field, message));
+                return problem("operator", message);
             }
         };
         all.push((wanted.key.as_str().into(), matched));

@@ -208,6 +208,11 @@ mod tests {
             ),
             (json!({"automaticReplacementOptions": {"strategy": "Hope"}}), "strategy"),
             (json!({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}), "operator"),
+            (json!({"podSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}), "values"),
+            (
+                json!({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}}),
+                "values",
+            ),
         ];
         for (spec, field) in rows {
             let problems = read_spec(&spec).unwrap_err();

@@ -12,7 +12,7 @@ use crate::{
     api::{REPLACEMENT_POLICIES, Scope},
     args::WhyArgs,
     output::structured,
-    view::{PolicyFacts, Why, nearest, replacements, why_evicted, why_pending, why_replaced},
+    view::{PolicyFacts, Why, nearest, replacements, why_evicted, why_pending, why_replaced, with_replacements},
 };
 
 pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verdict, Error> {
@@ -24,11 +24,15 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let events = events(session).await?;
     let now = session.now();
     let replacements = replacements(&policies(session, &key.namespace).await, &key);
-    let why = why_pending(&mut cluster, &key, &events, now)
-        .or_else(|| why_evicted(&cluster, &key, &events))
-        .or_else(|| why_replaced(&key, &replacements));
-    let Some(why) = why.map(|why| Why { replacements, ..why }) else {
-        return Err(unknown(session, &cluster, &key).await);
+    let why = why_pending(&mut cluster, &key, &events, now).or_else(|| why_evicted(&cluster, &key, &events));
+    let spoken_of = || (!replacements.is_empty()).then(|| Why { pod: key.to_string(), ..Why::default() });
+    let why = match why.or_else(spoken_of) {
+        Some(why) => with_replacements(why, replacements),
+        None if session.api.get(&crate::api::PODS, &key.namespace, &key.name).await.is_ok() => {
+            let message = format!("pod {key} asks for no devices, and no TaintReplacementPolicy speaks of it");
+            return Err(Error::usage(message));
+        }
+        None => why_replaced(&key, &events).ok_or_else(|| unknown(&cluster, &key))?,
     };
     match args.output.structured() {
         Some(form) => structured(session.console, &why, form)?,
@@ -51,11 +55,8 @@ async fn policies(session: &Session<'_>, namespace: &str) -> Vec<PolicyFacts> {
     policies
 }
 
-/// Tells a pod without devices from one that is not there.
-async fn unknown(session: &Session<'_>, cluster: &crate::view::Cluster, key: &ObjectKey) -> Error {
-    if session.api.get(&crate::api::PODS, &key.namespace, &key.name).await.is_ok() {
-        return Error::usage(format!("pod {key} asks for no devices"));
-    }
+/// A pod that is not there: perhaps another is meant.
+fn unknown(cluster: &crate::view::Cluster, key: &ObjectKey) -> Error {
     let known: Vec<String> = cluster.fleet.pods().map(|(_, pod)| pod.key.to_string()).collect();
     let near = nearest(&key.to_string(), known.iter().map(String::as_str));
     let hint = if near.is_empty() {

@@ -3,7 +3,7 @@
 use lazaret_model::{ObjectKey, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::time::ago;
+use super::{history::EventFacts, time::ago};
 
 /// A policy, as far as it speaks of pods.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -106,6 +106,38 @@ pub fn replacements(policies: &[PolicyFacts], pod: &ObjectKey) -> Vec<Replacemen
         }
     }
     found
+}
+
+/// How a pod stands, in a few words, if any policy speaks of it.
+pub(super) fn summary(replacements: &[ReplacementWhy]) -> Option<String> {
+    let first = replacements.first()?;
+    let stands = if replacements.iter().any(|one| !one.replacement.is_empty()) {
+        "is being replaced"
+    } else if replacements.iter().any(|one| one.condition.ends_with("Replacing")) {
+        "is to be replaced"
+    } else if replacements.iter().any(|one| !one.replace_after.is_empty()) {
+        "is to be replaced if the taint stays"
+    } else {
+        "is not to be replaced, though it is on a taint"
+    };
+    Some(format!("{stands}: {} is tainted {}", first.place, first.taint_key))
+}
+
+/// The reasons of events about a pod that is, or was, replaced.
+const TOLD: [&str; 3] = ["TaintReplacementStarted", "TaintReplaced", "TaintReplacementMissing"];
+
+/// What events tell of a replacement, oldest first.
+pub(super) fn story(pod: &ObjectKey, events: &[EventFacts]) -> Vec<String> {
+    let about = |event: &&EventFacts| {
+        let object = &event.involved_object;
+        object.kind == "Pod"
+            && object.namespace == *pod.namespace
+            && object.name == *pod.name
+            && TOLD.contains(&event.reason.as_str())
+    };
+    let mut told: Vec<&EventFacts> = events.iter().filter(about).collect();
+    told.sort_by_key(|event| event.time());
+    told.into_iter().map(|event| format!("{}: {}", event.reason, event.message)).collect()
 }
 
 impl ReplacementWhy {

@@ -15,7 +15,7 @@ use super::{
     cluster::Cluster,
     device::{TaintRow, taint_row},
     history::{EventFacts, SET_REASON},
-    replacement::ReplacementWhy,
+    replacement::{ReplacementWhy, story, summary},
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
     time::ago,
 };
@@ -159,20 +159,21 @@ pub fn why_evicted(cluster: &Cluster, pod: &ObjectKey, events: &[EventFacts]) ->
     })
 }
 
-/// A pod that a policy speaks of, whether it has devices or not.
+/// The same with what policies do about the pod. Who has to leave at once hears that first.
 #[must_use]
-pub fn why_replaced(pod: &ObjectKey, replacements: &[ReplacementWhy]) -> Option<Why> {
-    let first = replacements.first()?;
-    let summary = if replacements.iter().any(|one| !one.replacement.is_empty()) {
-        "is being replaced"
-    } else if replacements.iter().any(|one| one.condition.ends_with("Replacing")) {
-        "is to be replaced"
-    } else {
-        "is on a taint that is counted"
-    };
-    Some(Why {
+pub fn with_replacements(why: Why, replacements: Vec<ReplacementWhy>) -> Why {
+    let summary = if why.evictions.is_empty() { summary(&replacements) } else { None };
+    Why { summary: summary.unwrap_or(why.summary), replacements, ..why }
+}
+
+/// Why a pod that is gone was replaced, as far as events still tell.
+#[must_use]
+pub fn why_replaced(pod: &ObjectKey, events: &[EventFacts]) -> Option<Why> {
+    let notes = story(pod, events);
+    (!notes.is_empty()).then(|| Why {
         pod: pod.to_string(),
-        summary: format!("{summary}, for {} is tainted", first.place),
+        summary: "is gone: it was replaced because of a taint".to_owned(),
+        notes,
         ..Why::default()
     })
 }

@@ -119,7 +119,7 @@ async fn a_pod_that_nobody_knows() {
           research/trainer"#]].assert_eq(&cluster.run(&["why", "trainr", "-n", "research"]).await.error());
     let plain = json!({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     cluster.post("/api/v1/namespaces/default/pods", plain).await;
-    expect!["pod default/plain asks for no devices"].assert_eq(&cluster.run(&["why", "plain"]).await.error());
+    expect!["pod default/plain asks for no devices, and no TaintReplacementPolicy speaks of it"].assert_eq(&cluster.run(&["why", "plain"]).await.error());
 }
 
 #[tokio::test]

@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use lazaret_model::{ObjectKey, Owner, Text, Timestamp, Uid};
+use lazaret_model::{ObjectKey, Text, Timestamp, Uid};
 use lazaret_replacement::{
-    EffectKind, Mark, Match, Node, NodeTaint, Note, Outcome, Plan, Pod, Policy, ReplicaSet, Selector, Spec,
-    Status, Strategy, TaintOption,
+    Match, Node, NodeTaint, Note, Pod, Policy, ReplicaSet, Selector, Spec, Status, Strategy, TaintOption,
 };
 
 pub(crate) fn at(secs: i64) -> Timestamp {
@@ -38,6 +37,14 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
+/// The label of pods that hold a device.
+pub(crate) const HOLDS: &str = "holds";
+
+/// Whether a pod holds the device of its node.
+pub(crate) fn holds(pod: &Pod) -> bool {
+    pod.labels.contains_key(HOLDS)
+}
+
 /// How pods come to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -51,6 +58,8 @@ pub(crate) struct Set {
     pub(crate) uid: Uid,
     pub(crate) kind: Kind,
     pub(crate) replicas: u32,
+    /// Each of its pods holds the device of its node.
+    pub(crate) holds: bool,
 }
 
 /// A pod with what only the cluster knows of it.
@@ -69,6 +78,8 @@ pub(crate) struct Api {
     pub(crate) pods: BTreeMap<ObjectKey, Live>,
     pub(crate) nodes: BTreeMap<Text, Node>,
     pub(crate) sets: Vec<Set>,
+    /// The taints of the one device of each node that has one: key, and when it was set.
+    pub(crate) devices: BTreeMap<Text, Vec<(Text, Option<Timestamp>)>>,
     /// Seconds until a pod is Ready, and until it is gone.
     pub(crate) ready_secs: i64,
     pub(crate) gone_secs: i64,
@@ -79,12 +90,16 @@ pub(crate) struct Api {
     pub(crate) log: Vec<Changed>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Changed {
     Policy(ObjectKey),
     Pod(ObjectKey),
     Node(Text),
     Set(ObjectKey),
+    /// The slice of a node.
+    Slice(Text),
+    /// The claim of a pod.
+    Claim(ObjectKey),
 }
 
 impl Api {
@@ -93,7 +108,7 @@ impl Api {
         format!("uid-{}", self.uids).into()
     }
 
-    fn next_version(&mut self) -> Text {
+    pub(crate) fn next_version(&mut self) -> Text {
         self.version += 1;
         self.version.to_string().into()
     }
@@ -126,6 +141,14 @@ impl Api {
         self.set_node(changed);
     }
 
+    /// Sets or takes off a taint of a node's device.
+    pub(crate) fn taint_device(&mut self, node: &str, taint: &str, time_added: Option<Option<Timestamp>>) {
+        let taints = self.devices.entry(node.into()).or_default();
+        taints.retain(|(key, _)| *key != *taint);
+        taints.extend(time_added.map(|added| (taint.into(), added)));
+        self.log.push(Changed::Slice(node.into()));
+    }
+
     pub(crate) fn set_policy(&mut self, name: &str, spec: Spec) {
         let key = key(name);
         let before = self.policies.get(&key).cloned();
@@ -151,9 +174,9 @@ impl Api {
         self.log.push(Changed::Policy(key(name)));
     }
 
-    pub(crate) fn add_set(&mut self, name: &str, kind: Kind, replicas: u32) {
+    pub(crate) fn add_set(&mut self, name: &str, kind: Kind, replicas: u32, holds: bool) {
         let uid = self.uid();
-        self.sets.push(Set { name: name.into(), uid, kind, replicas });
+        self.sets.push(Set { name: name.into(), uid, kind, replicas, holds });
         self.log.push(Changed::Set(key(name)));
     }
 
@@ -168,9 +191,10 @@ impl Api {
         Some(ReplicaSet { key: key.clone(), uid: set.uid.clone(), replicas: set.replicas, selector })
     }
 
-    pub(crate) fn add_bare(&mut self, now: Timestamp, name: &str, pinned: bool) {
-        let labels = Arc::new(BTreeMap::from([(Text::from("app"), Text::from("web"))]));
-        let pod = Pod { key: key(name), labels, pinned, ..Pod::default() };
+    pub(crate) fn add_bare(&mut self, now: Timestamp, name: &str, pinned: bool, holds: bool) {
+        let mut labels = BTreeMap::from([(Text::from("app"), Text::from("web"))]);
+        labels.extend(holds.then(|| (Text::from(HOLDS), Text::default())));
+        let pod = Pod { key: key(name), labels: Arc::new(labels), pinned, ..Pod::default() };
         self.create(now, pod);
     }
 
@@ -187,8 +211,12 @@ impl Api {
         self.pods.insert(key, live);
     }
 
-    fn remove(&mut self, key: &ObjectKey) {
-        self.pods.remove(key);
+    pub(crate) fn remove(&mut self, key: &ObjectKey) {
+        if let Some(gone) = self.pods.remove(key)
+            && holds(&gone.pod)
+        {
+            self.log.push(Changed::Claim(key.clone()));
+        }
         self.log.push(Changed::Pod(key.clone()));
     }
 
@@ -197,174 +225,5 @@ impl Api {
             .values()
             .map(|live| &live.pod)
             .filter(move |pod| pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid))
-    }
-
-    /// Everybody but the machine: sets, scheduler, kubelets.
-    pub(crate) fn act(&mut self, now: Timestamp) {
-        for at in 0..self.sets.len() {
-            self.fill(now, at);
-        }
-        self.schedule(now);
-        let due: Vec<Live> =
-            self.pods.values().filter(|live| live.turns.is_some_and(|at| at <= now)).cloned().collect();
-        for mut live in due {
-            if live.pod.deleting {
-                self.remove(&live.pod.key.clone());
-            } else {
-                (live.turns, live.pod.ready) = (None, true);
-                self.put(live);
-            }
-        }
-    }
-
-    fn fill(&mut self, now: Timestamp, at: usize) {
-        let Set { name, uid, kind, replicas } = &self.sets[at];
-        let (name, uid, kind, replicas) = (name.clone(), uid.clone(), *kind, *replicas as usize);
-        let owner = Owner {
-            group: "apps".into(),
-            kind: format!("{kind:?}").into(),
-            name: name.clone(),
-            uid: uid.clone(),
-        };
-        let labels =
-            BTreeMap::from([("app".into(), "web".into()), ("pod-template-hash".into(), name.clone())]);
-        let template = Pod { labels: Arc::new(labels), owner: Some(owner), ..Pod::default() };
-        match kind {
-            Kind::ReplicaSet => {
-                let alive = self.owned(&uid).filter(|pod| !pod.deleting).count();
-                for _ in alive..replicas {
-                    let suffix = self.uids + 1;
-                    let pod = Pod { key: key(&format!("{name}-{suffix}")), ..template.clone() };
-                    self.create(now, pod);
-                }
-            }
-            Kind::StatefulSet => {
-                for ordinal in 0..replicas {
-                    let pod = Pod { key: key(&format!("{name}-{ordinal}")), ..template.clone() };
-                    if !self.pods.contains_key(&pod.key) {
-                        self.create(now, pod);
-                    }
-                }
-            }
-        }
-    }
-
-    fn schedule(&mut self, now: Timestamp) {
-        let waiting: Vec<Live> = self
-            .pods
-            .values()
-            .filter(|live| live.pod.node.is_none() && !live.pod.gated && !live.pod.deleting)
-            .cloned()
-            .collect();
-        for mut live in waiting {
-            let count =
-                |node: &Text| self.pods.values().filter(|l| l.pod.node.as_ref() == Some(node)).count();
-            let free = self.nodes.values().filter(|node| node.taints.is_empty());
-            let Some(node) = free.min_by_key(|node| (count(&node.name), node.name.clone())) else { return };
-            live.pod.node = Some(node.name.clone());
-            live.turns = Some(now.plus_secs(self.ready_secs));
-            self.put(live);
-        }
-    }
-
-    pub(crate) fn delete(&mut self, now: Timestamp, key: &ObjectKey, uid: &Uid) -> Outcome {
-        let Some(mut live) = self.pods.get(key).filter(|live| live.pod.uid == *uid).cloned() else {
-            return Outcome::Gone;
-        };
-        if !live.pod.deleting {
-            (live.pod.deleting, live.pod.ready) = (true, false);
-            live.turns = Some(now.plus_secs(self.gone_secs));
-            self.put(live);
-        }
-        Outcome::Done(None)
-    }
-
-    /// Does what the machine asks for, with every precondition.
-    pub(crate) fn perform(&mut self, now: Timestamp, effect: &EffectKind) -> Outcome {
-        match effect {
-            EffectKind::SetStatus { policy, uid, version, status } => {
-                let Some(mut found) = self.policies.get(policy).cloned() else { return Outcome::Gone };
-                if found.uid != *uid || found.version != *version {
-                    return Outcome::Conflict;
-                }
-                found.version = self.next_version();
-                found.status = status.clone();
-                self.log.push(Changed::Policy(policy.clone()));
-                let version = found.version.clone();
-                self.policies.insert(policy.clone(), found);
-                Outcome::Done(Some(version))
-            }
-            EffectKind::Release { version, owner, label, record } => {
-                let Some(mut live) = self.pods.get(&record.pod).cloned() else { return Outcome::Gone };
-                if live.pod.uid != record.uid {
-                    return Outcome::Gone;
-                }
-                let owned = live.pod.owner.as_ref().is_some_and(|there| there.uid == *owner);
-                if live.pod.version != *version || !owned {
-                    return Outcome::Conflict;
-                }
-                live.pod.owner = None;
-                Arc::make_mut(&mut live.pod.labels).remove(label);
-                live.pod.mark = Some(Mark::Released((**record).clone()));
-                self.put(live);
-                Outcome::Done(None)
-            }
-            EffectKind::Copy { name, gated, record } => {
-                let key = ObjectKey::new(record.pod.namespace.clone(), name.clone());
-                if let Some(there) = self.pods.get(&key) {
-                    let ours = matches!(&there.pod.mark, Some(Mark::Copy(mark)) if mark.uid == record.uid);
-                    return if ours { Outcome::Done(None) } else { Outcome::Conflict };
-                }
-                let Some(old) = self.pods.get(&record.pod).filter(|live| live.pod.uid == record.uid) else {
-                    return Outcome::Gone;
-                };
-                let mark = Some(Mark::Copy((**record).clone()));
-                let (labels, pinned) = (old.pod.labels.clone(), old.pod.pinned);
-                self.create(now, Pod { key, labels, pinned, gated: *gated, mark, ..Pod::default() });
-                Outcome::Done(None)
-            }
-            EffectKind::Ungate { pod, uid } => {
-                let Some(mut live) = self.pods.get(pod).filter(|live| live.pod.uid == *uid).cloned() else {
-                    return Outcome::Gone;
-                };
-                live.pod.gated = false;
-                self.put(live);
-                Outcome::Done(None)
-            }
-            // A pod that leaves already needs no budget, as in Kubernetes.
-            EffectKind::Evict { pod, uid } if self.pods.get(pod).is_some_and(|live| live.pod.deleting) => {
-                self.delete(now, pod, uid)
-            }
-            EffectKind::Evict { pod, uid } => match &mut self.budget {
-                Some(0) => Outcome::Held("the budget permits none".into()),
-                budget => {
-                    if let Some(left) = budget {
-                        *left -= 1;
-                    }
-                    self.delete(now, pod, uid)
-                }
-            },
-            EffectKind::Delete { pod, uid } => self.delete(now, pod, uid),
-            EffectKind::Event(note) => {
-                self.notes.push(note.clone());
-                Outcome::Done(None)
-            }
-        }
-    }
-}
-
-/// The pod that an effect first disturbs, if it does.
-pub(crate) fn disturbs(effect: &EffectKind) -> Option<(ObjectKey, Uid)> {
-    match effect {
-        EffectKind::Release { record, .. } => Some((record.pod.clone(), record.uid.clone())),
-        EffectKind::Copy { record, .. } => {
-            assert!(matches!(record.plan, Plan::Copy { .. } | Plan::Rebuild { .. }));
-            Some((record.pod.clone(), record.uid.clone()))
-        }
-        EffectKind::Evict { pod, uid } => Some((pod.clone(), uid.clone())),
-        EffectKind::SetStatus { .. }
-        | EffectKind::Ungate { .. }
-        | EffectKind::Delete { .. }
-        | EffectKind::Event(_) => None,
     }
 }

@@ -117,7 +117,7 @@ fn a_restart_half_way_goes_on_and_stays_within_the_limit() {
     let mut play = Play::with(6, 6);
     play.api.ready_secs = 30;
     play.api.set_policy("p", quick());
-    play.api.add_set("db", Kind::StatefulSet, 1);
+    play.api.add_set("db", Kind::StatefulSet, 1, false);
     for node in ["n0", "n1", "n2"] {
         play.api.taint(node, "a", None);
     }
@@ -138,31 +138,56 @@ fn a_restart_half_way_goes_on_and_stays_within_the_limit() {
     assert!(status.pods.is_empty(), "{:?}", status.pods);
 }
 
-#[test]
-fn work_is_in_proportion_to_the_pods_on_the_tainted_node() {
+/// Thousand nodes with ten pods each, and a policy for all of them.
+fn big(spec: Spec) -> Play {
     let mut play = Play::new();
     for node in 0..1_000 {
         play.api.add_node(&format!("n{node}"), "z");
     }
     for pod in 0..10_000 {
-        let node = format!("n{}", pod % 1_000);
         let labels = std::sync::Arc::new([("app".into(), "web".into())].into());
         let pod = lazaret_replacement::Pod {
             key: crate::api::key(&format!("p{pod}")),
-            node: Some(node.into()),
+            node: Some(format!("n{}", pod % 1_000).into()),
             ready: true,
             labels,
             ..lazaret_replacement::Pod::default()
         };
         play.api.create(play.now, pod);
     }
-    play.api.set_policy("p", Spec { replacement_secs: 1_000, ..quick() });
-    play.settle();
+    play.api.set_policy("p", spec);
     play.until(2);
     assert_eq!(play.status("p").totals.selected, 10_000);
+    play
+}
+
+#[test]
+fn work_is_in_proportion_to_the_pods_on_the_tainted_node() {
+    let mut play = big(Spec { replacement_secs: 1_000, ..quick() });
     let before = play.machine.figures().looks;
     play.api.taint("n7", "a", None);
     play.settle();
-    assert_eq!(play.machine.figures().looks - before, 10);
+    // Each of its ten pods is looked at, and written down once.
+    assert_eq!(play.machine.figures().looks - before, 20);
     assert_eq!(play.machine.figures().tainted, 10);
+}
+
+#[test]
+fn those_who_wait_already_cost_nothing() {
+    // Nobody becomes Ready: one replacement is under way for good, thousands of pods are due.
+    let mut play = big(quick());
+    play.api.ready_secs = 100_000;
+    for node in 0..500 {
+        play.api.taint(&format!("n{node}"), "a", Some(play.now));
+    }
+    play.until(100);
+    let totals = play.status("p").totals;
+    assert_eq!((totals.due, totals.in_flight, totals.detected), (5_000, 1, 0));
+    let before = play.machine.figures().looks;
+    play.api.taint("n700", "a", None);
+    play.until(101);
+    let looks = play.machine.figures().looks - before;
+    // Ten pods that are new, and the part of the list that is written, twice at most.
+    assert!(looks <= 10 + 2 * lazaret_replacement::PODS_LISTED_MAX as u64, "{looks}");
+    assert_eq!(play.status("p").totals.detected, 10);
 }

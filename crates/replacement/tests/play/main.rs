@@ -5,7 +5,10 @@
 mod api;
 mod devices;
 mod faults;
+mod holdings;
 mod limits;
+mod others;
+mod perform;
 mod runner;
 mod specs;
 mod strategies;

@@ -6,7 +6,10 @@ use lazaret_fleet::Fleet;
 use lazaret_model::Timestamp;
 use lazaret_replacement::{Effect, EffectKind, Input, Options, Pod, PodStatus, Replacement, Status};
 
-use crate::api::{Api, Changed, Kind, at, key};
+use crate::{
+    api::{Api, Changed, Kind, at, key},
+    holdings::told,
+};
 
 pub(crate) struct Play {
     pub(crate) api: Api,
@@ -33,7 +36,7 @@ impl Play {
         for node in 0..nodes {
             play.api.add_node(&format!("n{node}"), if node % 2 == 0 { "even" } else { "odd" });
         }
-        play.api.add_set("web", Kind::ReplicaSet, pods);
+        play.api.add_set("web", Kind::ReplicaSet, pods, false);
         play.until(5);
         play
     }
@@ -50,9 +53,12 @@ impl Play {
             .chain(self.api.pods.keys().map(|key| Changed::Pod(key.clone())))
             .chain(self.api.nodes.keys().map(|name| Changed::Node(name.clone())))
             .chain(self.api.sets.iter().map(|set| Changed::Set(key(&set.name))))
+            .chain(self.api.devices.keys().map(|node| Changed::Slice(node.clone())))
+            .chain(self.api.pods.keys().map(|key| Changed::Claim(key.clone())))
             .collect();
+        self.fleet = Fleet::new();
         for change in changes {
-            self.machine.tell(input(&self.api, &change));
+            self.hear(&change);
         }
         self.machine.lead(self.now, &self.fleet, true);
     }
@@ -69,8 +75,8 @@ impl Play {
     /// Tells the machine all news and does all that it wants, until it wants nothing.
     pub(crate) fn settle(&mut self) {
         loop {
-            while let Some(change) = self.api.log.get(self.heard) {
-                self.machine.tell(input(&self.api, change));
+            while let Some(change) = self.api.log.get(self.heard).cloned() {
+                self.hear(&change);
                 self.heard += 1;
             }
             self.machine.think(self.now, &self.fleet);
@@ -91,6 +97,17 @@ impl Play {
             if idle && self.heard == self.api.log.len() {
                 return;
             }
+        }
+    }
+
+    fn hear(&mut self, change: &Changed) {
+        if let Some(told) = told(&self.api, change) {
+            self.fleet.apply(told);
+            let changes = self.fleet.take_changes();
+            self.machine.tell_devices(&self.fleet, &changes);
+        }
+        if let Some(input) = input(&self.api, change) {
+            self.machine.tell(input);
         }
     }
 
@@ -129,8 +146,9 @@ impl Play {
     }
 }
 
-pub(crate) fn input(api: &Api, change: &Changed) -> Input {
-    match change {
+/// What a change means for the machine itself.
+pub(crate) fn input(api: &Api, change: &Changed) -> Option<Input> {
+    Some(match change {
         Changed::Policy(key) => match api.policies.get(key) {
             Some(policy) => Input::Policy(Arc::new(policy.clone())),
             None => Input::PolicyGone(key.clone()),
@@ -147,5 +165,6 @@ pub(crate) fn input(api: &Api, change: &Changed) -> Input {
             Some(set) => Input::ReplicaSet(Arc::new(set)),
             None => Input::ReplicaSetGone(key.clone()),
         },
-    }
+        Changed::Slice(_) | Changed::Claim(_) => return None,
+    })
 }

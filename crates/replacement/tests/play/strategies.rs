@@ -38,7 +38,7 @@ fn a_stateful_sets_pod_is_evicted_first() {
     for node in ["n0", "n1"] {
         play.api.add_node(node, "z");
     }
-    play.api.add_set("db", Kind::StatefulSet, 1);
+    play.api.add_set("db", Kind::StatefulSet, 1, false);
     play.until(5);
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);
@@ -56,7 +56,7 @@ fn a_budget_holds_an_eviction_back_and_lets_others_go() {
     for node in ["n0", "n1", "n2"] {
         play.api.add_node(node, "z");
     }
-    play.api.add_set("db", Kind::StatefulSet, 2);
+    play.api.add_set("db", Kind::StatefulSet, 2, false);
     play.until(5);
     play.api.budget = Some(0);
     play.api.set_policy("p", quick());
@@ -77,7 +77,7 @@ fn a_bare_pod_gets_a_copy_first() {
     for node in ["n0", "n1"] {
         play.api.add_node(node, "z");
     }
-    play.api.add_bare(play.now, "lone", false);
+    play.api.add_bare(play.now, "lone", false, false);
     play.until(5);
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);
@@ -101,7 +101,7 @@ fn a_bare_pod_that_cannot_have_two_waits_as_a_gated_copy() {
     for node in ["n0", "n1"] {
         play.api.add_node(node, "z");
     }
-    play.api.add_bare(play.now, "lone", true);
+    play.api.add_bare(play.now, "lone", true, false);
     play.until(5);
     play.api.set_policy("p", quick());
     play.api.taint("n0", "a", None);

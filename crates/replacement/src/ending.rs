@@ -1,0 +1,88 @@
+//! How replacements end, and what people are told of them.
+
+use lazaret_model::{ObjectKey, Text, Uid};
+
+use crate::{effect::Severity, machine::Replacement, record::Record, words};
+
+/// How a replacement ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The new pod serves.
+    Replaced,
+    /// Nothing was done, and there is no reason any more.
+    Cancelled,
+    /// The old pod is gone, and nobody started another.
+    Unreplaced,
+}
+
+impl Replacement {
+    /// Takes a replacement off the list.
+    pub(crate) fn end(&mut self, uid: &Uid, ending: Ending) {
+        let Some(flight) = self.flights.remove(uid) else { return };
+        self.may_start = true;
+        let policy = flight.policy();
+        self.touch(&policy);
+        if flight.had_copy || flight.evicted || ending == Ending::Replaced {
+            self.remember_ended(uid.clone());
+        }
+        if let Some((_, bound)) = &flight.bound {
+            self.remember_ended(bound.clone());
+        }
+        let record = flight.record;
+        match ending {
+            Ending::Replaced => {
+                self.figures.replaced += 1;
+                if let Some(overseer) = self.overseers.get_mut(&policy) {
+                    overseer.replaced += 1;
+                }
+                let new = flight.bound.map_or(Text::default(), |(key, _)| key.name);
+                let by = if new.is_empty() { "its owner wants no other" } else { &*new };
+                self.tell_about(
+                    &record,
+                    Severity::Normal,
+                    "TaintReplaced",
+                    &alloc::format!("replaced by {by}"),
+                );
+            }
+            Ending::Cancelled => {
+                self.figures.cancelled += 1;
+                if flight.announced {
+                    let message = "not replaced: there is no reason any more";
+                    self.tell_about(&record, Severity::Normal, "TaintReplacementCancelled", message);
+                }
+            }
+            Ending::Unreplaced => {
+                self.figures.unreplaced += 1;
+                let message = "it is gone, and nobody started another";
+                self.tell_about(&record, Severity::Warning, "TaintReplacementMissing", message);
+            }
+        }
+    }
+
+    pub(crate) fn report_overdue(&mut self, uid: &Uid) {
+        let Some(flight) = self.flights.get_mut(uid) else { return };
+        flight.overdue = true;
+        let (record, policy) = (flight.record.clone(), flight.policy());
+        self.figures.overdue += 1;
+        if let Some(overseer) = self.overseers.get_mut(&policy) {
+            overseer.overdue += 1;
+        }
+        self.touch(&policy);
+        let message = "its replacement is not Ready in time; it keeps its slot and is not begun again";
+        self.tell_about(&record, Severity::Warning, "TaintReplacementOverdue", message);
+    }
+
+    pub(crate) fn tell_about(
+        &mut self,
+        record: &Record,
+        severity: Severity,
+        reason: &'static str,
+        message: &str,
+    ) {
+        let policy = ObjectKey::new(record.pod.namespace.clone(), record.policy.clone());
+        let uid = self.tables.policies.get(&policy).map(|known| known.policy.uid.clone());
+        for note in words::about_record(record, uid.as_ref(), severity, reason, message) {
+            self.say(note);
+        }
+    }
+}

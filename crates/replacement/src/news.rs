@@ -1,0 +1,137 @@
+//! News of the objects: they are noted, and whom they concern is looked at when the machine next thinks.
+
+use alloc::sync::Arc;
+
+use lazaret_fleet::{Changes, Fleet};
+use lazaret_model::Text;
+
+use crate::{
+    flight::Overseer,
+    input::{Input, Sight, Source},
+    machine::Replacement,
+    objects::Pod,
+    policy::Policy,
+    tables::Known,
+};
+
+impl Replacement {
+    /// Takes note of an object. Decides nothing yet: more may follow at once.
+    pub fn tell(&mut self, input: Input) {
+        match input {
+            Input::Policy(policy) => self.tell_policy(policy),
+            Input::PolicyGone(key) => {
+                self.concern_namespace(&key.namespace);
+                self.tables.policies.remove(&key);
+                self.overseers.remove(&key);
+            }
+            Input::Pod(pod) => self.tell_pod(pod),
+            Input::PodGone(key) => {
+                if let Some(pod) = self.tables.pods.get(&key).cloned() {
+                    self.awaken(&pod);
+                }
+                self.tables.remove_pod(&key);
+                self.concerned.insert(key);
+            }
+            Input::Node(node) => {
+                if self.tables.nodes.get(&node.name) != Some(&node) {
+                    self.concerned.extend(self.tables.pods_on(&node.name).cloned());
+                    self.tables.nodes.insert(node.name.clone(), node);
+                }
+            }
+            Input::NodeGone(name) => {
+                self.concerned.extend(self.tables.pods_on(&name).cloned());
+                self.tables.nodes.remove(&name);
+            }
+            Input::ReplicaSet(set) => self.tables.set_replica_set(set),
+            Input::ReplicaSetGone(key) => self.tables.remove_replica_set(&key),
+            Input::Sight(source, sight) => self.tell_sight(source, sight),
+        }
+    }
+
+    /// Takes note of what changed in the fleet.
+    pub fn tell_devices(&mut self, fleet: &Fleet, changes: &Changes) {
+        let of_claims = changes.claims.iter().flat_map(|claim| fleet.pods_of_claim(*claim));
+        let pods = changes.pods.iter().copied().chain(of_claims);
+        self.concerned.extend(pods.filter_map(|pod| Some(fleet.pod(pod)?.key.clone())));
+    }
+
+    fn tell_policy(&mut self, policy: Arc<Policy>) {
+        let key = policy.key.clone();
+        let known = self.tables.policies.get(&key);
+        if let Some(known) = known
+            && known.policy.uid == policy.uid
+            && is_older(&policy.version, &known.policy.version)
+        {
+            return;
+        }
+        let same = known.is_some_and(|known| {
+            known.policy.uid == policy.uid
+                && known.policy.spec == policy.spec
+                && known.policy.deleting == policy.deleting
+        });
+        if known.is_none_or(|known| known.policy.uid != policy.uid) {
+            self.overseers.remove(&key);
+        }
+        if !same {
+            self.concern_namespace(&key.namespace);
+        }
+        if self.leading {
+            let overseer =
+                self.overseers.entry(key.clone()).or_insert_with(|| Overseer::resume(&policy.status));
+            overseer.dirty = true;
+        }
+        for flight in self.flights.values_mut() {
+            if flight.record.policy == key.name && flight.record.pod.namespace == key.namespace {
+                flight.recorded &= policy.status.has_record(&flight.record.uid);
+            }
+        }
+        self.tables.policies.insert(key, Known::new(policy));
+    }
+
+    fn tell_pod(&mut self, pod: Arc<Pod>) {
+        self.awaken(&pod);
+        let key = pod.key.clone();
+        self.tables.set_pod(pod);
+        self.concerned.insert(key);
+    }
+
+    /// What was done to a pod can be seen: no need to wait for news of it any longer.
+    fn awaken(&mut self, pod: &Pod) {
+        let replaced = pod.mark.as_ref().map(|mark| &mark.record().uid);
+        for uid in [Some(&pod.uid), replaced].into_iter().flatten() {
+            if let Some(flight) = self.flights.get_mut(uid)
+                && flight.failures == 0
+            {
+                flight.not_before = self.now;
+            }
+        }
+    }
+
+    fn tell_sight(&mut self, source: Source, sight: Sight) {
+        let before = match sight {
+            Sight::Clear => self.barred.remove(&source).is_some(),
+            Sight::Barred(why) => self.barred.insert(source, why.clone()) != Some(why),
+        };
+        if !before {
+            return;
+        }
+        // What can no longer be read is not what it was: nothing is begun on old news.
+        self.concerned.extend(self.tables.pods.keys().cloned());
+        for overseer in self.overseers.values_mut() {
+            overseer.dirty = true;
+        }
+    }
+
+    fn concern_namespace(&mut self, namespace: &Text) {
+        let Self { tables, concerned, .. } = self;
+        concerned.extend(tables.pods_in(namespace).cloned());
+    }
+}
+
+/// Versions are numbers since 1.35; what is none is never older.
+fn is_older(version: &Text, than: &Text) -> bool {
+    match (version.parse::<u64>(), than.parse::<u64>()) {
+        (Ok(version), Ok(than)) => version < than,
+        _ => false,
+    }
+}

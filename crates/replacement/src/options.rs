@@ -1,0 +1,35 @@
+//! What may be chosen.
+
+/// What may be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Between two writes of one status that record nothing new.
+    pub status_ms: i64,
+    /// The first pause after a failure; each further one doubles it.
+    pub retry_ms_min: i64,
+    /// No pause is longer.
+    pub retry_ms_max: i64,
+    /// How long news of what was done may take before it is taken to be missing.
+    pub settle_ms: i64,
+    /// How long a pod is let be that a disruption budget held back.
+    pub budget_ms: i64,
+    /// Replacements under way in the whole cluster.
+    pub flights_max: usize,
+    /// Events that may wait to be taken; further ones are dropped.
+    pub events_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            // A new taint is to be seen in the status within a second.
+            status_ms: 400,
+            retry_ms_min: 250,
+            retry_ms_max: 60_000,
+            settle_ms: 5_000,
+            budget_ms: 10_000,
+            flights_max: 500,
+            events_max: 1_024,
+        }
+    }
+}

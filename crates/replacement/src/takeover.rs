@@ -1,0 +1,61 @@
+//! Who begins to lead goes on where the objects say that somebody else ended.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use lazaret_fleet::Fleet;
+use lazaret_model::{ObjectKey, Timestamp};
+
+use crate::{
+    flight::{Flight, Overseer},
+    machine::Replacement,
+    objects::Pod,
+    record::Mark,
+};
+
+impl Replacement {
+    /// Takes up what the objects say is under way, and all timers.
+    pub(crate) fn resume(&mut self, now: Timestamp, fleet: &Fleet) {
+        for (key, known) in &self.tables.policies {
+            let urgent = !known.policy.status.replacements.is_empty();
+            self.overseers.insert(key.clone(), Overseer { urgent, ..Overseer::resume(&known.policy.status) });
+            for entry in &known.policy.status.replacements {
+                let mut flight = Flight::new(Arc::new(entry.record.clone()));
+                flight.overdue = entry.overdue;
+                flight.bound = entry.replacement.as_ref().and_then(|name| {
+                    let pod = self.tables.pods.get(&ObjectKey::new(key.namespace.clone(), name.clone()))?;
+                    (pod.uid != entry.record.uid).then(|| (pod.key.clone(), pod.uid.clone()))
+                });
+                flight.announced = true;
+                self.flights.insert(entry.record.uid.clone(), flight);
+            }
+        }
+        let keys: Vec<ObjectKey> = self.tables.pods.keys().cloned().collect();
+        for key in &keys {
+            self.evaluate(now, fleet, key, true);
+        }
+        self.may_start = true;
+    }
+
+    /// A pod that carries the mark of a replacement nobody knows of: it is brought to its end.
+    pub(crate) fn adopt_marked(&mut self, pod: &Arc<Pod>) {
+        let Some(mark) = &pod.mark else { return };
+        let record = mark.record();
+        if self.flights.contains_key(&record.uid) || self.has_ended(&record.uid) {
+            return;
+        }
+        let unfinished = match mark {
+            Mark::Released(_) => pod.uid == record.uid && !pod.deleting,
+            Mark::Copy(_) => {
+                pod.gated || self.tables.pod(&record.pod, &record.uid).is_some_and(|old| !old.deleting)
+            }
+        };
+        if unfinished {
+            let mut flight = Flight::new(Arc::new(record.clone()));
+            flight.announced = true;
+            if let Some(overseer) = self.overseers.get_mut(&flight.policy()) {
+                overseer.dirty = true;
+            }
+            self.flights.insert(record.uid.clone(), flight);
+        }
+    }
+}

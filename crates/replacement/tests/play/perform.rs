@@ -1,0 +1,111 @@
+//! What becomes of effects, with every precondition.
+
+use std::sync::Arc;
+
+use lazaret_model::{ObjectKey, Timestamp, Uid};
+use lazaret_replacement::{EffectKind, Mark, Outcome, Plan, Pod};
+
+use crate::api::{Api, Changed};
+
+impl Api {
+    pub(crate) fn delete(&mut self, now: Timestamp, key: &ObjectKey, uid: &Uid) -> Outcome {
+        let Some(mut live) = self.pods.get(key).filter(|live| live.pod.uid == *uid).cloned() else {
+            return Outcome::Gone;
+        };
+        if !live.pod.deleting {
+            (live.pod.deleting, live.pod.ready) = (true, false);
+            live.turns = Some(now.plus_secs(self.gone_secs));
+            self.put(live);
+        }
+        Outcome::Done(None)
+    }
+
+    /// Does what the machine asks for, with every precondition.
+    pub(crate) fn perform(&mut self, now: Timestamp, effect: &EffectKind) -> Outcome {
+        match effect {
+            EffectKind::SetStatus { policy, uid, version, status } => {
+                let Some(mut found) = self.policies.get(policy).cloned() else { return Outcome::Gone };
+                if found.uid != *uid || found.version != *version {
+                    return Outcome::Conflict;
+                }
+                found.version = self.next_version();
+                found.status = status.clone();
+                self.log.push(Changed::Policy(policy.clone()));
+                let version = found.version.clone();
+                self.policies.insert(policy.clone(), found);
+                Outcome::Done(Some(version))
+            }
+            EffectKind::Release { version, owner, label, record } => {
+                let Some(mut live) = self.pods.get(&record.pod).cloned() else { return Outcome::Gone };
+                if live.pod.uid != record.uid {
+                    return Outcome::Gone;
+                }
+                let owned = live.pod.owner.as_ref().is_some_and(|there| there.uid == *owner);
+                if live.pod.version != *version || !owned {
+                    return Outcome::Conflict;
+                }
+                live.pod.owner = None;
+                Arc::make_mut(&mut live.pod.labels).remove(label);
+                live.pod.mark = Some(Mark::Released((**record).clone()));
+                self.put(live);
+                Outcome::Done(None)
+            }
+            EffectKind::Copy { name, gated, record } => {
+                let key = ObjectKey::new(record.pod.namespace.clone(), name.clone());
+                if let Some(there) = self.pods.get(&key) {
+                    let ours = matches!(&there.pod.mark, Some(Mark::Copy(mark)) if mark.uid == record.uid);
+                    return if ours { Outcome::Done(None) } else { Outcome::Conflict };
+                }
+                let Some(old) = self.pods.get(&record.pod).filter(|live| live.pod.uid == record.uid) else {
+                    return Outcome::Gone;
+                };
+                let mark = Some(Mark::Copy((**record).clone()));
+                let (labels, pinned) = (old.pod.labels.clone(), old.pod.pinned);
+                self.create(now, Pod { key, labels, pinned, gated: *gated, mark, ..Pod::default() });
+                Outcome::Done(None)
+            }
+            EffectKind::Ungate { pod, uid } => {
+                let Some(mut live) = self.pods.get(pod).filter(|live| live.pod.uid == *uid).cloned() else {
+                    return Outcome::Gone;
+                };
+                live.pod.gated = false;
+                self.put(live);
+                Outcome::Done(None)
+            }
+            // A pod that leaves already needs no budget, as in Kubernetes.
+            EffectKind::Evict { pod, uid } if self.pods.get(pod).is_some_and(|live| live.pod.deleting) => {
+                self.delete(now, pod, uid)
+            }
+            EffectKind::Evict { pod, uid } => match &mut self.budget {
+                Some(0) => Outcome::Held("the budget permits none".into()),
+                budget => {
+                    if let Some(left) = budget {
+                        *left -= 1;
+                    }
+                    self.delete(now, pod, uid)
+                }
+            },
+            EffectKind::Delete { pod, uid } => self.delete(now, pod, uid),
+            EffectKind::Event(note) => {
+                self.notes.push(note.clone());
+                Outcome::Done(None)
+            }
+        }
+    }
+}
+
+/// The pod that an effect first disturbs, if it does.
+pub(crate) fn disturbs(effect: &EffectKind) -> Option<(ObjectKey, Uid)> {
+    match effect {
+        EffectKind::Release { record, .. } => Some((record.pod.clone(), record.uid.clone())),
+        EffectKind::Copy { record, .. } => {
+            assert!(matches!(record.plan, Plan::Copy { .. } | Plan::Rebuild { .. }));
+            Some((record.pod.clone(), record.uid.clone()))
+        }
+        EffectKind::Evict { pod, uid } => Some((pod.clone(), uid.clone())),
+        EffectKind::SetStatus { .. }
+        | EffectKind::Ungate { .. }
+        | EffectKind::Delete { .. }
+        | EffectKind::Event(_) => None,
+    }
+}
