@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 /// A client for the cluster of this kubeconfig and context.
 pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let config = match kubeconfig {
+    let mut config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
             kube::Config::from_custom_kubeconfig(file, &options).await?
@@ -16,5 +16,8 @@ pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> 
         None if context.is_some() => kube::Config::from_kubeconfig(&options).await?,
         None => kube::Config::infer().await.context("find a cluster: give --kubeconfig")?,
     };
+    // Who asks must hear a no at once, a disruption budget's for instance; and what is sent again on the quiet may be
+    // sent by one who has lost the lease meanwhile.
+    config.default_retry = false;
     kube::Client::try_from(config).context("connect")
 }

@@ -28,6 +28,7 @@ impl Replacement {
                 if let Some(overseer) = self.overseers.get_mut(&policy) {
                     overseer.dirty |= overseer.refusal.take().is_some();
                 }
+                self.announce_begun(uid);
                 if kind == Step::Delete {
                     self.end(uid, Ending::Replaced);
                 }

@@ -6,13 +6,12 @@ use alloc::{sync::Arc, vec::Vec};
 use lazaret_model::{ObjectKey, Timestamp, Uid};
 
 use crate::{
-    effect::{EffectKind, Severity},
+    effect::EffectKind,
     ending::Ending,
     flight::Flight,
     machine::{Replacement, Step, UnderWay},
     objects::Pod,
     record::Plan,
-    words,
 };
 
 /// What is to be done next.
@@ -148,10 +147,6 @@ impl Replacement {
         let Some(flight) = self.flights.get_mut(uid) else { return };
         flight.step = Some(id);
         flight.relieved |= kind == Step::Delete;
-        if !core::mem::replace(&mut flight.announced, true) {
-            let record = flight.record.clone();
-            self.tell_about(&record, Severity::Normal, "TaintReplacementStarted", &words::begun(&record));
-        }
     }
 
     pub(crate) fn note(&mut self, uid: &Uid, note: &str) {

@@ -16,8 +16,20 @@ pub(crate) enum Ending {
 }
 
 impl Replacement {
+    /// Tells people that something was done to a pod, once.
+    pub(crate) fn announce_begun(&mut self, uid: &Uid) {
+        let Some(flight) = self.flights.get_mut(uid) else { return };
+        if !core::mem::replace(&mut flight.announced, true) {
+            let record = flight.record.clone();
+            self.tell_about(&record, Severity::Normal, "TaintReplacementStarted", &words::begun(&record));
+        }
+    }
+
     /// Takes a replacement off the list.
     pub(crate) fn end(&mut self, uid: &Uid, ending: Ending) {
+        if ending == Ending::Replaced {
+            self.announce_begun(uid);
+        }
         let Some(flight) = self.flights.remove(uid) else { return };
         self.may_start = true;
         let policy = flight.policy();
@@ -36,13 +48,8 @@ impl Replacement {
                     overseer.replaced += 1;
                 }
                 let new = flight.bound.map_or(Text::default(), |(key, _)| key.name);
-                let by = if new.is_empty() { "its owner wants no other" } else { &*new };
-                self.tell_about(
-                    &record,
-                    Severity::Normal,
-                    "TaintReplaced",
-                    &alloc::format!("replaced by {by}"),
-                );
+                let message = words::replaced(&record, &new);
+                self.tell_about(&record, Severity::Normal, "TaintReplaced", &message);
             }
             Ending::Cancelled => {
                 self.figures.cancelled += 1;

@@ -177,6 +177,11 @@ impl Replacement {
                 String::from("spec.podSelector selects no running pod of this namespace"),
             ),
             Some(_) if overseer.tripped => (false, "BreakerTripped", String::from("See BreakerTripped")),
+            Some(_) if totals.due > 0 && self.is_held(&known.policy.key) => (
+                true,
+                "HeldByBudget",
+                format!("{} due, held back by a disruption budget; {} detected", totals.due, totals.detected),
+            ),
             Some(_) if totals.due > 0 => {
                 (true, "Due", format!("{} due, {} detected", totals.due, totals.detected))
             }
@@ -184,6 +189,12 @@ impl Replacement {
             Some(_) => (false, "NoTaints", String::from("No pod is on a taint that counts")),
         };
         (PROGRESSING, holds, reason, message)
+    }
+
+    /// Whether a budget holds a pod of this policy back.
+    fn is_held(&self, policy: &ObjectKey) -> bool {
+        let held = self.held.keys().filter_map(|pod| self.watches.get(pod));
+        held.flat_map(|watch| &watch.selected).any(|one| one.policy == *policy)
     }
 
     fn degraded(&self, known: &Known, overseer: &Overseer, flights: &[&Flight]) -> Said {
@@ -205,7 +216,7 @@ impl Replacement {
         } else if !overdue.is_empty() {
             (true, "ReplacementNotReady", format!("Not Ready in time: what replaces {}", overdue.join(", ")))
         } else {
-            (false, "AsExpected", String::new())
+            (false, "AsExpected", String::from("Nothing is in the way"))
         };
         (DEGRADED, holds, reason, message)
     }
@@ -229,7 +240,7 @@ fn breaker(known: &Known, overseer: &Overseer) -> Said {
     let counted =
         format!("{} of {} fault domains are tainted", overseer.domains_tainted, overseer.domains.len());
     let (holds, reason, message) = match share {
-        None => (false, "NoBreaker", String::new()),
+        None => (false, "NoBreaker", String::from("maxFaultDomainsTainted is not set")),
         Some(share) if overseer.tripped => (
             true,
             "TooManyFaultDomains",

@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use lazaret_model::Timestamp;
+use lazaret_model::{Text, Timestamp};
 
 use crate::{
     effect::{Note, Severity, Subject},
@@ -55,6 +55,17 @@ pub(crate) fn begun(record: &Record) -> alloc::string::String {
         Plan::Copy { name } => format!("{cause}: its copy {name} starts first"),
         Plan::Evict { owner } => format!("{cause}: evicted, {} {} starts another", owner.kind, owner.name),
         Plan::Rebuild { name } => format!("{cause}: evicted, its copy {name} starts when it is gone"),
+    }
+}
+
+/// How it ended, for people. A stateful set gives the old name to the new pod.
+pub(crate) fn replaced(record: &Record, new: &Text) -> alloc::string::String {
+    if new.is_empty() {
+        alloc::string::String::from("gone; its owner wants no other")
+    } else if *new == record.pod.name {
+        format!("replaced by a new pod of the same name, {new}")
+    } else {
+        format!("replaced by {new}")
     }
 }
 

@@ -190,6 +190,12 @@ impl Topic {
         true
     }
 
+    /// Whether it cannot be read, and this listener does without.
+    pub(crate) fn is_barred_for(&self, id: u64) -> bool {
+        let state = lock(&self.state);
+        state.barred.is_some() && state.listeners.iter().any(|one| one.id == id && one.bears_bars)
+    }
+
     pub(crate) fn leave(&self, id: u64) {
         lock(&self.state).listeners.retain(|listener| listener.id != id);
     }

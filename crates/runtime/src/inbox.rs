@@ -46,18 +46,25 @@ impl Inbox {
         Self { id, client, queue, topics, missed, unlisted }
     }
 
-    /// Asks the server how far it is with each of the resources, as of now.
+    /// Asks the server how far it is with each of the resources, as of now. Of what cannot be read, and was said to be so, there is
+    /// nothing to wait for.
     pub(crate) fn ask_how_far(
         &self,
     ) -> impl Future<Output = Result<BTreeMap<Resource, u64>, CallError>> + Send + use<> {
         let client = self.client.clone();
-        let resources: Vec<Resource> = self.topics.iter().map(|topic| topic.resource).collect();
+        let resources: Vec<(Resource, bool)> =
+            self.topics.iter().map(|topic| (topic.resource, topic.is_barred_for(self.id))).collect();
         async move {
             let mut revisions = BTreeMap::new();
-            for resource in resources {
+            for (resource, barred) in resources {
                 let path = resource.path("", "", "");
-                let list = client.send(Call::get_at(format!("{path}?limit=1"))).await?;
-                revisions.insert(resource, pump::revision_of_list(&list)?);
+                match client.send(Call::get_at(format!("{path}?limit=1"))).await {
+                    Ok(list) => {
+                        revisions.insert(resource, pump::revision_of_list(&list)?);
+                    }
+                    Err(CallError::Forbidden(_) | CallError::NotFound(_)) if barred => {}
+                    Err(error) => return Err(error),
+                }
             }
             Ok(revisions)
         }

@@ -71,7 +71,7 @@ fn without_sight_of_nodes_it_says_so_and_begins_nothing_on_old_news() {
     assert_eq!((play.lines("p").len(), play.done.len()), (0, 0));
     play.machine.tell(Input::Sight(Source::Nodes, Sight::Clear));
     play.until(101);
-    assert_eq!(play.condition("p", "Degraded"), "False AsExpected: ");
+    assert_eq!(play.condition("p", "Degraded"), "False AsExpected: Nothing is in the way");
     assert_eq!(play.lines("p").len(), 1);
 }
 

@@ -142,7 +142,7 @@ fn what_is_not_ready_in_time_is_told_and_not_begun_again() {
     play.api.untaint("n1", "b");
     play.until(520);
     assert_eq!((play.status("p").totals.replaced, play.done.len()), (1, 2));
-    assert_eq!(play.condition("p", "Degraded"), "False AsExpected: ");
+    assert_eq!(play.condition("p", "Degraded"), "False AsExpected: Nothing is in the way");
 }
 
 #[test]
