@@ -8,6 +8,7 @@ use crate::{
     effect::{EffectId, Outcome},
     ending::Ending,
     machine::{Replacement, Step},
+    objects::Pod,
     policy::Policy,
     record::Plan,
     tables::Known,
@@ -30,6 +31,7 @@ impl Replacement {
                 }
                 self.announce_begun(uid);
                 if kind == Step::Delete {
+                    self.take_for_deleted(uid);
                     self.end(uid, Ending::Replaced);
                 }
             }
@@ -58,6 +60,16 @@ impl Replacement {
                 let failures = flight.failures;
                 self.retry(now, uid, failures);
             }
+        }
+    }
+
+    /// The old pod was deleted: until the news of it come it is not to be listed, or begun with, once more.
+    fn take_for_deleted(&mut self, uid: &Uid) {
+        let Some(record) = self.flights.get(uid).map(|flight| flight.record.clone()) else { return };
+        if let Some(old) = self.tables.pod(&record.pod, uid) {
+            let old = Pod { deleting: true, ..Pod::clone(old) };
+            self.tables.set_pod(Arc::new(old));
+            self.concerned.insert(record.pod.clone());
         }
     }
 

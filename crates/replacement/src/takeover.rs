@@ -21,6 +21,8 @@ impl Replacement {
             for entry in &known.policy.status.replacements {
                 let mut flight = Flight::new(Arc::new(entry.record.clone()));
                 flight.overdue = entry.overdue;
+                // Whoever led before may have sent the first step, and nobody has heard of it yet.
+                flight.unsure_until = now.plus_millis(2 * self.options.settle_ms);
                 flight.bound = entry.replacement.as_ref().and_then(|name| {
                     let pod = self.tables.pods.get(&ObjectKey::new(key.namespace.clone(), name.clone()))?;
                     (pod.uid != entry.record.uid).then(|| (pod.key.clone(), pod.uid.clone()))

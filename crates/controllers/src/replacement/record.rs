@@ -14,15 +14,8 @@ pub(super) struct WireRecord {
     namespace: String,
     pub(super) pod: String,
     uid: String,
-    node: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    device: String,
-    taint_key: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    taint_value: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    taint_effect: String,
-    since: String,
+    #[serde(flatten)]
+    place: WireCause,
     started: String,
     lacking: u32,
     plan: String,
@@ -38,6 +31,22 @@ pub(super) struct WireRecord {
     pub(super) replacement: String,
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub(super) overdue: bool,
+}
+
+/// A taint around a pod, and since when it counts.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct WireCause {
+    node: String,
+    /// Empty if the node is tainted.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    device: String,
+    taint_key: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    taint_value: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    taint_effect: String,
+    since: String,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -73,12 +82,7 @@ pub(super) fn to_wire(record: &Record) -> WireRecord {
         namespace: text(&record.pod.namespace),
         pod: text(&record.pod.name),
         uid: text(&record.uid),
-        node: text(&record.node),
-        device: device(&record.cause),
-        taint_key: text(&record.cause.key),
-        taint_value: text(&record.cause.value),
-        taint_effect: text(&record.cause.effect),
-        since: format_time(record.since),
+        place: WireCause::new(&record.node, &record.cause, record.since),
         started: format_time(record.started),
         lacking: record.lacking,
         plan: record.plan.name().to_owned(),
@@ -117,26 +121,50 @@ pub(super) fn from_wire(wire: &WireRecord) -> Option<Record> {
         counted_by: wire.counted_by.iter().map(|name| Text::from(name.as_str())).collect(),
         pod: ObjectKey::new(wire.namespace.as_str(), wire.pod.as_str()),
         uid: wire.uid.as_str().into(),
-        node: wire.node.as_str().into(),
-        cause: cause(&wire.node, &wire.device, &wire.taint_key, &wire.taint_value, &wire.taint_effect),
-        since: time(&wire.since)?,
+        node: wire.place.node(),
+        cause: wire.place.cause(),
+        since: wire.place.since()?,
         started: time(&wire.started)?,
         lacking: wire.lacking,
         plan,
     })
 }
 
-/// The device of a cause; empty if it is a node.
-pub(super) fn device(cause: &Cause) -> String {
-    match cause.origin {
-        Origin::Node => String::new(),
-        Origin::Device => cause.place.as_str().to_owned(),
+impl WireCause {
+    pub(super) fn new(node: &Text, cause: &Cause, since: Timestamp) -> Self {
+        let text = |text: &Text| text.as_str().to_owned();
+        Self {
+            node: text(node),
+            device: match cause.origin {
+                Origin::Node => String::new(),
+                Origin::Device => text(&cause.place),
+            },
+            taint_key: text(&cause.key),
+            taint_value: text(&cause.value),
+            taint_effect: text(&cause.effect),
+            since: format_time(since),
+        }
     }
-}
 
-pub(super) fn cause(node: &str, device: &str, key: &str, value: &str, effect: &str) -> Cause {
-    let (origin, place) = if device.is_empty() { (Origin::Node, node) } else { (Origin::Device, device) };
-    Cause { origin, place: place.into(), key: key.into(), value: value.into(), effect: effect.into() }
+    pub(super) fn node(&self) -> Text {
+        self.node.as_str().into()
+    }
+
+    pub(super) fn since(&self) -> Option<Timestamp> {
+        time(&self.since)
+    }
+
+    pub(super) fn cause(&self) -> Cause {
+        let (origin, place) =
+            if self.device.is_empty() { (Origin::Node, &self.node) } else { (Origin::Device, &self.device) };
+        Cause {
+            origin,
+            place: place.as_str().into(),
+            key: self.taint_key.as_str().into(),
+            value: self.taint_value.as_str().into(),
+            effect: self.taint_effect.as_str().into(),
+        }
+    }
 }
 
 pub(super) fn time(text: &str) -> Option<Timestamp> {

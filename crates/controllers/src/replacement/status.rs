@@ -6,7 +6,7 @@ use lazaret_replacement::{PodStatus, RecordStatus, Status, Totals};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::record::{self, WireRecord};
+use super::record::{self, WireCause, WireRecord};
 use crate::wire;
 
 #[derive(Default, Serialize, Deserialize)]
@@ -37,16 +37,9 @@ struct WireTotals {
 struct WirePod {
     pod: String,
     uid: String,
-    node: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    device: String,
-    taint_key: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    taint_value: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    taint_effect: String,
+    #[serde(flatten)]
+    place: WireCause,
     condition: String,
-    since: String,
     /// Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<String>,
@@ -104,13 +97,8 @@ fn pod_to_wire(pod: &PodStatus) -> WirePod {
     WirePod {
         pod: text(&pod.pod),
         uid: text(&pod.uid),
-        node: text(&pod.node),
-        device: record::device(&pod.cause),
-        taint_key: text(&pod.cause.key),
-        taint_value: text(&pod.cause.value),
-        taint_effect: text(&pod.cause.effect),
+        place: WireCause::new(&pod.node, &pod.cause, pod.since),
         condition: text(&pod.condition),
-        since: format_time(pod.since),
         due: time(pod.due),
         replace_after: time(pod.after),
         replacement: pod.replacement.as_ref().map(text).unwrap_or_default(),
@@ -126,10 +114,10 @@ fn pod_from_wire(pod: &WirePod) -> Option<PodStatus> {
     Some(PodStatus {
         pod: pod.pod.as_str().into(),
         uid: pod.uid.as_str().into(),
-        node: pod.node.as_str().into(),
-        cause: record::cause(&pod.node, &pod.device, &pod.taint_key, &pod.taint_value, &pod.taint_effect),
+        node: pod.place.node(),
+        cause: pod.place.cause(),
         condition: pod.condition.as_str().into(),
-        since: record::time(&pod.since)?,
+        since: pod.place.since()?,
         due: time(&pod.due)?,
         after: time(&pod.replace_after)?,
         replacement: (!pod.replacement.is_empty()).then(|| pod.replacement.as_str().into()),
@@ -171,13 +159,18 @@ fn condition(value: &Value) -> Option<Condition> {
 mod tests {
     use super::*;
     use lazaret_model::{ObjectKey, Owner};
-    use lazaret_replacement::{Plan, Record};
+    use lazaret_replacement::{Cause, Origin, Plan, Record};
+
+    fn cause(origin: Origin, place: &str, value: &str, effect: &str) -> Cause {
+        let (place, value, effect) = (place.into(), value.into(), effect.into());
+        Cause { origin, place, key: "k".into(), value, effect }
+    }
 
     /// A status that came back otherwise than it was written would be written for ever.
     #[test]
     fn what_is_written_is_what_is_read() {
         let at = Timestamp::from_secs(1_700_000_000);
-        let device = record::cause("w", "d/w/gpu-0", "k", "v", "NoExecute");
+        let device = cause(Origin::Device, "d/w/gpu-0", "v", "NoExecute");
         let owner =
             Owner { group: "apps".into(), kind: "ReplicaSet".into(), name: "web".into(), uid: "o".into() };
         let record = |plan| Record {
@@ -222,7 +215,7 @@ mod tests {
                 domains: 7,
                 domains_tainted: 8,
             },
-            pods: vec![pod(device.clone()), pod(record::cause("w", "", "k", "", ""))],
+            pods: vec![pod(device.clone()), pod(cause(Origin::Node, "w", "", ""))],
             replacements: plans
                 .into_iter()
                 .map(|plan| RecordStatus {

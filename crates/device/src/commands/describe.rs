@@ -36,7 +36,7 @@ pub(super) async fn events(session: &mut Session<'_>) -> Result<Vec<EventFacts>,
         .api
         .list(&EVENTS, &Scope::default(), |item| {
             let event = serde_json::from_str::<EventFacts>(item.json()).ok();
-            events.extend(event.filter(EventFacts::matters));
+            events.extend(event.filter(|event| event.matters() || event.tells_of_replacement()));
             Ok(())
         })
         .await;

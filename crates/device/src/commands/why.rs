@@ -12,7 +12,9 @@ use crate::{
     api::{REPLACEMENT_POLICIES, Scope},
     args::WhyArgs,
     output::structured,
-    view::{PolicyFacts, Why, nearest, replacements, why_evicted, why_pending, why_replaced, with_replacements},
+    view::{
+        PolicyFacts, Why, nearest, replacements, why_evicted, why_pending, why_replaced, with_replacements,
+    },
 };
 
 pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verdict, Error> {
@@ -29,7 +31,8 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let why = match why.or_else(spoken_of) {
         Some(why) => with_replacements(why, replacements),
         None if session.api.get(&crate::api::PODS, &key.namespace, &key.name).await.is_ok() => {
-            let message = format!("pod {key} asks for no devices, and no TaintReplacementPolicy speaks of it");
+            let message =
+                format!("pod {key} asks for no devices, and no TaintReplacementPolicy speaks of it");
             return Err(Error::usage(message));
         }
         None => why_replaced(&key, &events).ok_or_else(|| unknown(&cluster, &key))?,

@@ -37,4 +37,7 @@ pub use rule::{
 };
 pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
-pub use why::{EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending, why_replaced, with_replacements};
+pub use why::{
+    EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending, why_replaced,
+    with_replacements,
+};

@@ -3,7 +3,7 @@
 use lazaret_model::{ObjectKey, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{history::EventFacts, time::ago};
+use super::{history::EventFacts, time::age};
 
 /// A policy, as far as it speaks of pods.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -126,14 +126,19 @@ pub(super) fn summary(replacements: &[ReplacementWhy]) -> Option<String> {
 /// The reasons of events about a pod that is, or was, replaced.
 const TOLD: [&str; 3] = ["TaintReplacementStarted", "TaintReplaced", "TaintReplacementMissing"];
 
+impl EventFacts {
+    /// Whether it is about a pod that is, or was, replaced.
+    #[must_use]
+    pub fn tells_of_replacement(&self) -> bool {
+        self.involved_object.kind == "Pod" && TOLD.contains(&self.reason.as_str())
+    }
+}
+
 /// What events tell of a replacement, oldest first.
 pub(super) fn story(pod: &ObjectKey, events: &[EventFacts]) -> Vec<String> {
     let about = |event: &&EventFacts| {
         let object = &event.involved_object;
-        object.kind == "Pod"
-            && object.namespace == *pod.namespace
-            && object.name == *pod.name
-            && TOLD.contains(&event.reason.as_str())
+        event.tells_of_replacement() && object.namespace == *pod.namespace && object.name == *pod.name
     };
     let mut told: Vec<&EventFacts> = events.iter().filter(about).collect();
     told.sort_by_key(|event| event.time());
@@ -145,13 +150,10 @@ impl ReplacementWhy {
     #[must_use]
     pub fn line(&self, now: Timestamp) -> String {
         let time = |text: &str| lazaret_api::parse_time(text).ok();
+        let since = time(&self.since).map_or_else(|| "an unknown time".to_owned(), |then| age(then, now));
         let mut line = format!(
-            "TaintReplacementPolicy {}: {} for taint {} on {}, there since {}",
-            self.policy,
-            self.condition,
-            self.taint_key,
-            self.place,
-            ago(time(&self.since), now)
+            "TaintReplacementPolicy {}: {}, {} on {} has counted for {since}",
+            self.policy, self.condition, self.taint_key, self.place,
         );
         if !self.replacement.is_empty() {
             line.push_str(&format!("; {} takes its place", self.replacement));
@@ -195,7 +197,9 @@ mod tests {
         assert_eq!(found.len(), 1);
         let line = found[0].line(Timestamp::from_secs(20));
         assert!(
-            line.starts_with("TaintReplacementPolicy p: NodeTaintReplacing for taint k on node n1"),
+            line.starts_with(
+                "TaintReplacementPolicy p: NodeTaintReplacing, k on node n1 has counted for 20s"
+            ),
             "{line}"
         );
         assert!(

@@ -111,6 +111,78 @@ async fn where_the_controller_does_not_say_for_which_taint_the_likely_ones_are_n
     .assert_eq(&cluster.run(&["why", "research/gone"]).await.ok());
 }
 
+/// A policy whose status says this of pods.
+async fn policy(cluster: &Cluster, pods: serde_json::Value) {
+    let path = "/apis/lazaret.dev/v1alpha1/namespaces/research/taintreplacementpolicies";
+    let policy = json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "TaintReplacementPolicy", "metadata": {"name": "storage"},
+        "spec": {"podSelector": {}},
+    });
+    cluster.post(path, policy).await;
+    let path = format!("{path}/storage/status");
+    cluster.send("PATCH", &path, "application/merge-patch+json", &json!({"status": {"pods": pods}})).await;
+}
+
+#[tokio::test]
+async fn a_pod_on_a_taint_is_told_what_a_policy_does_about_it() {
+    let cluster = Cluster::small().await;
+    let line = |pod: &str, condition: &str| {
+        json!({
+            "pod": pod, "uid": "u", "node": "node-1", "taintKey": "example.org/disconnected", "condition": condition,
+            "since": "2026-01-01T11:58:00Z", "due": "2026-01-01T11:59:30Z", "replaceAfter": "2026-01-01T12:00:30Z",
+        })
+    };
+    let mut held = line("held", "NodeTaintReplacing");
+    held["replaceAfter"] = "2026-01-01T11:59:59Z".into();
+    held["message"] = "held back by a disruption budget".into();
+    let mut going = line("going", "DeviceTaintReplacing");
+    going["device"] = "gpu.example.com/node-1/gpu-0".into();
+    going["replacement"] = "going-r1".into();
+    let marked = line("trainer", "NodeTaintReplacing");
+    policy(&cluster, json!([line("plain", "NodeTaintDetected"), marked, held, going])).await;
+    expect![[r#"
+        pod research/plain is to be replaced if the taint stays: node node-1 is tainted example.org/disconnected
+          TaintReplacementPolicy storage: NodeTaintDetected, example.org/disconnected on node node-1 has counted for 2m; to be replaced in 30 s at the earliest
+    "#]].assert_eq(&cluster.run(&["why", "research/plain"]).await.ok());
+    expect![[r#"
+        pod research/trainer is to be replaced: node node-1 is tainted example.org/disconnected
+          TaintReplacementPolicy storage: NodeTaintReplacing, example.org/disconnected on node node-1 has counted for 2m; to be replaced in 30 s at the earliest
+    "#]].assert_eq(&cluster.run(&["why", "research/trainer"]).await.ok());
+    expect![[r#"
+        pod research/held is to be replaced: node node-1 is tainted example.org/disconnected
+          TaintReplacementPolicy storage: NodeTaintReplacing, example.org/disconnected on node node-1 has counted for 2m; to be replaced as soon as its turn comes (held back by a disruption budget)
+    "#]].assert_eq(&cluster.run(&["why", "research/held"]).await.ok());
+    expect![[r#"
+        pod research/going is being replaced: device gpu.example.com/node-1/gpu-0 is tainted example.org/disconnected
+          TaintReplacementPolicy storage: DeviceTaintReplacing, example.org/disconnected on device gpu.example.com/node-1/gpu-0 has counted for 2m; going-r1 takes its place
+    "#]].assert_eq(&cluster.run(&["why", "research/going"]).await.ok());
+}
+
+#[tokio::test]
+async fn a_pod_that_was_replaced_is_told_by_what_even_when_it_is_gone() {
+    let cluster = Cluster::small().await;
+    for (number, reason, message) in [
+        (
+            1,
+            "TaintReplacementStarted",
+            "taint k:NoSchedule on node node-1: released from ReplicaSet web, which starts another first",
+        ),
+        (2, "TaintReplaced", "replaced by web-2"),
+    ] {
+        let event = json!({
+            "metadata": {"name": format!("web-1.{number}"), "namespace": "research"},
+            "involvedObject": {"kind": "Pod", "namespace": "research", "name": "web-1", "uid": "gone"},
+            "reason": reason, "type": "Normal", "lastTimestamp": format!("2026-01-01T11:50:0{number}Z"), "message": message,
+        });
+        cluster.post("/api/v1/namespaces/research/events", event).await;
+    }
+    expect![[r#"
+        pod research/web-1 is gone: it was replaced because of a taint
+          TaintReplacementStarted: taint k:NoSchedule on node node-1: released from ReplicaSet web, which starts another first
+          TaintReplaced: replaced by web-2
+    "#]].assert_eq(&cluster.run(&["why", "research/web-1"]).await.ok());
+}
+
 #[tokio::test]
 async fn a_pod_that_nobody_knows() {
     let cluster = Cluster::small().await;
@@ -119,7 +191,8 @@ async fn a_pod_that_nobody_knows() {
           research/trainer"#]].assert_eq(&cluster.run(&["why", "trainr", "-n", "research"]).await.error());
     let plain = json!({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     cluster.post("/api/v1/namespaces/default/pods", plain).await;
-    expect!["pod default/plain asks for no devices, and no TaintReplacementPolicy speaks of it"].assert_eq(&cluster.run(&["why", "plain"]).await.error());
+    expect!["pod default/plain asks for no devices, and no TaintReplacementPolicy speaks of it"]
+        .assert_eq(&cluster.run(&["why", "plain"]).await.error());
 }
 
 #[tokio::test]

@@ -36,10 +36,12 @@ impl World {
     fn relieve(&mut self, at: usize) {
         let stay = &mut self.stays[at];
         stay.to = Some(self.now);
+        let told = format!("{:?} no longer tainted {}", stay.place, stay.key);
         match &stay.place {
             Place::Node(node) => self.api.untaint(node, &stay.key),
             Place::Device(node) => self.api.taint_device(node, &stay.key, None),
         }
+        self.trace(|| told);
     }
 
     /// Taints come and go.
@@ -62,6 +64,7 @@ impl World {
                     Place::Node(node) => self.api.taint(node, &key, added),
                     Place::Device(node) => self.api.taint_device(node, &key, Some(added)),
                 }
+                self.trace(|| format!("{place:?} tainted {key}"));
                 self.stays.push(Stay { place, key, dated, from: self.now, to: None });
             }
         }
@@ -77,6 +80,7 @@ impl World {
         }
         let at = usize::try_from(self.dice.roll(2)).unwrap();
         if self.dice.often(2) {
+            self.trace(|| format!("{at} dies"));
             self.lives[at] += 1;
             let leads = self.processes[at].leads;
             self.processes[at] = self.process();
@@ -85,6 +89,7 @@ impl World {
         if self.dice.often(2) {
             // A lease: what the old leader sent has arrived or is refused before the new one begins.
             let from = usize::from(self.processes[1].leads);
+            self.trace(|| format!("{from} leads no longer"));
             self.lead(from, false);
             self.writes.clear();
             self.lives[from] += 1;

@@ -82,6 +82,7 @@ pub(super) struct World {
     pub(super) passable: BTreeMap<ObjectKey, Timestamp>,
     heard: usize,
     pub(super) calm: bool,
+    traced: bool,
     pub(super) replaced: usize,
 }
 
@@ -127,6 +128,7 @@ impl World {
             passable: BTreeMap::new(),
             heard: 0,
             calm: false,
+            traced: std::env::var_os("LAZARET_TRACE").is_some(),
             replaced: 0,
         };
         world.heard = world.api.log.len();
@@ -224,6 +226,7 @@ impl World {
                 fault => {
                     let before = self.before(&kind);
                     let outcome = self.mutant.perform(&mut self.api, self.now, &kind);
+                    self.trace(|| format!("{from}: {}: {outcome:?}", brief(&kind)));
                     if matches!(outcome, Outcome::Done(_)) {
                         self.check(&kind, before);
                     }
@@ -234,6 +237,13 @@ impl World {
                 let at = self.now.plus_millis(self.dice.late(1_000));
                 self.processes[from].answers.push((at, id, outcome));
             }
+        }
+    }
+
+    /// Tells what happens, if anybody wants to know.
+    pub(super) fn trace(&self, what: impl FnOnce() -> String) {
+        if self.traced {
+            println!("{:?} {}", self.now, what());
         }
     }
 
@@ -305,6 +315,22 @@ impl Process {
         if let Some(input) = input {
             self.machine.tell(input);
         }
+    }
+}
+
+/// An effect in a few words.
+fn brief(effect: &EffectKind) -> String {
+    match effect {
+        EffectKind::SetStatus { policy, status, .. } => {
+            let pods = status.replacements.iter().map(|entry| &*entry.record.pod.name);
+            format!("{policy} under way {:?}", pods.collect::<Vec<_>>())
+        }
+        EffectKind::Release { record, .. } => format!("release {}", record.pod),
+        EffectKind::Copy { record, .. } => format!("copy {}", record.pod),
+        EffectKind::Ungate { pod, .. } => format!("ungate {pod}"),
+        EffectKind::Evict { pod, .. } => format!("evict {pod}"),
+        EffectKind::Delete { pod, .. } => format!("delete {pod}"),
+        EffectKind::Event(note) => format!("tell of {}", note.key),
     }
 }
 

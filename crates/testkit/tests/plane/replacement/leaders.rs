@@ -17,11 +17,11 @@ fn released(stage: &Stage) -> BTreeSet<String> {
 #[test]
 fn the_next_leader_goes_on_within_the_limit_and_does_nothing_twice() {
     let stage = rivals::stage();
-    let first = rivals::start(&stage, "first", rivals::SHORT, stage.cluster.client());
+    let first = rivals::start(&stage, "first", rivals::LONG, stage.cluster.client());
     rivals::until_held_by(&stage, "first");
-    let second = rivals::start(&stage, "second", rivals::SHORT, stage.cluster.client());
+    let second = rivals::start(&stage, "second", rivals::LONG, stage.cluster.client());
     stage.deployment("web", 6, None);
-    // Enough room elsewhere, and none for the new pod until it is given: the first leader ends half-way.
+    // There is no room for the new pod until it is given: the first leader ends half-way.
     let (_, node, _) = stage.serving().remove(0);
     let old: BTreeSet<String> = stage.on(&node).into_iter().collect();
     let others: BTreeSet<String> = stage
@@ -35,9 +35,13 @@ fn the_next_leader_goes_on_within_the_limit_and_does_nothing_twice() {
         }
     };
     cordon(true);
-    stage.policy("p", &json!({
-        "taintReplacementOptions": [{"key": "*", "durationInSeconds": 0}], "taintReplacementTimeSeconds": 0,
-    }));
+    stage.policy(
+        "p",
+        &json!({
+            "taintReplacementOptions": [{"key": "example.org/maintenance", "durationInSeconds": 0}],
+            "taintReplacementTimeSeconds": 0,
+        }),
+    );
     stage.taint_node(&node, &["example.org/maintenance"]);
     let half_way = stage.until("one is released", || {
         let released = released(&stage);
