@@ -124,7 +124,9 @@ impl Replacement {
     /// When somebody before this machine first saw a taint that nobody dated.
     fn written_since(&self, namespace: &Text, uid: &Uid, cause: &Cause) -> Option<Timestamp> {
         let policies = self.tables.active_in(namespace).filter_map(|(key, _)| self.tables.policies.get(key));
-        policies.filter_map(|known| Some(known.policy.status.listed(uid, cause)?.since)).min()
+        let listed = policies.filter_map(|known| known.policy.status.listed(uid, cause));
+        // One that was dated then is another one than this.
+        listed.filter(|listed| listed.first_seen).map(|listed| listed.since).min()
     }
 
     /// A node that is not Ready is as good as a taint of that name, with a patience of its own and no second delay.

@@ -46,6 +46,8 @@ pub struct PodStatus {
     pub condition: Text,
     /// Since when the taint counts.
     pub since: Timestamp,
+    /// Nobody said when it was set: this is when it was first seen.
+    pub first_seen: bool,
     /// When the pod is, or was, marked to be replaced.
     pub due: Timestamp,
     /// From when on it may be replaced.

@@ -39,6 +39,8 @@ struct WirePod {
     uid: String,
     #[serde(flatten)]
     place: WireCause,
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    first_seen: bool,
     condition: String,
     /// Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,6 +100,7 @@ fn pod_to_wire(pod: &PodStatus) -> WirePod {
         pod: text(&pod.pod),
         uid: text(&pod.uid),
         place: WireCause::new(&pod.node, &pod.cause, pod.since),
+        first_seen: pod.first_seen,
         condition: text(&pod.condition),
         due: time(pod.due),
         replace_after: time(pod.after),
@@ -118,6 +121,7 @@ fn pod_from_wire(pod: &WirePod) -> Option<PodStatus> {
         cause: pod.place.cause(),
         condition: pod.condition.as_str().into(),
         since: pod.place.since()?,
+        first_seen: pod.first_seen,
         due: time(&pod.due)?,
         after: time(&pod.replace_after)?,
         replacement: (!pod.replacement.is_empty()).then(|| pod.replacement.as_str().into()),
@@ -198,6 +202,7 @@ mod tests {
             cause,
             condition: "NodeTaintDetected".into(),
             since: at,
+            first_seen: true,
             due: at.plus_secs(5),
             after: Timestamp::NEVER,
             replacement: None,

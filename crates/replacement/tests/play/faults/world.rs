@@ -240,7 +240,8 @@ impl World {
         }
     }
 
-    /// Tells what happens, if anybody wants to know.
+    /// Tells what happens, if anybody wants to know: `LAZARET_TRACE`, with `--nocapture`.
+    #[allow(clippy::print_stdout, reason = "somebody wants to read it")]
     pub(super) fn trace(&self, what: impl FnOnce() -> String) {
         if self.traced {
             println!("{:?} {}", self.now, what());
