@@ -14,7 +14,7 @@ use crate::{
 impl Eviction {
     /// Writes each status that has to change and may.
     pub(crate) fn write_statuses(&mut self, now: Timestamp, fleet: &Fleet) {
-        for at in self.rules.take_dirty(now) {
+        for at in self.rules.take_dirty(now).into_iter().flatten() {
             if self.flights.statuses >= self.options.statuses_in_flight_max {
                 self.rules.touch(at);
                 continue;

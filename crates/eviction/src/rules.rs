@@ -291,8 +291,8 @@ impl Rules {
         }
     }
 
-    /// Takes the rules whose status may have to change, those included whose time has come.
-    pub(crate) fn take_dirty(&mut self, now: Timestamp) -> BTreeSet<u32> {
+    /// Takes the rules whose status may have to change, those included whose time has come. Mostly there are none.
+    pub(crate) fn take_dirty(&mut self, now: Timestamp) -> Option<BTreeSet<u32>> {
         while let Some(&(due, at)) = self.timers.first() {
             if due > now {
                 break;
@@ -300,7 +300,7 @@ impl Rules {
             self.set_timer(at, None);
             self.touch(at);
         }
-        core::mem::take(&mut self.dirty)
+        (!self.dirty.is_empty()).then(|| core::mem::take(&mut self.dirty))
     }
 
     /// When the status of this rule is to be looked at again.

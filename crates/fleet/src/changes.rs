@@ -58,21 +58,22 @@ impl Fleet {
     /// What changed since the last call. From now on the numbers of claims and pods that it reports as gone may be
     /// given to new ones.
     pub fn take_changes(&mut self) -> Changes {
-        let noted = core::mem::take(&mut self.noted);
-        for &claim in &noted.claims {
+        let noted = &mut self.noted;
+        let (claims, pods) = (core::mem::take(&mut noted.claims), core::mem::take(&mut noted.pods));
+        for &claim in &claims {
             if let Some(entry) = self.claims.get_mut(claim) {
                 entry.noted = false;
             }
         }
-        for &pod in &noted.pods {
+        for &pod in &pods {
             if let Some(entry) = self.pods.get_mut(pod) {
                 entry.noted = false;
             }
         }
         self.claims.recycle();
         self.pods.recycle();
-        let mut pools = noted.gone_pools;
-        for &pool in &noted.pools {
+        let mut pools = core::mem::take(&mut noted.gone_pools);
+        for pool in noted.pools.drain(..) {
             if let Some(entry) = self.pools.get_mut(pool) {
                 entry.noted = false;
                 pools.push(entry.id.clone());
@@ -80,12 +81,12 @@ impl Fleet {
         }
         Changes {
             revision: self.revision,
-            claims: sorted(noted.claims.into_iter().map(ClaimIx).collect()),
-            pods: sorted(noted.pods.into_iter().map(PodIx).collect()),
-            rules: listed(noted.rules),
+            claims: sorted(claims.into_iter().map(ClaimIx).collect()),
+            pods: sorted(pods.into_iter().map(PodIx).collect()),
+            rules: listed(&mut noted.rules),
             pools: sorted(pools),
-            nodes: listed(noted.nodes),
-            classes: listed(noted.classes),
+            nodes: listed(&mut noted.nodes),
+            classes: listed(&mut noted.classes),
         }
     }
 
@@ -132,9 +133,9 @@ impl Fleet {
     }
 }
 
-/// Mostly there is nothing, and then nothing to walk over.
-fn listed(names: BTreeSet<Text>) -> Vec<Text> {
-    if names.is_empty() { Vec::new() } else { names.into_iter().collect() }
+/// Takes the names out. Mostly there are none, and then the set stays where it is.
+fn listed(names: &mut BTreeSet<Text>) -> Vec<Text> {
+    if names.is_empty() { Vec::new() } else { core::mem::take(names).into_iter().collect() }
 }
 
 fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
