@@ -16,7 +16,7 @@ use crate::{
 
 impl Replacement {
     pub(crate) fn acknowledge_step(&mut self, now: Timestamp, uid: &Uid, kind: Step, outcome: Outcome) {
-        let settle = now.plus_millis(self.options.settle_ms);
+        let settle = if self.shows(uid, kind) { now } else { now.plus_millis(self.options.settle_ms) };
         let Some(flight) = self.flights.get_mut(uid) else { return };
         flight.step = None;
         let policy = flight.policy();
@@ -60,6 +60,20 @@ impl Replacement {
                 let failures = flight.failures;
                 self.retry(now, uid, failures);
             }
+        }
+    }
+
+    /// Whether the news of a step came before its answer.
+    fn shows(&self, uid: &Uid, kind: Step) -> bool {
+        let Some(record) = self.flights.get(uid).map(|flight| &flight.record) else { return false };
+        let old = self.tables.pod(&record.pod, uid);
+        let name = record.plan.copy().map(|name| ObjectKey::new(record.pod.namespace.clone(), name.clone()));
+        let copy = name.and_then(|name| self.tables.pods.get(&name));
+        match kind {
+            Step::Release => old.is_none_or(|old| old.mark_is_released()),
+            Step::Copy => copy.is_some(),
+            Step::Ungate => copy.is_none_or(|copy| !copy.gated),
+            Step::Evict | Step::Delete => old.is_none_or(|old| old.deleting),
         }
     }
 
