@@ -1,6 +1,7 @@
 //! A run: a server, the work, and the end of it, which comes after Ctrl-C as well.
 
 use anyhow::{Context, Result, bail, ensure};
+use tokio::runtime::Builder;
 
 use crate::{
     args::{Args, Format, What},
@@ -28,14 +29,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.output != Format::Svg || args.curve.is_some(),
         "-o svg draws a curve: add --curve nodes, pods or rules"
     );
-    // The simulated nodes of a foreign cluster have a thread of their own; the load has this one.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("start")?;
+    let runtime = runtime(args).enable_all().build().context("start")?;
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, work(args))
+}
+
+/// The simulated nodes of a foreign cluster have a thread of their own; the load has this one. Where there are no nodes, it reads its sockets
+/// itself: no thread wakes another to tell of every answer.
+fn runtime(args: &Args) -> Builder {
+    let alone = args.workload.is_none() && matches!(args.what, What::Api | What::Watch | What::Start);
+    if alone {
+        return Builder::new_current_thread();
+    }
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1);
+    builder
 }
 
 async fn work(args: &Args) -> Result<()> {

@@ -24,6 +24,8 @@ pub enum Scope {
 pub enum Verbs {
     /// Everything.
     All,
+    /// Everything but the deletion of many at once.
+    OneByOne,
     /// Created and answered, never stored: reviews.
     Create,
     /// Everything but create: its definition is being removed.
@@ -264,7 +266,17 @@ impl Column {
 /// The cell of [`Column::AGE`].
 #[must_use]
 pub(crate) fn age(object: &Value, context: &Context<'_>) -> Value {
-    since(object.pointer("/metadata/creationTimestamp").and_then(Value::as_str), context).into()
+    age_of(object, context.now).into()
+}
+
+/// How old an object is, as kubectl writes it.
+#[must_use]
+pub fn age_of(object: &Value, now: jiff::Timestamp) -> String {
+    object
+        .pointer("/metadata/creationTimestamp")
+        .and_then(Value::as_str)
+        .and_then(|text| text.parse::<jiff::Timestamp>().ok())
+        .map_or_else(|| "<unknown>".into(), |then| human_duration(now.as_second() - then.as_second()))
 }
 
 /// How long ago, as kubectl writes it: `5m`, `3d4h`; `<unknown>` without a time.

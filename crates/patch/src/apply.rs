@@ -79,8 +79,9 @@ impl fmt::Display for ApplyError {
                     );
                 }
                 write!(f, "Apply failed with {count} conflicts:")?;
-                for conflict in conflicts {
-                    write!(f, " {}:", conflict.with())?;
+                for (at, conflict) in conflicts.iter().enumerate() {
+                    let before = if at == 0 { ' ' } else { '\n' };
+                    write!(f, "{before}conflicts {}:", conflict.whom())?;
                     for field in &conflict.fields {
                         write!(f, "\n- {field}")?;
                     }
@@ -97,16 +98,20 @@ impl Conflict {
     /// `conflict with "kubectl"`, with the version and time of plain writers.
     #[must_use]
     pub fn with(&self) -> String {
+        format!("conflict {}", self.whom())
+    }
+
+    fn whom(&self) -> String {
         let Manager { operation, name, api_version, subresource } = &self.manager;
         let below =
             if subresource.is_empty() { String::new() } else { format!(" with subresource {subresource:?}") };
         match operation {
-            Operation::Apply => format!("conflict with {name:?}{below}"),
+            Operation::Apply => format!("with {name:?}{below}"),
             Operation::Update if self.time.is_empty() => {
-                format!("conflict with {name:?}{below} using {api_version}")
+                format!("with {name:?}{below} using {api_version}")
             }
             Operation::Update => {
-                format!("conflict with {name:?}{below} using {api_version} at {}", self.time)
+                format!("with {name:?}{below} using {api_version} at {}", self.time)
             }
         }
     }

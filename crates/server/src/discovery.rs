@@ -16,15 +16,25 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub(crate) fn version(emulated: Release) -> Value {
     json!({
         "major": "1", "minor": "37", "gitVersion": concat!("v1.37.0+lazaret-", env!("CARGO_PKG_VERSION")), "gitCommit": "", "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "go1.27", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "go1.27", "compiler": "rustc", "platform": format!("{}/{}", std::env::consts::OS, architecture()),
         "emulationMajor": "1", "emulationMinor": emulated.minor().to_string(),
         "minCompatibilityMajor": "1", "minCompatibilityMinor": emulated.compatible_from().minor().to_string(),
     })
 }
 
+/// The processor by the name that Kubernetes has for it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
 pub(crate) fn answer(server: &Server, path: &str, form: Form) -> Option<Answer> {
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = path.split('/').collect();
     let value = match parts.as_slice() {
+        [""] => json!({"paths": paths(server)}),
         ["api"] if form == Form::AggregatedDiscovery => return Some(aggregated(server, true)),
         ["apis"] if form == Form::AggregatedDiscovery => return Some(aggregated(server, false)),
         ["api"] => json!({
@@ -45,6 +55,18 @@ pub(crate) fn answer(server: &Server, path: &str, form: Form) -> Option<Answer> 
         _ => return None,
     };
     Some(Answer::value(200, &value))
+}
+
+/// Where there is something to find.
+fn paths(server: &Server) -> Vec<String> {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for group in groups(server) {
+        let below = versions(server, &group).into_iter().map(|version| format!("/apis/{group}/{version}"));
+        paths.extend(std::iter::once(format!("/apis/{group}")).chain(below));
+    }
+    paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.sort();
+    paths
 }
 
 /// Groups but the core, in order of appearance.
@@ -116,6 +138,7 @@ fn served(server: &Server, group: &str, version: &str) -> Vec<KindRef> {
 fn verbs(kind: &Kind) -> Vec<&'static str> {
     match kind.verbs {
         Verbs::All => ALL_VERBS.to_vec(),
+        Verbs::OneByOne => ALL_VERBS.iter().copied().filter(|verb| *verb != "deletecollection").collect(),
         Verbs::Create => vec!["create"],
         Verbs::Ending => ALL_VERBS.iter().copied().filter(|verb| *verb != "create").collect(),
     }
@@ -146,7 +169,7 @@ fn resources(server: &Server, group: &str, version: &str) -> Option<Value> {
                 "name": format!("{}/{}", kind.plural, subresource.name), "singularName": "", "namespaced": kind.scope == Scope::Namespaced,
                 "kind": subresource.takes.map_or(&*kind.kind, |(_, _, kind)| kind), "verbs": subresource.verbs,
             });
-            if let Some((group, version, _)) = subresource.takes {
+            if let Some((group, version, _)) = subresource.takes.filter(|(group, ..)| !group.is_empty()) {
                 entry["group"] = group.into();
                 entry["version"] = version.into();
             }
@@ -162,10 +185,14 @@ fn resources(server: &Server, group: &str, version: &str) -> Option<Value> {
 /// Tells clients when the stored form changes. Any text that is the same for the same form will do.
 fn storage_hash(kind: &Kind) -> String {
     let text = format!("{}/{}/{}", kind.group, kind.hub().version, kind.kind);
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    STANDARD.encode(hash.to_be_bytes())
+    STANDARD.encode(fingerprint(text.as_bytes()).to_be_bytes())
+}
+
+/// The same for the same bytes, and hardly ever for others.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn aggregated(server: &Server, core: bool) -> Answer {
@@ -183,13 +210,16 @@ fn aggregated(server: &Server, core: bool) -> Answer {
         items.push(json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": versions}));
     }
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
-    Answer { content_type: AGGREGATED, ..Answer::value(200, &list) }
+    let text = list.to_string();
+    Answer { content_type: AGGREGATED, tag: Some(fingerprint(text.as_bytes())), ..Answer::json(200, text) }
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
     let mut by_name: BTreeMap<&str, Value> = BTreeMap::new();
     for subresource in &kind.subresources {
         let (group, version, name) = subresource.takes.unwrap_or(("", "", &kind.kind));
+        // Of the group and version that are told already, nothing is said.
+        let version = if group.is_empty() { "" } else { version };
         let response = json!({"group": group, "version": version, "kind": name});
         by_name.insert(
             subresource.name,

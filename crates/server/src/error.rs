@@ -15,7 +15,7 @@ pub struct ApiError {
     /// For people.
     pub message: String,
     /// `details`, without what is absent.
-    details: Map,
+    details: Option<Map>,
     /// Seconds after which a retry makes sense.
     pub retry_after: Option<u32>,
 }
@@ -30,7 +30,7 @@ impl std::error::Error for ApiError {}
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new(), retry_after: None }
+        Self { code, reason, message: message.into(), details: None, retry_after: None }
     }
 
     fn about(mut self, kind: &Kind, name: &str) -> Self {
@@ -42,8 +42,18 @@ impl ApiError {
 
     fn detail(&mut self, key: &str, value: &str) {
         if !value.is_empty() {
-            self.details.insert(key.to_owned(), value.into());
+            self.details_mut().insert(key.to_owned(), value.into());
         }
+    }
+
+    fn details_mut(&mut self) -> &mut Map {
+        self.details.get_or_insert_default()
+    }
+
+    /// With details, even if nothing is known: who looks into them must not fall.
+    fn without_details(mut self) -> Self {
+        self.details_mut();
+        self
     }
 
     fn cause(&mut self, reason: &str, message: &str, field: &str) {
@@ -53,7 +63,7 @@ impl ApiError {
                 cause.insert(key.to_owned(), value.into());
             }
         }
-        if let Value::Array(causes) = self.details.entry("causes").or_insert_with(|| json!([])) {
+        if let Value::Array(causes) = self.details_mut().entry("causes").or_insert_with(|| json!([])) {
             causes.push(Value::Object(cause));
         }
     }
@@ -65,7 +75,7 @@ impl ApiError {
 
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
-        self.details.insert("retryAfterSeconds", seconds.into());
+        self.details_mut().insert("retryAfterSeconds", seconds.into());
         self
     }
 
@@ -93,15 +103,17 @@ impl ApiError {
     }
 
     pub(crate) fn no_such_path() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        Self::new(404, "NotFound", "the server could not find the requested resource").without_details()
     }
 
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            .without_details()
     }
 
     pub(crate) fn not_acceptable(known: &str) -> Self {
         Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {known}"))
+            .without_details()
     }
 
     pub(crate) fn already_exists(kind: &Kind, name: &str, deleting: bool) -> Self {
@@ -151,21 +163,12 @@ impl ApiError {
                 "the body of the request was in an unknown format - accepted media types include: {known}"
             ),
         )
+        .without_details()
     }
 
     /// What validation found.
     pub(crate) fn invalid(kind: &Kind, name: &str, errors: &Errors) -> Self {
-        let list: Vec<String> = errors.list().iter().map(ToString::to_string).collect();
-        let text = if let [only] = list.as_slice() { only.clone() } else { format!("[{}]", list.join(", ")) };
-        let mut error =
-            Self::new(422, "Invalid", format!("{} {name:?} is invalid: {text}", kind.qualified_kind()));
-        error.detail("name", name);
-        error.detail("group", &kind.group);
-        error.detail("kind", &kind.kind);
-        for found in errors.list() {
-            error.cause(found.reason(), &found.message(), &found.path);
-        }
-        error
+        Self::found(&kind.qualified_kind(), name, &kind.group, &kind.kind, errors)
     }
 
     pub(crate) fn invalid_field(
@@ -179,13 +182,22 @@ impl ApiError {
         Self::invalid(kind, name, &errors)
     }
 
-    /// Query parameters that do not go together.
-    pub(crate) fn invalid_options(field: &str, why: &str) -> Self {
-        let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}");
-        let mut error = Self::new(422, "Invalid", message);
-        error.detail("group", "meta.k8s.io");
-        error.detail("kind", "ListOptions");
-        error.with_cause("FieldValueForbidden", why, field)
+    /// Options of a request that cannot be, or do not go together.
+    pub(crate) fn invalid_options(kind: &str, errors: &Errors) -> Self {
+        Self::found(&format!("{kind}.meta.k8s.io"), "", "meta.k8s.io", kind, errors)
+    }
+
+    fn found(what: &str, name: &str, group: &str, kind: &str, errors: &Errors) -> Self {
+        let list: Vec<String> = errors.list().iter().map(ToString::to_string).collect();
+        let text = if let [only] = list.as_slice() { only.clone() } else { format!("[{}]", list.join(", ")) };
+        let mut error = Self::new(422, "Invalid", format!("{what} {name:?} is invalid: {text}"));
+        error.detail("name", name);
+        error.detail("group", group);
+        error.detail("kind", kind);
+        for found in errors.list() {
+            error.cause(found.reason(), &found.message(), &found.path);
+        }
+        error
     }
 
     /// `seconds` until another try is worth it; 0 if nobody knows.
@@ -201,6 +213,10 @@ impl ApiError {
 
     pub(crate) fn internal(message: impl fmt::Display) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    }
+
+    pub(crate) fn not_implemented(message: impl Into<String>) -> Self {
+        Self::new(501, "NotImplemented", message)
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -221,8 +237,8 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
-        if !self.details.is_empty() {
-            status["details"] = Value::Object(self.details.clone());
+        if let Some(details) = &self.details {
+            status["details"] = Value::Object(details.clone());
         }
         status
     }

@@ -27,6 +27,7 @@ pub(crate) enum Media {
     ApplyPatch,
 }
 
+// DEVIATION(json-answers): one form of answer; all clients take it.
 const ANSWERS: &str = "application/json";
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const PATCHES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
@@ -46,8 +47,9 @@ pub(crate) fn accept(header: Option<&str>) -> Result<Form, ApiError> {
 
 /// The form of a body that is an object.
 pub(crate) fn body(header: Option<&str>) -> Result<Media, ApiError> {
-    match essence(header.unwrap_or_default()) {
-        "" | "application/json" => Ok(Media::Json),
+    let Some(header) = header.filter(|header| !header.trim().is_empty()) else { return Ok(Media::Json) };
+    match essence(header) {
+        "application/json" => Ok(Media::Json),
         "application/yaml" | "application/x-yaml" => Ok(Media::Yaml),
         "application/vnd.kubernetes.protobuf" => Ok(Media::Protobuf),
         _ => Err(ApiError::unsupported_media_type(BODIES)),

@@ -31,14 +31,9 @@ impl Query {
         self.parameters.contains_key(name)
     }
 
-    pub(crate) fn flag(&self, name: &str) -> Result<bool, ApiError> {
-        match self.get(name) {
-            None | Some("0" | "false" | "f" | "F" | "FALSE" | "False") => Ok(false),
-            Some("1" | "true" | "t" | "T" | "TRUE" | "True") => Ok(true),
-            Some(other) => Err(ApiError::bad_request(format!(
-                "query parameter {name}: {other:?} is neither true nor false"
-            ))),
-        }
+    /// Whether something is switched on: whatever is there says so, but for `false` and `0`.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.parameters.get(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
@@ -51,16 +46,9 @@ impl Query {
             .transpose()
     }
 
-    /// `dryRun`: absent, or `All`.
-    pub(crate) fn dry_run(&self) -> Result<bool, ApiError> {
-        match self.get("dryRun") {
-            None => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => Err(ApiError::invalid_options(
-                "dryRun",
-                &format!("Unsupported value: {other:?}: supported values: \"All\""),
-            )),
-        }
+    /// Nothing is to be written. No other value than `All` gets this far.
+    pub(crate) fn dry_run(&self) -> bool {
+        self.get("dryRun").is_some()
     }
 }
 
@@ -76,7 +64,12 @@ mod tests {
     fn parameters_are_decoded_and_the_first_counts() {
         let query = Query::parse("labelSelector=a%3Db%2Cc+in+%28d%29&watch=true&watch=false&limit=5&empty=");
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
-        assert!(query.flag("watch").unwrap());
+        assert!(query.flag("watch"));
+        for (text, expected) in
+            [("", false), ("a", true), ("a=", true), ("a=1", true), ("a=0", false), ("a=False", false)]
+        {
+            assert_eq!(Query::parse(text).flag("a"), expected, "{text:?}");
+        }
         assert_eq!(query.number("limit").unwrap(), Some(5));
         assert_eq!(query.get("empty"), None);
         assert!(query.has("empty"));

@@ -1,6 +1,7 @@
 //! From a method and a path to what is asked for.
 
 use http::Method;
+use lazaret_kinds::Scope;
 use percent_encoding::percent_decode_str;
 
 use crate::{ApiError, query::Query};
@@ -16,6 +17,16 @@ pub(crate) struct Target {
     /// Empty for a collection.
     pub(crate) name: String,
     pub(crate) subresource: String,
+}
+
+impl Target {
+    /// Whether objects of this scope are found here: those of the cluster in no namespace, each of the others in one.
+    pub(crate) fn fits(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::Cluster => self.namespace.is_empty(),
+            Scope::Namespaced => !self.namespace.is_empty() || self.name.is_empty(),
+        }
+    }
 }
 
 /// What a path leads to.
@@ -65,9 +76,9 @@ impl Verb {
     pub(crate) fn of(method: &Method, target: &Target, query: &Query) -> Result<Self, ApiError> {
         let one = !target.name.is_empty();
         Ok(match *method {
-            Method::GET | Method::HEAD if query.flag("watch")? => Self::Watch,
-            Method::GET | Method::HEAD if one => Self::Get,
-            Method::GET | Method::HEAD => Self::List,
+            Method::GET if query.flag("watch") => Self::Watch,
+            Method::GET if one => Self::Get,
+            Method::GET => Self::List,
             Method::POST => Self::Create,
             Method::PUT if one => Self::Update,
             Method::PATCH if one => Self::Patch,
@@ -79,11 +90,14 @@ impl Verb {
 }
 
 impl Path {
+    // DEVIATION(escaped-slash): parts are told apart before they are decoded.
     /// Reads a path. `/api/v1/…` and `/apis/GROUP/VERSION/…` lead to objects, if anything follows.
     pub(crate) fn parse(path: &str) -> Self {
+        let path = path.strip_prefix('/').unwrap_or(path);
         let decoded: Vec<String> = path
+            .strip_suffix('/')
+            .unwrap_or(path)
             .split('/')
-            .filter(|part| !part.is_empty())
             .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
             .collect();
         let parts: Vec<&str> = decoded.iter().map(String::as_str).collect();
@@ -92,6 +106,9 @@ impl Path {
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => return Self::Other(decoded.join("/")),
         };
+        if decoded.iter().any(String::is_empty) {
+            return Self::Other(decoded.join("/"));
+        }
         let (namespace, rest) = match rest {
             // The subresources of a namespace itself.
             ["namespaces", _, "status" | "finalize"] => ("", rest),
@@ -142,6 +159,12 @@ mod tests {
             ("/api/v1", "other api/v1"),
             ("/apis/apps", "other apis/apps"),
             ("/healthz", "other healthz"),
+            ("/api/v1/pods/", "|v1||pods||"),
+            ("/api//v1/pods", "other api//v1/pods"),
+            ("/api/v1//pods", "other api/v1//pods"),
+            ("/api/v1/namespaces//pods", "other api/v1/namespaces//pods"),
+            ("/api/v1/namespaces/a%2Fpods", "|v1||namespaces|a/pods|"),
+            ("/", "other "),
         ] {
             assert_eq!(target(path), expected, "{path}");
         }

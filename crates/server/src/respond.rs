@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Response, StatusCode,
-    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING},
+    header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, WARNING},
 };
 use lazaret_json::Value;
 
@@ -20,11 +20,17 @@ pub(crate) struct Answer {
     pub(crate) body: Body,
     pub(crate) content_type: &'static str,
     pub(crate) warnings: Vec<String>,
+    /// Tells one state of the body from another: who has this one needs no other.
+    pub(crate) tag: Option<u64>,
 }
 
 impl Answer {
+    fn new(code: u16, body: Body, content_type: &'static str) -> Self {
+        Self { code, body, content_type, warnings: Vec::new(), tag: None }
+    }
+
     pub(crate) fn json(code: u16, body: impl Into<Bytes>) -> Self {
-        Self { code, body: Body::full(body), content_type: "application/json", warnings: Vec::new() }
+        Self::new(code, Body::full(body), "application/json")
     }
 
     pub(crate) fn value(code: u16, value: &Value) -> Self {
@@ -32,11 +38,11 @@ impl Answer {
     }
 
     pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Self {
-        Self { code, body: Body::full(text), content_type: "text/plain; charset=utf-8", warnings: Vec::new() }
+        Self::new(code, Body::full(text), "text/plain; charset=utf-8")
     }
 
     pub(crate) fn stream(body: Body) -> Self {
-        Self { code: 200, body, content_type: "application/json", warnings: Vec::new() }
+        Self::new(200, body, "application/json")
     }
 
     pub(crate) fn warn(mut self, warnings: impl IntoIterator<Item = String>) -> Self {
@@ -44,15 +50,34 @@ impl Answer {
         self
     }
 
+    /// The answer to somebody who may have it already; `known` is what `If-None-Match` says.
+    pub(crate) fn unless_known(self, known: Option<&str>) -> Self {
+        let has = |tag: u64| known.is_some_and(|known| known.split(',').any(|one| one.trim() == quoted(tag)));
+        if self.tag.is_some_and(has) { Self { code: 304, body: Body::full(""), ..self } } else { self }
+    }
+
     pub(crate) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(self.body);
         *response.status_mut() = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        match self.tag.and_then(|tag| HeaderValue::try_from(quoted(tag)).ok()) {
+            Some(tag) => {
+                headers.insert(ETAG, tag);
+                headers.insert(VARY, HeaderValue::from_static("Accept"));
+                headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+            }
+            None => {
+                headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+            }
+        }
         put_warnings(headers, &self.warnings);
         response
     }
+}
+
+fn quoted(tag: u64) -> String {
+    format!("\"{tag:016X}\"")
 }
 
 pub(crate) fn failure(error: &ApiError) -> Response<Body> {

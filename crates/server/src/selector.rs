@@ -212,6 +212,13 @@ fn parse_fields(text: &str) -> Result<Vec<FieldRequirement>, ApiError> {
             "invalid field selector {text:?}: {part:?}: write field=value or field!=value"
         ))
     };
+    // A backslash takes the meaning from one of three characters, and stands before nothing else.
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c == '\\' && !matches!(rest.next(), Some('\\' | ',' | '=')) {
+            return Err(wrong("a backslash stands before a comma, an equals sign or a backslash"));
+        }
+    }
     let mut requirements = Vec::new();
     for part in split_unescaped(text).into_iter().filter(|part| !part.is_empty()) {
         let at = part
@@ -309,5 +316,7 @@ mod tests {
         assert_eq!(select("metadata.namespace!=n"), Ok(false));
         assert_eq!(select("spec.unknown=x"), Err(400));
         assert_eq!(select("metadata.name"), Err(400));
+        assert_eq!(select(r"metadata.name=a\"), Err(400));
+        assert_eq!(select(r"metadata.name=\a"), Err(400));
     }
 }

@@ -192,10 +192,14 @@ impl Server {
             Path::Objects(target) => target,
             Path::Other(path) => {
                 *subject = Some(Subject::path(&format!("/{path}")));
-                return self.other(user, &parts.method, &path, form, &query);
+                let answer = self.other(user, &parts.method, &path, form, &query)?;
+                return Ok(answer.unless_known(text(header::IF_NONE_MATCH)));
             }
         };
-        let (kind, served) = self.find(&target).ok_or_else(ApiError::no_such_path)?;
+        let (kind, served) = self
+            .find(&target)
+            .filter(|(kind, _)| target.fits(kind.scope))
+            .ok_or_else(ApiError::no_such_path)?;
         let verb = Verb::of(&parts.method, &target, &query)?;
         let agent = text(header::USER_AGENT).and_then(|agent| agent.split('/').next()).unwrap_or("unknown");
         let manager = query.get("fieldManager").unwrap_or(agent).to_owned();
@@ -393,6 +397,11 @@ impl Call<'_> {
 
     pub(crate) fn key(&self, name: &str) -> String {
         object::key(&self.kind, &self.target.namespace, name)
+    }
+
+    /// Whether the collection is one of a namespace, or the cluster's: not one across namespaces.
+    pub(crate) fn whole_collection(&self) -> bool {
+        self.kind.scope == Scope::Cluster || !self.target.namespace.is_empty()
     }
 
     /// What numbers know of this call.

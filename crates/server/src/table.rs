@@ -79,6 +79,19 @@ pub(crate) fn of_many(call: &Call<'_>, items: &[Arc<Item>]) -> Value {
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": column_definitions(&call.kind), "rows": rows})
 }
 
+/// A table of one row of cells, of something that is no kind.
+pub(crate) fn of_cells(revision: &str, columns: &[(&str, &str)], cells: &Value, metadata: &Value) -> Value {
+    let columns: Vec<Value> = columns
+        .iter()
+        .map(|(name, kind)| {
+            let format = if *name == "Name" { "name" } else { "" };
+            json!({"name": name, "type": kind, "format": format, "description": "", "priority": 0})
+        })
+        .collect();
+    let row = json!({"cells": cells, "object": metadata_of(&json!({"metadata": metadata}))});
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": revision}, "columnDefinitions": columns, "rows": [row]})
+}
+
 /// The columns of a kind, mostly with its name first.
 pub(crate) fn column_definitions(kind: &Kind) -> Value {
     let mut columns = Vec::new();

@@ -8,7 +8,7 @@ use crate::{
     check::immutable,
     kind::{age, human_duration, since},
     path::Path,
-    value::{canonical_quantities, field_mut, fill, has, is_true, list, number, put, some, text},
+    value::{canonical_quantities, field_mut, fill, has, is_filled, is_true, list, number, put, some, text},
 };
 
 const BACKOFF_LIMIT: i64 = 6;
@@ -34,11 +34,19 @@ impl Rules for Job {
             (text(metadata, "name").to_owned(), text(metadata, "uid").to_owned())
         };
         let spec = field_mut(object, "spec");
+        fill(spec, "manualSelector", false);
+        let labelled = is_filled(&spec["template"]["metadata"], "labels");
         if !is_true(spec, "manualSelector") {
             let labels = field_mut(field_mut(field_mut(spec, "template"), "metadata"), "labels");
             UID_LABELS.iter().for_each(|label| put(labels, label, uid.clone()));
             NAME_LABELS.iter().for_each(|label| put(labels, label, name.clone()));
             put(spec, "selector", json!({"matchLabels": {(UID_LABELS[0]): uid}}));
+        }
+        // A job that has no labels has those of its pods, if these have any of their own.
+        let labels = spec["template"]["metadata"]["labels"].clone();
+        let metadata = field_mut(object, "metadata");
+        if labelled && !is_filled(metadata, "labels") {
+            put(metadata, "labels", labels);
         }
     }
 

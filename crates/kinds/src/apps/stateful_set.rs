@@ -35,7 +35,9 @@ impl Rules for StatefulSet {
         let update = field_mut(spec, "updateStrategy");
         fill(update, "type", "RollingUpdate");
         if text(update, "type") == "RollingUpdate" {
-            fill(field_mut(update, "rollingUpdate"), "partition", 0);
+            let rolling = field_mut(update, "rollingUpdate");
+            fill(rolling, "partition", 0);
+            fill(rolling, "maxUnavailable", 1);
         }
         let volumes = field_mut(spec, "persistentVolumeClaimRetentionPolicy");
         fill(volumes, "whenDeleted", "Retain");
@@ -44,7 +46,7 @@ impl Rules for StatefulSet {
     }
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
-        put(object, "status", json!({"replicas": 0}));
+        put(object, "status", json!({"replicas": 0, "availableReplicas": 0}));
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

@@ -1,6 +1,6 @@
 //! Claims.
 
-use lazaret_json::Value;
+use lazaret_json::{Value, json};
 
 use super::{allocation, authorization, claim_spec};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     kind::age,
     path::Path,
     rules::{keep_all_but_status, keep_status},
-    value::{canonical_quantities, field_mut, has, list, remove},
+    value::{canonical_quantities, field_mut, has, list, put},
 };
 
 /// Claims.
@@ -27,7 +27,7 @@ impl Rules for Claim {
     }
 
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
-        remove(object, "status");
+        put(object, "status", json!({}));
         drop_disabled(claim_spec::GATES, field_mut(object, "spec"), None, context.features);
     }
 

@@ -15,7 +15,7 @@ use crate::{
     kind::{age, since},
     path::Path,
     rules::keep_status,
-    value::{field_mut, fill, list, put, remove, same_field, some, text},
+    value::{field_mut, fill, list, put, same_field, some, text},
 };
 
 const CONDITIONS_MAX: usize = 8;
@@ -36,7 +36,7 @@ impl Rules for Rule {
     }
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
-        remove(object, "status");
+        put(object, "status", json!({}));
     }
 
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {

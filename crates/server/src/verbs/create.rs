@@ -34,7 +34,7 @@ const WIPED: &[&str] = &[
 
 pub(super) async fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::body(call.content_type.as_deref())?;
-    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query)?)?;
+    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query))?;
     let mut object = incoming.object;
     call.kind.rules.from_version(&mut object, &call.served.version, None);
     if !object::meta(&object, "resourceVersion").is_empty() {
@@ -77,7 +77,7 @@ pub(super) async fn insert(
         // Only a generated name is ever tried again.
         let attempt = if generated { object.clone() } else { std::mem::take(&mut object) };
         let (ready, warnings) = prepared(call, attempt, &name, owners_known)?;
-        if call.query.dry_run()? {
+        if call.query.dry_run() {
             return match call.store().get(call.key(&name)) {
                 Some(taken) => Err(exists(call, &name, &taken)),
                 None => Ok((dry(call, &name, &ready), warnings)),
@@ -156,7 +156,7 @@ fn prepared(
         if let Err(why) = lazaret_kinds::check_name(&call.kind, name) {
             errors.invalid("metadata.name", name, why);
         }
-        validate_metadata(&object, None, &mut errors);
+        validate_metadata(&call.kind, &object, None, &mut errors);
         call.kind.rules.validate_create(&object, context, &mut errors);
         (errors, object)
     });

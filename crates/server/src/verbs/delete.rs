@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lazaret_json::{Value, json};
-use lazaret_kinds::FieldProblem;
+use lazaret_kinds::{Errors, FieldProblem};
 use lazaret_store::{Op, TxnError};
 
 use super::{finish::storage, list};
@@ -41,44 +41,47 @@ impl DeleteOptions {
         } else {
             read_message(negotiate::body(call.content_type.as_deref())?, body, "meta/v1.DeleteOptions")?
         };
-        for name in ["gracePeriodSeconds", "propagationPolicy", "orphanDependents"] {
-            if options.get(name).is_none_or(Value::is_null)
-                && let Some(text) = call.query.get(name)
-            {
-                options[name] = serde_json::from_str(text).unwrap_or_else(|_| text.into());
-            }
+        let kind = options["kind"].as_str().unwrap_or_default();
+        if !kind.is_empty() && kind != "DeleteOptions" {
+            return Err(ApiError::bad_request(format!(
+                "the body of a delete must be DeleteOptions, not {kind}"
+            )));
+        }
+        if options["gracePeriodSeconds"].is_null()
+            && let Some(seconds) = call.query.number("gracePeriodSeconds")?
+        {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        if options["orphanDependents"].is_null() && call.query.has("orphanDependents") {
+            options["orphanDependents"] = call.query.flag("orphanDependents").into();
+        }
+        if let Some(policy) =
+            call.query.get("propagationPolicy").filter(|_| options["propagationPolicy"].is_null())
+        {
+            options["propagationPolicy"] = policy.into();
         }
         Self::from_value(call, &options)
     }
 
     pub(super) fn from_value(call: &Call<'_>, options: &Value) -> Result<Self, ApiError> {
-        let invalid = |field: &str, value: &Value, why: &str| {
-            ApiError::invalid_field(
-                &call.kind,
-                &call.target.name,
-                field,
-                FieldProblem::Invalid(value.clone(), why.into()),
-            )
+        let refused = |problem: FieldProblem| {
+            let mut errors = Errors::new();
+            errors.push("propagationPolicy", problem);
+            Err(ApiError::invalid_options("DeleteOptions", &errors))
         };
         let orphan = options["orphanDependents"].as_bool();
         let policy = match options["propagationPolicy"].as_str() {
             None | Some("") => orphan.map(|orphan| if orphan { Policy::Orphan } else { Policy::Background }),
-            Some(_) if orphan.is_some() => {
-                return Err(invalid(
-                    "propagationPolicy",
-                    &options["propagationPolicy"],
-                    "orphanDependents and deletionPropagation cannot be both set",
-                ));
+            Some(said) if orphan.is_some() => {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                return refused(FieldProblem::Invalid(said.into(), why.into()));
             }
             Some("Background") => Some(Policy::Background),
             Some("Foreground") => Some(Policy::Foreground),
             Some("Orphan") => Some(Policy::Orphan),
-            Some(_) => {
-                return Err(invalid(
-                    "propagationPolicy",
-                    &options["propagationPolicy"],
-                    "use Background, Foreground or Orphan",
-                ));
+            Some(other) => {
+                let known = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned).to_vec();
+                return refused(FieldProblem::NotSupported(other.into(), known));
             }
         };
         let dry_run =
@@ -89,7 +92,7 @@ impl DeleteOptions {
             policy,
             uid: preconditions["uid"].as_str().map(str::to_owned),
             revision: preconditions["resourceVersion"].as_str().and_then(|text| text.parse().ok()),
-            dry_run: dry_run || call.query.dry_run()?,
+            dry_run: dry_run || call.query.dry_run(),
         })
     }
 }
@@ -97,11 +100,14 @@ impl DeleteOptions {
 pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let options = DeleteOptions::read(call, body)?;
     let removed = remove(call, &call.target.name, &options).await?;
-    Ok(if returns_object(call) {
+    Ok(if !removed.gone || returns_object(call) {
         let object = object::in_version(&call.kind, &call.served, &removed.object);
         Answer::json(200, object::typed(&call.kind, &call.served.version, &object))
     } else {
-        let details = json!({"name": call.target.name, "group": call.kind.group, "kind": call.kind.plural, "uid": removed.uid});
+        let mut details = json!({"name": call.target.name, "kind": call.kind.plural, "uid": removed.uid});
+        if !call.kind.group.is_empty() {
+            details["group"] = (*call.kind.group).into();
+        }
         Answer::value(
             200,
             &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}),
@@ -145,6 +151,8 @@ pub(super) struct Removed {
     /// The stored form, as it was last.
     object: Bytes,
     uid: String,
+    /// Not just marked.
+    gone: bool,
 }
 
 /// Deletes one object, or marks it for deletion.
@@ -159,7 +167,7 @@ pub(super) async fn remove(
         check_preconditions(call, name, &old, item.modified, options)?;
         crate::admission::may_delete(call, name, &old)?;
         let (marked, gone) = outcome(call, &old, options);
-        let removed = |object: Bytes| Removed { object, uid: object::meta(&old, "uid").to_owned() };
+        let removed = |object: Bytes| Removed { object, uid: object::meta(&old, "uid").to_owned(), gone };
         if options.dry_run || (!gone && marked == old) {
             return Ok(removed(object::text(marked).into()));
         }
@@ -173,18 +181,26 @@ pub(super) async fn remove(
             Ok(committed) => {
                 let revision = committed.revision;
                 let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
-                if let Some(kept) = &kept {
-                    call.server.trees().put(kept, marked);
-                }
-                return Ok(removed(
-                    kept.map_or_else(|| object::restamped(&item.value, revision), |kept| kept.value.clone()),
-                ));
+                let Some(kept) = kept else {
+                    return Ok(removed(last_seen(call, &old, &item.value, marked, revision)));
+                };
+                call.server.trees().put(&kept, marked);
+                return Ok(removed(kept.value.clone()));
             }
             Err(TxnError::Conflict { .. }) => {}
             Err(error) => return Err(storage(&error)),
         }
     }
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
+}
+
+/// An object that is gone, as its delete shows it: a pod that went at once shows that it was told to.
+fn last_seen(call: &Call<'_>, old: &Value, stored: &[u8], mut marked: Value, revision: u64) -> Bytes {
+    if !call.kind.is("", "pods") || object::is_deleting(old) {
+        return object::restamped(stored, revision);
+    }
+    object::meta_mut(&mut marked).insert("resourceVersion", revision.to_string().into());
+    object::text(marked).into()
 }
 
 fn check_preconditions(
@@ -233,6 +249,9 @@ fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, boo
         && new["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
     let grace = grace_period(call, old, options);
     if finalizers.is_empty() && grace == 0 && !namespace_content {
+        if call.kind.is("", "pods") {
+            mark(&mut new, old, grace, call);
+        }
         return (new, true);
     }
     mark(&mut new, old, grace, call);

@@ -54,7 +54,7 @@ pub(super) async fn change(
             return Err(ApiError::modified(&call.kind, name));
         }
         let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known)?;
-        if call.query.dry_run()? {
+        if call.query.dry_run() {
             return Ok(Written { item: unsaved(&item, &new), warnings });
         }
         if same(&old, &new) {
@@ -130,7 +130,7 @@ fn prepared_update(
                 object::meta_mut(&mut new).insert("generation", generation.into());
             }
             admission::update(call, &new, old, &mut errors);
-            validate_metadata(&new, Some(old), &mut errors);
+            validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_update(&new, old, context, &mut errors);
         }
         (errors, new)
@@ -234,7 +234,7 @@ pub(super) fn grace(object: &Value) -> i64 {
 }
 
 /// What holds for the metadata of every kind.
-pub(super) fn validate_metadata(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn validate_metadata(kind: &Kind, new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let metadata = &new["metadata"];
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         if let Err(error) = lazaret_kinds::check_label_name(key) {
@@ -258,7 +258,8 @@ pub(super) fn validate_metadata(new: &Value, old: Option<&Value>, errors: &mut E
     for (at, owner) in owners.iter().enumerate() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().is_none_or(str::is_empty) {
-                errors.invalid(format!("metadata.ownerReferences[{at}].{field}"), "", "must not be empty");
+                let path = format!("metadata.ownerReferences[{at}].{field}");
+                errors.push(path, FieldProblem::Required("must not be empty".into()));
             }
         }
     }
@@ -269,16 +270,32 @@ pub(super) fn validate_metadata(new: &Value, old: Option<&Value>, errors: &mut E
             "Only one reference can have Controller set to true",
         );
     }
-    if let Some(old) = old.filter(|old| object::is_deleting(old)) {
-        let known = object::finalizers(old);
-        let added: Vec<String> =
-            object::finalizers(new).into_iter().filter(|name| !known.contains(name)).collect();
-        if !added.is_empty() {
-            let why = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
-            );
-            errors.forbidden("metadata.finalizers", why);
+    validate_finalizers(kind, new, old, errors);
+}
+
+/// Names of new finalizers are qualified, or those that Kubernetes itself has always used; kinds by definition may use any name.
+fn validate_finalizers(kind: &Kind, new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let known = old.map(object::finalizers).unwrap_or_default();
+    let mut added = Vec::new();
+    for (at, name) in
+        object::finalizers(new).into_iter().enumerate().filter(|(_, name)| !known.contains(name))
+    {
+        if let Err(why) = lazaret_kinds::check_label_name(&name) {
+            errors.invalid("metadata.finalizers", name.as_str(), why);
+        } else if kind.hub().shape.builtin_name().is_some()
+            && !name.contains('/')
+            && !matches!(name.as_str(), "orphan" | "foregroundDeletion" | "kubernetes")
+        {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(format!("metadata.finalizers[{at}]"), name.as_str(), why);
         }
+        added.push(name);
+    }
+    if old.is_some_and(object::is_deleting) && !added.is_empty() {
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+        );
+        errors.forbidden("metadata.finalizers", why);
     }
 }
 

@@ -54,7 +54,10 @@ pub(super) async fn read(call: &Call<'_>) -> Result<Page, ApiError> {
     let at = match (&token, freshness) {
         (Some(token), _) => token.revision,
         (None, Freshness::Newest) => None,
-        (None, Freshness::Exactly(revision)) => Some(revision),
+        (None, Freshness::Exactly(revision)) => {
+            reach(call, revision).await?;
+            Some(revision)
+        }
         (None, Freshness::NotOlderThan(revision)) => {
             reach(call, revision).await?;
             None

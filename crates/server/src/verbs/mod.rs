@@ -29,10 +29,15 @@ pub(crate) use finish::storage;
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
     match call.kind.verbs {
         Verbs::All => {}
+        Verbs::OneByOne if verb != Verb::DeleteCollection => {}
         Verbs::Create if verb == Verb::Create => return review::create(call, &body),
         Verbs::Ending if verb != Verb::Create => {}
-        Verbs::Create | Verbs::Ending => return Err(ApiError::method_not_allowed()),
+        Verbs::Create | Verbs::Ending | Verbs::OneByOne => return Err(ApiError::method_not_allowed()),
     }
+    if verb == Verb::DeleteCollection && !call.whole_collection() {
+        return Err(ApiError::method_not_allowed());
+    }
+    options::check(call, verb)?;
     let answer = answer(call, verb, body).await?;
     // A definition has consequences, and so has the end of an object whose definition waits for it.
     let defines = call.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
@@ -58,6 +63,12 @@ pub(crate) async fn delete_now(call: &Call<'_>) -> Result<(), ApiError> {
 }
 
 async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
+    if !call.target.subresource.is_empty() {
+        let known = call.kind.subresource(&call.target.subresource).ok_or_else(ApiError::no_such_path)?;
+        if !known.verbs.contains(&verb.name()) {
+            return Err(ApiError::method_not_allowed());
+        }
+    }
     match (call.target.subresource.as_str(), verb) {
         ("" | "status", Verb::Get) => get(call),
         ("", Verb::List) => list::list(call).await,
@@ -68,13 +79,11 @@ async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiE
         ("", Verb::Delete) => delete::delete(call, &body).await,
         ("", Verb::DeleteCollection) => delete::delete_collection(call, &body).await,
         ("log", Verb::Get) => pods::log(call),
+        ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => pods::no_stream(call),
         ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::scale(call, verb, &body).await,
         ("binding", Verb::Create) => pods::bind(call, &body).await,
         ("eviction", Verb::Create) => pods::evict(call, &body).await,
         ("token", Verb::Create) => review::token(call, &body),
-        (subresource, _) if call.kind.subresource(subresource).is_none() && !subresource.is_empty() => {
-            Err(ApiError::no_such_path())
-        }
         _ => Err(ApiError::method_not_allowed()),
     }
 }

@@ -10,6 +10,7 @@ use memchr::memmem;
 use super::{
     create,
     finish::{Change, change, ignored},
+    options::check_patch,
     update::{answer, check_identity},
 };
 use crate::{
@@ -21,17 +22,14 @@ use crate::{
     server::Call,
 };
 
-/// The longest name of a field manager.
-const MANAGER_BYTES_MAX: usize = 128;
-
 pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::patch(call.content_type.as_deref())?;
     let (patch, duplicates) = read_value(media, body, call.served.shape.builtin_name())?;
-    check_options(call, media)?;
+    check_patch(call, media)?;
     if media == Media::ApplyPatch {
         return server_side_apply(call, patch, duplicates).await;
     }
-    let validation = FieldValidation::of(&call.query)?;
+    let validation = FieldValidation::of(&call.query);
     let mut warnings = Vec::new();
     let speaks_of_owners = memmem::find(body, b"managedFields").is_some();
     let written = change(call, &call.target.name, |old, _| {
@@ -67,26 +65,6 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     Ok(answer(call, 200, &written).warn(warnings))
 }
 
-fn check_options(call: &Call<'_>, media: Media) -> Result<(), ApiError> {
-    if let Some(manager) = call.query.get("fieldManager")
-        && (manager.len() > MANAGER_BYTES_MAX || manager.chars().any(char::is_control))
-    {
-        let why = format!("must be at most {MANAGER_BYTES_MAX} printable characters");
-        return Err(ApiError::invalid_options("fieldManager", &why));
-    }
-    match media {
-        Media::ApplyPatch if call.query.get("fieldManager").is_none() => {
-            Err(ApiError::invalid_options("fieldManager", "Required value: is required for apply patch"))
-        }
-        Media::ApplyPatch => Ok(()),
-        _ if call.query.has("force") => {
-            Err(ApiError::invalid_options("force", "Forbidden: may not be specified for non-apply patch"))
-        }
-        Media::JsonPatch | Media::MergePatch | Media::StrategicMergePatch => Ok(()),
-        Media::Json | Media::Yaml | Media::Protobuf => Err(ApiError::internal("not a patch")),
-    }
-}
-
 fn patched(call: &Call<'_>, media: Media, current: Value, patch: &Value) -> Result<Value, ApiError> {
     match media {
         Media::JsonPatch => json_patch(current, patch).map_err(|error| refused(call, &error)),
@@ -114,6 +92,7 @@ async fn server_side_apply(
     config: Value,
     duplicates: Vec<String>,
 ) -> Result<Answer, ApiError> {
+    // DEVIATION(unknown-fields-applied): treated as in every other write.
     let api_version = call.kind.api_version(&call.served.version);
     if config["apiVersion"].as_str().is_none_or(|said| said != api_version) {
         return Err(ApiError::bad_request(format!(
@@ -130,7 +109,7 @@ async fn server_side_apply(
         config,
         None,
         duplicates,
-        FieldValidation::of(&call.query)?,
+        FieldValidation::of(&call.query),
         Some(expected),
     )?;
     check_identity(call, &incoming.object)?;
@@ -177,7 +156,7 @@ fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
         manager: &call.manager,
         api_version: &api_version,
         subresource: &call.target.subresource,
-        force: call.query.flag("force")?,
+        force: call.query.flag("force"),
         time: &time,
         ignored,
     };

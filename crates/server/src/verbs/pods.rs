@@ -92,6 +92,21 @@ pub(super) fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     Ok(Answer::text(200, text))
 }
 
+/// Whoever wants to talk to a container is told why there is none to talk to.
+pub(super) fn no_stream(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let Target { namespace, name, subresource, .. } = &call.target;
+    let pod =
+        call.server.get(&call.kind, namespace, name).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    Err(if node.is_empty() {
+        ApiError::bad_request(format!("pod {name} does not have a host assigned"))
+    } else {
+        ApiError::not_implemented(format!(
+            "{subresource}: this server has no connection to node {node:?}, so containers of pod {name} cannot be reached"
+        ))
+    })
+}
+
 /// The same call on the pod itself: binding writes spec and status at once.
 fn as_main<'a>(call: &Call<'a>) -> Call<'a> {
     call.on(Target { subresource: "binding".into(), ..call.target.clone() })

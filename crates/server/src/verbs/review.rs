@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::body(call.content_type.as_deref())?;
-    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query)?)?;
+    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query))?;
     let mut review = incoming.object;
     review["kind"] = (*call.kind.kind).into();
     review["apiVersion"] = call.kind.api_version(&call.served.version).into();

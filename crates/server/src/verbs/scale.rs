@@ -4,14 +4,19 @@ use lazaret_json::{Value, json};
 
 use super::finish::{Change, change};
 use crate::{
-    ApiError,
+    ApiError, clock,
     input::{read_message, read_value},
-    negotiate::{self, Media},
+    negotiate::{self, Form, Media},
     object,
     request::Verb,
     respond::Answer,
     server::Call,
+    table,
 };
+
+/// The columns of a table of scales: name and type.
+const COLUMNS: &[(&str, &str)] =
+    &[("Name", "string"), ("Desired", "integer"), ("Available", "integer"), ("Age", "string")];
 
 pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<Answer, ApiError> {
     let name = &call.target.name;
@@ -20,7 +25,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
         .get(&call.kind, &call.target.namespace, name)
         .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     if verb == Verb::Get {
-        return Ok(Answer::value(200, &of(call, &current)));
+        return Ok(shown(call, of(call, &current)));
     }
     let wanted = wanted(call, verb, of(call, &current), body)?;
     let replicas = replicas(&wanted)?;
@@ -35,7 +40,28 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
         Ok(Change { object, owners_known: false, expected })
     })
     .await?;
-    Ok(Answer::value(200, &of(call, &object::decode(&written.item.value))))
+    Ok(shown(call, of(call, &object::decode(&written.item.value))))
+}
+
+/// A scale in the form that the client asked for.
+fn shown(call: &Call<'_>, scale: Value) -> Answer {
+    match call.form {
+        Form::Json | Form::AggregatedDiscovery => Answer::value(200, &scale),
+        Form::Metadata => Answer::value(200, &table::metadata_of(&scale)),
+        Form::Table => {
+            let metadata = &scale["metadata"];
+            let cells = json!([
+                metadata["name"],
+                scale["spec"]["replicas"],
+                scale["status"]["replicas"],
+                lazaret_kinds::age_of(&scale, clock::now()),
+            ]);
+            Answer::value(
+                200,
+                &table::of_cells(object::meta(&scale, "resourceVersion"), COLUMNS, &cells, metadata),
+            )
+        }
+    }
 }
 
 fn wanted(call: &Call<'_>, verb: Verb, current: Value, body: &[u8]) -> Result<Value, ApiError> {

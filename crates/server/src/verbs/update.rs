@@ -20,8 +20,11 @@ use crate::{
 
 pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::body(call.content_type.as_deref())?;
-    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query)?)?;
+    let incoming = read_object(&call.kind, &call.served, media, body, FieldValidation::of(&call.query))?;
     let name = call.target.name.clone();
+    if object::meta(&incoming.object, "name").is_empty() {
+        return Err(ApiError::bad_request("name must be provided: metadata.name"));
+    }
     check_identity(call, &incoming.object)?;
     let expected = expected_revision(call, &incoming.object)?;
     if call.store().get(call.key(&name)).is_none() {

@@ -12,7 +12,7 @@ use self::{
     frames::Frames,
     stream::{Stream, Times},
 };
-use super::{list, options};
+use super::{list, options, options::Initial};
 use crate::{ApiError, Body, object, respond::Answer, selector::Selector, server::Call};
 
 /// A watch without a limit of its own ends after this; clients begin again where they were.
@@ -27,20 +27,20 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
         selector = selector.with_name(&call.target.name);
     }
     let revision = options::revision(&call.query)?;
-    let initial = initial_events(call, revision)?;
+    let initial = options::initial(&call.query, revision);
     let seconds = call
         .query
         .number("timeoutSeconds")?
         .and_then(|seconds| u64::try_from(seconds).ok())
         .filter(|seconds| *seconds > 0);
     let deadline = Instant::now() + Duration::from_secs(seconds.unwrap_or(DEFAULT_SECONDS).min(SECONDS_MAX));
-    if initial == Initial::All
-        && let Some(revision) = revision
-    {
-        list::reach(call, revision).await?;
-    }
+    // Once a watch is understood, what goes wrong is told in the stream.
+    let reached = match revision.filter(|_| initial == Initial::All) {
+        Some(revision) => list::reach(call, revision).await,
+        None => Ok(()),
+    };
     let prefix = object::key(&call.kind, &call.target.namespace, "");
-    let bookmarks = call.query.flag("allowWatchBookmarks")?;
+    let bookmarks = call.query.flag("allowWatchBookmarks");
     let (backlog, from) = match initial {
         Initial::All => {
             let range = call.store().range(&prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
@@ -50,40 +50,13 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
             (Vec::new(), revision.filter(|revision| *revision > 0).unwrap_or_else(|| call.store().revision()))
         }
     };
-    let end_marker = initial == Initial::All && bookmarks && call.query.flag("sendInitialEvents")?;
-    let watch = call.store().watch(prefix, from);
+    let end_marker = initial == Initial::All && bookmarks && call.query.flag("sendInitialEvents");
+    let watch = match reached {
+        Ok(()) => call.store().watch(prefix, from).map_err(|error| stream::too_old(&error, from)),
+        Err(error) => Err(error),
+    };
     let times = Times::new(deadline, bookmarks, call.server.ending());
     let stream =
         Stream::new(Frames::new(call, selector), watch, from, times).beginning_with(backlog, end_marker);
     Ok(Answer::stream(Body::Stream(Box::new(stream))))
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Initial {
-    /// Begin with what is there.
-    All,
-    /// Begin after the revision.
-    None,
-}
-
-fn initial_events(call: &Call<'_>, revision: Option<u64>) -> Result<Initial, ApiError> {
-    let asked = call.query.has("sendInitialEvents");
-    let matching = call.query.get("resourceVersionMatch");
-    if call.query.get("continue").is_some() {
-        return Err(ApiError::invalid_options("continue", "continue is forbidden for watch"));
-    }
-    match (asked, matching) {
-        (true, Some("NotOlderThan")) if call.query.flag("sendInitialEvents")? => Ok(Initial::All),
-        (true, Some("NotOlderThan")) => Ok(Initial::None),
-        (true, _) => Err(ApiError::invalid_options(
-            "resourceVersionMatch",
-            "sendInitialEvents requires resourceVersionMatch=NotOlderThan",
-        )),
-        (false, Some(_)) => Err(ApiError::invalid_options(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )),
-        (false, None) if revision.is_none_or(|revision| revision == 0) => Ok(Initial::All),
-        (false, None) => Ok(Initial::None),
-    }
 }

@@ -5,7 +5,7 @@ use std::{
     env, fs,
     io::{BufRead, BufReader, Write},
     path::PathBuf,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     sync::mpsc,
     time::Duration,
 };
@@ -268,6 +268,18 @@ impl Running {
             }
         }
     }
+
+    /// Waits until it has said all it has to say.
+    #[track_caller]
+    fn end(&mut self) -> ExitStatus {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(_) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not end"),
+            }
+        }
+    }
 }
 
 impl Drop for Running {
@@ -283,15 +295,16 @@ fn people_wait_and_watch() {
     let pod = console.file("pod.yaml", POD);
     console.ok(&["create", "-f", &pod]);
     let mut waiting = Running::start(&console, &["wait", "--for=condition=Ready", "pod/p", "--timeout=100s"]);
-    let watching = Running::start(&console, &["get", "pods", "-w"]);
+    let mut watching = Running::start(&console, &["get", "pods", "-w"]);
     watching.line("Pending");
     let ready = r#"{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}"#;
     console.ok(&["patch", "pod", "p", "--subresource=status", "--type=merge", "-p", ready]);
     watching.line("Running");
     waiting.line("condition met");
     assert!(waiting.child.wait().unwrap().success());
-    // A restart ends the watch; a new one goes on, and nothing was lost.
+    // A restart ends the command, without an error, as that of a kube-apiserver does; a new one goes on, and nothing was lost.
     console.cluster.restart().unwrap();
+    assert!(watching.end().success());
     let again = Running::start(&console, &["get", "pods", "-w"]);
     again.line("Running");
     console.ok(&["delete", "pod", "p", "--grace-period=0", "--force"]);

@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = 32 << 10;
 pub(super) struct Stream {
     frames: Frames,
     phase: Phase,
-    watch: Result<Watch, WatchError>,
+    watch: Result<Watch, ApiError>,
     from: u64,
     times: Times,
 }
@@ -48,7 +48,7 @@ enum Phase {
 }
 
 impl Stream {
-    pub(super) fn new(frames: Frames, watch: Result<Watch, WatchError>, from: u64, times: Times) -> Self {
+    pub(super) fn new(frames: Frames, watch: Result<Watch, ApiError>, from: u64, times: Times) -> Self {
         Self { frames, phase: Phase::Following, watch, from, times }
     }
 
@@ -82,7 +82,7 @@ impl Stream {
             Ok(watch) => watch,
             Err(error) => {
                 self.phase = Phase::Ended;
-                return Poll::Ready(Some(self.frames.failure(&too_old(error, self.from))));
+                return Poll::Ready(Some(self.frames.failure(error)));
             }
         };
         loop {
@@ -146,7 +146,7 @@ fn joined(first: Bytes, second: Bytes) -> Bytes {
     }
 }
 
-fn too_old(error: &WatchError, from: u64) -> ApiError {
+pub(super) fn too_old(error: &WatchError, from: u64) -> ApiError {
     match error {
         WatchError::Compacted { oldest, .. } => {
             ApiError::expired(format!("too old resource version: {from} ({oldest})"))
