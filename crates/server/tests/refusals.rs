@@ -3,7 +3,7 @@
 
 mod support;
 
-use serde_json::{Value, json};
+use lazaret_json::{Value, json};
 use support::Api;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
