@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    objects::LABEL,
+    objects::{LABEL, SLICES},
     output::progress,
     pods::{self},
     target::Target,
@@ -82,10 +82,9 @@ impl Fleet {
         if self.nodes == 0 {
             return Ok(());
         }
+        let path = format!("{SLICES}?watch=true");
         tokio::select! {
-            ended = pods::watch(target, "/apis/resource.k8s.io/v1/resourceslices?watch=true", each) => {
-                ended.and_then(|()| Err(anyhow!("the watch of slices ended")))
-            }
+            failed = pods::watch(target, &path, None, each) => failed.map(drop),
             () = all.notified() => Ok(()),
         }
     }

@@ -3,11 +3,12 @@
 use std::{
     borrow::Cow,
     cell::{Cell, RefCell},
+    convert::Infallible,
     rc::Rc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tokio::{sync::Notify, task::JoinSet};
 
@@ -17,6 +18,11 @@ use crate::{
     report::Phase,
     target::{Caller, Target},
 };
+
+/// So many watches in a row that ended before they told anything are enough.
+const SILENT_MAX: usize = 5;
+/// Before a watch that ended is begun again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Nothing is waited for any longer without a step forward.
 const STALLED: Duration = Duration::from_secs(120);
@@ -67,10 +73,9 @@ impl Pods {
         let (heard, target) = (Rc::downgrade(&pods), target.clone());
         pods._watch.borrow_mut().spawn_local(async move {
             let each = |line: &[u8]| heard.upgrade().map_or(Ok(()), |pods| pods.hear(line));
-            let ended = watch(&target, &format!("{path}?watch=true&resourceVersion={version}"), each).await;
+            let Err(failed) = watch(&target, &format!("{path}?watch=true"), Some(version), each).await;
             if let Some(pods) = heard.upgrade() {
-                *pods.failed.borrow_mut() =
-                    Some(ended.err().unwrap_or_else(|| anyhow!("the watch of pods ended")));
+                *pods.failed.borrow_mut() = Some(failed);
                 pods.changed.notify_one();
             }
         });
@@ -176,24 +181,48 @@ impl Pods {
     }
 }
 
-/// Hands every line of a watch to `each`, until it ends.
+/// Hands every line of a watch to `each`, and goes on where it was when the server ends it: servers do that to whom they think too slow. It goes on
+/// from the version of the last line if it began from one, and otherwise anew, with all that is there.
 pub(crate) async fn watch(
     target: &Target,
     path: &str,
+    mut from: Option<String>,
     mut each: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let mut connection = target.connect().await?;
-    connection.begin_stream(&target.get(path)).await.with_context(|| format!("watch {path}"))?;
-    let mut text = Vec::new();
-    while connection.next_chunk(&mut text).await? {
-        let mut begin = 0;
-        while let Some(length) = text[begin..].iter().position(|byte| *byte == b'\n') {
-            each(&text[begin..begin + length])?;
-            begin += length + 1;
+) -> Result<Infallible> {
+    let mut silent = 0;
+    while silent < SILENT_MAX {
+        let since = from.as_ref().map_or_else(String::new, |version| format!("&resourceVersion={version}"));
+        let mut connection = target.connect().await?;
+        let request = target.get(&format!("{path}{since}"));
+        connection.begin_stream(&request).await.with_context(|| format!("watch {path}"))?;
+        let (mut text, mut last) = (Vec::new(), Vec::new());
+        // A connection that was cut is an end like any other.
+        while let Ok(true) = connection.next_chunk(&mut text).await {
+            let mut begin = 0;
+            while let Some(length) = text[begin..].iter().position(|byte| *byte == b'\n') {
+                let line = &text[begin..begin + length];
+                each(line)?;
+                last.clear();
+                last.extend_from_slice(line);
+                begin += length + 1;
+            }
+            text.drain(..begin);
         }
-        text.drain(..begin);
+        silent = if last.is_empty() { silent + 1 } else { 0 };
+        if from.is_some() && !last.is_empty() {
+            from = Some(version_of(&last)?);
+        }
+        tokio::time::sleep(PAUSE).await;
     }
-    Ok(())
+    bail!("the server ends every watch of {path}")
+}
+
+fn version_of(line: &[u8]) -> Result<String> {
+    let event: serde_json::Value = serde_json::from_slice(line).context("read an event")?;
+    event["object"]["metadata"]["resourceVersion"]
+        .as_str()
+        .map(str::to_owned)
+        .context("an event without a version")
 }
 
 #[derive(Deserialize)]

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -40,7 +40,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
     let target = bench.target.clone();
     let (start, mut measured) = (clock::now(), Vec::new());
     tokio::select! {
-        ended = pods::watch(&target, &path, each) => return ended.and_then(|()| Err(anyhow!("the watch of slices ended"))),
+        failed = pods::watch(&target, &path, None, each) => return failed.map(drop),
         done = nodes(bench, &pods, &tainted, &mut measured) => done?,
     }
     report.phases.push(Phase::new("slice tainted to pod deleted", start, &measured));
