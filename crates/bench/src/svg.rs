@@ -13,9 +13,11 @@ pub(crate) struct Series {
 const WIDTH: f64 = 860.0;
 const PANEL_HEIGHT: f64 = 300.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 210.0;
+const RIGHT: f64 = 225.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 45.0;
+/// Fewer lines than this do not tell how high something is.
+const TICKS_MIN: usize = 3;
 /// Names of lines keep so much distance.
 const LINE_HEIGHT: f64 = 15.0;
 /// Seen on white and on black.
@@ -64,17 +66,18 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round values within: 1, 2 and 5 times powers of ten.
+    /// Round values within: 1, 2 and 5 times powers of ten, and some between where those are too few to read a height by.
     fn ticks(&self) -> Vec<f64> {
+        let few = self.round(&[1.0, 2.0, 5.0]);
+        if few.len() < TICKS_MIN { self.round(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) } else { few }
+    }
+
+    fn round(&self, steps: &[f64]) -> Vec<f64> {
         let mut ticks = Vec::new();
         let mut power = 10_f64.powf(self.low.log10().floor());
         while power <= self.high {
-            ticks.extend(
-                [1.0, 2.0, 5.0]
-                    .map(|step| step * power)
-                    .into_iter()
-                    .filter(|tick| (self.low..=self.high).contains(tick)),
-            );
+            let within = |tick: &f64| (self.low..=self.high).contains(tick);
+            ticks.extend(steps.iter().map(|step| step * power).filter(within));
             power *= 10.0;
         }
         ticks
@@ -212,6 +215,8 @@ mod tests {
         let scale = Scale::new([100.0, 5_000.0].into_iter(), 0.0, 100.0);
         assert!(scale.place(100.0) > 0.0 && scale.place(5_000.0) < 100.0);
         assert_eq!(scale.ticks(), [100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0]);
+        let narrow = Scale::new([700.0, 1_400.0].into_iter(), 0.0, 100.0);
+        assert_eq!(narrow.ticks(), [600.0, 700.0, 800.0, 1_000.0, 1_500.0]);
         assert!(Scale::new([7.0].into_iter(), 0.0, 1.0).place(7.0).is_finite());
         assert!(Scale::new([].into_iter(), 0.0, 1.0).place(0.0).is_finite());
     }
