@@ -234,7 +234,7 @@ impl Stage<'_> {
         };
         tokio::try_join!(manage, self.replace(namespace, pods, taken))?;
         let phase = pods.phase("created to bound", start, |seen| seen.bound);
-        ensure!(phase.count > first, "no pod was placed in the place of another");
+        ensure!(phase.count > 0, "no pod was placed within {} s", STEADY.as_secs());
         report.phases.push(phase);
         Ok(())
     }
