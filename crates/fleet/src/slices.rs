@@ -85,9 +85,9 @@ impl Fleet {
         if let Ok(found) = self.slice_names.find_entry(hash(name), |ix| *ix == slice) {
             found.remove();
         }
-        self.unlink(slice);
+        let repeats = self.unlink(slice);
         self.clear_hits(slice);
-        self.settle_pool(pool, slice, &[&raw], &[&head]);
+        self.settle_pool(pool, slice, &[&raw], &[&head], repeats);
         self.slices.remove(slice);
         self.note_pool(pool);
         self.drop_pool_if_empty(pool);
@@ -111,10 +111,10 @@ impl Fleet {
         let slices = &self.slices;
         let rehash = |ix: &u32| slices.get(*ix).map_or(0, |entry| hash(entry.state.name()));
         self.slice_names.insert_unique(hash(&name), ix, rehash);
-        self.link(ix);
+        let repeats = self.link(ix);
         self.refresh_usage(ix);
         self.refresh_marks(ix, None);
-        self.settle_pool(pool, ix, &[&raw], &[&head]);
+        self.settle_pool(pool, ix, &[&raw], &[&head], repeats);
         self.note_pool(pool);
     }
 
@@ -123,7 +123,7 @@ impl Fleet {
         let Some(entry) = self.slices.get(ix) else { return };
         let (pool, old_raw, old_head) = (entry.pool, entry.raw.clone(), entry.state.head.clone());
         let old_body = entry.state.body.clone();
-        self.unlink(ix);
+        let repeats_before = self.unlink(ix);
         let raw = if same_body {
             old_raw.clone()
         } else {
@@ -138,7 +138,7 @@ impl Fleet {
                 state.body = raw.clone();
             }
         }
-        self.link(ix);
+        let repeats = repeats_before + self.link(ix);
         if !same_body {
             self.refresh_usage(ix);
             self.refresh_marks(ix, Some(&old_body));
@@ -146,7 +146,7 @@ impl Fleet {
             let named: BTreeSet<&Text> = old_raw.names.iter().chain(&raw.names).collect();
             named.into_iter().for_each(|device| self.note_holders(pool, device));
         }
-        self.settle_pool(pool, ix, &[&old_raw, &raw], &[&old_head, &head]);
+        self.settle_pool(pool, ix, &[&old_raw, &raw], &[&old_head, &head], repeats);
         self.note_pool(pool);
     }
 
@@ -163,8 +163,9 @@ impl Fleet {
 
     // === Membership of a pool ===
 
-    fn link(&mut self, ix: u32) {
-        let Some(entry) = self.slices.get(ix) else { return };
+    /// Makes the slice one of its pool. How many of its devices are in the pool already.
+    fn link(&mut self, ix: u32) -> usize {
+        let Some(entry) = self.slices.get(ix) else { return 0 };
         let (pool, body, state) = (entry.pool, entry.raw.clone(), entry.state.clone());
         let repeats = self.repeats(pool, &body);
         self.devices.insert(pool, ix, &body);
@@ -181,10 +182,12 @@ impl Fleet {
                 entry.taint_slices.edit(|list| list.insert(at, ix));
             }
         }
+        repeats
     }
 
-    fn unlink(&mut self, ix: u32) {
-        let Some(entry) = self.slices.get(ix) else { return };
+    /// Takes the slice out of its pool. How many of its devices stay there.
+    fn unlink(&mut self, ix: u32) -> usize {
+        let Some(entry) = self.slices.get(ix) else { return 0 };
         let (pool, body) = (entry.pool, entry.raw.clone());
         self.devices.remove(pool, ix, &body);
         let repeats = self.repeats(pool, &body);
@@ -196,6 +199,7 @@ impl Fleet {
                 entry.taint_slices.edit(|list| list.retain(|&other| other != ix));
             }
         }
+        repeats
     }
 
     /// How many times its device names occur in the pool's other slices, or again in itself.
@@ -211,8 +215,16 @@ impl Fleet {
     }
 
     /// After slices changed: which generation speaks, which slice speaks for each held device, and what slices of
-    /// taints say. `raws` and `heads` are those that `changed` had and has.
-    fn settle_pool(&mut self, pool: u32, changed: u32, raws: &[&Arc<SliceBody>], heads: &[&Arc<SliceHead>]) {
+    /// taints say. `raws` and `heads` are those that `changed` had and has, `repeats` the devices that it had or has and
+    /// that other slices have, too.
+    fn settle_pool(
+        &mut self,
+        pool: u32,
+        changed: u32,
+        raws: &[&Arc<SliceBody>],
+        heads: &[&Arc<SliceHead>],
+        repeats: usize,
+    ) {
         let view = self.view_of(pool);
         let Some(entry) = self.pools.get_mut(pool) else { return };
         let same_view = core::mem::replace(&mut entry.view, view) == view;
@@ -227,7 +239,8 @@ impl Fleet {
             };
             targets.into_iter().for_each(|slice| self.refresh_taint_slices(slice));
         }
-        if !same_view {
+        let same_generation = heads.windows(2).all(|pair| pair[0].generation == pair[1].generation);
+        if !same_view || !same_generation || repeats > 0 {
             self.note_rules_of_pool(pool);
         }
         let Some(entry) = self.pools.get(pool) else { return };
@@ -244,7 +257,7 @@ impl Fleet {
         holders.into_iter().for_each(|holder| self.settle_holder(holder, before));
     }
 
-    /// Another generation speaks: rules may mean other published devices than before.
+    /// Another generation or another slice speaks: rules may mean other published devices than before.
     fn note_rules_of_pool(&mut self, pool: u32) {
         let Some(entry) = self.pools.get(pool) else { return };
         let states: Vec<Arc<SliceState>> =

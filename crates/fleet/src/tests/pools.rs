@@ -2,7 +2,9 @@
 
 use alloc::{string::ToString, vec, vec::Vec};
 
-use lazaret_model::{CounterConsumption, CounterSet, Device, NodeScope, Quantity, ResourceSlice};
+use lazaret_model::{
+    CounterConsumption, CounterSet, Device, DeviceSelector, NodeScope, Quantity, ResourceSlice,
+};
 
 use super::build::*;
 use crate::{Fleet, Input, Presence};
@@ -152,4 +154,21 @@ fn taint_slices_of_a_past_generation_end_with_it() {
     assert_eq!(taints(&fleet, "d/p/a"), ["sick:NoExecute < taints in t#0"], "the pool is still rolling");
     fleet.apply(generation(taint_slice("t2", "d/p", &[]), 2, 2).into());
     assert!(taints(&fleet, "d/p/a").is_empty());
+}
+
+/// A slice that falls back to an older generation takes its devices with it, though the pool's newest stays the same; and
+/// a slice that no longer has a device lets another speak for it. Rules that mean those devices are told of as changed.
+#[test]
+fn rules_are_news_when_another_slice_speaks() {
+    let everything = rule("r", Some(DeviceSelector::default()), "sick:NoExecute");
+    let one =
+        |slice: &str, devices: &[&str], number| Input::from(generation(plain(slice, devices), number, 1));
+    let mut fleet = fleet(&[one("s0", &["a"], 3), one("s2", &["e", "a"], 3), everything.into()]);
+    fleet.take_changes();
+    fleet.apply(one("s2", &["e", "a"], 1));
+    assert_eq!(fleet.take_changes().rules, ["r"], "e is not published any more");
+    fleet.apply(one("s2", &["e", "a"], 3));
+    assert_eq!(fleet.take_changes().rules, ["r"], "e is published again");
+    fleet.apply(one("s0", &["b"], 3));
+    assert_eq!(fleet.take_changes().rules, ["r"], "a is now what s2 says of it");
 }
