@@ -71,6 +71,18 @@ impl Bits {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= other);
     }
 
+    /// How many members both have.
+    pub(crate) fn count_common(&self, other: &Self) -> usize {
+        self.0.iter().zip(&other.0).map(|(word, other)| (word & other).count_ones() as usize).sum()
+    }
+
+    /// Adds what two others have in common.
+    pub(crate) fn add_common(&mut self, one: &Self, other: &Self) {
+        for (word, (one, other)) in self.0.iter_mut().zip(one.0.iter().zip(&other.0)) {
+            *word |= one & other;
+        }
+    }
+
     pub(crate) fn meets(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).any(|(word, other)| word & other != 0)
     }
@@ -110,6 +122,17 @@ impl Iterator for Ones {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_two_have_in_common() {
+        let [mut one, mut other, mut both] = [(); 3].map(|()| Bits::empty(130));
+        [1, 64, 129].into_iter().for_each(|at| one.insert(at));
+        [0, 64, 129].into_iter().for_each(|at| other.insert(at));
+        both.insert(7);
+        assert_eq!(one.count_common(&other), 2);
+        both.add_common(&one, &other);
+        assert_eq!(both.iter().collect::<Vec<_>>(), [7, 64, 129]);
+    }
 
     #[test]
     fn counts_and_lists() {

@@ -306,11 +306,20 @@ impl Needs<'_, '_, '_> {
         let Some(first) = binding.first().and_then(|need| need.choices.first()) else { return true };
         let Some(column) = self.column(first, constraint) else { return true };
         let taken = &self.state.taken[claim][constraint];
-        let fits = |value: &u32| self.value_fits(constraint, *value, &binding);
+        let differ = first.alternatives_differ(&binding, constraint, self);
+        // Most values of lists are on few devices, which is soon seen where all look in one place.
+        let wanted = binding.iter().filter_map(|need| need.only()).filter(|choice| !self.is_admin(choice));
+        let wanted = wanted.fold(0_i64, |sum, choice| sum.saturating_add(choice.count.max(0)));
+        let many = |value: &u32| {
+            self.analysis.holders[column].get(value).is_some_and(|holders| {
+                enough(holders.count(), wanted) || holders.meets(&self.analysis.shareable)
+            })
+        };
+        let fits = |value: &u32| (differ || many(value)) && self.value_fits(constraint, *value, &binding);
         // With lists off a single value remains; otherwise any of those that all have in common may be the one.
         match taken.common() {
             Some(common) => common.ids().iter().any(fits),
-            None if first.alternatives_differ(&binding, constraint, self) => {
+            None if differ => {
                 let columns =
                     binding.iter().flat_map(|n| &n.choices).filter_map(|c| self.column(c, constraint));
                 columns.flat_map(|column| self.analysis.holders[column].keys()).any(fits)
@@ -319,25 +328,28 @@ impl Needs<'_, '_, '_> {
         }
     }
 
+    fn is_admin(&self, choice: &Choice) -> bool {
+        self.state.plan.asks[choice.ask].admin
+    }
+
     fn value_fits(&self, constraint: usize, value: u32, binding: &[&&Need]) -> bool {
         let (mut wanted, mut crowd) = (0_i64, Bits::empty(self.state.view.slots.len()));
         for need in binding {
-            let with_value = |choice: &Choice| {
-                let column = self.column(choice, constraint)?;
-                let mut domain = choice.domain.clone();
-                domain.retain(self.analysis.holders[column].get(&value)?);
-                Some(domain)
+            let holders =
+                |choice: &Choice| self.analysis.holders[self.column(choice, constraint)?].get(&value);
+            let fits = |choice: &Choice| {
+                holders(choice)
+                    .is_some_and(|holders| enough(choice.domain.count_common(holders), choice.count))
             };
-            let fits = |choice: &&Choice| with_value(choice).is_some_and(|d| enough(d.count(), choice.count));
-            if !need.choices.iter().any(|choice| fits(&choice)) {
+            if !need.choices.iter().any(fits) {
                 return false;
             }
             if let Some(choice) = need.only()
-                && !self.state.plan.asks[choice.ask].admin
-                && let Some(domain) = with_value(choice)
+                && !self.is_admin(choice)
+                && let Some(holders) = holders(choice)
             {
                 wanted = wanted.saturating_add(choice.count.max(0));
-                crowd.add(&domain);
+                crowd.add_common(&choice.domain, holders);
             }
         }
         crowd.meets(&self.analysis.shareable) || enough(crowd.count(), wanted)
@@ -365,8 +377,7 @@ impl Needs<'_, '_, '_> {
 
     /// Together the requests want more devices than there are for them, or no assignment gives each its own.
     fn crowded(&self) -> bool {
-        let asks =
-            self.needs.iter().filter_map(Need::only).filter(|choice| !self.state.plan.asks[choice.ask].admin);
+        let asks = self.needs.iter().filter_map(Need::only).filter(|choice| !self.is_admin(choice));
         let exclusive: Vec<&Choice> = asks
             .filter(|choice| choice.count > 0 && !choice.domain.meets(&self.analysis.shareable))
             .collect();

@@ -114,20 +114,27 @@ impl Run {
                 }
             }
             Step::Fail(outcome) => self.world.faults.push(*outcome),
-            Step::Hear => {
-                for input in std::mem::take(&mut self.world.news) {
-                    self.world.tell(input);
-                }
-            }
+            Step::Hear => self.hear(),
             Step::Wait(millis) => {
                 self.world.now = self.world.now.plus_millis(*millis);
                 self.world.tell(Input::Tick);
             }
-            Step::Lead(leads) => {
-                self.world.tell(if *leads { Input::BecameLeader } else { Input::LostLeadership });
-            }
+            Step::Lead(true) => self.lead(),
+            Step::Lead(false) => self.world.tell(Input::LostLeadership),
         }
         self.check();
+    }
+
+    fn hear(&mut self) {
+        for input in std::mem::take(&mut self.world.news) {
+            self.world.tell(input);
+        }
+    }
+
+    /// Who begins to lead has been told of all that was written before.
+    fn lead(&mut self) {
+        self.hear();
+        self.world.tell(Input::BecameLeader);
     }
 
     fn publish(&mut self, node: usize) {
@@ -191,7 +198,7 @@ impl Run {
     }
 
     fn rest(&mut self) {
-        self.world.tell(Input::BecameLeader);
+        self.lead();
         self.world.faults.clear();
         for _ in 0..30 {
             self.world.settle();
