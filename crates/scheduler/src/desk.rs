@@ -52,6 +52,8 @@ pub(crate) struct Write {
     /// For whom it reserves.
     pub(crate) pods: BTreeMap<u32, Consumer>,
     pub(crate) allocates: bool,
+    /// It takes the claim from a pod, or gives its devices back.
+    pub(crate) releases: bool,
     pub(crate) deallocates: bool,
 }
 
@@ -69,6 +71,16 @@ impl Entry {
     /// Whether the allocation may have been written, given what is seen of the claim.
     pub(crate) fn is_uncertain(&self, seen: u64, now: Timestamp) -> bool {
         self.uncertain.is_some_and(|(version, until)| seen <= version && now < until)
+    }
+
+    /// Whether what was written last is in what is seen of the claim.
+    pub(crate) fn is_seen(&self, seen: u64) -> bool {
+        seen >= self.version
+    }
+
+    /// Whether the claim is to be taken from this consumer.
+    pub(crate) fn takes_from(&self, uid: &Uid) -> bool {
+        self.deallocate || self.unwanted.contains(uid)
     }
 
     /// Nothing is wanted any more.

@@ -43,7 +43,13 @@ impl Scheduler {
         claim: &Claim,
         allocation: Option<Allocation>,
     ) -> bool {
-        if allocation.is_none() && claim.claim.allocation.is_some() && self.book.is_reserved_for(claim, pod) {
+        let has_it = claim.claim.allocation.is_some() && self.book.is_reserved_for(claim, pod);
+        // It is not so for long if it is about to be taken from the pod, or was, unseen.
+        let stays = self.desk.get(&claim.claim.key).is_none_or(|entry| {
+            entry.uid != claim.claim.uid
+                || entry.is_seen(claim.version) && entry.write.is_none() && !entry.takes_from(&pod.uid)
+        });
+        if allocation.is_none() && has_it && stays {
             return false;
         }
         let consumer = self.book.consumer(pod, &claim.claim.key);
@@ -144,8 +150,10 @@ impl Scheduler {
             }
             entry.held_up = None;
         }
+        let seen = entry.is_seen(claim.version);
         let had = |uid: &str| {
-            claim.claim.allocation.is_some() && claim.claim.reserved_for.iter().any(|c| *c.uid == *uid)
+            let reserved = || claim.claim.reserved_for.iter().any(|c| *c.uid == *uid);
+            seen && claim.claim.allocation.is_some() && reserved()
         };
         let done: Vec<u32> =
             entry.wanted.iter().filter(|(_, consumer)| had(&consumer.uid)).map(|(pod, _)| *pod).collect();
@@ -182,7 +190,7 @@ impl Scheduler {
         };
         let allocates = write.allocation.is_some();
         let effect = self.outbox.push(EffectKind::ReserveClaim(write), Purpose::Claim(key.clone()));
-        entry.write = Some(Write { effect, version, pods, allocates, deallocates: false });
+        entry.write = Some(Write { effect, version, pods, allocates, releases: false, deallocates: false });
     }
 
     fn give_out_release(&mut self, key: &ObjectKey, claim: &Claim, version: u64) {
@@ -205,7 +213,8 @@ impl Scheduler {
             ReleaseClaim { claim: key.clone(), uid: entry.uid.clone(), version, consumer, deallocate };
         let effect = self.outbox.push(EffectKind::ReleaseClaim(write), Purpose::Claim(key.clone()));
         let pods = BTreeMap::new();
-        entry.write = Some(Write { effect, version, pods, allocates: false, deallocates: deallocate });
+        entry.write =
+            Some(Write { effect, version, pods, allocates: false, releases: true, deallocates: deallocate });
     }
 
     /// Forgets what is under way for a claim when nothing is, and what was is in the book.
@@ -219,7 +228,7 @@ impl Scheduler {
         }
         entry.uncertain = None;
         let given_up = !entry.written && entry.allocation.take().is_some();
-        let (uid, seen) = (entry.uid.clone(), claim.version >= entry.version && entry.allocation.is_none());
+        let (uid, seen) = (entry.uid.clone(), entry.is_seen(claim.version) && entry.allocation.is_none());
         if seen {
             self.desk.close(key);
         }
@@ -237,6 +246,13 @@ impl Scheduler {
                 entry.tries = 0;
                 entry.written |= write.allocates;
                 match &reply.written {
+                    // What a release left is known when it is seen.
+                    Some(written) if write.releases => {
+                        entry.version = written.version;
+                        let until = self.now.plus_millis(NEWS_MS_MAX);
+                        entry.held_up = Some((write.version, until));
+                        self.set_alarm(until, Alarm::Claim(key.clone()));
+                    }
                     Some(written) => entry.version = written.version,
                     // Nothing is known of the version: wait for the watch before the next write.
                     None => entry.held_up = Some((write.version, self.now.plus_millis(NEWS_MS_MAX))),

@@ -315,7 +315,7 @@ fn fresh_decisions_never_take_what_is_tainted() {
 fn what_went_wrong_once() {
     use Step::{Add, Fail, Hear, Lead, Perform, Wait};
     let add = |devices| Add { cpu: 100, devices, priority: 0 };
-    let stories: [(&str, Vec<Step>); 4] = [
+    let stories: [(&str, Vec<Step>); 5] = [
         ("a claim stayed in flight without a leader", vec![add(1), add(1), Perform, Lead(false), Hear]),
         (
             "a claim stayed in flight after a refused write and a lost leadership",
@@ -331,6 +331,23 @@ fn what_went_wrong_once() {
                 Perform,
                 Lead(false),
                 Lead(true),
+                Perform,
+                Perform,
+                Perform,
+            ],
+        ),
+        (
+            "a pod was bound without its claim: that it was taken from the pod was not seen yet",
+            vec![
+                Fail(Outcome::Unknown),
+                add(1),
+                Perform,
+                Wait(1_000),
+                Fail(Outcome::Gone),
+                Hear,
+                Perform,
+                Wait(1_000),
+                Perform,
                 Perform,
                 Perform,
                 Perform,
