@@ -13,6 +13,9 @@ use crate::object;
 /// Objects that are kept at most, the last ones written. What is gone from here is read from its bytes.
 const OBJECTS_MAX: usize = 4096;
 
+/// The tree of an object with a longer text is not kept: few are that long, and as many of them would be gigabytes.
+const BYTES_MAX: usize = 16 << 10;
+
 /// The trees of the objects written last.
 pub(crate) struct Trees {
     slots: Vec<Slot>,
@@ -48,6 +51,9 @@ impl Trees {
 
     /// Keeps the tree that was written as `item`.
     pub(crate) fn put(&self, item: &Arc<Item>, mut tree: Value) {
+        if item.value.len() > BYTES_MAX {
+            return;
+        }
         object::meta_mut(&mut tree).insert("resourceVersion", item.modified.to_string().into());
         debug_assert_eq!(tree, object::decode(&item.value), "what is kept is what was written");
         let mut slot = self.slot(item).lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,6 +90,12 @@ mod tests {
         assert_eq!(trees.get(&item)["metadata"]["resourceVersion"], item.modified.to_string());
         let (other, _) = write("/a/y");
         assert_eq!(trees.get(&other)["metadata"]["name"], "/a/y");
+        let long = json!({"metadata": {"name": "/a/z"}, "spec": {"text": "x".repeat(BYTES_MAX)}});
+        store.txn_blocking(vec![Op::create("/a/z", object::encode(&long))]).unwrap();
+        let item_of_long = store.get("/a/z").unwrap();
+        trees.put(&item_of_long, long.clone());
+        assert!(!trees.get(&item_of_long)["spec"].is(&long["spec"]), "what is long is read anew");
+        assert_eq!(trees.get(&item_of_long)["spec"], long["spec"]);
         let next = Arc::new(Item { modified: item.modified + OBJECTS_MAX as u64, ..(*other).clone() });
         assert_eq!(trees.get(&next)["metadata"]["name"], "/a/y", "another object in the same place");
     }
