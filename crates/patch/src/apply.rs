@@ -12,6 +12,9 @@ use lazaret_schema::{Schema, TypeId};
 
 use crate::{FieldSet, ManagedFields, Manager, Operation, PatchError, PathElement};
 
+/// Who owns what was there before anybody kept a record.
+const UNKNOWN: &str = "before-first-apply";
+
 /// Who applies or writes, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyRequest<'a> {
@@ -140,6 +143,15 @@ pub fn apply(
     }
     merge::check_unique(schema, ty, None, &config, "")?;
 
+    if live.is_some() && owners.is_empty() {
+        // Nobody knows who wrote what is there; it must not pass for unowned.
+        let unknown = Manager { name: UNKNOWN.into(), ..request.as_manager(Operation::Update) };
+        owners.set(
+            unknown,
+            request.recorded(compare::compare(schema, ty, &Value::Null, &before)),
+            request.time,
+        );
+    }
     let manager = request.as_manager(Operation::Apply);
     let last = owners.owned_by(&manager);
     let wanted = FieldSet::of(schema, ty, &config);
@@ -180,19 +192,20 @@ pub fn track_update(
     ManagedFields::remove(&mut after);
     let Some(live) = live else { return first_written(schema, ty, after, resets, request) };
     let mut owners = if resets { ManagedFields::default() } else { ManagedFields::of(live) };
+    if owners.is_empty() {
+        // A record begins with the object or with the first apply: from here on it would tell half the truth.
+        return after;
+    }
     let mut difference = compare::compare(schema, ty, live, &after);
     // The record itself was taken out of one of the two.
     if let Some(metadata) = difference.removed.children.get_mut("f:metadata") {
         metadata.children.remove("f:managedFields");
     }
-    if !resets {
-        let manager = request.as_manager(Operation::Update);
-        owners.disown(&difference.changed, Some(&manager));
-        owners.disown(&difference.removed, None);
-        let touched = recorded(difference.changed).without_below(&request.ignored_set());
-        owners.add(manager, touched, request.time);
-        owners.fold();
-    }
+    let manager = request.as_manager(Operation::Update);
+    owners.disown(&difference.changed, Some(&manager));
+    owners.disown(&difference.removed, None);
+    owners.add(manager, request.recorded(difference), request.time);
+    owners.fold();
     owners.put(&mut after);
     after
 }
@@ -207,7 +220,7 @@ fn first_written(
 ) -> Value {
     let mut owners = ManagedFields::default();
     if !resets {
-        let fields = recorded(FieldSet::of(schema, ty, &object)).without_below(&request.ignored_set());
+        let fields = request.recorded(compare::compare(schema, ty, &Value::Null, &object));
         owners.set(request.as_manager(Operation::Update), fields, request.time);
     }
     owners.put(&mut object);
@@ -224,10 +237,11 @@ impl ApplyRequest<'_> {
         }
     }
 
-    fn ignored_set(&self) -> FieldSet {
-        let mut set = FieldSet::default();
+    /// What is recorded of what a write changed: nothing of what this endpoint never changes.
+    fn recorded(&self, difference: compare::Difference) -> FieldSet {
+        let mut set = recorded(difference.changed);
         for name in self.ignored {
-            set.insert(&[PathElement::field(name)]);
+            set.children.remove(&PathElement::field(name));
         }
         set
     }

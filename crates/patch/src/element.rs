@@ -39,6 +39,13 @@ impl PathElement {
         &*self.0 == "k:{}"
     }
 
+    /// The first key of an item of a keyed list, if it is a number.
+    pub(crate) fn number(&self) -> Option<i64> {
+        let (_, value) = self.0.strip_prefix("k:{")?.split_once(':')?;
+        let end = value.find([',', '}'])?;
+        value[..end].parse().ok()
+    }
+
     /// What a step in `fieldsV1` says, if it is one.
     pub(crate) fn read(text: &str) -> Option<Self> {
         matches!(text.as_bytes(), [b'f' | b'k' | b'v', b':', ..]).then(|| Self(text.into()))

@@ -23,7 +23,18 @@ impl FieldSet {
         !self.member && self.children.values().all(Self::is_empty)
     }
 
-    /// The paths of `value`, an object of type `ty`: its leaves, and the items of keyed lists and maps themselves.
+    /// The path to here and nothing below.
+    pub(crate) fn member() -> Self {
+        Self { member: true, children: BTreeMap::new() }
+    }
+
+    /// No path, and nothing that could lead to one.
+    pub(crate) fn is_bare(&self) -> bool {
+        !self.member && self.children.is_empty()
+    }
+
+    /// The paths that somebody who applies `value`, an object of type `ty`, claims: its leaves, and the items of keyed lists and maps
+    /// themselves.
     #[must_use]
     pub fn of(schema: &Schema, ty: TypeId, value: &Value) -> Self {
         let mut set = Self::default();
@@ -57,25 +68,6 @@ impl FieldSet {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.combine(other, |mine, theirs| mine && theirs, false)
-    }
-
-    /// Without every path that begins with one of `prefixes`.
-    #[must_use]
-    pub fn without_below(&self, prefixes: &Self) -> Self {
-        if prefixes.member {
-            return Self::default();
-        }
-        let mut result = Self { member: self.member, children: BTreeMap::new() };
-        for (element, child) in &self.children {
-            let kept = prefixes
-                .children
-                .get(element)
-                .map_or_else(|| child.clone(), |prefix| child.without_below(prefix));
-            if !kept.is_empty() {
-                result.children.insert(element.clone(), kept);
-            }
-        }
-        result
     }
 
     /// Adds one path.
@@ -140,7 +132,7 @@ fn collect(schema: &Schema, ty: TypeId, field: Option<&Field>, value: &Value, se
 }
 
 /// The paths of a field of a struct or map. What stands in a map is owned itself, too, and so is what is empty.
-pub(crate) fn collect_field(schema: &Schema, owner: TypeId, name: &str, value: &Value, set: &mut FieldSet) {
+fn collect_field(schema: &Schema, owner: TypeId, name: &str, value: &Value, set: &mut FieldSet) {
     let child = set.children.entry(PathElement::field(name)).or_default();
     match child_type(schema, owner, name) {
         Some((ty, field)) => collect(schema, ty, field, value, child),
@@ -152,13 +144,7 @@ pub(crate) fn collect_field(schema: &Schema, owner: TypeId, name: &str, value: &
 }
 
 /// The paths of an item of a list, and the item itself.
-pub(crate) fn collect_item(
-    schema: &Schema,
-    item: TypeId,
-    element: PathElement,
-    value: &Value,
-    set: &mut FieldSet,
-) {
+fn collect_item(schema: &Schema, item: TypeId, element: PathElement, value: &Value, set: &mut FieldSet) {
     let child = set.children.entry(element).or_default();
     collect(schema, item, None, value, child);
     child.member = true;

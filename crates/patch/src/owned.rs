@@ -66,20 +66,28 @@ fn read(text: &str) -> FieldSet {
 }
 
 fn write(set: &FieldSet, text: &mut String) {
+    write_below(set, "", text);
+}
+
+/// Writes what is below a node, `own` first if there is anything.
+fn write_below(set: &FieldSet, own: &str, text: &mut String) {
     text.push('{');
-    let mut comma = false;
-    for (element, child) in set.children.iter().filter(|(_, child)| !child.is_empty()) {
-        if comma {
-            text.push(',');
-        }
-        comma = true;
+    let mut before = own;
+    let mut put = |element: &PathElement, child: &FieldSet| {
+        text.push_str(before);
+        before = ",";
         push_quoted(text, element.as_str());
         text.push(':');
-        let length = text.len();
-        write(child, text);
-        if child.member && !text.ends_with("{}") {
-            text.insert_str(length + 1, "\".\":{},");
-        }
+        write_below(child, if child.member { r#"".":{},"# } else { "" }, text);
+    };
+    let children = set.children.iter().filter(|(_, child)| !child.is_empty());
+    if set.children.first_key_value().is_some_and(|(element, _)| element.number().is_some()) {
+        // By size, as everybody writes them: 80 before 443.
+        let mut ordered: Vec<_> = children.collect();
+        ordered.sort_by_key(|(element, _)| element.number());
+        ordered.into_iter().for_each(|(element, child)| put(element, child));
+    } else {
+        children.for_each(|(element, child)| put(element, child));
     }
     text.push('}');
 }
@@ -218,6 +226,7 @@ mod tests {
             r#"{"f:data":{"f:k":{}}}"#,
             r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:status":{}}}}}"#,
             r#"{"f:metadata":{"f:finalizers":{".":{},"v:\"a/b\"":{}}}}"#,
+            r#"{"f:ports":{".":{},"k:{\"port\":80,\"protocol\":\"TCP\"}":{},"k:{\"port\":443,\"protocol\":\"TCP\"}":{}}}"#,
             r#"{"f:data":{"f:ünï\tx\\":{}}}"#,
         ] {
             assert_eq!(text(&read(fields)), fields);

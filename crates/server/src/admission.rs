@@ -35,7 +35,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What a new object gets from its surroundings before anything else is filled in.
+/// What a new object gets from its surroundings before it is prepared; its defaults are there.
 pub(crate) fn before_create(call: &Call<'_>, object: &mut Value, name: &str) -> Result<(), ApiError> {
     if call.kind.is("", "pods") { pods::before_create(call, object, name) } else { Ok(()) }
 }

@@ -265,3 +265,24 @@ async fn what_is_no_object_is_refused_everywhere() {
     }
     api.get(one).await.expect(200);
 }
+
+/// What the server adds from its own knowledge has no owner: whoever wants to may set it.
+#[tokio::test]
+async fn who_makes_an_object_owns_what_it_says() {
+    let api = Api::start().await;
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let made = api.post("/api/v1/namespaces/default/pods?fieldManager=m", &pod).await.expect(201);
+    assert_eq!(made["spec"]["priority"], 0);
+    assert_eq!(made["spec"]["serviceAccount"], "default");
+    let container = json!({
+        ".": {}, "f:image": {}, "f:imagePullPolicy": {}, "f:name": {}, "f:resources": {}, "f:terminationMessagePath": {},
+        "f:terminationMessagePolicy": {},
+    });
+    assert_eq!(
+        made["metadata"]["managedFields"][0]["fieldsV1"],
+        json!({"f:spec": {
+            "f:containers": {r#"k:{"name":"c"}"#: container}, "f:dnsPolicy": {}, "f:enableServiceLinks": {}, "f:restartPolicy": {},
+            "f:schedulerName": {}, "f:securityContext": {}, "f:terminationGracePeriodSeconds": {},
+        }})
+    );
+}

@@ -24,6 +24,7 @@ impl Rules for Job {
     fn default(&self, object: &mut Value, _context: &Context<'_>) {
         let spec = field_mut(object, "spec");
         default_spec(spec);
+        fill(spec, "manualSelector", false);
         canonical_quantities(object, "batch/v1.Job");
     }
 
@@ -34,7 +35,6 @@ impl Rules for Job {
             (text(metadata, "name").to_owned(), text(metadata, "uid").to_owned())
         };
         let spec = field_mut(object, "spec");
-        fill(spec, "manualSelector", false);
         let labelled = is_filled(&spec["template"]["metadata"], "labels");
         if !is_true(spec, "manualSelector") {
             let labels = field_mut(field_mut(field_mut(spec, "template"), "metadata"), "labels");

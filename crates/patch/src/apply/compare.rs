@@ -1,28 +1,29 @@
 //! Which fields differ between two states of an object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 
-use lazaret_json::Value;
+use lazaret_json::{Map, Value};
 
-use lazaret_schema::{Field, Schema, TypeId};
+use lazaret_schema::{Field, ListKind, Scalar, Schema, Type, TypeId};
 
 use crate::{
     FieldSet, PathElement,
-    fields::{Granular, child_type, collect_field, collect_item, granular, item_element},
+    fields::{Granular, child_type, granular, item_element},
 };
 
 /// What differs.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Difference {
-    /// Added, or with another value.
+    /// Added, or with another value. What is new counts itself and all that is in it: a map and its keys, an item and its fields.
     pub(super) changed: FieldSet,
-    /// No longer there.
+    /// No longer there, and all that was in it.
     pub(super) removed: FieldSet,
 }
 
+/// Compares two states; `null` is that of an object which is not there yet.
 pub(super) fn compare(schema: &Schema, ty: TypeId, before: &Value, after: &Value) -> Difference {
     let mut difference = Difference::default();
-    Walk { schema }.both(ty, None, (before, after), &mut difference.changed, &mut difference.removed);
+    Walk { schema }.both(ty, None, (before, after), &mut difference);
     difference
 }
 
@@ -31,53 +32,118 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn both(
-        &self,
-        ty: TypeId,
-        field: Option<&Field>,
-        values: (&Value, &Value),
-        changed: &mut FieldSet,
-        removed: &mut FieldSet,
-    ) {
-        let schema = self.schema;
-        match (granular(schema, ty, field), values) {
-            (Granular::Fields, (Value::Object(old), Value::Object(new))) => {
-                for (name, gone) in old.iter().filter(|(name, _)| !new.contains_key(name)) {
-                    collect_field(schema, ty, name, gone, removed);
-                }
-                for (name, value) in new {
-                    let Some(was) = old.get(name) else {
-                        collect_field(schema, ty, name, value, changed);
-                        continue;
-                    };
-                    if was == value {
-                        continue;
-                    }
-                    let element = PathElement::field(name);
-                    match child_type(schema, ty, name) {
-                        Some((ty, field)) => self.descend(element, ty, field, (was, value), changed, removed),
-                        None => changed.insert(&[element]),
-                    }
-                }
+    /// Two states of what is there on both sides. `null` stands for one with nothing in it.
+    fn both(&self, ty: TypeId, field: Option<&Field>, values: (&Value, &Value), found: &mut Difference) {
+        use Value::{Array, Null, Object};
+        match (granular(self.schema, ty, field), values) {
+            (Granular::Fields, (old @ (Null | Object(_)), new @ (Null | Object(_)))) => {
+                self.fields(ty, (old.as_object(), new.as_object()), found);
             }
-            (Granular::Items(item, kind), (Value::Array(old), Value::Array(new))) => {
-                let identify = |value| (item_element(schema, item, kind, value), value);
-                let old: BTreeMap<PathElement, &Value> = old.iter().map(identify).collect();
-                let new: BTreeMap<PathElement, &Value> = new.iter().map(identify).collect();
-                for (element, gone) in old.iter().filter(|(element, _)| !new.contains_key(*element)) {
-                    collect_item(schema, item, element.clone(), gone, removed);
-                }
-                for (element, value) in new {
-                    match old.get(&element) {
-                        Some(was) if *was == value => {}
-                        Some(was) => self.descend(element, item, None, (was, value), changed, removed),
-                        None => collect_item(schema, item, element, value, changed),
-                    }
-                }
+            (Granular::Items(item, kind), (old @ (Null | Array(_)), new @ (Null | Array(_)))) => {
+                self.items(item, kind, (list(old), list(new)), found);
             }
             (Granular::Leaf | Granular::Fields | Granular::Items(..), (before, after)) => {
-                changed.member |= before != after
+                found.changed.member |= before != after && !(is_nothing(before) && is_nothing(after));
             }
+        }
+    }
+
+    fn fields(&self, ty: TypeId, (old, new): (Option<&Map>, Option<&Map>), found: &mut Difference) {
+        for (name, gone) in old.into_iter().flatten() {
+            if new.and_then(|new| new.get(name)).is_some_and(|value| !is_empty(value)) {
+                continue;
+            }
+            let child = child_type(self.schema, ty, name);
+            if self.said(new, name, child).is_some() || self.is_left_out(child, gone) {
+                continue;
+            }
+            let element = PathElement::field(name);
+            match child {
+                Some((ty, Some(field))) if self.is_always_there(name, field) => {
+                    self.descend(element, ty, Some(field), (gone, &Value::Null), found);
+                }
+                child => drop(found.removed.children.insert(element, self.whole(child, gone))),
+            }
+        }
+        for (name, value) in new.into_iter().flatten() {
+            if old.and_then(|old| old.get(name)) == Some(value) {
+                continue;
+            }
+            let child = child_type(self.schema, ty, name);
+            if self.is_left_out(child, value) {
+                continue;
+            }
+            let element = PathElement::field(name);
+            match (self.said(old, name, child), child) {
+                (Some(was), Some((ty, field))) => self.descend(element, ty, field, (was, value), found),
+                (None, Some((ty, Some(field)))) if self.is_always_there(name, field) => {
+                    self.descend(element, ty, Some(field), (&Value::Null, value), found);
+                }
+                (Some(_), None) => drop(found.changed.children.insert(element, FieldSet::member())),
+                (None, child) => drop(found.changed.children.insert(element, self.whole(child, value))),
+            }
+        }
+    }
+
+    /// What is said of a field, if that is more than nothing.
+    fn said<'v>(&self, map: Option<&'v Map>, name: &str, child: Option<Child<'_>>) -> Option<&'v Value> {
+        map?.get(name).filter(|value| !self.is_left_out(child, value))
+    }
+
+    fn items(&self, item: TypeId, kind: &ListKind, (old, new): (&[Value], &[Value]), found: &mut Difference) {
+        let identify = |value| (item_element(self.schema, item, kind, value), value);
+        let mut old: BTreeMap<PathElement, &Value> = old.iter().map(identify).collect();
+        for (element, value) in new.iter().map(identify) {
+            match old.remove(&element) {
+                Some(was) if was == value => {}
+                Some(was) => self.descend(element, item, None, (was, value), found),
+                None => self.whole_item(item, element, value, &mut found.changed),
+            }
+        }
+        for (element, gone) in old {
+            self.whole_item(item, element, gone, &mut found.removed);
+        }
+    }
+
+    /// All of what one side alone has.
+    fn whole(&self, child: Option<Child<'_>>, value: &Value) -> FieldSet {
+        let mut set = FieldSet::member();
+        let Some((ty, field)) = child else { return set };
+        match (granular(self.schema, ty, field), value) {
+            (Granular::Fields, Value::Object(map)) => {
+                for (name, value) in map {
+                    let child = child_type(self.schema, ty, name);
+                    if !self.is_left_out(child, value) {
+                        set.children.insert(PathElement::field(name), self.whole(child, value));
+                    }
+                }
+                self.unsaid(ty, map, &mut set);
+            }
+            (Granular::Items(item, kind), Value::Array(items)) => {
+                for value in items {
+                    self.whole_item(item, item_element(self.schema, item, kind, value), value, &mut set);
+                }
+            }
+            (Granular::Leaf | Granular::Fields | Granular::Items(..), _) => {}
+        }
+        set
+    }
+
+    /// The fields that a struct has even where nobody says anything of them.
+    fn unsaid(&self, ty: TypeId, said: &Map, set: &mut FieldSet) {
+        let fields = self.schema.get_struct(ty).into_iter().flat_map(|found| &found.fields);
+        for (name, _) in fields.filter(|(name, field)| self.is_always_there(name, field)) {
+            if !said.contains_key(name) {
+                set.children.insert(PathElement::field(name), FieldSet::member());
+            }
+        }
+    }
+
+    /// An item with all that is in it; one that stands twice is owned undivided.
+    fn whole_item(&self, item: TypeId, element: PathElement, value: &Value, set: &mut FieldSet) {
+        match set.children.entry(element) {
+            btree_map::Entry::Vacant(free) => drop(free.insert(self.whole(Some((item, None)), value))),
+            btree_map::Entry::Occupied(mut taken) => drop(taken.insert(FieldSet::member())),
         }
     }
 
@@ -88,15 +154,63 @@ impl Walk<'_> {
         ty: TypeId,
         field: Option<&Field>,
         values: (&Value, &Value),
-        changed: &mut FieldSet,
-        removed: &mut FieldSet,
+        found: &mut Difference,
     ) {
-        let (mut changed_below, mut removed_below) = (FieldSet::default(), FieldSet::default());
-        self.both(ty, field, values, &mut changed_below, &mut removed_below);
-        for (set, below) in [(changed, changed_below), (removed, removed_below)] {
-            if !below.is_empty() {
-                set.children.entry(element.clone()).or_default().extend(&below);
-            }
+        let mut below = Difference::default();
+        self.both(ty, field, values, &mut below);
+        if !below.removed.is_bare() {
+            found.removed.children.insert(element.clone(), below.removed);
         }
+        if !below.changed.is_bare() {
+            found.changed.children.insert(element, below.changed);
+        }
+    }
+
+    /// Whether every object has the field, be it with nothing in it: nobody comes to own the field itself, only what is put there.
+    fn is_always_there(&self, name: &str, field: &Field) -> bool {
+        let by_type = || match self.schema.get(field.ty) {
+            Type::Struct(_) => true,
+            Type::Scalar(Scalar::Time | Scalar::MicroTime) => name != LEFT_OUT_TIME,
+            Type::Scalar(_) | Type::Any(_) | Type::List(_) | Type::Map(_) => false,
+        };
+        field.always || !field.optional && by_type()
+    }
+
+    /// Whether it is the same to say this of a field and to say nothing.
+    fn is_left_out(&self, child: Option<Child<'_>>, value: &Value) -> bool {
+        is_empty(value)
+            && child.and_then(|(_, field)| field).is_some_and(|field| {
+                let can_be_empty = match self.schema.get(field.ty) {
+                    Type::Scalar(_) | Type::List(_) | Type::Map(_) => true,
+                    Type::Struct(_) | Type::Any(_) => false,
+                };
+                can_be_empty && !field.optional && !field.always
+            })
+    }
+}
+
+/// The type of a field or item, and the field.
+type Child<'a> = (TypeId, Option<&'a Field>);
+
+/// The one time that an object does not have before it is set.
+const LEFT_OUT_TIME: &str = "creationTimestamp";
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// What a field that is always there holds before anybody sets it.
+fn is_nothing(value: &Value) -> bool {
+    is_empty(value) && !value.is_array()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(said) => !said,
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
     }
 }

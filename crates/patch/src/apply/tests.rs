@@ -72,6 +72,85 @@ fn the_record_has_kubernetes_form() {
     );
 }
 
+fn fields(world: &World, manager: &str) -> String {
+    let owners = ManagedFields::of(world.object.as_ref().unwrap());
+    let (_, entry) = owners.entries.iter().find(|(known, _)| known.name == manager).unwrap();
+    let mut text = String::new();
+    entry.fields.write(&mut text);
+    text
+}
+
+#[test]
+fn a_new_object_owns_its_maps_and_items_themselves_but_not_what_every_object_has() {
+    let mut world = World::new("apps/v1.Deployment");
+    world.write(
+        "a",
+        json!({"metadata": {"labels": {"l": "1"}, "annotations": {}}, "spec": {
+            "paused": false,
+            "strategy": {"rollingUpdate": {"maxSurge": 1}},
+            "template": {"metadata": {"labels": {"l": "1"}}, "spec": {
+                "containers": [{"name": "c", "resources": {}, "ports": [{"containerPort": 443, "protocol": "TCP"}, {"containerPort": 80, "protocol": "TCP"}]}],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+            }},
+        }, "status": {}}),
+    );
+    assert_eq!(
+        fields(&world, "a"),
+        concat!(
+            r#"{"f:metadata":{"f:labels":{".":{},"f:l":{}}},"f:spec":{"f:strategy":{"f:rollingUpdate":{".":{},"f:maxSurge":{}}},"#,
+            r#""f:template":{"f:metadata":{"f:labels":{".":{},"f:l":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:name":{},"#,
+            r#""f:ports":{".":{},"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:protocol":{}},"#,
+            r#""k:{\"containerPort\":443,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:protocol":{}}},"f:resources":{}}},"#,
+            r#""f:volumes":{".":{},"k:{\"name\":\"v\"}":{".":{},"f:emptyDir":{},"f:name":{}}}}}}}"#,
+        )
+    );
+}
+
+#[test]
+fn a_map_is_owned_by_who_made_it_until_it_is_gone() {
+    let mut world = World::new("core/v1.ConfigMap");
+    world.write("a", json!({"metadata": {"labels": {"l": "1"}}, "data": {"k": "v"}}));
+    world.write("b", json!({"metadata": {"labels": {"m": "1"}}, "data": {"k": "v"}}));
+    assert_eq!(fields(&world, "a"), r#"{"f:data":{".":{},"f:k":{}},"f:metadata":{"f:labels":{}}}"#);
+    assert_eq!(fields(&world, "b"), r#"{"f:metadata":{"f:labels":{"f:m":{}}}}"#);
+    // An empty map is none.
+    world.write("c", json!({"metadata": {"labels": {}}, "data": {"k": "v"}}));
+    assert_eq!(fields(&world, "a"), r#"{"f:data":{".":{},"f:k":{}}}"#);
+    assert_eq!(world.owned("b"), Vec::<String>::new());
+}
+
+#[test]
+fn a_condition_is_owned_with_the_times_that_nobody_set() {
+    let mut world = World::new("core/v1.Pod");
+    world.write("a", json!({"spec": {"restartPolicy": "Never"}}));
+    world.write(
+        "b",
+        json!({"spec": {"restartPolicy": "Never"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+    );
+    let condition = concat!(
+        r#"{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"#,
+        r#""f:status":{},"f:type":{}}}}}"#
+    );
+    assert_eq!(fields(&world, "b"), condition);
+    world.write(
+        "c",
+        json!({"spec": {"restartPolicy": "Never"}, "status": {"conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}),
+    );
+    assert_eq!(fields(&world, "b"), condition.replace(r#""f:lastTransitionTime":{},"#, ""));
+}
+
+#[test]
+fn a_record_begins_with_the_object_or_with_the_first_apply() {
+    let mut world = World::new("core/v1.ConfigMap");
+    world.write("a", json!({"metadata": {"name": "x"}}));
+    world.write("b", json!({"metadata": {"name": "x"}, "data": {"k": "v"}}));
+    assert_eq!(world.owned("b"), Vec::<String>::new());
+    world.apply("c", json!({"data": {"l": "v"}})).unwrap();
+    assert_eq!(fields(&world, "before-first-apply"), r#"{"f:data":{".":{},"f:k":{}}}"#);
+    assert_eq!(fields(&world, "c"), r#"{"f:data":{"f:l":{}}}"#);
+}
+
 #[test]
 fn applying_again_changes_nothing_and_leaving_a_field_out_removes_it() {
     let mut world = World::new("core/v1.ConfigMap");

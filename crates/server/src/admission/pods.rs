@@ -59,7 +59,9 @@ fn account(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError>
     let spec = &mut pod["spec"];
     let said = ["serviceAccountName", "serviceAccount"].iter().find_map(|field| spec[*field].as_str());
     let account = said.filter(|said| !said.is_empty()).unwrap_or("default").to_owned();
-    spec["serviceAccountName"] = account.clone().into();
+    for field in ["serviceAccountName", "serviceAccount"] {
+        spec[field] = account.clone().into();
+    }
     let namespace = &call.target.namespace;
     let found = lazaret_kinds::find("", "serviceaccounts")
         .and_then(|accounts| call.server.get(accounts, namespace, &account));

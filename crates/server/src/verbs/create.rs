@@ -141,8 +141,7 @@ fn prepared(
         metadata.remove(field);
     }
     admission::may_create(call, name)?;
-    admission::before_create(call, &mut object, name)?;
-    let (errors, mut object) = call.with_context(|context| {
+    let (errors, object) = call.with_context(|context| {
         let mut errors = Errors::new();
         let metadata = object::meta_mut(&mut object);
         metadata.insert("uid", random::uid().into());
@@ -151,6 +150,11 @@ fn prepared(
             metadata.insert("generation", 1.into());
         }
         call.kind.rules.default(&mut object, context);
+        // Who makes an object owns what it says and what that stands for, not what the server adds from its own knowledge.
+        if !owners_known {
+            object = tracked(call, None, object);
+        }
+        admission::before_create(call, &mut object, name)?;
         call.kind.rules.prepare_create(&mut object, context);
         admission::create(call, &mut object, &mut errors);
         if let Err(why) = lazaret_kinds::check_name(&call.kind, name) {
@@ -158,13 +162,10 @@ fn prepared(
         }
         validate_metadata(&call.kind, &object, None, &mut errors);
         call.kind.rules.validate_create(&object, context, &mut errors);
-        (errors, object)
-    });
+        Ok((errors, object))
+    })?;
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, name, &errors));
-    }
-    if !owners_known {
-        object = tracked(call, None, object);
     }
     Ok((object, errors.warnings().to_vec()))
 }
