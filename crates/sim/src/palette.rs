@@ -3,6 +3,8 @@
 //! Every expression that a world uses is listed here together with what it means, so that the reference can judge
 //! selectors without an evaluator of expressions.
 
+use std::cell::RefCell;
+
 use lazaret_model::{
     AttrValue, CapacityValue, DevicePatch, DeviceSelector, Effect, Quantity, Taint, Text, Timestamp,
     Toleration, TolerationOperator,
@@ -115,6 +117,12 @@ pub fn driver_of_class(class: &str) -> &'static str {
         nic if nic == CLASSES[1] => DRIVERS[1],
         _ => DRIVERS[0],
     }
+}
+
+/// The place of a class among those that pods ask for.
+#[must_use]
+pub fn class_number(class: &str) -> usize {
+    CLASSES.iter().position(|known| *known == class).unwrap_or(CLASSES.len())
 }
 
 /// A number of the palette as an index.
@@ -246,14 +254,42 @@ pub fn tolerations(number: u32) -> Vec<Toleration> {
     }
 }
 
+thread_local! {
+    /// Names that every world uses over and over: made once for all worlds of a thread, for a clone costs less.
+    static NODES: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
+    static DEVICES: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
+    static WORDS: RefCell<Vec<(&'static str, Text)>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The name of a node, which is also the name of its pools.
 #[must_use]
 pub fn node(number: u32) -> Text {
-    format!("node-{number}").into()
+    NODES.with_borrow_mut(|names| numbered(names, "node", number))
 }
 
 /// The name of a device within its pool.
 #[must_use]
 pub fn device(number: u32) -> Text {
-    format!("dev-{number}").into()
+    DEVICES.with_borrow_mut(|names| numbered(names, "dev", number))
+}
+
+/// One of the few dozen words that worlds are made of.
+#[must_use]
+pub fn word(text: &'static str) -> Text {
+    WORDS.with_borrow_mut(|words| {
+        let is_it = |known: &&(&'static str, Text)| core::ptr::eq(known.0, text);
+        if let Some((_, known)) = words.iter().find(is_it) {
+            return known.clone();
+        }
+        words.push((text, text.into()));
+        text.into()
+    })
+}
+
+fn numbered(names: &mut Vec<Text>, prefix: &str, number: u32) -> Text {
+    let at = number as usize;
+    while names.len() <= at {
+        names.push(format!("{prefix}-{}", names.len()).into());
+    }
+    names[at].clone()
 }

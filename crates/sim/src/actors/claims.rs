@@ -1,7 +1,7 @@
 //! The claim controller: makes the claims of pods, and cleans up after pods that are done. It reads, thinks for a
 //! while, and writes on the condition that nothing changed meanwhile.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_model::{
     AllocationMode, ClaimSource, ClaimSpec, Consumer, DeviceRequest, ObjectKey, Owner, Pod, Quantity,
@@ -29,8 +29,26 @@ pub(crate) struct Cleanup {
     object: Option<ResourceClaim>,
 }
 
-/// A claim for one device of a class, or for a share of one of the fabric's.
-pub(crate) fn new_claim(key: ObjectKey, uid: Text, class: &str, tolerations: u32) -> ResourceClaim {
+/// What claims ask for, by class and tolerations: claims that ask for the same share it.
+#[derive(Debug, Default)]
+pub(crate) struct Specs(BTreeMap<(usize, u32), Arc<ClaimSpec>>);
+
+impl Specs {
+    /// A claim for one device of a class, or for a share of one of the fabric's.
+    pub(crate) fn new_claim(
+        &mut self,
+        key: ObjectKey,
+        uid: Text,
+        class: &str,
+        tolerations: u32,
+    ) -> ResourceClaim {
+        let of = (palette::class_number(class), tolerations);
+        let spec = Arc::clone(self.0.entry(of).or_insert_with(|| Arc::new(new_spec(class, tolerations))));
+        ResourceClaim { key, uid, spec, ..ResourceClaim::default() }
+    }
+}
+
+fn new_spec(class: &str, tolerations: u32) -> ClaimSpec {
     let request = DeviceRequest {
         class: class.into(),
         mode: AllocationMode::Exact(1),
@@ -39,14 +57,9 @@ pub(crate) fn new_claim(key: ObjectKey, uid: Text, class: &str, tolerations: u32
             .then(|| vec![(palette::BANDWIDTH.into(), Quantity::from_i64(1 + i64::from(tolerations % 4)))]),
         ..DeviceRequest::default()
     };
-    ResourceClaim {
-        key,
-        uid,
-        spec: Arc::new(ClaimSpec {
-            requests: vec![Request { name: "r".into(), kind: RequestKind::Exactly(request) }],
-            ..ClaimSpec::default()
-        }),
-        ..ResourceClaim::default()
+    ClaimSpec {
+        requests: vec![Request { name: "r".into(), kind: RequestKind::Exactly(request) }],
+        ..ClaimSpec::default()
     }
 }
 
@@ -65,7 +78,7 @@ pub(crate) fn share_of(claim: &ResourceClaim) -> Option<i64> {
 
 /// The owner that a pod is of its claims.
 pub(crate) fn owner(pod: &Pod) -> Owner {
-    Owner { group: Text::default(), kind: "Pod".into(), name: pod.key.name.clone(), uid: pod.uid.clone() }
+    Owner { group: palette::word(""), kind: palette::word("Pod"), name: pod.key.name.clone(), uid: pod.uid.clone() }
 }
 
 impl World {
@@ -112,14 +125,15 @@ impl World {
             ClaimSource::Template { .. } | ClaimSource::Claim(_) | ClaimSource::Unknown => None,
         });
         let entries: Vec<(Text, Text)> = if shape.extended {
-            vec![("extended".into(), palette::CLASSES[0].into())]
+            vec![(palette::word("extended"), palette::word(palette::CLASSES[0]))]
         } else {
             entries.collect()
         };
         for (entry, class) in entries {
-            let claim_key = ObjectKey::new(&*key.namespace, format!("{}-{entry}", key.name));
+            let claim_key = ObjectKey::new(key.namespace.clone(), format!("{}-{entry}", key.name));
             let uid = self.api.new_uid();
-            let mut claim = new_claim(claim_key.clone(), uid, &class, shape.tolerations);
+            let specs = &mut self.workloads.specs;
+            let mut claim = specs.new_claim(claim_key.clone(), uid, &class, shape.tolerations);
             claim.owner = Some(owner(&pod));
             claim.extended_resource = shape.extended;
             if self.api.claims.create(&mut self.api.versions, claim).is_err() {

@@ -166,6 +166,7 @@ impl World {
     fn digest(&mut self, number: usize) {
         let changes = self.clients[number].fleet.take_changes();
         if number == SCHEDULER {
+            self.scheduler.noticed(&changes);
             self.wake_scheduler();
         } else {
             self.controller_heard(number, &changes);

@@ -112,7 +112,7 @@ impl World {
             let name = palette::node(number);
             self.api.nodes.put(&mut self.api.versions, Node { name: name.clone(), ..Node::default() });
             for driver in palette::DRIVERS {
-                let pool = self.new_pool(driver.into(), name.clone());
+                let pool = self.new_pool(palette::word(driver), name.clone());
                 self.drivers.pools.push(pool);
             }
         }
@@ -163,7 +163,7 @@ impl World {
         let per_slice = self.config.pods / (6 * self.config.slices) + 1;
         let device = |number: u32| Device {
             name: palette::device(number),
-            capacity: vec![(palette::BANDWIDTH.into(), amount(palette::BANDWIDTH_MAX))],
+            capacity: vec![(palette::word(palette::BANDWIDTH), amount(palette::BANDWIDTH_MAX))],
             allow_multiple_allocations: Some(true),
             ..Device::default()
         };
@@ -181,8 +181,8 @@ impl World {
             slices.push(Slice { name, content: Content::Taints(Vec::new()), published: true });
         }
         Pool {
-            driver: palette::FABRIC_DRIVER.into(),
-            name: palette::FABRIC.into(),
+            driver: palette::word(palette::FABRIC_DRIVER),
+            name: palette::word(palette::FABRIC),
             nodes: NodeScope::All,
             renames: true,
             generation: 1,
@@ -195,12 +195,12 @@ impl World {
         Device {
             name: palette::device(number),
             attributes: vec![
-                ("index".into(), AttrValue::Int(i64::from(number))),
-                ("model".into(), AttrValue::String(model.into())),
+                (palette::word("index"), AttrValue::Int(i64::from(number))),
+                (palette::word("model"), AttrValue::String(palette::word(model))),
             ],
             capacity: match self.config.wide {
                 0 => Vec::new(),
-                _ => vec![("memory".into(), amount(if model == "big" { 80 } else { 20 }))],
+                _ => vec![(palette::word("memory"), amount(if model == "big" { 80 } else { 20 }))],
             },
             ..Device::default()
         }

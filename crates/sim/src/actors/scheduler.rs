@@ -7,10 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use lazaret_fleet::{DeviceRef, Input, Snapshot};
+use hashbrown::HashMap;
+use lazaret_fleet::{Changes, DeviceRef, Input};
 use lazaret_model::{
     ClaimSource, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Text, Timestamp, Toleration, Uid, tolerates,
 };
+use rustc_hash::FxBuildHasher;
 
 use crate::{
     actors::{
@@ -44,6 +46,7 @@ pub(crate) struct Scheduler {
     bound: BTreeSet<Uid>,
     /// Devices given away to a claim, with the version of the claim that says so, once known.
     assumed: BTreeMap<DeviceId, BTreeMap<ObjectKey, Given>>,
+    refusals: Refusals,
     awake: bool,
     turn: u32,
 }
@@ -57,7 +60,40 @@ struct Given {
     share: Option<i64>,
 }
 
+/// Pools that had nothing for a claim, by name: what such a claim asks for, by the address of its spec, which all that
+/// ask for the same share and the world keeps. A refusal stands until something changes in the pool or something
+/// that was given away is not after all: time alone only makes taints harder to bear.
+#[derive(Debug, Default)]
+struct Refusals(HashMap<Text, Vec<usize>, FxBuildHasher>);
+
+impl Refusals {
+    fn has(&self, pool: &Text, claim: &ResourceClaim) -> bool {
+        self.0.get(pool).is_some_and(|specs| specs.contains(&address(claim)))
+    }
+
+    fn add(&mut self, pool: Text, claim: &ResourceClaim) {
+        self.0.entry(pool).or_default().push(address(claim));
+    }
+
+    fn forget(&mut self, pool: &Text) {
+        if let Some(specs) = self.0.get_mut(pool) {
+            specs.clear();
+        }
+    }
+}
+
+fn address(claim: &ResourceClaim) -> usize {
+    Arc::as_ptr(&claim.spec).addr()
+}
+
 impl Scheduler {
+    /// The fleet is not what it was.
+    pub(crate) fn noticed(&mut self, changes: &Changes) {
+        for pool in &changes.pools {
+            self.refusals.forget(&pool.pool);
+        }
+    }
+
     /// What is given away of a device and not seen yet.
     fn assumed_of(&self, device: &DeviceId) -> impl Iterator<Item = &Given> {
         self.assumed.get(device).into_iter().flat_map(BTreeMap::values)
@@ -108,7 +144,6 @@ impl World {
     pub(crate) fn schedule(&mut self) {
         self.scheduler.awake = false;
         self.release_assumed();
-        let snapshot = self.clients[SCHEDULER].fleet.snapshot();
         let pending = &self.scheduler.pending;
         let after = self.scheduler.last.clone().unwrap_or_default();
         let behind = pending.range((Bound::Excluded(&after), Bound::Unbounded));
@@ -118,7 +153,7 @@ impl World {
             if self.scheduler.under_way.contains(&key) {
                 continue;
             }
-            match self.place(&snapshot, &key) {
+            match self.place(&key) {
                 Some(placement) => {
                     self.scheduler.under_way.insert(key);
                     for (device, claim, share) in &placement.devices {
@@ -138,14 +173,19 @@ impl World {
         let position = self.clients[SCHEDULER].view.claims.position();
         let seen =
             position.checked_sub(1).and_then(|last| self.api.claims.log().get(last)).map_or(0, |l| l.version);
-        self.scheduler.assumed.retain(|_, of_device| {
+        let Scheduler { assumed, refusals, .. } = &mut self.scheduler;
+        assumed.retain(|device, of_device| {
+            let before = of_device.len();
             of_device.retain(|_, given| given.version.is_none_or(|version| version > seen));
+            if of_device.len() < before {
+                refusals.forget(&device.pool);
+            }
             !of_device.is_empty()
         });
     }
 
     /// A node and devices for a pod, if all its claims are there.
-    fn place(&mut self, snapshot: &Snapshot, key: &ObjectKey) -> Option<Placement> {
+    fn place(&mut self, key: &ObjectKey) -> Option<Placement> {
         let view = &self.clients[SCHEDULER].view;
         let pod = Arc::clone(view.pods.get(key)?);
         if self.scheduler.bound.contains(&pod.uid) {
@@ -162,23 +202,26 @@ impl World {
         }
         let fixed = claims.iter().find_map(|claim| node_of(claim.object.allocation.as_ref()?)).cloned();
         self.scheduler.turn = self.scheduler.turn.wrapping_add(1);
-        let nodes = self.config.nodes;
-        let candidates: Vec<Text> = match fixed {
-            Some(node) => vec![node],
-            None => {
-                (0..nodes.min(NODES_MAX)).map(|n| palette::node((self.scheduler.turn + n) % nodes)).collect()
-            }
-        };
-        candidates.into_iter().find_map(|node| self.place_on(snapshot, &pod, node, &claims))
+        if let Some(node) = fixed {
+            return self.place_on(&pod, node, &claims);
+        }
+        let (turn, nodes) = (self.scheduler.turn, self.config.nodes);
+        (0..nodes.min(NODES_MAX))
+            .find_map(|step| self.place_on(&pod, palette::node((turn + step) % nodes), &claims))
     }
 
     fn place_on(
-        &self,
-        snapshot: &Snapshot,
+        &mut self,
         pod: &Pod,
         node: Text,
         claims: &[Stored<ResourceClaim>],
     ) -> Option<Placement> {
+        let refused = |claim: &ResourceClaim| {
+            claim.allocation.is_none() && self.scheduler.refusals.has(&pool_for(claim, &node), claim)
+        };
+        if claims.iter().any(|stored| refused(&stored.object)) {
+            return None;
+        }
         let now = wall(self.now);
         let mut placement = Placement {
             pod: pod.key.clone(),
@@ -209,7 +252,14 @@ impl World {
                     Arc::clone(allocation)
                 }
                 None => {
-                    let device = self.choose(snapshot, claim, &placement, now)?;
+                    let pool = pool_for(claim, &placement.node);
+                    let Some(device) = self.choose(claim, &pool, &placement, now) else {
+                        // What the pod's other claims take is taken for this pod alone.
+                        if placement.devices.is_empty() {
+                            self.scheduler.refusals.add(pool, claim);
+                        }
+                        return None;
+                    };
                     let given = Arc::new(allocation(claim, device.clone()));
                     placement.devices.push((device, claim.key.clone(), share_of(claim)));
                     given
@@ -222,17 +272,18 @@ impl World {
         Some(placement)
     }
 
-    /// The first device that the node reaches, that is free or has enough left, and whose taints the claim bears.
+    /// The first device of a pool that is free or has enough left, and whose taints the claim bears.
     fn choose(
-        &self,
-        snapshot: &Snapshot,
+        &mut self,
         claim: &ResourceClaim,
+        pool: &Text,
         placement: &Placement,
         now: Timestamp,
     ) -> Option<DeviceId> {
         let share = share_of(claim);
-        let pool = if share.is_some() { palette::FABRIC.into() } else { placement.node.clone() };
-        let pool = snapshot.pool(&PoolId { driver: driver_of(claim).into(), pool })?;
+        let snapshot = self.clients[SCHEDULER].fleet.snapshot();
+        let pool = PoolId { driver: palette::word(driver_of(claim)), pool: pool.clone() };
+        let pool = snapshot.pool(&pool)?;
         let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
         let tolerations = &request_of(claim)?.tolerations;
         for slice in pool.slices_of(newest) {
@@ -306,6 +357,7 @@ impl World {
                 && of_device.get(claim).is_some_and(|given| given.version.is_none())
             {
                 of_device.remove(claim);
+                self.scheduler.refusals.forget(&device.pool);
             }
         }
         self.scheduler.under_way.remove(&placement.pod);
@@ -326,6 +378,11 @@ impl World {
         self.scheduler.under_way.remove(&placement.pod);
         self.wake_scheduler();
     }
+}
+
+/// The pool of a node, or of all of them, that has what a claim asks for.
+fn pool_for(claim: &ResourceClaim, node: &Text) -> Text {
+    if share_of(claim).is_some() { palette::word(palette::FABRIC) } else { node.clone() }
 }
 
 /// The names of a pod's claims; `None` while some are not known yet.

@@ -11,7 +11,7 @@ use lazaret_model::{
 };
 
 use crate::{
-    actors::claims::{new_claim, request_of, share_of},
+    actors::claims::{Specs, request_of, share_of},
     keyed::Keyed,
     palette,
     rng::Rng,
@@ -24,6 +24,8 @@ const RECREATE_MS_MAX: u32 = 500;
 const JOB_MS_MAX: u64 = 60_000;
 /// The most pods that one workload wants.
 const REPLICAS_MAX: u64 = 12;
+/// What a pod calls its claims.
+const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
 /// The API group of groups of pods.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 /// No workload makes more pods than this for one slot: a world comes to rest.
@@ -76,6 +78,7 @@ pub(crate) struct Workloads {
     pub(crate) starting: BTreeSet<Uid>,
     pub(crate) terminating: BTreeSet<Uid>,
     pub(crate) slow_nodes: BTreeSet<Text>,
+    pub(crate) specs: Specs,
     rng: Rng,
 }
 
@@ -88,6 +91,7 @@ impl Workloads {
             starting: BTreeSet::new(),
             terminating: BTreeSet::new(),
             slow_nodes: BTreeSet::new(),
+            specs: Specs::default(),
             rng,
         }
     }
@@ -146,7 +150,7 @@ impl Workloads {
         let replicas = rng.between(1, REPLICAS_MAX).min(u64::from(pods));
         Workload {
             keeper,
-            namespace: rng.pick(&palette::NAMESPACES).into(),
+            namespace: palette::word(rng.pick(&palette::NAMESPACES)),
             name,
             shape,
             slots: vec![(None, 0); usize::try_from(replicas).unwrap_or(1)],
@@ -181,9 +185,10 @@ impl World {
             let slots = workload.slots.len();
             left -= u32::try_from(slots).unwrap_or(left).min(left);
             if let Some(shared) = &workload.shape.shared {
-                let key = ObjectKey::new(&*workload.namespace, &**shared);
+                let key = ObjectKey::new(workload.namespace.clone(), shared.clone());
                 let uid = self.api.new_uid();
-                let mut claim = new_claim(key, uid, palette::CLASSES[0], workload.shape.tolerations);
+                let (specs, tolerations) = (&mut self.workloads.specs, workload.shape.tolerations);
+                let mut claim = specs.new_claim(key, uid, palette::CLASSES[0], tolerations);
                 claim.owner = workload.shape.grouped.then(|| group_owner(&workload.name));
                 self.api.claims.put(&mut self.api.versions, claim);
             }
@@ -211,11 +216,11 @@ impl World {
             Keeper::Deployment | Keeper::Job | Keeper::Nobody => format!("{}-{slot}-{made}", workload.name),
         };
         *made += 1;
-        let key = ObjectKey::new(&*workload.namespace, name);
+        let key = ObjectKey::new(workload.namespace.clone(), name);
         *current = Some(key.clone());
         let template = |(at, class): (usize, &&'static str)| PodClaim {
-            name: format!("c{at}").into(),
-            source: ClaimSource::Template { template: (*class).into(), resolved: None },
+            name: palette::word(CLAIM_NAMES[at % CLAIM_NAMES.len()]),
+            source: ClaimSource::Template { template: palette::word(class), resolved: None },
         };
         let mut claims: Vec<PodClaim> = workload.shape.classes.iter().enumerate().map(template).collect();
         if let Some(shared) = &workload.shape.shared {
@@ -225,15 +230,15 @@ impl World {
             } else {
                 ClaimSource::Claim(shared.clone())
             };
-            claims.push(PodClaim { name: "shared".into(), source });
-            let claim = ObjectKey::new(&*workload.namespace, &**shared);
+            claims.push(PodClaim { name: palette::word("shared"), source });
+            let claim = ObjectKey::new(workload.namespace.clone(), shared.clone());
             self.workloads.claims_of.entry(key.clone()).or_default().insert(claim);
         }
         let owner = match workload.keeper {
             Keeper::Nobody => None,
             Keeper::Deployment | Keeper::StatefulSet | Keeper::Job => Some(Owner {
-                group: "apps".into(),
-                kind: "Workload".into(),
+                group: palette::word("apps"),
+                kind: palette::word("Workload"),
                 name: workload.name.clone(),
                 uid: workload.name.clone(),
             }),
@@ -361,9 +366,9 @@ pub(crate) fn node_of(allocation: &Allocation) -> Option<&Text> {
 /// One device, or a share of one, for the one request of a claim.
 pub(crate) fn allocation(claim: &ResourceClaim, device: DeviceId) -> Allocation {
     let share = share_of(claim);
-    let consumed = |share: i64| (palette::BANDWIDTH.into(), Quantity::from_i64(share));
+    let consumed = |share: i64| (palette::word(palette::BANDWIDTH), Quantity::from_i64(share));
     let result = DeviceResult {
-        request: "r".into(),
+        request: palette::word("r"),
         device,
         admin_access: false,
         tolerations: request_of(claim).map_or_else(Vec::new, |request| request.tolerations.clone()),
@@ -399,13 +404,13 @@ pub(crate) fn reserve(claim: &mut ResourceClaim, pod: &Pod) {
     let user = match &claim.owner {
         Some(owner) if is_of_group(claim, pod) => Consumer {
             api_group: owner.group.clone(),
-            resource: "podgroups".into(),
+            resource: palette::word("podgroups"),
             name: owner.name.clone(),
             uid: owner.uid.clone(),
         },
         Some(_) | None => Consumer {
-            api_group: Text::default(),
-            resource: "pods".into(),
+            api_group: palette::word(""),
+            resource: palette::word("pods"),
             name: pod.key.name.clone(),
             uid: pod.uid.clone(),
         },
