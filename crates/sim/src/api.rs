@@ -1,7 +1,7 @@
 //! A model of the API server: objects with resource versions, refused stale writes, deletion with a grace period,
 //! a log per kind that watches read at their own pace, and the lease that the controllers compete for.
 
-use std::{hash::Hash, sync::Arc};
+use std::{collections::BTreeMap, hash::Hash, sync::Arc};
 
 use lazaret_fleet::Input;
 use lazaret_model::{
@@ -9,7 +9,10 @@ use lazaret_model::{
     Text, Timestamp, Uid,
 };
 
-use crate::keyed::Keyed;
+use crate::{
+    catalog::Catalog,
+    numbers::{Numbers, hash},
+};
 
 /// The instant of virtual time zero, a round number far from the epoch.
 pub const EPOCH_MS: i64 = 1_700_000_000_000;
@@ -48,7 +51,7 @@ impl Kind {
 /// A kind of object that the server keeps.
 pub trait Resource: Sized + 'static {
     /// What it is found by.
-    type Key: Ord + Hash + Clone + core::fmt::Debug;
+    type Key: Key;
     /// Its kind.
     const KIND: Kind;
     /// Where it is.
@@ -59,6 +62,32 @@ pub trait Resource: Sized + 'static {
     fn gone(key: Self::Key) -> Input;
     /// Where the server keeps it.
     fn table(api: &Api) -> &Table<Self>;
+}
+
+/// What an object is found by.
+pub trait Key: Ord + Hash + Clone + core::fmt::Debug {
+    /// Orders most keys as they order themselves, and says the same of the others: cheap to compare.
+    fn rank(&self) -> u128;
+}
+
+impl Key for Text {
+    fn rank(&self) -> u128 {
+        rank(&[self])
+    }
+}
+
+impl Key for ObjectKey {
+    fn rank(&self) -> u128 {
+        rank(&[&self.namespace, &self.name])
+    }
+}
+
+/// The first bytes of some names, each ended by a zero, which no name has.
+fn rank(names: &[&str]) -> u128 {
+    let mut bytes = [0; 16];
+    let all = names.iter().flat_map(|name| name.bytes().chain([0]));
+    bytes.iter_mut().zip(all).for_each(|(to, from)| *to = from);
+    u128::from_be_bytes(bytes)
 }
 
 macro_rules! resource {
@@ -91,40 +120,50 @@ resource!(Node, Node, Text, name, nodes, NodeGone);
 
 /// An object with the version of its last write.
 #[derive(Debug)]
-pub struct Stored<T> {
+pub struct Stored<'a, T> {
     /// The resource version.
     pub version: u64,
     /// The object.
-    pub object: Arc<T>,
+    pub object: &'a Arc<T>,
 }
 
-impl<T> Clone for Stored<T> {
+impl<T> Clone for Stored<'_, T> {
     fn clone(&self) -> Self {
-        Self { version: self.version, object: Arc::clone(&self.object) }
+        *self
     }
 }
 
+impl<T> Copy for Stored<'_, T> {}
+
 /// One write, as watches see it.
 #[derive(Debug)]
-pub struct Logged<T: Resource> {
+pub struct Logged<T> {
     /// The resource version of the write.
     pub version: u64,
-    /// What was written.
-    pub key: T::Key,
+    /// What was written: the number of its key.
+    pub number: u32,
     /// What it is now; `None`: gone.
     pub object: Option<Arc<T>>,
 }
 
-/// All objects of a kind, and everything that happened to them. The log is never trimmed: a world is short.
+/// All objects of a kind, and everything that happened to them. The log is never trimmed: a world is short. What there
+/// is, for the server now as for a client some time ago, is a list of places in the log, by number of key.
 #[derive(Debug)]
 pub struct Table<T: Resource> {
-    live: Keyed<T::Key, Stored<T>>,
+    keys: Numbers<T::Key>,
+    /// All keys there ever were, in order.
+    order: BTreeMap<(u128, T::Key), u32>,
+    live: Live,
+    len: usize,
     log: Vec<Logged<T>>,
 }
 
+/// For each number of a key, one more than the place in the log where its object was written; 0: there is none.
+pub(crate) type Live = Vec<u32>;
+
 impl<T: Resource> Default for Table<T> {
     fn default() -> Self {
-        Self { live: Keyed::default(), log: Vec::new() }
+        Self { keys: Numbers::default(), order: BTreeMap::new(), live: Live::new(), len: 0, log: Vec::new() }
     }
 }
 
@@ -153,29 +192,71 @@ impl Versions {
 impl<T: Resource> Table<T> {
     /// The object now.
     #[must_use]
-    pub fn get(&self, key: &T::Key) -> Option<&Stored<T>> {
-        self.live.get(key)
+    pub fn get(&self, key: &T::Key) -> Option<Stored<'_, T>> {
+        self.get_in(&self.live, key)
+    }
+
+    /// The object as it was when these were the latest writes.
+    pub(crate) fn get_in(&self, live: &Live, key: &T::Key) -> Option<Stored<'_, T>> {
+        self.at(live, self.number(key)?)
+    }
+
+    /// The object of a key's number, the same way.
+    pub(crate) fn at(&self, live: &Live, number: u32) -> Option<Stored<'_, T>> {
+        self.written(*live.get(number as usize)?)
+    }
+
+    /// The object written at the place before this one.
+    pub(crate) fn written(&self, after: u32) -> Option<Stored<'_, T>> {
+        let logged = self.log.get((after as usize).checked_sub(1)?)?;
+        Some(Stored { version: logged.version, object: logged.object.as_ref()? })
+    }
+
+    /// The number of a key that was written at some time.
+    pub(crate) fn number(&self, key: &T::Key) -> Option<u32> {
+        self.keys.find(hash(key), |known| known == key)
+    }
+
+    /// The key that has a number.
+    pub(crate) fn key(&self, number: u32) -> &T::Key {
+        self.keys.thing(number)
     }
 
     /// Every object, in key order.
-    pub fn iter(&self) -> impl Iterator<Item = &Stored<T>> {
-        self.live.values()
+    pub fn iter(&self) -> impl Iterator<Item = Stored<'_, T>> {
+        self.iter_in(&self.live)
     }
 
-    pub(crate) fn live(&self) -> &Keyed<T::Key, Stored<T>> {
+    /// Every object when these were the latest writes, in key order.
+    pub(crate) fn iter_in<'a>(&'a self, live: &'a Live) -> impl Iterator<Item = Stored<'a, T>> {
+        self.order.values().filter_map(|number| self.at(live, *number))
+    }
+
+    /// Those from this key on.
+    pub(crate) fn iter_from<'a>(
+        &'a self,
+        live: &'a Live,
+        key: &T::Key,
+    ) -> impl Iterator<Item = Stored<'a, T>> {
+        let from = self.order.range((key.rank(), key.clone())..);
+        from.filter_map(|(_, number)| self.at(live, *number))
+    }
+
+    /// The latest writes.
+    pub(crate) fn live(&self) -> &Live {
         &self.live
     }
 
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live.len()
+        self.len
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.live.is_empty()
+        self.len == 0
     }
 
     /// Everything that happened, oldest first.
@@ -189,7 +270,7 @@ impl<T: Resource> Table<T> {
     /// # Errors
     /// [`Refused::Exists`].
     pub fn create(&mut self, versions: &mut Versions, object: T) -> Result<u64, Refused> {
-        if self.live.contains_key(&object.key()) {
+        if self.get(&object.key()).is_some() {
             return Err(Refused::Exists);
         }
         Ok(self.put(versions, object))
@@ -197,10 +278,14 @@ impl<T: Resource> Table<T> {
 
     /// Writes an object, made or not, whatever its version.
     pub fn put(&mut self, versions: &mut Versions, object: T) -> u64 {
-        let (version, key, object) = (versions.next(), object.key(), Arc::new(object));
-        self.live.insert(key.clone(), Stored { version, object: Arc::clone(&object) });
-        self.log.push(Logged { version, key, object: Some(object) });
-        version
+        let key = object.key();
+        let number = self.number(&key).unwrap_or_else(|| {
+            let number = self.keys.add(hash(&key), key.clone());
+            self.order.insert((key.rank(), key), number);
+            self.live.push(0);
+            number
+        });
+        self.record(versions, number, Some(Arc::new(object)))
     }
 
     /// Writes an object if its stored version is still `expected`.
@@ -208,7 +293,7 @@ impl<T: Resource> Table<T> {
     /// # Errors
     /// [`Refused::NotFound`], [`Refused::Conflict`].
     pub fn update(&mut self, versions: &mut Versions, expected: u64, object: T) -> Result<u64, Refused> {
-        match self.live.get(&object.key()) {
+        match self.get(&object.key()) {
             None => Err(Refused::NotFound),
             Some(stored) if stored.version != expected => Err(Refused::Conflict),
             Some(_) => Ok(self.put(versions, object)),
@@ -217,11 +302,20 @@ impl<T: Resource> Table<T> {
 
     /// Removes an object; false when there is none.
     pub fn remove(&mut self, versions: &mut Versions, key: &T::Key) -> bool {
-        if self.live.remove(key).is_none() {
+        let Some(number) = self.number(key).filter(|number| self.at(&self.live, *number).is_some()) else {
             return false;
-        }
-        self.log.push(Logged { version: versions.next(), key: key.clone(), object: None });
+        };
+        self.record(versions, number, None);
         true
+    }
+
+    fn record(&mut self, versions: &mut Versions, number: u32, object: Option<Arc<T>>) -> u64 {
+        let (version, is) = (versions.next(), object.is_some());
+        self.log.push(Logged { version, number, object });
+        let place = u32::try_from(self.log.len()).unwrap_or(u32::MAX);
+        let was = core::mem::replace(&mut self.live[number as usize], if is { place } else { 0 });
+        self.len = self.len + usize::from(is) - usize::from(was != 0);
+        version
     }
 }
 
@@ -259,6 +353,7 @@ pub struct Api {
     pub lease: Lease,
     /// The last resource version.
     pub versions: Versions,
+    pub(crate) catalog: Catalog,
     uids: u64,
 }
 
@@ -272,6 +367,17 @@ pub enum Deleted {
 }
 
 impl Api {
+    /// Brings the catalog up to what was written.
+    pub(crate) fn catalogue(&mut self) {
+        let (slices, claims) = self.catalog.seen();
+        for logged in &self.slices.log[slices..] {
+            self.catalog.slice_written(logged.object.as_deref());
+        }
+        for logged in &self.claims.log[claims..] {
+            self.catalog.claim_written(logged.object.as_deref());
+        }
+    }
+
     /// A UID that was never given before.
     pub fn new_uid(&mut self) -> Uid {
         self.uids += 1;
@@ -312,7 +418,7 @@ impl Api {
             self.pods.remove(&mut self.versions, key);
             return Ok(Deleted::Begun);
         }
-        let mut pod = Pod::clone(&stored.object);
+        let mut pod = Pod::clone(stored.object);
         pod.deleting_since = Some(wall(now).truncated_to_secs());
         self.pods.put(&mut self.versions, pod);
         Ok(Deleted::Begun)
@@ -323,7 +429,7 @@ impl Api {
         let Some(stored) = self.pods.get(key).filter(|stored| stored.object.uid == *uid) else {
             return false;
         };
-        let mut pod = Pod::clone(&stored.object);
+        let mut pod = Pod::clone(stored.object);
         edit(&mut pod);
         self.pods.put(&mut self.versions, pod);
         true
@@ -333,7 +439,7 @@ impl Api {
     /// changed effect counts from now unless the writer said since when. False when there is no such rule.
     pub fn edit_rule(&mut self, now: u64, name: &Text, edit: impl FnOnce(&mut DeviceTaintRule)) -> bool {
         let Some(stored) = self.rules.get(name) else { return false };
-        let old = Arc::clone(&stored.object);
+        let old = Arc::clone(stored.object);
         let mut rule = DeviceTaintRule::clone(&old);
         edit(&mut rule);
         if rule.taint.effect != old.taint.effect && rule.taint.time_added == old.taint.time_added {
@@ -398,7 +504,7 @@ mod tests {
             DeviceTaintRule { name: "r".into(), taint, ..DeviceTaintRule::default() },
         );
         assert!(api.edit_rule(5_000, &"r".into(), |rule| rule.taint.effect = Effect::NoExecute));
-        let stored = &api.rules.get(&"r".into()).expect("there").object;
+        let stored = api.rules.get(&"r".into()).expect("there").object;
         assert_eq!((stored.taint.time_added, stored.generation), (Some(wall(5_000)), 1));
     }
 }

@@ -21,8 +21,9 @@ pub mod view;
 pub mod world;
 
 mod actors;
+mod catalog;
 mod check;
-mod keyed;
+mod numbers;
 
 pub use coverage::{Coverage, Mark};
 pub use mutant::Mutant;

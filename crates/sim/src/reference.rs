@@ -8,30 +8,42 @@ use lazaret_model::{
     ResourceClaim, ResourceSlicePatch, Taint, Text, Timestamp, Toleration, Uid, tolerates,
 };
 
-use crate::{palette, view::View};
+use crate::{
+    palette,
+    view::{Named, Seen, SeenClaim},
+};
 
 /// Where a taint comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
     /// The device itself: slice and position.
-    Device(Text, usize),
+    Device(&'a Text, usize),
     /// A slice of taints and the position in it.
-    TaintSlice(Text, usize),
+    TaintSlice(&'a Text, usize),
     /// A patch and the position in it.
-    Patch(Text, usize),
+    Patch(&'a Text, usize),
     /// A rule.
-    Rule(Text, Uid),
+    Rule(&'a Text, &'a Uid),
+}
+
+/// A taint of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Where it comes from.
+    pub source: Source<'a>,
+    /// The taint.
+    pub taint: &'a Taint,
 }
 
 /// One reason for a pod to go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+#[derive(Clone, Copy, Debug)]
+pub struct Cause<'a> {
     /// Where the taint comes from.
-    pub source: Source,
+    pub source: Source<'a>,
     /// The taint.
-    pub taint: Taint,
+    pub taint: &'a Taint,
     /// The device that has it.
-    pub device: DeviceId,
+    pub device: Named<'a>,
     /// When patience with it ends.
     pub deadline: Timestamp,
 }
@@ -46,15 +58,15 @@ pub struct Patched<'a> {
 
 impl<'a> Patched<'a> {
     /// As its driver has it; `None`: nobody knows.
-    fn bare(view: &'a View, id: &'a DeviceId) -> Option<Self> {
-        Some(Self { driver: &id.driver, device: view.known(id)?, patches: Vec::new() })
+    fn bare(seen: Seen<'a>, device: Named<'a>) -> Option<Self> {
+        Some(Self { driver: &device.id.driver, device: seen.known(device)?, patches: Vec::new() })
     }
 
     /// As everyone but patches sees it.
     #[must_use]
-    pub fn of(view: &'a View, id: &'a DeviceId) -> Option<Self> {
-        let bare = Self::bare(view, id)?;
-        Some(Self { patches: patches(view, id).map(|patch| &patch.patch).collect(), ..bare })
+    pub fn of(seen: Seen<'a>, device: Named<'a>) -> Option<Self> {
+        let bare = Self::bare(seen, device)?;
+        Some(Self { patches: patches(seen, device).map(|patch| &patch.patch).collect(), ..bare })
     }
 
     /// Whether some patch overrides a value.
@@ -101,14 +113,13 @@ impl palette::Traits for Patched<'_> {
 }
 
 /// The patches that speak of a device, by priority, then name. They see what the driver says, not one another.
-fn patches<'a>(view: &'a View, id: &'a DeviceId) -> impl Iterator<Item = &'a ResourceSlicePatch> {
+fn patches<'a>(seen: Seen<'a>, named: Named<'a>) -> impl Iterator<Item = &'a ResourceSlicePatch> {
     let device = OnceCell::new();
-    let bare = || device.get_or_init(|| Patched::bare(view, id)).as_ref();
-    let mut found: Vec<&ResourceSlicePatch> = view
-        .patches
-        .iter()
+    let bare = || device.get_or_init(|| Patched::bare(seen, named)).as_ref();
+    let mut found: Vec<&ResourceSlicePatch> = seen
+        .patches()
         .map(|patch| &**patch)
-        .filter(|patch| means(view, patch.selector.as_ref(), id, bare))
+        .filter(|patch| means(seen, patch.selector.as_ref(), named.id, bare))
         .collect();
     found.sort_by(|a, b| b.patch.priority.cmp(&a.patch.priority).then_with(|| a.name.cmp(&b.name)));
     found.into_iter()
@@ -116,7 +127,7 @@ fn patches<'a>(view: &'a View, id: &'a DeviceId) -> impl Iterator<Item = &'a Res
 
 /// Whether a selector means a device, known by what the view knows of it.
 fn means<'d, 'v: 'd>(
-    view: &View,
+    seen: Seen<'_>,
     selector: Option<&DeviceSelector>,
     id: &DeviceId,
     device: impl FnOnce() -> Option<&'d Patched<'v>>,
@@ -131,7 +142,7 @@ fn means<'d, 'v: 'd>(
     let Some(device) = device() else { return false };
     let true_of = |expression: &Text| palette::holds(expression, device) == Some(true);
     let class = selector.class.as_ref().is_none_or(|name| {
-        let class = view.classes.get(name);
+        let class = seen.class(name);
         class.is_some_and(|class| class.selectors.iter().all(|text| text.as_ref().is_some_and(true_of)))
     });
     class && selector.cel.iter().all(true_of)
@@ -139,44 +150,43 @@ fn means<'d, 'v: 'd>(
 
 /// The taints of a device: its own, those of slices of taints, of patches, of rules, in this order.
 #[must_use]
-pub fn taints(view: &View, id: &DeviceId) -> Vec<(Source, Taint)> {
+pub fn taints<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<Found<'a>> {
     let mut found = Vec::new();
-    if let Some((slice, device)) = view.published(id) {
+    if let Some((slice, device)) = seen.published(named) {
         for (index, taint) in device.taints.iter().enumerate() {
-            found.push((Source::Device(slice.name.clone(), index), taint.clone()));
+            found.push(Found { source: Source::Device(&slice.name, index), taint });
         }
-        for slice in view.taint_slices(&id.pool_id(), slice.pool.generation) {
-            for (index, entry) in
-                slice.taints.iter().enumerate().filter(|(_, entry)| entry.device == id.device)
-            {
-                found.push((Source::TaintSlice(slice.name.clone(), index), entry.taint.clone()));
+        for slice in seen.taint_slices(named, slice.pool.generation) {
+            let entries = slice.taints.iter().enumerate();
+            for (index, entry) in entries.filter(|(_, entry)| entry.device == named.id.device) {
+                found.push(Found { source: Source::TaintSlice(&slice.name, index), taint: &entry.taint });
             }
         }
     }
-    patch_taints(view, id, &mut found);
+    patch_taints(seen, named, &mut found);
     let device = OnceCell::new();
-    let patched = || device.get_or_init(|| Patched::of(view, id)).as_ref();
-    for rule in view.rules.iter().filter(|rule| means(view, rule.selector.as_ref(), id, patched)) {
-        found.push((Source::Rule(rule.name.clone(), rule.uid.clone()), rule.taint.clone()));
+    let patched = || device.get_or_init(|| Patched::of(seen, named)).as_ref();
+    for rule in seen.rules().filter(|rule| means(seen, rule.selector.as_ref(), named.id, patched)) {
+        found.push(Found { source: Source::Rule(&rule.name, &rule.uid), taint: &rule.taint });
     }
     found
 }
 
 /// A taint with the key and effect of one that a stronger patch has loses, and the driver's own lose against any
 /// patch.
-fn patch_taints(view: &View, id: &DeviceId, found: &mut Vec<(Source, Taint)>) {
-    let mut given: Vec<(Source, Taint)> = Vec::new();
-    for patch in patches(view, id) {
+fn patch_taints<'a>(seen: Seen<'a>, named: Named<'a>, found: &mut Vec<Found<'a>>) {
+    let mut given: Vec<Found<'a>> = Vec::new();
+    for patch in patches(seen, named) {
         let stronger = given.len();
         for (index, taint) in patch.patch.taints.iter().enumerate() {
-            let same = |(_, other): &(Source, Taint)| other.key == taint.key && other.effect == taint.effect;
+            let same = |other: &Found<'_>| other.taint.key == taint.key && other.taint.effect == taint.effect;
             if !given[..stronger].iter().any(same) {
-                given.push((Source::Patch(patch.name.clone(), index), taint.clone()));
+                given.push(Found { source: Source::Patch(&patch.name, index), taint });
             }
         }
     }
-    found.retain(|(_, own)| {
-        !given.iter().any(|(_, taint)| taint.key == own.key && taint.effect == own.effect)
+    found.retain(|own| {
+        !given.iter().any(|by| by.taint.key == own.taint.key && by.taint.effect == own.taint.effect)
     });
     found.extend(given);
 }
@@ -184,69 +194,77 @@ fn patch_taints(view: &View, id: &DeviceId, found: &mut Vec<(Source, Taint)>) {
 /// When patience with a taint ends; `None`: never.
 #[must_use]
 pub fn deadline(taint: &Taint, tolerations: &[Toleration]) -> Option<Timestamp> {
-    let matching: Vec<_> = tolerations.iter().filter(|toleration| tolerates(toleration, taint)).collect();
-    if matching.iter().any(|toleration| toleration.seconds.is_none()) {
+    let matching = || tolerations.iter().filter(|toleration| tolerates(toleration, taint));
+    if matching().any(|toleration| toleration.seconds.is_none()) {
         return None;
     }
-    let seconds = matching.iter().filter_map(|toleration| toleration.seconds).min().unwrap_or(0).max(0);
+    let seconds = matching().filter_map(|toleration| toleration.seconds).min().unwrap_or(0).max(0);
     let end = taint.time_added?.plus_secs(seconds);
     (end != Timestamp::NEVER).then_some(end)
 }
 
 /// The claims whose devices a pod uses.
+pub fn claims<'a>(seen: Seen<'a>, pod: &'a Pod) -> impl Iterator<Item = SeenClaim<'a>> {
+    let find = move |name: &Text| {
+        seen.claim(&ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() })
+    };
+    let listed = pod.claims.iter().filter_map(move |entry| match &entry.source {
+        ClaimSource::Claim(name) => find(name),
+        ClaimSource::Template { resolved: Some(Some(name)), .. } => {
+            find(name).filter(|seen| owned(seen.claim, pod) || shared(seen.claim, pod))
+        }
+        ClaimSource::Template { .. } | ClaimSource::Unknown => None,
+    });
+    let extended = pod.extended_claim.as_ref().and_then(find).filter(|seen| owned(seen.claim, pod));
+    listed.chain(extended).filter(|seen| reserved(seen.claim, pod))
+}
+
+fn owned(claim: &ResourceClaim, pod: &Pod) -> bool {
+    claim.owner.as_ref().is_some_and(|owner| owner.uid == pod.uid)
+}
+
+fn shared(claim: &ResourceClaim, pod: &Pod) -> bool {
+    let owner = claim.owner.as_ref();
+    owner.is_some_and(|owner| owner.kind == "PodGroup" && pod.group.as_ref() == Some(&owner.name))
+}
+
+fn reserved(claim: &ResourceClaim, pod: &Pod) -> bool {
+    claim.reserved_for.iter().any(|user| match user.resource.as_str() {
+        "pods" => user.uid == pod.uid,
+        "podgroups" => pod.group.as_ref() == Some(&user.name),
+        _ => false,
+    })
+}
+
+/// Whether a pod uses devices: it was bound, and neither ended nor leaves.
 #[must_use]
-pub fn claims<'a>(view: &'a View, pod: &Pod) -> Vec<&'a ResourceClaim> {
-    let find = |name: &Text| {
-        let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
-        view.claims.get(&key).map(|claim| &**claim)
-    };
-    let owned = |claim: &&ResourceClaim| claim.owner.as_ref().is_some_and(|owner| owner.uid == pod.uid);
-    let shared = |claim: &&ResourceClaim| {
-        claim
-            .owner
-            .as_ref()
-            .is_some_and(|owner| owner.kind == "PodGroup" && pod.group.as_ref() == Some(&owner.name))
-    };
-    let reserved = |claim: &&ResourceClaim| {
-        claim.reserved_for.iter().any(|user| match user.resource.as_str() {
-            "pods" => user.uid == pod.uid,
-            "podgroups" => pod.group.as_ref() == Some(&user.name),
-            _ => false,
-        })
-    };
-    let mut found: Vec<&ResourceClaim> = Vec::new();
-    for entry in &pod.claims {
-        let claim = match &entry.source {
-            ClaimSource::Claim(name) => find(name),
-            ClaimSource::Template { resolved: Some(Some(name)), .. } => {
-                find(name).filter(|claim| owned(claim) || shared(claim))
-            }
-            ClaimSource::Template { .. } | ClaimSource::Unknown => None,
-        };
-        found.extend(claim.filter(reserved));
-    }
-    found.extend(pod.extended_claim.as_ref().and_then(find).filter(owned).filter(reserved));
-    found
+pub fn may_be_evicted(pod: &Pod) -> bool {
+    pod.node.is_some() && pod.deleting_since.is_none() && !pod.phase.is_finished()
 }
 
 /// Why a pod must go, at whatever time; empty: it may stay.
 #[must_use]
-pub fn causes(view: &View, pod: &Pod) -> Vec<Cause> {
+pub fn causes<'a>(seen: Seen<'a>, pod: &'a Pod) -> Vec<Cause<'a>> {
     let mut found = Vec::new();
-    if pod.node.is_none() || pod.deleting_since.is_some() || pod.phase.is_finished() {
+    if !may_be_evicted(pod) {
         return found;
     }
-    for claim in claims(view, pod) {
-        for result in claim.allocation.iter().flat_map(|allocation| &allocation.results) {
-            for (source, taint) in taints(view, &result.device) {
-                if !taint.effect.evicts() {
-                    continue;
-                }
-                if let Some(deadline) = deadline(&taint, &result.tolerations) {
-                    found.push(Cause { source, taint, device: result.device.clone(), deadline });
-                }
-            }
+    for claim in claims(seen, pod) {
+        for (result, device) in seen.results(claim) {
+            found.extend(causes_of(&taints(seen, device), device, &result.tolerations));
         }
     }
     found
+}
+
+/// Those of a device's taints that make who has it go.
+pub fn causes_of<'a>(
+    taints: &[Found<'a>],
+    device: Named<'a>,
+    tolerations: &[Toleration],
+) -> impl Iterator<Item = Cause<'a>> {
+    taints.iter().filter(|found| found.taint.effect.evicts()).filter_map(move |Found { source, taint }| {
+        let deadline = deadline(taint, tolerations)?;
+        Some(Cause { source: *source, taint, device, deadline })
+    })
 }

@@ -1,79 +1,69 @@
-//! What one client has been told: the objects its watches delivered, plain maps of them. Beside each machine under
-//! test stands one of these, fed with exactly the same events; the reference reads it and nothing else.
+//! What one client has been told: how far its watches have come, and what follows from that for pools and devices.
+//! Beside each machine under test stands one of these, fed with exactly the same events; the reference reads it,
+//! through [`Seen`], and nothing else.
 
-use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
+use core::marker::PhantomData;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use lazaret_fleet::Input;
 use lazaret_model::{
-    Device, DeviceClass, DeviceId, DeviceResult, DeviceTaintRule, Node, Pod, PoolId, ResourceClaim,
+    Device, DeviceClass, DeviceId, DeviceResult, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim,
     ResourceSlice, ResourceSlicePatch, Text,
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::{
-    api::{Api, Kind, Resource, Stored, Table},
-    keyed::Keyed,
-};
+use crate::api::{Api, Kind, Live, Resource, Stored, Table};
 
 /// One kind of object, as far as its watch has come.
-#[derive(Clone, Debug)]
-pub struct Mirror<T: Resource> {
-    live: Keyed<T::Key, Stored<T>>,
+#[derive(Debug)]
+pub struct Mirror<T> {
+    live: Live,
     position: usize,
+    of: PhantomData<T>,
 }
 
-impl<T: Resource> Default for Mirror<T> {
+impl<T> Default for Mirror<T> {
     fn default() -> Self {
-        Self { live: Keyed::default(), position: 0 }
+        Self { live: Live::new(), position: 0, of: PhantomData }
     }
+}
+
+impl<T> Clone for Mirror<T> {
+    fn clone(&self) -> Self {
+        Self { live: self.live.clone(), position: self.position, of: PhantomData }
+    }
+}
+
+/// What an event replaced and by what: one more than places in the log, 0 for nothing.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    before: u32,
+    after: u32,
 }
 
 impl<T: Resource> Mirror<T> {
-    /// An object as last seen.
-    #[must_use]
-    pub fn get(&self, key: &T::Key) -> Option<&Arc<T>> {
-        self.live.get(key).map(|stored| &stored.object)
-    }
-
-    /// The same with its version.
-    #[must_use]
-    pub fn stored(&self, key: &T::Key) -> Option<&Stored<T>> {
-        self.live.get(key)
-    }
-
-    /// Every object, in key order.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.live.values().map(|stored| &stored.object)
-    }
-
-    /// Every object from this key on.
-    pub fn iter_from(&self, key: &T::Key) -> impl Iterator<Item = &Arc<T>> {
-        self.live.values_from(key).map(|stored| &stored.object)
-    }
-
     /// How many events of the server's log it has seen.
     #[must_use]
     pub fn position(&self) -> usize {
         self.position
     }
 
+    fn set(&mut self, number: u32, after: u32) -> Change {
+        let at = number as usize;
+        if at >= self.live.len() {
+            self.live.resize(at + 1, 0);
+        }
+        Change { before: core::mem::replace(&mut self.live[at], after), after }
+    }
+
     /// The next event of the watch, with what it replaces.
-    fn step(&mut self, table: &Table<T>) -> Option<(Input, Change<T>)> {
+    fn step(&mut self, table: &Table<T>) -> Option<(Input, Change)> {
         let logged = table.log().get(self.position)?;
         self.position += 1;
-        let before = match &logged.object {
-            Some(object) => {
-                let stored = Stored { version: logged.version, object: Arc::clone(object) };
-                self.live.insert(logged.key.clone(), stored)
-            }
-            None => self.live.remove(&logged.key),
-        };
-        let input = match &logged.object {
-            Some(object) => T::found(Arc::clone(object)),
-            None => T::gone(logged.key.clone()),
-        };
-        Some((input, Change { before: before.map(|stored| stored.object), after: logged.object.clone() }))
+        let place = u32::try_from(self.position).unwrap_or(u32::MAX);
+        let change = self.set(logged.number, if logged.object.is_some() { place } else { 0 });
+        self.repeat(table).map(|input| (input, change))
     }
 
     /// The last event again.
@@ -81,120 +71,64 @@ impl<T: Resource> Mirror<T> {
         let logged = table.log().get(self.position.checked_sub(1)?)?;
         Some(match &logged.object {
             Some(object) => T::found(Arc::clone(object)),
-            None => T::gone(logged.key.clone()),
+            None => T::gone(table.key(logged.number).clone()),
         })
     }
 
     /// Everything as it is now, and what that changes.
-    fn relist(&mut self, table: &Table<T>) -> (Vec<Input>, Vec<Change<T>>) {
-        let mut changes = Vec::new();
-        let fresh = self.position == 0;
-        if fresh {
-            self.live = table.live().clone();
-            let after = |stored: &Stored<T>| Some(Arc::clone(&stored.object));
-            changes.extend(table.iter().map(|stored| Change { before: None, after: after(stored) }));
-            self.position = table.log().len();
-        }
-        for logged in &table.log()[self.position..] {
-            let before = self.live.get(&logged.key).map(|stored| Arc::clone(&stored.object));
-            let after = table.get(&logged.key);
-            match after {
-                Some(stored) => self.live.insert(logged.key.clone(), stored.clone()),
-                None => self.live.remove(&logged.key),
-            };
-            changes.push(Change { before, after: after.map(|stored| Arc::clone(&stored.object)) });
-        }
-        self.position = table.log().len();
-        (table.iter().map(|stored| T::found(Arc::clone(&stored.object))).collect(), changes)
+    fn relist(&mut self, table: &Table<T>) -> (Vec<Input>, Vec<Change>) {
+        let from = core::mem::replace(&mut self.position, table.log().len());
+        let changes = if from == 0 {
+            self.live.clone_from(table.live());
+            self.live.iter().filter(|at| **at != 0).map(|at| Change { before: 0, after: *at }).collect()
+        } else {
+            let logged = table.log()[from..].iter();
+            logged.map(|logged| self.set(logged.number, table.live()[logged.number as usize])).collect()
+        };
+        (table.iter().map(|stored| T::found(Arc::clone(stored.object))).collect(), changes)
     }
-}
-
-/// What an event replaced.
-#[derive(Debug)]
-struct Change<T> {
-    before: Option<Arc<T>>,
-    after: Option<Arc<T>>,
 }
 
 /// Everything that one client has been told.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// Slices.
-    pub slices: Mirror<ResourceSlice>,
-    /// Rules.
-    pub rules: Mirror<DeviceTaintRule>,
-    /// Patches.
-    pub patches: Mirror<ResourceSlicePatch>,
-    /// Classes.
-    pub classes: Mirror<DeviceClass>,
-    /// Claims.
-    pub claims: Mirror<ResourceClaim>,
-    /// Pods.
-    pub pods: Mirror<Pod>,
-    /// Nodes.
-    pub nodes: Mirror<Node>,
-    /// The slices by pool: only to find them quickly.
-    pools: HashMap<PoolId, PoolView, FxBuildHasher>,
-    /// What claims hold of each device that is held at all.
-    held: Keyed<DeviceId, Use>,
-    /// How a held device was published before its last slice went: the slice, and its place in it.
-    remembered: HashMap<DeviceId, (Arc<ResourceSlice>, usize), FxBuildHasher>,
+    slices: Mirror<ResourceSlice>,
+    rules: Mirror<DeviceTaintRule>,
+    patches: Mirror<ResourceSlicePatch>,
+    classes: Mirror<DeviceClass>,
+    claims: Mirror<ResourceClaim>,
+    pods: Mirror<Pod>,
+    nodes: Mirror<Node>,
+    /// By number.
+    pools: Vec<PoolView>,
+    /// By number of the device: where it is.
+    places: Vec<Place>,
+    /// By number of the device: what claims hold of it.
+    uses: Vec<Use>,
+    /// How many devices are held at all.
+    held: usize,
+    /// How a held device was published before its last slice went: the slice, as a place in the log and one more, and
+    /// its place in the slice.
+    remembered: HashMap<u32, (u32, u32), FxBuildHasher>,
 }
 
-/// A pool, and what was found out about it since it last changed.
+/// A pool: the newest generation, and whether some of its slices are still to come.
 #[derive(Clone, Debug, Default)]
 struct PoolView {
-    /// By name.
-    slices: BTreeMap<Text, Arc<ResourceSlice>>,
-    /// The newest generation, and whether some of its slices are still to come.
-    generation: OnceCell<Option<(i64, bool)>>,
-    /// For each device that some slice has: the slice that stands for it, and its place in it.
-    places: OnceCell<HashMap<Text, Place, FxBuildHasher>>,
+    /// Places in the log, and one more, in the order of the slices' names.
+    slices: Vec<u32>,
+    newest: i64,
+    rolling: bool,
 }
 
 /// Where a device is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    slice: Arc<ResourceSlice>,
-    at: usize,
+    /// The slice that stands for it, as a place in the log and one more; 0: none does.
+    slice: u32,
+    at: u32,
     /// Of a generation that is over.
     over: bool,
-}
-
-impl PoolView {
-    fn generation(&self) -> Option<(i64, bool)> {
-        *self.generation.get_or_init(|| {
-            let newest = self.slices.values().map(|slice| slice.pool.generation).max()?;
-            let mut members = self.slices.values().filter(|slice| slice.pool.generation == newest);
-            let expected = members.next()?.pool.slice_count;
-            Some((newest, i64::try_from(1 + members.count()).is_ok_and(|there| there < expected)))
-        })
-    }
-
-    /// Its slices are not what they were.
-    fn changed(&mut self) {
-        self.generation = OnceCell::new();
-        self.places = OnceCell::new();
-    }
-
-    /// While a pool moves to a new generation, devices that the new one does not have yet are still there in the old
-    /// one. Of several slices the newest counts, and of those the first by name.
-    fn places(&self) -> &HashMap<Text, Place, FxBuildHasher> {
-        self.places.get_or_init(|| {
-            let mut places: HashMap<Text, Place, FxBuildHasher> = HashMap::default();
-            let (newest, rolling) = self.generation().unwrap_or_default();
-            for slice in self.slices.values() {
-                let over = !rolling && slice.pool.generation != newest;
-                for (at, device) in slice.devices.iter().enumerate() {
-                    let known = places.get(&device.name);
-                    if known.is_none_or(|known| known.slice.pool.generation < slice.pool.generation) {
-                        places.insert(device.name.clone(), Place { slice: Arc::clone(slice), at, over });
-                    }
-                }
-            }
-            places
-        })
-    }
 }
 
 /// What claims hold of a device.
@@ -213,11 +147,11 @@ impl View {
     pub fn next(&mut self, api: &Api, kind: Kind) -> Option<Input> {
         match kind {
             Kind::Slice => self.slices.step(&api.slices).map(|(input, change)| {
-                self.slices_changed(&[change]);
+                self.slices_changed(api, &[change]);
                 input
             }),
             Kind::Claim => self.claims.step(&api.claims).map(|(input, change)| {
-                self.claims_changed(&[change]);
+                self.claims_changed(api, &[change]);
                 input
             }),
             Kind::Rule => self.rules.step(&api.rules).map(|(input, _)| input),
@@ -247,12 +181,12 @@ impl View {
         match kind {
             Kind::Slice => {
                 let (inputs, changes) = self.slices.relist(&api.slices);
-                self.slices_changed(&changes);
+                self.slices_changed(api, &changes);
                 inputs
             }
             Kind::Claim => {
                 let (inputs, changes) = self.claims.relist(&api.claims);
-                self.claims_changed(&changes);
+                self.claims_changed(api, &changes);
                 inputs
             }
             Kind::Rule => self.rules.relist(&api.rules).0,
@@ -283,106 +217,119 @@ impl View {
         }
     }
 
-    /// Devices held by some claim.
-    pub fn held(&self) -> impl Iterator<Item = &DeviceId> {
-        self.held.keys()
-    }
-
-    /// The newest slice that has a device, be its generation over or not.
-    fn place(&self, id: &DeviceId) -> Option<&Place> {
-        self.pools.get(&id.pool_id())?.places().get(&id.device)
-    }
-
-    /// The slice and the record that stand for a device.
+    /// With the objects that it speaks of.
     #[must_use]
-    pub fn published(&self, id: &DeviceId) -> Option<(&Arc<ResourceSlice>, &Device)> {
-        let place = self.place(id).filter(|place| !place.over)?;
-        Some((&place.slice, &place.slice.devices[place.at]))
+    pub fn of<'a>(&'a self, api: &'a Api) -> Seen<'a> {
+        Seen { api, view: self }
     }
 
-    /// The slices of taints that count for a device published in a slice of this generation: those of its own, and
-    /// those that count for the pool.
-    pub fn taint_slices(&self, pool: &PoolId, generation: i64) -> impl Iterator<Item = &Arc<ResourceSlice>> {
-        let pool = self.pools.get(pool);
-        let (newest, rolling) = pool.and_then(PoolView::generation).unwrap_or_default();
-        pool.into_iter().flat_map(|pool| pool.slices.values()).filter(move |slice| {
-            let of = slice.pool.generation;
-            !slice.taints.is_empty() && (rolling || of == newest || of == generation)
-        })
-    }
-
-    /// What is known of a device: as some slice has it, be its generation over, else as remembered for its holder.
-    #[must_use]
-    pub fn known(&self, id: &DeviceId) -> Option<&Device> {
-        match self.place(id) {
-            Some(place) => Some(&place.slice.devices[place.at]),
-            None => self.remembered.get(id).map(|(slice, at)| &slice.devices[*at]),
-        }
-    }
-
-    /// What claims hold of a device.
-    #[must_use]
-    pub fn used(&self, id: &DeviceId) -> Use {
-        self.held.get(id).copied().unwrap_or_default()
-    }
-
-    fn slices_changed(&mut self, changes: &[Change<ResourceSlice>]) {
-        for change in changes {
-            if let Some(before) = &change.before {
-                let pool = before.pool_id();
-                if let Some(view) = self.pools.get_mut(&pool) {
-                    view.slices.remove(&before.name);
-                    view.changed();
-                    if view.slices.is_empty() {
-                        self.pools.remove(&pool);
-                    }
-                }
+    fn slices_changed(&mut self, api: &Api, changes: &[Change]) {
+        self.pools.resize_with(api.catalog.pools(), PoolView::default);
+        self.places.resize(api.catalog.devices(), Place::default());
+        let mut touched = Vec::new();
+        for Change { before, after } in changes {
+            for slice in [*before, *after].into_iter().filter(|slice| *slice != 0) {
+                touched.push(api.catalog.of_slice(slice as usize - 1).0);
             }
-            if let Some(after) = &change.after {
-                let view = self.pools.entry(after.pool_id()).or_default();
-                view.slices.insert(after.name.clone(), Arc::clone(after));
-                view.changed();
+            if *before != 0 {
+                let (pool, devices) = api.catalog.of_slice(*before as usize - 1);
+                self.pools[pool as usize].slices.retain(|slice| slice != before);
+                devices.iter().for_each(|device| self.places[*device as usize] = Place::default());
+            }
+            if let Some(stored) = api.slices.written(*after) {
+                let (pool, _) = api.catalog.of_slice(*after as usize - 1);
+                let slices = &mut self.pools[pool as usize].slices;
+                let name = |slice: u32| api.slices.written(slice).map(|stored| &stored.object.name);
+                let at = slices.partition_point(|slice| name(*slice) < Some(&stored.object.name));
+                slices.insert(at, *after);
             }
         }
-        if self.held.is_empty() {
+        touched.sort_unstable();
+        touched.dedup();
+        touched.into_iter().for_each(|pool| self.settle_pool(api, pool));
+        if self.held == 0 {
             return;
         }
-        for slice in changes.iter().filter_map(|change| change.before.as_ref()) {
-            for (at, device) in slice.devices.iter().enumerate() {
-                let (driver, pool) = (slice.driver.clone(), slice.pool.name.clone());
-                self.remember(DeviceId { driver, pool, device: device.name.clone() }, slice, at);
+        for slice in changes.iter().map(|change| change.before).filter(|slice| *slice != 0) {
+            let (_, devices) = api.catalog.of_slice(slice as usize - 1);
+            for (at, device) in (0..).zip(devices) {
+                self.remember(api, *device, slice, at);
             }
         }
     }
 
-    fn claims_changed(&mut self, changes: &[Change<ResourceClaim>]) {
-        for change in changes {
-            for result in results(change.after.as_deref()) {
-                if let Some(used) = self.held.entry(&result.device) {
-                    used.add(result, 1);
+    /// While a pool moves to a new generation, devices that the new one does not have yet are still there in the old
+    /// one. Of several slices the newest counts, and of those the first by name.
+    fn settle_pool(&mut self, api: &Api, pool: u32) {
+        let Self { pools, places, .. } = self;
+        let PoolView { slices, newest, rolling } = &mut pools[pool as usize];
+        let stored = |slice: &u32| api.slices.written(*slice).map(|stored| stored.object);
+        *newest = slices.iter().filter_map(stored).map(|slice| slice.pool.generation).max().unwrap_or(0);
+        let mut members = slices.iter().filter_map(stored).filter(|slice| slice.pool.generation == *newest);
+        let expected = members.next().map_or(0, |slice| slice.pool.slice_count);
+        *rolling = i64::try_from(1 + members.count()).is_ok_and(|there| there < expected);
+        for slice in slices.iter() {
+            let (_, devices) = api.catalog.of_slice(*slice as usize - 1);
+            devices.iter().for_each(|device| places[*device as usize] = Place::default());
+        }
+        for (slice, object) in slices.iter().filter_map(|slice| Some((*slice, stored(slice)?))) {
+            let generation = object.pool.generation;
+            let over = !*rolling && generation != *newest;
+            let (_, devices) = api.catalog.of_slice(slice as usize - 1);
+            for (at, device) in (0..).zip(devices) {
+                let known = &mut places[*device as usize];
+                if stored(&known.slice).is_none_or(|known| known.pool.generation < generation) {
+                    *known = Place { slice, at, over };
                 }
             }
-            for result in results(change.before.as_deref()) {
-                let Some(used) = self.held.get_mut(&result.device) else { continue };
+        }
+    }
+
+    fn claims_changed(&mut self, api: &Api, changes: &[Change]) {
+        self.uses.resize(api.catalog.devices(), Use::default());
+        for Change { before, after } in changes {
+            for (result, device) in results(api, *after) {
+                let used = &mut self.uses[device as usize];
+                self.held += usize::from(*used == Use::default());
+                used.add(result, 1);
+            }
+            for (result, device) in results(api, *before) {
+                let used = &mut self.uses[device as usize];
+                if *used == Use::default() {
+                    continue;
+                }
                 used.add(result, -1);
                 if *used == Use::default() {
-                    self.held.remove(&result.device);
-                    self.remembered.remove(&result.device);
+                    self.held -= 1;
+                    self.remembered.remove(&device);
                 }
             }
         }
     }
 
     /// Notes what a slice that changed or went had to say of a device, if the device is held and nobody else has it.
-    fn remember(&mut self, id: DeviceId, slice: &Arc<ResourceSlice>, at: usize) {
-        if !self.held.contains_key(&id) || self.place(&id).is_some() {
+    fn remember(&mut self, api: &Api, device: u32, slice: u32, at: u32) {
+        if self.used(device) == Use::default() || self.places[device as usize].slice != 0 {
             return;
         }
-        let newer = |(known, _): &(Arc<ResourceSlice>, usize)| known.pool.generation > slice.pool.generation;
-        if !self.remembered.get(&id).is_some_and(newer) {
-            self.remembered.insert(id, (Arc::clone(slice), at));
+        let generation = |slice: u32| api.slices.written(slice).map(|stored| stored.object.pool.generation);
+        let newer = |(known, _): &(u32, u32)| generation(*known) > generation(slice);
+        if !self.remembered.get(&device).is_some_and(newer) {
+            self.remembered.insert(device, (slice, at));
         }
     }
+
+    fn used(&self, device: u32) -> Use {
+        self.uses.get(device as usize).copied().unwrap_or_default()
+    }
+}
+
+/// What a claim that was written at the place before this one was given, with the numbers of the devices.
+fn results(api: &Api, claim: u32) -> impl Iterator<Item = (&DeviceResult, u32)> {
+    let written = api.claims.written(claim);
+    let allocation = written.and_then(|stored| stored.object.allocation.as_ref());
+    let numbers = if allocation.is_some() { api.catalog.of_claim(claim as usize - 1) } else { &[] };
+    allocation.map_or(&[][..], |allocation| &allocation.results).iter().zip(numbers.iter().copied())
 }
 
 impl Use {
@@ -394,8 +341,139 @@ impl Use {
     }
 }
 
-fn results(claim: Option<&ResourceClaim>) -> &[DeviceResult] {
-    claim.and_then(|claim| claim.allocation.as_ref()).map_or(&[], |allocation| &allocation.results)
+/// A view, and the objects that it speaks of: of what the server has, this shows what the client has been told.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    api: &'a Api,
+    view: &'a View,
+}
+
+/// A device and its number.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// Its name.
+    pub id: &'a DeviceId,
+    number: Option<u32>,
+}
+
+/// A claim as it was seen.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenClaim<'a> {
+    /// The claim.
+    pub claim: &'a Arc<ResourceClaim>,
+    /// Its version.
+    pub version: u64,
+    place: u32,
+}
+
+impl<'a> Seen<'a> {
+    /// A pod.
+    #[must_use]
+    pub fn pod(self, key: &ObjectKey) -> Option<&'a Arc<Pod>> {
+        self.api.pods.get_in(&self.view.pods.live, key).map(|stored| stored.object)
+    }
+
+    /// All pods, in key order.
+    pub fn pods(self) -> impl Iterator<Item = &'a Arc<Pod>> {
+        self.api.pods.iter_in(&self.view.pods.live).map(|stored| stored.object)
+    }
+
+    /// The pods from this key on.
+    pub fn pods_from(self, key: &ObjectKey) -> impl Iterator<Item = &'a Arc<Pod>> {
+        self.api.pods.iter_from(&self.view.pods.live, key).map(|stored| stored.object)
+    }
+
+    /// A claim.
+    #[must_use]
+    pub fn claim(self, key: &ObjectKey) -> Option<SeenClaim<'a>> {
+        let place = *self.view.claims.live.get(self.api.claims.number(key)? as usize)?;
+        let Stored { version, object } = self.api.claims.written(place)?;
+        Some(SeenClaim { claim: object, version, place })
+    }
+
+    /// What a claim was given.
+    pub fn results(self, claim: SeenClaim<'a>) -> impl Iterator<Item = (&'a DeviceResult, Named<'a>)> {
+        results(self.api, claim.place)
+            .map(|(result, number)| (result, Named { id: &result.device, number: Some(number) }))
+    }
+
+    /// A rule.
+    #[must_use]
+    pub fn rule(self, name: &Text) -> Option<&'a Arc<DeviceTaintRule>> {
+        self.api.rules.get_in(&self.view.rules.live, name).map(|stored| stored.object)
+    }
+
+    /// All rules, by name.
+    pub fn rules(self) -> impl Iterator<Item = &'a Arc<DeviceTaintRule>> {
+        self.api.rules.iter_in(&self.view.rules.live).map(|stored| stored.object)
+    }
+
+    /// All patches, by name.
+    pub fn patches(self) -> impl Iterator<Item = &'a Arc<ResourceSlicePatch>> {
+        self.api.patches.iter_in(&self.view.patches.live).map(|stored| stored.object)
+    }
+
+    /// A class.
+    #[must_use]
+    pub fn class(self, name: &Text) -> Option<&'a Arc<DeviceClass>> {
+        self.api.classes.get_in(&self.view.classes.live, name).map(|stored| stored.object)
+    }
+
+    /// A device by its name.
+    #[must_use]
+    pub fn device<'i>(self, id: &'i DeviceId) -> Named<'i> {
+        Named { id, number: self.api.catalog.find(id) }
+    }
+
+    /// Devices held by some claim.
+    pub fn held(self) -> impl Iterator<Item = DeviceId> {
+        let held = (0..).zip(&self.view.uses).filter(|(_, used)| **used != Use::default());
+        held.map(move |(device, _)| self.api.catalog.id(device))
+    }
+
+    /// The newest slice that has a device, be its generation over or not.
+    fn place(self, device: Named<'_>) -> Option<(Place, &'a ResourceSlice)> {
+        let place = *self.view.places.get(device.number? as usize)?;
+        Some((place, self.api.slices.written(place.slice)?.object))
+    }
+
+    /// The slice and the record that stand for a device.
+    #[must_use]
+    pub fn published(self, device: Named<'_>) -> Option<(&'a ResourceSlice, &'a Device)> {
+        let (place, slice) = self.place(device).filter(|(place, _)| !place.over)?;
+        Some((slice, &slice.devices[place.at as usize]))
+    }
+
+    /// The slices of taints that count for a device published in a slice of this generation: those of its own, and
+    /// those that count for the pool.
+    pub fn taint_slices(self, device: Named<'_>, generation: i64) -> impl Iterator<Item = &'a ResourceSlice> {
+        let pool = device.number.map(|number| self.api.catalog.pool_of(number));
+        let pool = pool.and_then(|pool| self.view.pools.get(pool as usize));
+        let (newest, rolling) = pool.map_or((0, false), |pool| (pool.newest, pool.rolling));
+        let slices = pool.map_or(&[][..], |pool| &pool.slices).iter();
+        slices.filter_map(move |slice| self.api.slices.written(*slice)).map(|stored| &**stored.object).filter(
+            move |slice| {
+                let of = slice.pool.generation;
+                !slice.taints.is_empty() && (rolling || of == newest || of == generation)
+            },
+        )
+    }
+
+    /// What is known of a device: as some slice has it, be its generation over, else as remembered for its holder.
+    #[must_use]
+    pub fn known(self, device: Named<'_>) -> Option<&'a Device> {
+        if let Some((place, slice)) = self.place(device) {
+            return Some(&slice.devices[place.at as usize]);
+        }
+        let (slice, at) = self.view.remembered.get(&device.number?)?;
+        Some(&self.api.slices.written(*slice)?.object.devices[*at as usize])
+    }
+
+    /// What claims hold of a device.
+    #[must_use]
+    pub fn used(self, device: Named<'_>) -> Use {
+        device.number.map(|number| self.view.used(number)).unwrap_or_default()
+    }
 }
 
 /// How many events of a kind there have been.

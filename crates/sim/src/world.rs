@@ -19,6 +19,7 @@ use crate::{
     queue::Queue,
     rng::Rng,
     scenario::{Config, Scenario, Transition},
+    view::Seen,
 };
 
 /// After faults end, a world that is still busy after so long will never rest.
@@ -342,8 +343,14 @@ impl World {
         }
     }
 
+    /// What a client has been told.
+    pub(crate) fn seen(&self, client: usize) -> Seen<'_> {
+        self.clients[client].view.of(&self.api)
+    }
+
     /// Tells those who watch of everything written since the last call.
     fn tell(&mut self) {
+        self.api.catalogue();
         let lengths = [
             self.api.slices.log().len(),
             self.api.rules.log().len(),
@@ -372,7 +379,7 @@ impl World {
     fn pods_written(&mut self, from: usize) {
         for at in from..self.api.pods.log().len() {
             let logged = &self.api.pods.log()[at];
-            let (key, pod) = (logged.key.clone(), logged.object.clone());
+            let (key, pod) = (self.api.pods.key(logged.number).clone(), logged.object.clone());
             self.kubelet_sees(&key, pod.as_deref());
             self.claim_controller_sees_pod(&key, pod.as_deref());
             self.owner_sees(&key, pod.as_deref());
@@ -382,7 +389,7 @@ impl World {
     fn claims_written(&mut self, from: usize) {
         for at in from..self.api.claims.log().len() {
             let logged = &self.api.claims.log()[at];
-            let (key, claim) = (logged.key.clone(), logged.object.clone());
+            let (key, claim) = (self.api.claims.key(logged.number).clone(), logged.object.clone());
             self.check_claim_written(&key, claim.as_deref());
             self.claim_controller_sees_claim(&key, claim.as_deref());
         }

@@ -133,7 +133,7 @@ impl World {
     /// The pod that a number means now.
     fn pod_number(&self, number: u32) -> Option<Arc<lazaret_model::Pod>> {
         let count = self.api.pods.len();
-        self.api.pods.iter().nth(number as usize % count.max(1)).map(|stored| Arc::clone(&stored.object))
+        self.api.pods.iter().nth(number as usize % count.max(1)).map(|stored| Arc::clone(stored.object))
     }
 
     fn user_deletes(&mut self, number: u32) {
@@ -152,7 +152,7 @@ impl World {
     fn deallocate(&mut self, number: u32) {
         let count = self.api.claims.len();
         let Some(stored) = self.api.claims.iter().nth(number as usize % count.max(1)) else { return };
-        let mut claim = lazaret_model::ResourceClaim::clone(&stored.object);
+        let mut claim = lazaret_model::ResourceClaim::clone(stored.object);
         claim.allocation = None;
         claim.reserved_for.clear();
         self.api.claims.put(&mut self.api.versions, claim);

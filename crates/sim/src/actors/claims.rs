@@ -78,7 +78,12 @@ pub(crate) fn share_of(claim: &ResourceClaim) -> Option<i64> {
 
 /// The owner that a pod is of its claims.
 pub(crate) fn owner(pod: &Pod) -> Owner {
-    Owner { group: palette::word(""), kind: palette::word("Pod"), name: pod.key.name.clone(), uid: pod.uid.clone() }
+    Owner {
+        group: palette::word(""),
+        kind: palette::word("Pod"),
+        name: pod.key.name.clone(),
+        uid: pod.uid.clone(),
+    }
 }
 
 impl World {
@@ -112,7 +117,7 @@ impl World {
     /// Makes what a pod's templates ask for and says so in its status.
     pub(crate) fn make_claims(&mut self, key: &ObjectKey) {
         let Some(stored) = self.api.pods.get(key) else { return };
-        let pod = Arc::clone(&stored.object);
+        let pod = Arc::clone(stored.object);
         if pod.deleting_since.is_some() || pod.phase.is_finished() || !self.wants_claims(&pod) {
             return;
         }
@@ -204,10 +209,10 @@ impl World {
 
     pub(crate) fn read_claim(&mut self, key: &ObjectKey) {
         let Some(stored) = self.api.claims.get(key) else { return };
-        if !self.needs_cleaning(&stored.object) {
+        if !self.needs_cleaning(stored.object) {
             return;
         }
-        let object = self.cleaned(&stored.object);
+        let object = self.cleaned(stored.object);
         let cleanup = Cleanup { key: key.clone(), version: stored.version, object };
         self.push_soon(self.config.latency_ms, Step::WriteClaim(Box::new(cleanup)));
     }

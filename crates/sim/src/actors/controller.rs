@@ -510,7 +510,7 @@ impl World {
         else {
             return Outcome::Gone;
         };
-        let before = Arc::clone(&stored.object);
+        let before = Arc::clone(stored.object);
         let mut rule = DeviceTaintRule::clone(&before);
         let mut condition = status.condition.clone();
         if self.mutant == Some(Mutant::StuckStatus) && condition.status == ConditionStatus::False {

@@ -19,7 +19,7 @@ use crate::{
         claims::{request_of, share_of},
         workloads::{allocation, driver_of, is_of_group, node_of, reserve},
     },
-    api::{Kind, Stored, wall},
+    api::{Kind, wall},
     coverage::Mark,
     mutant::Mutant,
     palette,
@@ -170,7 +170,7 @@ impl World {
 
     /// What it gave away is seen by now, or was never written.
     fn release_assumed(&mut self) {
-        let position = self.clients[SCHEDULER].view.claims.position();
+        let position = self.clients[SCHEDULER].view.position(Kind::Claim);
         let seen =
             position.checked_sub(1).and_then(|last| self.api.claims.log().get(last)).map_or(0, |l| l.version);
         let Scheduler { assumed, refusals, .. } = &mut self.scheduler;
@@ -186,21 +186,21 @@ impl World {
 
     /// A node and devices for a pod, if all its claims are there.
     fn place(&mut self, key: &ObjectKey) -> Option<Placement> {
-        let view = &self.clients[SCHEDULER].view;
-        let pod = Arc::clone(view.pods.get(key)?);
+        let seen = self.seen(SCHEDULER);
+        let pod = Arc::clone(seen.pod(key)?);
         if self.scheduler.bound.contains(&pod.uid) {
             return None;
         }
         let mut claims = Vec::new();
         for name in claim_names(&pod)? {
-            let stored = view.claims.stored(&ObjectKey { namespace: key.namespace.clone(), name })?;
-            claims.push(stored.clone());
+            let found = seen.claim(&ObjectKey { namespace: key.namespace.clone(), name })?;
+            claims.push((found.version, Arc::clone(found.claim)));
         }
         let extended_missing = self.workloads.shape_of(&pod).is_some_and(|shape| shape.extended);
         if extended_missing && pod.extended_claim.is_none() {
             return None;
         }
-        let fixed = claims.iter().find_map(|claim| node_of(claim.object.allocation.as_ref()?)).cloned();
+        let fixed = claims.iter().find_map(|(_, claim)| node_of(claim.allocation.as_ref()?)).cloned();
         self.scheduler.turn = self.scheduler.turn.wrapping_add(1);
         if let Some(node) = fixed {
             return self.place_on(&pod, node, &claims);
@@ -210,16 +210,11 @@ impl World {
             .find_map(|step| self.place_on(&pod, palette::node((turn + step) % nodes), &claims))
     }
 
-    fn place_on(
-        &mut self,
-        pod: &Pod,
-        node: Text,
-        claims: &[Stored<ResourceClaim>],
-    ) -> Option<Placement> {
+    fn place_on(&mut self, pod: &Pod, node: Text, claims: &[(u64, Arc<ResourceClaim>)]) -> Option<Placement> {
         let refused = |claim: &ResourceClaim| {
             claim.allocation.is_none() && self.scheduler.refusals.has(&pool_for(claim, &node), claim)
         };
-        if claims.iter().any(|stored| refused(&stored.object)) {
+        if claims.iter().any(|(_, claim)| refused(claim)) {
             return None;
         }
         let now = wall(self.now);
@@ -230,7 +225,7 @@ impl World {
             claims: Vec::new(),
             devices: Vec::new(),
         };
-        for Stored { version, object: claim } in claims {
+        for (version, claim) in claims {
             let foreign = claim.owner.as_ref().is_some_and(|owner| owner.uid != pod.uid);
             if foreign && !is_of_group(claim, pod) {
                 return None;

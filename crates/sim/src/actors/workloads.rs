@@ -5,14 +5,15 @@ use std::{
     sync::Arc,
 };
 
+use hashbrown::HashMap;
 use lazaret_model::{
     Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, Owner, Pod, PodClaim, PodPhase,
     Quantity, ResourceClaim, Text, Uid,
 };
+use rustc_hash::FxBuildHasher;
 
 use crate::{
     actors::claims::{Specs, request_of, share_of},
-    keyed::Keyed,
     palette,
     rng::Rng,
     world::{Step, World},
@@ -66,13 +67,16 @@ struct Workload {
     shape: Shape,
     /// The pod of each slot, and how many there have been.
     slots: Vec<(Option<ObjectKey>, u32)>,
+    /// All pods that it has had.
+    had: Vec<ObjectKey>,
 }
 
 /// All workloads, and what kubelets and the claim controller know of their pods.
 #[derive(Debug)]
 pub(crate) struct Workloads {
     all: Vec<Workload>,
-    by_pod: Keyed<ObjectKey, (usize, usize)>,
+    by_name: HashMap<Text, usize, FxBuildHasher>,
+    by_pod: HashMap<ObjectKey, (usize, usize), FxBuildHasher>,
     /// The claims that a pod of this name may use.
     pub(crate) claims_of: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     pub(crate) starting: BTreeSet<Uid>,
@@ -86,7 +90,8 @@ impl Workloads {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             all: Vec::new(),
-            by_pod: Keyed::default(),
+            by_name: HashMap::default(),
+            by_pod: HashMap::default(),
             claims_of: BTreeMap::new(),
             starting: BTreeSet::new(),
             terminating: BTreeSet::new(),
@@ -107,9 +112,9 @@ impl Workloads {
         namespace: &'a Text,
         workload: &'a Text,
     ) -> impl Iterator<Item = &'a ObjectKey> {
-        let first = ObjectKey::new(&**namespace, format!("{workload}-"));
-        let keys = self.by_pod.keys_from(&first);
-        keys.take_while(move |key| key.namespace == *namespace && key.name.starts_with(&*first.name))
+        let workload = self.by_name.get(workload).map(|number| &self.all[*number]);
+        let workload = workload.filter(|workload| workload.namespace == *namespace);
+        workload.into_iter().flat_map(|workload| &workload.had)
     }
 
     pub(crate) fn shape_of(&self, pod: &Pod) -> Option<&Shape> {
@@ -154,6 +159,7 @@ impl Workloads {
             name,
             shape,
             slots: vec![(None, 0); usize::try_from(replicas).unwrap_or(1)],
+            had: Vec::new(),
         }
     }
 }
@@ -192,6 +198,7 @@ impl World {
                 claim.owner = workload.shape.grouped.then(|| group_owner(&workload.name));
                 self.api.claims.put(&mut self.api.versions, claim);
             }
+            self.workloads.by_name.insert(workload.name.clone(), number);
             self.workloads.all.push(workload);
             for slot in 0..slots {
                 self.recreate(number, slot);
@@ -245,7 +252,9 @@ impl World {
         };
         let group = workload.shape.grouped.then(|| workload.name.clone());
         let uid = self.api.new_uid();
-        self.workloads.by_pod.insert(key.clone(), (number, slot));
+        if self.workloads.by_pod.insert(key.clone(), (number, slot)).is_none() {
+            self.workloads.all[number].had.push(key.clone());
+        }
         let pod = Pod { key, uid, claims, owner, group, ..Pod::default() };
         if self.api.pods.create(&mut self.api.versions, pod).is_err() {
             // The name is still taken: its owner hears when it is free.
@@ -256,13 +265,13 @@ impl World {
     /// Gives a pod its devices and a node at once, as if that had happened long ago.
     fn place_at_start(&mut self, key: &ObjectKey, free: &mut Free) {
         let Some(stored) = self.api.pods.get(key) else { return };
-        let pod = Arc::clone(&stored.object);
+        let pod = Arc::clone(stored.object);
         let names: Vec<ObjectKey> =
             self.workloads.claims_of.get(key).into_iter().flatten().cloned().collect();
         let claims: Vec<ResourceClaim> = names
             .iter()
             .filter_map(|name| self.api.claims.get(name))
-            .map(|c| ResourceClaim::clone(&c.object))
+            .map(|c| ResourceClaim::clone(c.object))
             .collect();
         let allocated = claims.iter().find_map(|claim| claim.allocation.as_ref());
         let nodes = self.config.nodes;

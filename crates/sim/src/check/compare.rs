@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use lazaret_eviction::Phase;
 use lazaret_fleet::{EffectiveTaint, Fleet, Origin};
-use lazaret_model::{DeviceId, Pod, Taint};
+use lazaret_model::{Pod, Timestamp};
 
 use crate::{
     coverage::Mark,
     palette::{self, Traits as _},
-    reference::{self, Patched, Source},
-    view::View,
+    reference::{self, Found, Patched, Source},
+    view::{Named, Seen},
     world::{CLIENTS, SCHEDULER, World},
 };
 
@@ -30,9 +30,9 @@ impl World {
         }
         let number = usize::try_from(self.rng.below(CLIENTS as u64)).unwrap_or(0);
         let start = self.rng.below(self.api.pods.log().len() as u64);
-        let start = self.api.pods.log()[usize::try_from(start).unwrap_or(0)].key.clone();
+        let start = self.api.pods.log()[usize::try_from(start).unwrap_or(0)].number;
         let sample: Vec<Arc<Pod>> =
-            self.clients[number].view.pods.iter_from(&start).take(SAMPLE).cloned().collect();
+            self.seen(number).pods_from(self.api.pods.key(start)).take(SAMPLE).cloned().collect();
         let devices = (self.steps / STEPS).is_multiple_of(DEVICES_EVERY);
         self.compare(number, &sample, devices);
     }
@@ -66,56 +66,64 @@ impl World {
     }
 
     fn difference(&self, number: usize, pod: &Pod, devices: bool) -> Option<(&'static str, String)> {
-        let client = &self.clients[number];
-        let (view, fleet) = (&client.view, &client.fleet);
-        for claim in reference::claims(view, pod) {
-            for result in claim.allocation.iter().flat_map(|allocation| &allocation.results) {
-                if let Some(detail) = taints_differ(view, fleet, &result.device) {
+        let (seen, fleet) = (self.seen(number), &self.clients[number].fleet);
+        let mut due: Option<Timestamp> = None;
+        for claim in reference::claims(seen, pod) {
+            for (result, device) in seen.results(claim) {
+                let taints = reference::taints(seen, device);
+                if let Some(detail) = taints_differ(&taints, fleet, device) {
                     return Some(("taints are as the reference finds them", detail));
                 }
-                if devices && let Some(detail) = device_differs(view, fleet, &result.device) {
+                if devices && let Some(detail) = device_differs(seen, fleet, device) {
                     return Some(("devices are as the reference finds them", detail));
                 }
+                let causes = reference::causes_of(&taints, device, &result.tolerations);
+                due = causes.map(|cause| cause.deadline).chain(due).min();
             }
         }
         if number == SCHEDULER {
             return None;
         }
-        self.plan_differs(number, pod).map(|detail| ("plans are as the reference finds them", detail))
+        let due = due.filter(|_| reference::may_be_evicted(pod));
+        self.plan_differs(number, pod, due).map(|detail| ("plans are as the reference finds them", detail))
     }
 
-    fn plan_differs(&self, number: usize, pod: &Pod) -> Option<String> {
+    fn plan_differs(&self, number: usize, pod: &Pod, due: Option<Timestamp>) -> Option<String> {
         let client = &self.clients[number];
         let controller = &self.controllers[number];
         let Some(ix) = client.fleet.pod_ix(&pod.key) else {
             return Some(format!("{} is not in the fleet", pod.key));
         };
         let plan = controller.eviction.plan(ix);
-        let evicted = self.checker.heard_gone.contains(&(number, controller.life, pod.uid.clone()));
-        let causes = reference::causes(&client.view, pod);
-        let due = causes.iter().map(|cause| cause.deadline).min();
+        let evicted = || self.checker.heard_gone.contains(&(number, controller.life, pod.uid.clone()));
         match (plan, due) {
             (None, None) => None,
-            (None, Some(_)) if evicted => None,
+            (None, Some(_)) if evicted() => None,
             (Some(plan), Some(due)) if plan.due == due && plan.uid == pod.uid => None,
             // Its last eviction is under way: whatever changed since, the pod is dealt with by the answer.
             (Some(plan), _) if matches!(plan.phase, Phase::InFlight(_)) && plan.uid == pod.uid => None,
-            (plan, due) => Some(format!("{}: plan {plan:?}, reference {due:?} for {causes:?}", pod.key)),
+            (plan, due) => {
+                let causes = reference::causes(self.seen(number), pod);
+                Some(format!("{}: plan {plan:?}, reference {due:?} for {causes:?}", pod.key))
+            }
         }
     }
 }
 
-/// Where a fleet and the reference say different things about a device.
-pub(crate) fn taints_differ(view: &View, fleet: &Fleet, device: &DeviceId) -> Option<String> {
-    let ours = reference::taints(view, device);
-    let theirs: Vec<(Source, Taint)> =
-        fleet.effective_taints(device).map(|effective| plain(&effective)).collect();
-    (ours != theirs).then(|| format!("{device}: fleet {theirs:?}, reference {ours:?}"))
+/// Where a fleet says something else about a device than the reference found.
+pub(crate) fn taints_differ(ours: &[Found<'_>], fleet: &Fleet, device: Named<'_>) -> Option<String> {
+    let theirs = || fleet.effective_taints(device.id).map(|effective| plain(&effective));
+    (!theirs().eq(ours.iter().copied())).then(|| {
+        let theirs: Vec<Found<'_>> = theirs().collect();
+        format!("{}: fleet {theirs:?}, reference {ours:?}", device.id)
+    })
 }
 
 /// Where a fleet and the reference disagree on what a published device is like, or how much of it is taken.
-pub(crate) fn device_differs(view: &View, fleet: &Fleet, id: &DeviceId) -> Option<String> {
-    let (ours, theirs) = (Patched::of(view, id).filter(|_| view.published(id).is_some()), fleet.device(id));
+pub(crate) fn device_differs(seen: Seen<'_>, fleet: &Fleet, device: Named<'_>) -> Option<String> {
+    let id = device.id;
+    let ours = Patched::of(seen, device).filter(|_| seen.published(device).is_some());
+    let theirs = fleet.device(id);
     let (ours, theirs) = match (ours, theirs) {
         (None, None) => return None,
         (Some(ours), Some(theirs)) => (ours, theirs),
@@ -141,7 +149,7 @@ pub(crate) fn device_differs(view: &View, fleet: &Fleet, id: &DeviceId) -> Optio
         return Some(format!("{id}: memory is {memory:?}, which is not what the reference has"));
     }
     let bandwidth = theirs.consumed_capacity().iter().filter_map(|(_, amount)| amount.as_i64()).sum();
-    let used = view.used(id);
+    let used = seen.used(device);
     let same =
         (used.whole > 0) == theirs.in_use() && used.shares == theirs.shares() && used.bandwidth == bandwidth;
     (!same).then(|| {
@@ -150,12 +158,12 @@ pub(crate) fn device_differs(view: &View, fleet: &Fleet, id: &DeviceId) -> Optio
     })
 }
 
-fn plain(effective: &EffectiveTaint<'_>) -> (Source, Taint) {
+fn plain<'a>(effective: &EffectiveTaint<'a>) -> Found<'a> {
     let source = match effective.origin {
-        Origin::Device { slice, index } => Source::Device(slice.clone(), index as usize),
-        Origin::TaintSlice { slice, index } => Source::TaintSlice(slice.clone(), index as usize),
-        Origin::Patch { name, index } => Source::Patch(name.clone(), index as usize),
-        Origin::Rule { name, uid, .. } => Source::Rule(name.clone(), uid.clone()),
+        Origin::Device { slice, index } => Source::Device(slice, index as usize),
+        Origin::TaintSlice { slice, index } => Source::TaintSlice(slice, index as usize),
+        Origin::Patch { name, index } => Source::Patch(name, index as usize),
+        Origin::Rule { name, uid, .. } => Source::Rule(name, uid),
     };
-    (source, effective.taint.clone())
+    Found { source, taint: effective.taint }
 }

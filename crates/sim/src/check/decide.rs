@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use lazaret_eviction::{
     Effect, EffectId, EffectKind, Evict, Outcome, PaceKey, SetRuleStatus, Source as TaintSource,
 };
-use lazaret_model::{ConditionStatus, DeviceTaintRule, Pod, Taint, Timestamp, Uid};
+use lazaret_model::{ConditionStatus, DeviceTaintRule, Pod, Timestamp, Uid};
 
 use crate::{
     actors::controller::Sent,
     check::{Attempt, stated_count},
     coverage::Mark,
     reference::{self, Cause, Source},
+    view::Seen,
     world::World,
 };
 
@@ -56,48 +57,75 @@ impl World {
             "controller {number} decides: {} {} by {:?}",
             evict.pod, evict.uid, evict.granted_by
         ));
+        let Judgement { complaints, marks, pace } = self.judge(number, evict);
+        for (invariant, detail) in complaints {
+            self.violate(invariant, detail);
+        }
+        let Some(pace) = pace else { return };
+        // A process that was stopped may decide before it finds out that it has lost the lease: nothing comes of it.
+        if self.controllers[number].holds(self.now) {
+            self.check_pace(number, evict, pace);
+        }
+        self.check_first_attempt(number, id, evict);
+        marks.into_iter().for_each(|mark| self.coverage.hit(mark));
+    }
+
+    /// What the reference says of a decision, by what the controller had been told.
+    fn judge(&self, number: usize, evict: &Evict) -> Judgement {
+        let mut judgement = Judgement::default();
+        let mut complain = |invariant, detail| judgement.complaints.push((invariant, detail));
         let now = self.controllers[number].clock(self.now);
-        let view = &self.clients[number].view;
-        let Some(pod) = view.pods.get(&evict.pod).filter(|pod| pod.uid == evict.uid).cloned() else {
-            return self
-                .violate("evicts pods that exist", format!("{} {} is not known", evict.pod, evict.uid));
+        let seen = self.seen(number);
+        let Some(pod) = seen.pod(&evict.pod).filter(|pod| pod.uid == evict.uid) else {
+            complain("evicts pods that exist", format!("{} {} is not known", evict.pod, evict.uid));
+            return judgement;
         };
-        let causes = reference::causes(view, &pod);
-        let due: Vec<&Cause> = causes.iter().filter(|cause| cause.deadline <= now).collect();
+        let causes = reference::causes(seen, pod);
+        let due: Vec<Cause<'_>> = causes.iter().filter(|cause| cause.deadline <= now).copied().collect();
+        let first = causes.iter().map(|cause| cause.deadline).min();
         if due.is_empty() {
-            let next = causes.iter().map(|cause| cause.deadline).min();
             let detail = format!(
-                "{} at {now:?}, due {next:?}, node {:?}, {:?}, deleting {:?}, the machine says {:?}",
+                "{} at {now:?}, due {first:?}, node {:?}, {:?}, deleting {:?}, the machine says {:?}",
                 evict.pod, pod.node, pod.phase, pod.deleting_since, evict.reasons
             );
-            return self.violate("evicts who is due and nobody else", detail);
+            complain("evicts who is due and nobody else", detail);
+            return judgement;
         }
-        let first = causes.iter().map(|cause| cause.deadline).min().unwrap_or(Timestamp::NEVER);
+        let first = first.unwrap_or(Timestamp::NEVER);
         if evict.due != first {
             let detail = format!("{}: {:?} instead of {first:?}", evict.pod, evict.due);
-            self.violate("states the right deadline", detail);
+            complain("states the right deadline", detail);
         }
-        let ours: BTreeSet<Uid> = due.iter().filter_map(|cause| rule_of(&cause.source)).collect();
-        let theirs: BTreeSet<Uid> = evict
+        let ours: BTreeSet<&Uid> = due.iter().filter_map(|cause| rule_of(cause.source)).collect();
+        let theirs: BTreeSet<&Uid> = evict
             .due_reasons()
             .iter()
             .filter_map(|reason| match &reason.cause.source {
-                TaintSource::Rule { uid, .. } => Some(uid.clone()),
+                TaintSource::Rule { uid, .. } => Some(uid),
                 TaintSource::Device { .. } | TaintSource::TaintSlice { .. } | TaintSource::Patch { .. } => {
                     None
                 }
             })
             .collect();
         if ours != theirs {
-            self.violate("names the right rules", format!("{}: {theirs:?} instead of {ours:?}", evict.pod));
+            complain("names the right rules", format!("{}: {theirs:?} instead of {ours:?}", evict.pod));
         }
-        let due: Vec<Cause> = due.into_iter().cloned().collect();
-        // A process that was stopped may decide before it finds out that it has lost the lease: nothing comes of it.
-        if self.controllers[number].holds(self.now) {
-            self.check_pace(number, evict, &due);
+        judgement.pace = Some(self.pace_of(number, evict, &due));
+        cover(seen, pod, &causes, &due, &mut judgement.marks);
+        judgement
+    }
+
+    /// At which pace a pod may go.
+    fn pace_of(&self, number: usize, evict: &Evict, due: &[Cause<'_>]) -> PaceAllowed {
+        let default = self.controllers[number].options().default_evictions_per_second.map(i64::from);
+        let rate = |cause: &&Cause<'_>| cause.taint.evictions_per_second.or(default);
+        let of_key = |cause: &&Cause<'_>| evict.granted_by.as_ref() == Some(&pace_key(cause));
+        let long_ago = self.controllers[number].clock(self.now).plus_millis(-500);
+        PaceAllowed {
+            unpaced: due.iter().any(|cause| rate(&cause).is_none()),
+            highest: due.iter().filter(of_key).filter_map(|cause| rate(&cause)).max(),
+            late: due.iter().any(|cause| cause.deadline < long_ago),
         }
-        self.check_first_attempt(number, id, evict);
-        self.cover_eviction(number, &pod, &causes, &due);
     }
 
     /// Nobody is evicted twice: a second attempt needs a first that failed or may have failed.
@@ -116,30 +144,23 @@ impl World {
         }
     }
 
-    fn check_pace(&mut self, number: usize, evict: &Evict, due: &[Cause]) {
-        let options = self.controllers[number].options();
+    fn check_pace(&mut self, number: usize, evict: &Evict, pace: PaceAllowed) {
         let burst = u64::from(self.config.burst);
-        let default = options.default_evictions_per_second.map(i64::from);
-        let rate = |taint: &Taint| taint.evictions_per_second.or(default);
-        if let Some(ceiling) = options.global_per_second {
+        if let Some(ceiling) = self.controllers[number].options().global_per_second {
             let key = PaceKey::Rule("all".into());
             if self.checker.ceiling.charge(&key, self.now, u64::from(ceiling), burst, 0, 0) {
                 self.violate("keeps the ceiling", format!("{} exceeds {ceiling}/s in all", evict.pod));
             }
         }
         let Some(key) = &evict.granted_by else {
-            if due.iter().all(|cause| rate(&cause.taint).is_some()) {
-                self.violate("keeps the pace", format!("{} goes unpaced, due for {due:?}", evict.pod));
+            if !pace.unpaced {
+                self.violate("keeps the pace", format!("{} goes unpaced: {:?}", evict.pod, evict.reasons));
             }
             return;
         };
-        let of_key: Vec<i64> = due
-            .iter()
-            .filter(|cause| pace_key(cause) == *key)
-            .filter_map(|cause| rate(&cause.taint))
-            .collect();
-        let Some(highest) = of_key.into_iter().max() else {
-            return self.violate("keeps the pace", format!("{} goes by {key}, due for {due:?}", evict.pod));
+        let Some(highest) = pace.highest else {
+            let detail = format!("{} goes by {key}: {:?}", evict.pod, evict.reasons);
+            return self.violate("keeps the pace", detail);
         };
         let (rate, edits) = match key {
             PaceKey::Rule(uid) => {
@@ -157,50 +178,8 @@ impl World {
                 format!("{} exceeds {rate}/s, burst {burst}, of {key}", evict.pod),
             );
         }
-        if due.iter().any(|cause| cause.deadline < self.controllers[number].clock(self.now).plus_millis(-500))
-        {
+        if pace.late {
             self.coverage.hit(Mark::Paced);
-        }
-    }
-
-    fn cover_eviction(&mut self, number: usize, pod: &Pod, causes: &[Cause], due: &[Cause]) {
-        let view = &self.clients[number].view;
-        let coverage = &mut self.coverage;
-        if causes.len() > 1 {
-            coverage.hit(Mark::SeveralCauses);
-        }
-        if due.iter().any(|cause| cause.taint.time_added != Some(cause.deadline)) {
-            coverage.hit(Mark::AfterToleration);
-        }
-        for cause in due {
-            match &cause.source {
-                Source::Rule(name, _) => {
-                    coverage.hit(Mark::ByRule);
-                    let selector = view.rules.get(name).and_then(|rule| rule.selector.as_ref());
-                    if selector.is_some_and(|selector| !selector.by_names_only()) {
-                        coverage.hit(Mark::ByExpression);
-                        if view.published(&cause.device).is_none() {
-                            coverage.hit(Mark::FromMemory);
-                        }
-                        let patched = reference::Patched::of(view, &cause.device);
-                        if patched.is_some_and(|device| device.is_patched()) {
-                            coverage.hit(Mark::ByPatchedValue);
-                        }
-                    }
-                }
-                Source::Device(..) => coverage.hit(Mark::ByDevice),
-                Source::TaintSlice(..) => coverage.hit(Mark::ByTaintSlice),
-                Source::Patch(..) => coverage.hit(Mark::ByPatch),
-            }
-        }
-        if reference::claims(view, pod).iter().any(|claim| claim.reserved_for.len() > 1) {
-            coverage.hit(Mark::SharedClaim);
-        }
-        if pod.group.is_some() {
-            coverage.hit(Mark::GroupClaim);
-        }
-        if pod.extended_claim.is_some() {
-            coverage.hit(Mark::ExtendedResource);
         }
     }
 
@@ -212,12 +191,12 @@ impl World {
         if self.config.pods > RECOUNTED_PODS_MAX {
             return;
         }
-        let view = &self.clients[number].view;
+        let seen = self.seen(number);
         let life = self.controllers[number].life;
         let (mut surely, mut maybe) = (0_u64, 0_u64);
-        for pod in view.pods.iter() {
-            let hit = |cause: &Cause| rule_of(&cause.source).as_ref() == Some(&status.uid);
-            if !reference::causes(view, pod).iter().any(hit) {
+        for pod in seen.pods() {
+            let hit = |cause: &Cause<'_>| rule_of(cause.source) == Some(&status.uid);
+            if !reference::causes(seen, pod).iter().any(hit) {
                 continue;
             }
             maybe += 1;
@@ -327,22 +306,82 @@ impl World {
     }
 }
 
-pub(crate) fn rule_of(source: &Source) -> Option<Uid> {
+/// What the reference says of a decision.
+#[derive(Debug, Default)]
+struct Judgement {
+    complaints: Vec<(&'static str, String)>,
+    marks: Vec<Mark>,
+    /// `None`: the pod must not go at all.
+    pace: Option<PaceAllowed>,
+}
+
+/// At which pace a pod may go.
+#[derive(Clone, Copy, Debug)]
+struct PaceAllowed {
+    /// Something has it go that has no pace.
+    unpaced: bool,
+    /// The highest rate of the pace that let it go, if that has anything to say.
+    highest: Option<i64>,
+    /// It could have gone a while ago.
+    late: bool,
+}
+
+/// What is reached by an eviction.
+fn cover(seen: Seen<'_>, pod: &Pod, causes: &[Cause<'_>], due: &[Cause<'_>], marks: &mut Vec<Mark>) {
+    if causes.len() > 1 {
+        marks.push(Mark::SeveralCauses);
+    }
+    if due.iter().any(|cause| cause.taint.time_added != Some(cause.deadline)) {
+        marks.push(Mark::AfterToleration);
+    }
+    for cause in due {
+        match cause.source {
+            Source::Rule(name, _) => {
+                marks.push(Mark::ByRule);
+                let selector = seen.rule(name).and_then(|rule| rule.selector.as_ref());
+                if selector.is_some_and(|selector| !selector.by_names_only()) {
+                    marks.push(Mark::ByExpression);
+                    if seen.published(cause.device).is_none() {
+                        marks.push(Mark::FromMemory);
+                    }
+                    let patched = reference::Patched::of(seen, cause.device);
+                    if patched.is_some_and(|device| device.is_patched()) {
+                        marks.push(Mark::ByPatchedValue);
+                    }
+                }
+            }
+            Source::Device(..) => marks.push(Mark::ByDevice),
+            Source::TaintSlice(..) => marks.push(Mark::ByTaintSlice),
+            Source::Patch(..) => marks.push(Mark::ByPatch),
+        }
+    }
+    if reference::claims(seen, pod).any(|seen| seen.claim.reserved_for.len() > 1) {
+        marks.push(Mark::SharedClaim);
+    }
+    if pod.group.is_some() {
+        marks.push(Mark::GroupClaim);
+    }
+    if pod.extended_claim.is_some() {
+        marks.push(Mark::ExtendedResource);
+    }
+}
+
+fn rule_of(source: Source<'_>) -> Option<&Uid> {
     match source {
-        Source::Rule(_, uid) => Some(uid.clone()),
+        Source::Rule(_, uid) => Some(uid),
         Source::Device(..) | Source::TaintSlice(..) | Source::Patch(..) => None,
     }
 }
 
 /// What a cause shares its pace with.
-fn pace_key(cause: &Cause) -> PaceKey {
-    match &cause.source {
+fn pace_key(cause: &Cause<'_>) -> PaceKey {
+    match cause.source {
         Source::Rule(_, uid) => PaceKey::Rule(uid.clone()),
         Source::Patch(name, index) => {
-            PaceKey::Patch { name: name.clone(), index: u32::try_from(*index).unwrap_or(u32::MAX) }
+            PaceKey::Patch { name: name.clone(), index: u32::try_from(index).unwrap_or(u32::MAX) }
         }
         Source::Device(..) | Source::TaintSlice(..) => PaceKey::Pool {
-            pool: cause.device.pool_id(),
+            pool: cause.device.id.pool_id(),
             key: cause.taint.key.clone(),
             value: cause.taint.value.clone(),
         },

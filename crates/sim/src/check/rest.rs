@@ -62,13 +62,14 @@ impl World {
                 })
             })
             .collect();
-        devices.extend(self.clients[0].view.held().cloned());
+        devices.extend(self.seen(0).held());
         let (first, stride) = self.every_so_many(devices.len());
         for number in 0..CLIENTS {
             for device in devices.iter().skip(first).step_by(stride) {
-                let client = &self.clients[number];
-                let differs = taints_differ(&client.view, &client.fleet, device)
-                    .or_else(|| device_differs(&client.view, &client.fleet, device));
+                let (seen, fleet) = (self.seen(number), &self.clients[number].fleet);
+                let device = seen.device(device);
+                let differs = taints_differ(&reference::taints(seen, device), fleet, device)
+                    .or_else(|| device_differs(seen, fleet, device));
                 if let Some(detail) = differs {
                     self.violate("fleets agree on every device", format!("client {number}: {detail}"));
                 }
@@ -84,7 +85,7 @@ impl World {
 
     fn check_pods_at_rest(&mut self) {
         for number in 0..self.controllers.len() {
-            let pods: Vec<Arc<Pod>> = self.clients[number].view.pods.iter().cloned().collect();
+            let pods: Vec<Arc<Pod>> = self.seen(number).pods().cloned().collect();
             let (first, stride) = self.every_so_many(pods.len());
             let some: Vec<Arc<Pod>> = pods.iter().skip(first).step_by(stride).cloned().collect();
             self.compare(number, &some, false);
@@ -92,12 +93,10 @@ impl World {
                 continue;
             }
             for pod in &pods {
-                let causes = reference::causes(&self.clients[number].view, pod);
+                let causes = reference::causes(self.seen(number), pod);
                 if !causes.is_empty() {
-                    self.violate(
-                        "who must go is gone",
-                        format!("{} {} is still there: {causes:?}", pod.key, pod.uid),
-                    );
+                    let detail = format!("{} {} is still there: {causes:?}", pod.key, pod.uid);
+                    self.violate("who must go is gone", detail);
                 }
             }
         }
@@ -105,7 +104,7 @@ impl World {
 
     fn check_rules_at_rest(&mut self) {
         let rules: Vec<Arc<DeviceTaintRule>> =
-            self.api.rules.iter().map(|stored| Arc::clone(&stored.object)).collect();
+            self.api.rules.iter().map(|stored| Arc::clone(stored.object)).collect();
         for rule in rules {
             let Some(condition) = rule.conditions.iter().find(|c| c.kind == EVICTION_IN_PROGRESS) else {
                 self.violate("every rule has a status", format!("{} has none", rule.name));
@@ -181,22 +180,23 @@ impl World {
         eviction.handle(now.plus_secs(60), &fleet, Input::Tick);
         // What is remembered of devices that are published no more dies with a machine: rules by class or
         // expression then select less, and say so.
-        let forgetful = view.held().any(|device| view.published(device).is_none());
+        let seen = view.of(&self.api);
+        let forgetful = seen.held().any(|device| seen.published(seen.device(&device)).is_none());
         while let Some(effect) = eviction.poll_effect() {
+            let seen = view.of(&self.api);
             let by_memory = |rule: &Text| {
-                let rule = view.rules.get(rule).and_then(|rule| rule.selector.as_ref());
+                let rule = seen.rule(rule).and_then(|rule| rule.selector.as_ref());
                 forgetful && rule.is_some_and(|selector| !selector.by_names_only())
             };
             let excused =
                 matches!(&effect.kind, EffectKind::SetRuleStatus(status) if by_memory(&status.rule));
             if !excused {
                 let stored = match &effect.kind {
-                    EffectKind::SetRuleStatus(status) => {
-                        view.rules.get(&status.rule).map(|rule| &rule.conditions)
-                    }
+                    EffectKind::SetRuleStatus(status) => seen.rule(&status.rule).map(|rule| &rule.conditions),
                     EffectKind::Evict(_) | EffectKind::Event(_) => None,
                 };
-                self.violate("a fresh controller agrees", format!("{effect:?}, stored {stored:?}"));
+                let detail = format!("{effect:?}, stored {stored:?}");
+                self.violate("a fresh controller agrees", detail);
             }
         }
     }
