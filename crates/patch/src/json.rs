@@ -1,4 +1,6 @@
-//! The two standard patches: RFC 6902 and RFC 7386.
+//! The two standard patches: RFC 6902, with the leniency that Kubernetes has, and RFC 7386.
+
+use std::borrow::Cow;
 
 use lazaret_json::{Map, Value};
 
@@ -7,23 +9,203 @@ use crate::PatchError;
 /// More operations than this in one JSON patch are refused.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// Applies a JSON patch (RFC 6902), all of it or nothing.
+/// All that a JSON patch copies has at most so many bytes: what is copied into itself again and again doubles each time.
+const COPIED_MAX: usize = 3 << 20;
+
+/// Applies a JSON patch (RFC 6902), all of it or nothing. `null` is a patch that does nothing.
+///
+/// What RFC 6902 forbids and Kubernetes lets pass, passes: a field that is not there may be replaced, copied and tested, and is null; a
+/// value that is not given is null; an index may count from the end.
 ///
 /// # Errors
 /// When the patch is malformed, too long, or an operation does not apply.
-pub fn json_patch(object: Value, patch: &Value) -> Result<Value, PatchError> {
-    if patch.as_array().is_some_and(|operations| operations.len() > OPERATIONS_MAX) {
+pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError> {
+    let operations = match patch {
+        Value::Null => return Ok(object),
+        Value::Array(operations) => operations,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            return Err(PatchError::Malformed("a JSON patch must be a list of operations".into()));
+        }
+    };
+    if operations.len() > OPERATIONS_MAX {
         return Err(PatchError::TooLarge(format!(
-            "a JSON patch may have at most {OPERATIONS_MAX} operations"
+            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
+            operations.len()
         )));
     }
-    let patch: json_patch::Patch = lazaret_json::from_value(patch.clone())
-        .map_err(|error| PatchError::Malformed(format!("not a JSON patch: {error}")))?;
-    // What was done before an operation failed goes with the object: nothing is to be undone, which could fail in its turn.
-    let mut object = object.into();
-    json_patch::patch_unsafe(&mut object, &patch)
-        .map_err(|error| PatchError::DoesNotApply(error.to_string()))?;
-    Ok(object.into())
+    let operations: Vec<Operation<'_>> =
+        operations.iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
+    let mut copied = 0;
+    for (at, operation) in operations.iter().enumerate() {
+        // What was done before an operation failed goes with the object: nothing is to be undone.
+        operation.apply(&mut object, &mut copied).map_err(|why| {
+            let Operation { op, path, .. } = operation;
+            PatchError::DoesNotApply(format!("operation {at}, {op:?} at {:?}: {why}", path.unwrap_or("")))
+        })?;
+    }
+    Ok(object)
+}
+
+struct Operation<'a> {
+    op: &'a str,
+    path: Option<&'a str>,
+    from: Option<&'a str>,
+    /// Null if none was given.
+    value: &'a Value,
+}
+
+impl<'a> Operation<'a> {
+    fn read((at, operation): (usize, &'a Value)) -> Result<Self, PatchError> {
+        let is = |what: &str| PatchError::Malformed(format!("operation {at}: {what}"));
+        if !operation.is_object() && !operation.is_null() {
+            return Err(is("must be an object"));
+        }
+        let text = |field: &str| match operation.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(is(&format!("{field:?} must be a string"))),
+        };
+        Ok(Self {
+            op: text("op")?.unwrap_or_default(),
+            path: text("path")?,
+            from: text("from")?,
+            value: operation.get("value").unwrap_or(&Value::Null),
+        })
+    }
+
+    fn apply(&self, object: &mut Value, copied: &mut usize) -> Result<(), &'static str> {
+        let path = || self.path.ok_or("it has no path");
+        let from = || self.from.ok_or("it does not say from where");
+        match self.op {
+            "add" => add(object, path()?, self.value.clone()),
+            "remove" => remove(object, path()?),
+            "replace" => replace(object, path()?, self.value.clone()),
+            "move" => {
+                let value = get(object, from()?)?;
+                remove(object, from()?)?;
+                add(object, path()?, value)
+            }
+            "copy" => {
+                let value = get(object, from()?)?;
+                *copied = weigh(&value, *copied);
+                if *copied > COPIED_MAX {
+                    return Err("the patch copies too much");
+                }
+                add(object, path()?, value)
+            }
+            "test" if path()?.is_empty() && object == self.value => Ok(()),
+            "test" if !path()?.is_empty() && get(object, path()?)? == *self.value => Ok(()),
+            "test" => Err("the value is another"),
+            _ => Err("no such operation"),
+        }
+    }
+}
+
+const NO_PATH: &str = "there is no such path";
+const NO_INDEX: &str = "there is no such index";
+
+/// The steps to what holds a path's end, and the end. What stands before the first slash does not count.
+fn steps(path: &str) -> Result<(Vec<Cow<'_, str>>, Cow<'_, str>), &'static str> {
+    let mut steps: Vec<Cow<'_, str>> = path.split('/').skip(1).map(unescaped).collect();
+    let last = steps.pop().ok_or(NO_PATH)?;
+    Ok((steps, last))
+}
+
+fn unescaped(step: &str) -> Cow<'_, str> {
+    if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step.into() }
+}
+
+/// The position that a step names among `length`; below zero from the end.
+fn index(step: &str, length: usize) -> Result<usize, &'static str> {
+    let said: i64 = step.parse().map_err(|_| "an index must be a number")?;
+    let length = i64::try_from(length).map_err(|_| NO_INDEX)?;
+    let from_start = if said < 0 { said.checked_add(length).ok_or(NO_INDEX)? } else { said };
+    usize::try_from(from_start).ok().filter(|_| from_start < length).ok_or(NO_INDEX)
+}
+
+fn get(object: &Value, path: &str) -> Result<Value, &'static str> {
+    let (steps, last) = steps(path)?;
+    let within = |holder: &Value, step: &str| match holder {
+        Value::Object(map) => Ok(map.get(step).cloned().unwrap_or_default()),
+        Value::Array(items) => Ok(items[index(step, items.len())?].clone()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(NO_PATH),
+    };
+    // Each step costs a count, not a copy.
+    let holder = steps.iter().try_fold(object.clone(), |holder, step| within(&holder, step))?;
+    within(&holder, &last)
+}
+
+fn holder<'v>(object: &'v mut Value, steps: &[Cow<'_, str>]) -> Result<&'v mut Value, &'static str> {
+    steps.iter().try_fold(object, |holder, step| match holder {
+        Value::Object(map) => map.get_mut(step).ok_or(NO_PATH),
+        Value::Array(items) => {
+            let at = index(step, items.len())?;
+            Ok(&mut items[at])
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(NO_PATH),
+    })
+}
+
+fn add(object: &mut Value, path: &str, value: Value) -> Result<(), &'static str> {
+    let (steps, last) = steps(path)?;
+    match holder(object, &steps)? {
+        Value::Object(map) => drop(map.insert(last, value)),
+        Value::Array(items) if last == "-" => items.push(value),
+        Value::Array(items) => {
+            let at = index(&last, items.len() + 1)?;
+            items.insert(at, value);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_PATH),
+    }
+    Ok(())
+}
+
+fn remove(object: &mut Value, path: &str) -> Result<(), &'static str> {
+    let (steps, last) = steps(path)?;
+    match holder(object, &steps)? {
+        Value::Object(map) => drop(map.remove(&last).ok_or(NO_PATH)?),
+        Value::Array(items) => {
+            let at = index(&last, items.len())?;
+            items.remove(at);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_PATH),
+    }
+    Ok(())
+}
+
+fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), &'static str> {
+    if path.is_empty() {
+        if !value.is_object() && !value.is_array() {
+            return Err("the whole can be replaced by an object only");
+        }
+        *object = value;
+        return Ok(());
+    }
+    let (steps, last) = steps(path)?;
+    match holder(object, &steps)? {
+        Value::Object(map) => drop(map.insert(last, value)),
+        Value::Array(items) => {
+            let at = index(&last, items.len())?;
+            items[at] = value;
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_PATH),
+    }
+    Ok(())
+}
+
+/// About how many bytes of text a value has, added to `before`. Counts no further than to the limit.
+fn weigh(value: &Value, before: usize) -> usize {
+    if before > COPIED_MAX {
+        return before;
+    }
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => before + 4,
+        Value::String(text) => before + text.len() + 2,
+        Value::Array(items) => items.iter().fold(before + 2, |sum, item| weigh(item, sum + 1)),
+        Value::Object(map) => {
+            map.iter().fold(before + 2, |sum, (name, value)| weigh(value, sum + name.len() + 4))
+        }
+    }
 }
 
 /// Applies a merge patch (RFC 7386): objects merge, `null` removes, everything else replaces.
@@ -57,6 +239,79 @@ mod tests {
 
     use super::*;
 
+    fn object() -> Value {
+        json!({"data": {"k": "v", "a/b~c": "d", "null": null}, "list": [1, 2]})
+    }
+
+    fn patched(operation: Value) -> Option<Value> {
+        json_patch(object(), &json!([operation])).ok()
+    }
+
+    #[test]
+    fn operations_apply_as_in_kubernetes() {
+        let with = |path: &str, value: Value| {
+            let mut object = object();
+            if let Some(place) = object.pointer_mut(path) {
+                *place = value;
+            } else {
+                let (holder, name) = path.rsplit_once('/').unwrap();
+                object.pointer_mut(holder).unwrap().as_object_mut().unwrap().insert(name, value);
+            }
+            Some(object)
+        };
+        for (operation, expected) in [
+            (json!({"op": "add", "path": "/data/n", "value": "x"}), with("/data/n", json!("x"))),
+            (json!({"op": "add", "path": "/list/1", "value": 7}), with("/list", json!([1, 7, 2]))),
+            (json!({"op": "add", "path": "/list/-", "value": 7}), with("/list", json!([1, 2, 7]))),
+            (json!({"op": "add", "path": "/list/-1", "value": 7}), with("/list", json!([1, 2, 7]))),
+            (json!({"op": "add", "path": "/list/2", "value": 7}), with("/list", json!([1, 2, 7]))),
+            (json!({"op": "add", "path": "/list/3", "value": 7}), None),
+            (json!({"op": "add", "path": "/list/x", "value": 7}), None),
+            (json!({"op": "add", "path": "/data/k"}), with("/data/k", Value::Null)),
+            (json!({"op": "add", "path": "/none/k", "value": 7}), None),
+            (json!({"op": "add", "path": "/data/k/z", "value": 7}), None),
+            (json!({"op": "add", "path": "", "value": {}}), None),
+            (json!({"op": "add", "value": 7}), None),
+            (json!({"op": "remove", "path": "/list/-1"}), with("/list", json!([1]))),
+            (json!({"op": "remove", "path": "/list/-3"}), None),
+            (json!({"op": "remove", "path": "/list/2"}), None),
+            (json!({"op": "remove", "path": "/data/none"}), None),
+            (json!({"op": "replace", "path": "/data/none", "value": "x"}), with("/data/none", json!("x"))),
+            (json!({"op": "replace", "path": "/list/2", "value": 7}), None),
+            (json!({"op": "replace", "path": "", "value": {"x": 1}}), Some(json!({"x": 1}))),
+            (json!({"op": "replace", "path": "", "value": 1}), None),
+            (json!({"op": "move", "from": "/data/none", "path": "/data/n"}), None),
+            (json!({"op": "move", "path": "/data/n"}), None),
+            (json!({"op": "copy", "from": "/data/none", "path": "/data/n"}), with("/data/n", Value::Null)),
+            (json!({"op": "copy", "from": "/data/a~1b~0c", "path": "/data/n"}), with("/data/n", json!("d"))),
+            (json!({"op": "test", "path": "/data/k", "value": "v"}), Some(object())),
+            (json!({"op": "test", "path": "/data/none", "value": null}), Some(object())),
+            (json!({"op": "test", "path": "/data/null"}), Some(object())),
+            (json!({"op": "test", "path": "/data/k"}), None),
+            (json!({"op": "test", "path": "", "value": object()}), Some(object())),
+            (json!({"op": "frob", "path": "/data/k"}), None),
+            (json!({"path": "/data/k"}), None),
+            (Value::Null, None),
+        ] {
+            assert_eq!(patched(operation.clone()), expected, "{operation}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_patch_is_malformed_and_null_does_nothing() {
+        for patch in [
+            json!({"op": "add", "path": "/data/k"}),
+            json!("x"),
+            json!(["x"]),
+            json!([{"op": 1, "path": "/data/k"}]),
+            json!([{"op": "add", "path": 1}]),
+        ] {
+            let answer = json_patch(object(), &patch);
+            assert!(matches!(answer, Err(PatchError::Malformed(_))), "{patch}: {answer:?}");
+        }
+        assert_eq!(json_patch(object(), &Value::Null), Ok(object()));
+    }
+
     #[test]
     fn a_move_to_nowhere_is_an_error_and_no_more() {
         let object = json!({"metadata": {"labels": {"a": "b"}}});
@@ -65,5 +320,13 @@ mod tests {
             {"op": "move", "from": "/metadata/labels/x", "path": "/nowhere/labels/z"},
         ]);
         assert!(matches!(json_patch(object, &patch), Err(PatchError::DoesNotApply(_))));
+    }
+
+    #[test]
+    fn what_is_copied_into_itself_does_not_grow_for_ever() {
+        let double =
+            ["a", "b"].map(|to| json!({"op": "copy", "from": "/data", "path": format!("/data/{to}")}));
+        let patch = Value::Array(vec![double; 32].concat().into());
+        assert!(matches!(json_patch(object(), &patch), Err(PatchError::DoesNotApply(_))));
     }
 }

@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = lazaret_schema::DEPTH_MAX;
 
 type Object = Map;
 
-/// Applies a strategic merge patch to an object of type `ty`.
+/// Applies a strategic merge patch to an object of type `ty`. `null` is a patch that does nothing.
 ///
 /// # Errors
 /// When a directive is unknown or misplaced, an item lacks its merge key, or the patch is too deep.
@@ -26,6 +26,9 @@ pub fn strategic_merge(
     object: Value,
     patch: &Value,
 ) -> Result<Value, PatchError> {
+    if patch.is_null() {
+        return Ok(object);
+    }
     let Value::Object(patch) = patch else {
         return Err(malformed("a strategic merge patch must be an object"));
     };

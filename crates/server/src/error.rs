@@ -182,6 +182,18 @@ impl ApiError {
         Self::invalid(kind, name, &errors)
     }
 
+    /// A JSON patch that does not fit the object.
+    // DEVIATION(patch-causes): the message says as little as in Kubernetes; the cause says more.
+    pub(crate) fn does_not_apply(why: &str) -> Self {
+        Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
+            .with_cause("UnexpectedServerResponse", why, "")
+    }
+
+    /// A patch that is no JSON.
+    pub(crate) fn no_patch(why: impl fmt::Display) -> Self {
+        Self::bad_request("invalid JSON patch").with_cause("", &why.to_string(), "")
+    }
+
     /// Options of a request that cannot be, or do not go together.
     pub(crate) fn invalid_options(kind: &str, errors: &Errors) -> Self {
         Self::found(&format!("{kind}.meta.k8s.io"), "", "meta.k8s.io", kind, errors)

@@ -176,9 +176,13 @@ pub(crate) fn read_value(
                 .map_err(|error| ApiError::bad_request(format!("error parsing YAML: {error}")))?;
             Ok((value, Vec::new()))
         }
-        Media::Json | Media::JsonPatch | Media::MergePatch | Media::StrategicMergePatch => {
+        Media::Json => {
             let parsed = parse_json(bytes)
                 .map_err(|error| ApiError::bad_request(format!("error decoding the body: {error}")))?;
+            Ok((parsed.value, parsed.duplicates))
+        }
+        Media::JsonPatch | Media::MergePatch | Media::StrategicMergePatch => {
+            let parsed = parse_json(bytes).map_err(ApiError::no_patch)?;
             Ok((parsed.value, parsed.duplicates))
         }
     }

@@ -286,3 +286,65 @@ async fn who_makes_an_object_owns_what_it_says() {
         }})
     );
 }
+
+#[tokio::test]
+async fn a_patch_that_is_none_is_told_from_one_that_does_not_apply() {
+    let api = Api::start().await;
+    api.post(MAPS, &config_map("a", json!({"k": "1"}))).await.expect(201);
+    let path = format!("{MAPS}/a");
+    let (patch, merge) = ("application/json-patch+json", "application/merge-patch+json");
+    let strategic = "application/strategic-merge-patch+json";
+    let rejected = "the server rejected our request due to an error in our request";
+    for (media, body, code, reason, message) in [
+        (patch, r#"[{"op":"frob","path":"/data/k"}]"#, 422, "Invalid", rejected),
+        (patch, r#"[{"op":"add","value":"x"}]"#, 422, "Invalid", rejected),
+        (patch, r#"[{"op":"remove","path":"/data/zz"}]"#, 422, "Invalid", rejected),
+        (patch, r#"[{"op":"test","path":"/data/k","value":"2"}]"#, 422, "Invalid", rejected),
+        (patch, "[null]", 422, "Invalid", rejected),
+        (
+            patch,
+            r#"{"op":"add"}"#,
+            400,
+            "BadRequest",
+            "error decoding patch: a JSON patch must be a list of operations",
+        ),
+        (
+            patch,
+            r#"[{"op":1}]"#,
+            400,
+            "BadRequest",
+            r#"error decoding patch: operation 0: "op" must be a string"#,
+        ),
+        (patch, r#"[{"op":"#, 400, "BadRequest", "invalid JSON patch"),
+        (merge, "", 400, "BadRequest", "invalid JSON patch"),
+        (merge, "null", 400, "BadRequest", "Invalid JSON Patch"),
+        (merge, "[1]", 400, "BadRequest", "error decoding patch: a merge patch must be an object"),
+        (strategic, "[] x", 400, "BadRequest", "invalid JSON patch"),
+        (
+            strategic,
+            "7",
+            400,
+            "BadRequest",
+            "error decoding patch: a strategic merge patch must be an object",
+        ),
+    ] {
+        let answer = api.send("PATCH", &path, media, body).await.expect(code);
+        assert_eq!((&answer["reason"], &answer["message"]), (&json!(reason), &json!(message)), "{body}");
+    }
+    let why = api.send("PATCH", &path, patch, r#"[{"op":"remove","path":"/data/zz"}]"#).await.expect(422);
+    assert_eq!(
+        why["details"]["causes"][0]["message"],
+        r#"operation 0, "remove" at "/data/zz": there is no such path"#
+    );
+    let operation = r#"{"op":"test","path":"/data/k","value":"1"}"#;
+    let many = format!("[{}]", [operation; 10_001].join(","));
+    let refused = api.send("PATCH", &path, patch, &many).await.expect(413);
+    assert_eq!(
+        refused["message"],
+        "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
+    );
+    for (media, body) in [(patch, "null"), (strategic, "null"), (patch, "[]")] {
+        let untouched = api.send("PATCH", &path, media, body).await.expect(200);
+        assert_eq!(untouched["data"], json!({"k": "1"}));
+    }
+}

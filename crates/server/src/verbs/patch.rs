@@ -67,12 +67,14 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
 
 fn patched(call: &Call<'_>, media: Media, current: Value, patch: &Value) -> Result<Value, ApiError> {
     match media {
-        Media::JsonPatch => json_patch(current, patch).map_err(|error| refused(call, &error)),
+        Media::JsonPatch => json_patch(current, patch).map_err(|error| match error {
+            PatchError::DoesNotApply(why) => ApiError::does_not_apply(&why),
+            PatchError::Malformed(_) | PatchError::TooLarge(_) => refused(call, &error),
+        }),
+        Media::MergePatch if patch.is_null() => Err(ApiError::bad_request("Invalid JSON Patch")),
+        Media::MergePatch if patch.is_object() => Ok(merge_patch(current, patch)),
         Media::MergePatch => {
-            if !patch.is_object() {
-                return Err(ApiError::bad_request("a merge patch must be an object"));
-            }
-            Ok(merge_patch(current, patch))
+            Err(ApiError::bad_request("error decoding patch: a merge patch must be an object"))
         }
         Media::StrategicMergePatch if call.served.shape.builtin_name().is_none() => {
             Err(ApiError::unsupported_media_type(negotiate::PATCHES_OF_CUSTOM))
@@ -180,8 +182,8 @@ fn no_shape(call: &Call<'_>) -> ApiError {
 
 fn refused(call: &Call<'_>, error: &PatchError) -> ApiError {
     match error {
-        PatchError::Malformed(text) => ApiError::bad_request(text.clone()),
-        PatchError::TooLarge(text) => ApiError::too_large(text.clone()),
+        PatchError::Malformed(text) => ApiError::bad_request(format!("error decoding patch: {text}")),
+        PatchError::TooLarge(text) => ApiError::too_large(format!("Request entity too large: {text}")),
         PatchError::DoesNotApply(text) => ApiError::invalid_field(
             &call.kind,
             &call.target.name,
