@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodClaim, PodGroup, Timestamp};
+use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodClaim, PodGroup, Text, Timestamp};
 
 use crate::{
     Claims,
@@ -80,15 +80,19 @@ impl Claims {
         // who deletes it.
         let release = unused && seen.is_protected() && (dropped || claim.deleting);
         let deallocate = release && claim.allocation.is_some();
-        if dropped || users.len() > kept || deallocate {
+        let delete = unused && !claim.deleting && self.is_owner_done(now, seen, findings);
+        let others: Vec<Text> = seen.finalizers.iter().filter(|name| **name != FINALIZER).cloned().collect();
+        // DEVIATION(claims-leave-whole): what goes with its last finalizer need not be told first that it is free.
+        let vanishes = release && others.is_empty() && (claim.deleting || delete);
+        if !vanishes && (dropped || users.len() > kept || deallocate) {
             steps.push(ClaimStep::SetStatus { reserved_for: users, deallocate });
         }
-        if release {
-            let others = seen.finalizers.iter().filter(|name| **name != FINALIZER);
-            steps.push(ClaimStep::SetFinalizers(others.cloned().collect()));
-        }
-        if unused && !claim.deleting && self.is_owner_done(now, seen, findings) {
+        // Deleting comes before the finalizer goes: whoever has to go on from between the two sees what is meant.
+        if delete {
             steps.push(ClaimStep::Delete);
+        }
+        if release {
+            steps.push(ClaimStep::SetFinalizers(others));
         }
         steps
     }
@@ -170,7 +174,11 @@ impl Claims {
                     reserves = *reserved_for != seen.claim.reserved_for;
                     deallocates = *deallocate;
                 }
-                ClaimStep::SetFinalizers(_) => {}
+                // With the finalizer go the last users and the allocation, whether that was written or not.
+                ClaimStep::SetFinalizers(_) => {
+                    reserves |= !seen.claim.reserved_for.is_empty();
+                    deallocates |= seen.claim.allocation.is_some();
+                }
                 ClaimStep::Delete => deletes = true,
             }
         }

@@ -97,7 +97,7 @@ pub enum ClaimStep {
     },
     /// Write `metadata.finalizers`: these are all that stay.
     SetFinalizers(Vec<Text>),
-    /// Delete it. The UID is the only precondition.
+    /// Delete it; with a finalizer, this marks it.
     Delete,
 }
 

@@ -174,7 +174,7 @@ fn a_group_keeps_its_claim_until_it_is_gone() {
     machine.handle(NOW, Input::GroupGone { key: key("g"), uid: "g-uid".into() });
     assert_eq!(
         wanted(&mut machine),
-        ["change g-device-x: reserve for [] and deallocate, leave 0 finalizers, delete"]
+        ["change g-device-x: delete, leave 0 finalizers"]
     );
     assert_eq!(machine.sizes()[0], 0);
 }
@@ -187,7 +187,7 @@ fn a_group_of_which_nothing_is_known_is_asked_for() {
     machine.handle(NOW, Input::Acknowledged { effect: asked.id, outcome: Outcome::Gone, why: None });
     assert_eq!(
         wanted(&mut machine),
-        ["change g-device-x: reserve for [] and deallocate, leave 0 finalizers, delete"]
+        ["change g-device-x: delete, leave 0 finalizers"]
     );
 }
 

@@ -300,7 +300,7 @@ fn allocations_without_users_stay_until_the_claim_goes() {
             idle(world);
             world.delete_claim(&key("c"));
         },
-        &["change c: reserve for [] and deallocate, leave 0 finalizers"],
+        &["change c: leave 0 finalizers"],
     );
     check(
         "deleted while it was being allocated",
@@ -391,7 +391,7 @@ fn claims_of_pods_that_are_done_are_deleted() {
             used(world);
             world.finish("p");
         },
-        &["change p-gpu-abcde: reserve for [] and deallocate, leave 0 finalizers, delete"],
+        &["change p-gpu-abcde: delete, leave 0 finalizers"],
     );
     check(
         "of a pod that nobody knows",
@@ -415,7 +415,7 @@ fn claims_of_pods_that_are_done_are_deleted() {
             });
             world.finish("p");
         },
-        &["change p-gpu-abcde: reserve for [] and deallocate, leave 0 finalizers, delete"],
+        &["change p-gpu-abcde: delete, leave 0 finalizers"],
     );
 }
 

@@ -232,7 +232,7 @@ impl Executor {
                     patch("", json!({"metadata": metadata}))
                 }
                 ClaimStep::Delete => {
-                    let options = json!({"preconditions": {"uid": &*change.uid}});
+                    let options = json!({"preconditions": metadata});
                     Call::delete(&CLAIMS, namespace, name, options.to_string())
                 }
             };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lazaret_runtime::{
     AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, POD_GROUPS, Postbox,
-    RULES_V1ALPHA3, Tasks, run,
+    Precedence, RULES_V1ALPHA3, Tasks, run,
 };
 use tokio::sync::watch;
 
@@ -117,7 +117,7 @@ impl Plane {
 
     /// Where the agents of one part leave what may wait.
     fn postbox(&mut self) -> Postbox {
-        let (postbox, postman) = Postbox::new(self.hub.client().clone());
+        let (postbox, postman) = self.hub.postbox();
         self.agents.spawn(postman.run());
         postbox
     }
@@ -132,7 +132,7 @@ impl Plane {
             self.hub.listen(&sources.resources()),
             leadership.clone(),
             metrics.clone(),
-            AgentOptions { name: eviction::NAME, in_flight_max: 128 },
+            AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
             self.stop.subscribe(),
         ));
         let options_of_claims =
@@ -143,7 +143,7 @@ impl Plane {
             self.hub.listen(&claims::resources(sources)),
             leadership.clone(),
             metrics.clone(),
-            AgentOptions { name: claims::NAME, in_flight_max: 128 },
+            AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
             self.stop.subscribe(),
         ));
         self.agents.spawn(replacement::serve(
@@ -160,7 +160,7 @@ impl Plane {
                 self.hub.listen(&workloads::resources()),
                 leadership.clone(),
                 metrics,
-                AgentOptions { name: workloads::NAME, in_flight_max: 32 },
+                AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
                 self.stop.subscribe(),
             ));
         }
@@ -174,7 +174,7 @@ impl Plane {
             self.hub.listen(&scheduler::resources(sources)),
             leadership.clone(),
             self.hub.metrics().clone(),
-            AgentOptions { name: scheduler::NAME, in_flight_max: 256 },
+            AgentOptions { name: scheduler::NAME, in_flight_max: 256, precedence: Precedence::Usual },
             self.stop.subscribe(),
         ));
     }

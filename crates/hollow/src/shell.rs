@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
     Agent, AgentOptions, CLAIMS, CLASSES, CallError, Client, Hub, Leadership, Model, NODES, News, Object,
-    Outcome, PODS, Perform, Reply, SLICES, Tasks, run,
+    Outcome, PODS, Perform, Precedence, Reply, SLICES, Tasks, run,
 };
 use tokio::sync::watch;
 use tracing::debug;
@@ -34,7 +34,7 @@ pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) ->
         hub.listen(&[NODES, PODS, CLAIMS]),
         Leadership::unrivalled(),
         hub.metrics().clone(),
-        AgentOptions { name: "hollow-kubelet", in_flight_max },
+        AgentOptions { name: "hollow-kubelet", in_flight_max, precedence: Precedence::Patient },
         stop.clone(),
     ));
     tasks.spawn(run(
@@ -43,7 +43,7 @@ pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) ->
         hub.listen(&[NODES, SLICES, CLASSES]),
         Leadership::unrivalled(),
         hub.metrics().clone(),
-        AgentOptions { name: "hollow-driver", in_flight_max },
+        AgentOptions { name: "hollow-driver", in_flight_max, precedence: Precedence::Usual },
         stop.clone(),
     ));
     Ok(tasks)

@@ -1,9 +1,6 @@
 //! Text from trees.
 
-use std::{
-    fmt,
-    io::{self, Write},
-};
+use std::fmt;
 
 use serde::ser::{Serialize, Serializer};
 
@@ -37,28 +34,8 @@ impl Serialize for Map {
 /// As compact JSON, with `{:#}` over many lines.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pretty = f.alternate();
-        let mut into = Formatted(f);
-        let written = if pretty {
-            serde_json::to_writer_pretty(&mut into, self)
-        } else {
-            serde_json::to_writer(&mut into, self)
-        };
-        written.map_err(|_| fmt::Error)
-    }
-}
-
-struct Formatted<'a, 'b>(&'a mut fmt::Formatter<'b>);
-
-impl Write for Formatted<'_, '_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The writer of JSON writes whole characters.
-        let text = std::str::from_utf8(bytes).map_err(io::Error::other)?;
-        self.0.write_str(text).map_err(io::Error::other)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        // A formatter takes a piece at a time through a table of functions: slow for the many small ones of a tree.
+        let text = if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
+        f.write_str(&text.map_err(|_| fmt::Error)?)
     }
 }

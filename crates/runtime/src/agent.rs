@@ -8,7 +8,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tracing::{debug, warn};
 
 use crate::{
-    CallError, Inbox, Leadership, Metrics, News, Resource, clock,
+    CallError, Inbox, Leadership, Metrics, News, Precedence, Resource, clock,
     fence::{Fence, FenceStep},
     hub::Hurry,
 };
@@ -148,6 +148,8 @@ pub struct AgentOptions {
     pub name: &'static str,
     /// Effects under way at once.
     pub in_flight_max: usize,
+    /// Before whom they go.
+    pub precedence: Precedence,
 }
 
 /// News taken in before the agent thinks.
@@ -358,8 +360,9 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
             self.room = IN_FLIGHT_FIRST;
         }
         self.room = self.room.min(self.options.in_flight_max);
+        let (way, precedence) = (&self.inbox.way, self.options.precedence);
         for _ in 0..POLL_MAX {
-            if self.flying.len() >= self.room {
+            if self.flying.len() >= way.room(precedence, self.room) {
                 return Sent::Full;
             }
             let Some((id, effect)) = self.agent.poll() else { return Sent::All };
@@ -367,10 +370,11 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
                 self.agent.acknowledge(clock::now(), id, Outcome::RetryLater.into());
                 continue;
             }
-            let performer = Arc::clone(&self.performer);
+            let (performer, passage) = (Arc::clone(&self.performer), way.enter(precedence));
             self.flying.spawn(async move {
                 let start = tokio::time::Instant::now();
                 let reply = performer.perform(effect).await;
+                drop(passage);
                 (id, reply, start.elapsed().as_secs_f64())
             });
         }

@@ -12,7 +12,10 @@ use std::{
 use lazaret_model::ObjectKey;
 use tokio::sync::{Notify, mpsc};
 
-use crate::{CallError, Client, Inbox, Metrics, News, Object, Resource, Tasks, object::Moment, pump};
+use crate::{
+    CallError, Client, Inbox, Metrics, News, Object, Postbox, Postman, Resource, Tasks, object::Moment, precedence::RightOfWay,
+    pump,
+};
 
 /// News that may wait for one listener. Who is further behind is told everything again when it has caught up.
 const QUEUE_MAX: usize = 16_384;
@@ -22,6 +25,7 @@ pub struct Hub {
     client: Client,
     metrics: Metrics,
     next_listener: AtomicU64,
+    way: RightOfWay,
     shared: std::sync::Mutex<Shared>,
 }
 
@@ -41,13 +45,25 @@ impl Hub {
     /// Watches through `client`.
     #[must_use]
     pub fn new(client: Client, metrics: Metrics) -> Self {
-        Self { client, metrics, next_listener: AtomicU64::new(0), shared: std::sync::Mutex::default() }
+        Self {
+            client,
+            metrics,
+            next_listener: AtomicU64::new(0),
+            way: RightOfWay::default(),
+            shared: std::sync::Mutex::default(),
+        }
     }
 
     /// The client it watches through.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Where agents that write through this client leave what may wait, and who empties it.
+    #[must_use]
+    pub fn postbox(&self) -> (Postbox, Postman) {
+        Postbox::new(self.client.clone(), self.way.clone())
     }
 
     /// Counts of what happens in it.
@@ -81,7 +97,7 @@ impl Hub {
             let (queue, missed) = (sender.clone(), Arc::clone(&missed));
             topic.join(Listener { id, queue, behind: false, missed, bears_bars });
         }
-        Inbox::new(id, self.client.clone(), queue, topics, missed)
+        Inbox::new(id, self.client.clone(), queue, topics, missed, self.way.clone())
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::{
     Call, CallError, Client, News, Resource,
     hub::{Hurry, Topic},
+    precedence::RightOfWay,
     pump,
 };
 
@@ -26,6 +27,8 @@ pub struct Inbox {
     /// Something did not fit into the queue.
     missed: Arc<AtomicBool>,
     unlisted: BTreeSet<Resource>,
+    /// Shared with all who listen at the same hub.
+    pub(crate) way: RightOfWay,
 }
 
 impl fmt::Debug for Inbox {
@@ -41,9 +44,10 @@ impl Inbox {
         queue: mpsc::Receiver<News>,
         topics: Vec<Arc<Topic>>,
         missed: Arc<AtomicBool>,
+        way: RightOfWay,
     ) -> Self {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
-        Self { id, client, queue, topics, missed, unlisted }
+        Self { id, client, queue, topics, missed, unlisted, way }
     }
 
     /// Asks the server how far it is with each of the resources, as of now. Of what cannot be read, and was said to be so, there is

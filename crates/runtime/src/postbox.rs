@@ -3,7 +3,7 @@
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::{debug, warn};
 
-use crate::{Call, Client, Outcome};
+use crate::{Call, Client, Outcome, Precedence, precedence::RightOfWay};
 
 /// Calls that wait. More are refused: whoever has so much to say has said enough.
 const WAITING_MAX: usize = 16_384;
@@ -20,15 +20,15 @@ pub struct Postbox {
 #[derive(Debug)]
 pub struct Postman {
     client: Client,
+    way: RightOfWay,
     waiting: mpsc::Receiver<Call>,
 }
 
 impl Postbox {
     /// An empty one, and who empties it.
-    #[must_use]
-    pub fn new(client: Client) -> (Self, Postman) {
+    pub(crate) fn new(client: Client, way: RightOfWay) -> (Self, Postman) {
         let (sender, waiting) = mpsc::channel(WAITING_MAX);
-        (Self { waiting: sender }, Postman { client, waiting })
+        (Self { waiting: sender }, Postman { client, way, waiting })
     }
 
     /// Leaves a call to be sent. [`Outcome::RetryLater`] when there is no room.
@@ -47,10 +47,10 @@ impl Postbox {
 impl Postman {
     /// Sends what was left, in order of arrival, until every [`Postbox`] is dropped and empty.
     pub async fn run(self) {
-        let Self { client, mut waiting } = self;
+        let Self { client, way, mut waiting } = self;
         let mut flying = JoinSet::new();
         while let Some(call) = waiting.recv().await {
-            if flying.len() >= FLYING_MAX {
+            while flying.len() >= way.room(Precedence::Patient, FLYING_MAX) {
                 flying.join_next().await;
             }
             let client = client.clone();
@@ -81,7 +81,7 @@ mod tests {
             seen.fetch_add(1, Ordering::Relaxed);
             std::future::ready(http::Response::new(String::new()))
         });
-        let (postbox, postman) = Postbox::new(client);
+        let (postbox, postman) = Postbox::new(client, RightOfWay::default());
         let post = || postbox.post(Call::get(&PODS, "n", "a"));
         assert!((0..WAITING_MAX).all(|_| post() == Outcome::Done));
         assert_eq!(post(), Outcome::RetryLater);

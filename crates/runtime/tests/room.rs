@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body_util::Empty;
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
-    Agent, AgentOptions, Client, Hub, Leadership, Metrics, News, Outcome, Perform, RULES, Reply, run,
+    Agent, AgentOptions, Client, Hub, Leadership, Metrics, News, Outcome, Perform, Precedence, RULES, Reply, run,
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -90,7 +90,7 @@ async fn room_grows_with_what_ends_and_who_has_none_waits() {
         hub.listen_if_possible(&[], &[RULES]),
         Leadership::unrivalled(),
         hub.metrics().clone(),
-        AgentOptions { name: "busy", in_flight_max: 20 },
+        AgentOptions { name: "busy", in_flight_max: 20, precedence: Precedence::Usual },
         stopped,
     ));
     until(&gate.begun, 8).await;

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    hash::{DefaultHasher, Hasher},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -10,8 +11,8 @@ use lazaret_store::Item;
 
 use crate::object;
 
-/// Objects that are kept at most, the last ones written. What is gone from here is read from its bytes.
-const OBJECTS_MAX: usize = 4096;
+/// Objects that are kept at most, each as it was last written. What is gone from here is read from its bytes.
+const OBJECTS_MAX: usize = 8192;
 
 /// The tree of an object with a longer text is not kept: few are that long, and as many of them would be gigabytes.
 const BYTES_MAX: usize = 16 << 10;
@@ -21,7 +22,10 @@ pub(crate) struct Trees {
     slots: Vec<Slot>,
 }
 
-/// The last object whose revision led to this place, and its tree.
+/// Events are many, and hardly ever changed.
+const NOT_KEPT: &[u8] = b"/core/events/";
+
+/// The last object whose key led to this place, and its tree.
 type Slot = Mutex<Option<(Arc<Item>, Value)>>;
 
 impl fmt::Debug for Trees {
@@ -51,7 +55,7 @@ impl Trees {
 
     /// Keeps the tree that was written as `item`.
     pub(crate) fn put(&self, item: &Arc<Item>, mut tree: Value) {
-        if item.value.len() > BYTES_MAX {
+        if item.value.len() > BYTES_MAX || item.key.starts_with(NOT_KEPT) {
             return;
         }
         object::meta_mut(&mut tree).insert("resourceVersion", item.modified.to_string().into());
@@ -64,7 +68,12 @@ impl Trees {
     }
 
     fn slot(&self, item: &Item) -> &Slot {
-        &self.slots[usize::try_from(item.modified).unwrap_or_default() % OBJECTS_MAX]
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&item.key);
+        // The cast keeps the low bits, which is all that is wanted of it.
+        #[allow(clippy::cast_possible_truncation, reason = "a hash")]
+        let hash = hasher.finish() as usize;
+        &self.slots[hash % OBJECTS_MAX]
     }
 }
 
@@ -96,7 +105,10 @@ mod tests {
         trees.put(&item_of_long, long.clone());
         assert!(!trees.get(&item_of_long)["spec"].is(&long["spec"]), "what is long is read anew");
         assert_eq!(trees.get(&item_of_long)["spec"], long["spec"]);
-        let next = Arc::new(Item { modified: item.modified + OBJECTS_MAX as u64, ..(*other).clone() });
-        assert_eq!(trees.get(&next)["metadata"]["name"], "/a/y", "another object in the same place");
+        let (event, tree) = write("/core/events/default/x");
+        trees.put(&event, tree.clone());
+        assert!(!trees.get(&event)["spec"].is(&tree["spec"]), "events are read anew");
+        let next = Arc::new(Item { modified: item.modified + 1, value: other.value.clone(), ..(*item).clone() });
+        assert_eq!(trees.get(&next)["metadata"]["name"], "/a/y", "another version in the same place");
     }
 }

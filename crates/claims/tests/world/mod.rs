@@ -285,7 +285,7 @@ impl World {
             if done == steps_max {
                 return Outcome::RetryLater;
             }
-            if stored.version.to_string() != version && *step != ClaimStep::Delete {
+            if stored.version.to_string() != version {
                 return Outcome::Conflict;
             }
             self.writes += 1;
@@ -299,6 +299,9 @@ impl World {
                     self.put_claim(stored.clone());
                 }
                 ClaimStep::SetFinalizers(finalizers) => {
+                    if finalizers.is_empty() {
+                        self.check_status(&stored, &[], true);
+                    }
                     stored.finalizers.clone_from(finalizers);
                     self.put_claim(stored.clone());
                     if stored.claim.deleting && finalizers.is_empty() {

@@ -12,7 +12,7 @@ mod status;
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    AgentOptions, Call, CallError, Hub, Inbox, Leadership, Metrics, News, PODS, REPLACEMENT_POLICIES,
+    AgentOptions, Call, CallError, Hub, Inbox, Leadership, Metrics, News, PODS, Precedence, REPLACEMENT_POLICIES,
     REPLICA_SETS, run,
 };
 use serde::Deserialize;
@@ -53,7 +53,7 @@ pub(crate) async fn serve(
         inbox,
         leadership,
         metrics,
-        AgentOptions { name: NAME, in_flight_max: 64 },
+        AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent },
         stop,
     )
     .await;

@@ -177,7 +177,7 @@ fn exists(call: &Call<'_>, name: &str, taken: &Item) -> ApiError {
 fn dry(call: &Call<'_>, name: &str, object: &Value) -> Arc<Item> {
     Arc::new(Item {
         key: call.key(name).as_str().into(),
-        value: object::text(object.clone()).into(),
+        value: object::text(object),
         created: 0,
         modified: 0,
     })

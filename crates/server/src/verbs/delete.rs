@@ -169,7 +169,7 @@ pub(super) async fn remove(
         let (marked, gone) = outcome(call, &old, options);
         let removed = |object: Bytes| Removed { object, uid: object::meta(&old, "uid").to_owned(), gone };
         if options.dry_run || (!gone && marked == old) {
-            return Ok(removed(object::text(marked).into()));
+            return Ok(removed(object::text(&marked)));
         }
         let key = call.key(name);
         let op = if gone {
@@ -200,7 +200,7 @@ fn last_seen(call: &Call<'_>, old: &Value, stored: &[u8], mut marked: Value, rev
         return object::restamped(stored, revision);
     }
     object::meta_mut(&mut marked).insert("resourceVersion", revision.to_string().into());
-    object::text(marked).into()
+    object::text(&marked)
 }
 
 fn check_preconditions(

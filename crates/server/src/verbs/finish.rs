@@ -305,7 +305,7 @@ pub(super) fn unsaved(item: &Item, new: &Value) -> Arc<Item> {
     object::meta_mut(&mut object).insert("resourceVersion", item.modified.to_string().into());
     Arc::new(Item {
         key: item.key.clone(),
-        value: object::text(object).into(),
+        value: object::text(&object),
         created: item.created,
         modified: item.modified,
     })
