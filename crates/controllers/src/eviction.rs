@@ -20,17 +20,28 @@ use crate::{
 /// What it calls itself in events and as a field manager.
 pub(crate) const NAME: &str = "device-taint-eviction";
 
+/// Changes that the core is told at once: the first pods of many go while it has yet to look at the others.
+const CHANGES_MAX: usize = 128;
+
 /// The core with its objects.
 #[derive(Debug)]
 pub(crate) struct EvictionAgent {
     fleet: Fleet,
     eviction: Eviction,
+    /// There is something to tell the core.
     heard: bool,
 }
 
 impl EvictionAgent {
     pub(crate) fn new(options: Options) -> Self {
         Self { fleet: Fleet::new(), eviction: Eviction::new(options), heard: false }
+    }
+
+    /// Tells the core what has changed, so much of it at most.
+    fn tell(&mut self, now: Timestamp, most: usize) {
+        let changes = self.fleet.take_some_changes(most);
+        self.heard = changes.partial;
+        self.eviction.handle(now, &self.fleet, Input::Changed(&changes));
     }
 }
 
@@ -44,8 +55,7 @@ impl Agent for EvictionAgent {
 
     fn think(&mut self, now: Timestamp) {
         if core::mem::take(&mut self.heard) {
-            let changes = self.fleet.take_changes();
-            self.eviction.handle(now, &self.fleet, Input::Changed(&changes));
+            self.tell(now, if self.eviction.is_leader() { CHANGES_MAX } else { usize::MAX });
         } else {
             self.eviction.handle(now, &self.fleet, Input::Tick);
         }
@@ -53,7 +63,7 @@ impl Agent for EvictionAgent {
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
         // It must know what there is before it is asked to act on it.
-        self.think(now);
+        self.tell(now, usize::MAX);
         let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
         self.eviction.handle(now, &self.fleet, input);
     }
@@ -68,10 +78,11 @@ impl Agent for EvictionAgent {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        self.eviction.next_wake().map(|wake| wake.at)
+        if self.heard { Some(Timestamp::EPOCH) } else { self.eviction.next_wake().map(|wake| wake.at) }
     }
 
     fn last_words(&mut self, now: Timestamp) -> bool {
+        self.tell(now, usize::MAX);
         self.eviction.handle(now, &self.fleet, Input::Closing);
         self.eviction.has_last_words()
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use lazaret_fleet::PodIx;
+use lazaret_fleet::{Fleet, PodIx};
 use lazaret_model::Timestamp;
 
 use crate::{
@@ -64,19 +64,31 @@ impl Eviction {
     }
 
     /// Lets go whoever may go.
-    pub(crate) fn dispatch(&mut self, now: Timestamp) {
+    pub(crate) fn dispatch(&mut self, now: Timestamp, fleet: &Fleet) {
         while self.flights.evictions < self.options.evictions_in_flight_max {
             if self.ceiling.as_ref().is_some_and(|ceiling| !ceiling.permits(now)) {
                 return;
             }
-            if let Some(&(_, pod)) = self.pods.unpaced.first() {
-                self.let_go(now, PodIx(pod), None);
-            } else if let Some((pace, pod)) = self.paces.next_permitted(now) {
-                self.let_go(now, PodIx(pod), Some(pace));
-            } else {
-                return;
+            let Some((pod, granted_by)) = self.next_to_go(now) else { return };
+            if self.partial {
+                // What is still to be told may be that it can stay. Once looked at it is as the fleet says, so that no pod is
+                // looked at for ever.
+                self.evaluate(now, fleet, pod);
+                if self.next_to_go(now) != Some((pod, granted_by)) {
+                    continue;
+                }
             }
+            self.let_go(now, pod, granted_by);
         }
+    }
+
+    /// Who goes next, and by whose permit if one is needed.
+    fn next_to_go(&mut self, now: Timestamp) -> Option<(PodIx, Option<u32>)> {
+        if let Some(&(_, pod)) = self.pods.unpaced.first() {
+            return Some((PodIx(pod), None));
+        }
+        let (pace, pod) = self.paces.next_permitted(now)?;
+        Some((PodIx(pod), Some(pace)))
     }
 
     /// When the next permit comes for somebody who waits for one. Nobody waits for it while as many evictions as

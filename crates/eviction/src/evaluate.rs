@@ -18,6 +18,7 @@ use crate::{
 impl Eviction {
     /// Looks again at what changed, and at nothing else.
     pub(crate) fn follow(&mut self, now: Timestamp, fleet: &Fleet, changes: &Changes) {
+        self.partial = changes.partial;
         for name in &changes.rules {
             match fleet.rule(name) {
                 Some(view) => self.follow_rule(view.rule),

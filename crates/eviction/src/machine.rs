@@ -23,7 +23,8 @@ pub(crate) const REMEMBERED_MAX: usize = 36_000;
 /// What the machine can hear.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// The fleet is not what it was.
+    /// The fleet is not what it was. Many changes may be told in [parts](Changes::partial), so that the first pods go before the
+    /// last ones are looked at; statuses wait for the last part.
     Changed(&'a Changes),
     /// What became of an effect. Unknown or repeated ids are ignored.
     Acknowledged {
@@ -64,6 +65,8 @@ pub struct Eviction {
     pub(crate) left: Remembered,
     /// Pods whose eviction has been counted in this leadership.
     pub(crate) counted: Remembered,
+    /// The fleet has changed in more than has been told yet.
+    pub(crate) partial: bool,
     /// The latest instant heard of.
     pub(crate) latest: Timestamp,
     /// The words of the event about a pod that is spared.
@@ -120,6 +123,7 @@ impl Eviction {
             flights: Flights::default(),
             left: Remembered::new(REMEMBERED_MAX),
             counted: Remembered::new(REMEMBERED_MAX),
+            partial: false,
             latest: Timestamp::from_millis(i64::MIN),
             cancelling: "Cancelling deletion".into(),
             concerned: Vec::new(),
@@ -146,9 +150,12 @@ impl Eviction {
         if self.leader_since.is_some() {
             self.wake_pods(now);
             if !self.closing {
-                self.dispatch(now);
+                self.dispatch(now, fleet);
             }
-            self.write_statuses(now, fleet);
+            // Who has been told of half of the pods knows neither their number nor whether there are any.
+            if !self.partial {
+                self.write_statuses(now, fleet);
+            }
         }
         self.paces.sweep(now);
     }

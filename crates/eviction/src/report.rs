@@ -11,12 +11,22 @@ use crate::{
     status::{self, Facts},
 };
 
+/// A status that waits to be taken is worded anew when only its numbers change if the rule makes no more pods leave than this. To count
+/// the devices of many again for each pod that goes would take longer than all else.
+const COUNTED_ANEW_MAX: u64 = 256;
+
 impl Eviction {
     /// Writes each status that has to change and may.
     pub(crate) fn write_statuses(&mut self, now: Timestamp, fleet: &Fleet) {
         for at in self.rules.take_dirty(now).into_iter().flatten() {
             if self.flights.statuses >= self.options.statuses_in_flight_max {
                 self.rules.touch(at);
+                continue;
+            }
+            let told_soon =
+                |state: &RuleState| state.pods > COUNTED_ANEW_MAX && state.is_about_to_be_told();
+            if !self.closing && self.rules.get(at).is_some_and(told_soon) {
+                // Looked at again when it is acknowledged.
                 continue;
             }
             if self.is_being_written(at) {

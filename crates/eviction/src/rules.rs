@@ -134,9 +134,18 @@ impl RuleState {
 
     /// It starts, it ends, or its spec is not the one last written about: no waiting then.
     pub(crate) fn is_urgent(&self) -> bool {
-        let Some(last) = self.status.written.as_ref().or(self.status.known.as_ref()) else { return true };
-        let said = last.status == ConditionStatus::True;
-        said != self.in_progress() || last.observed_generation != self.rule.generation
+        let last = self.status.written.as_ref().or(self.status.known.as_ref());
+        last.is_none_or(|last| !self.is_told_by(last))
+    }
+
+    /// Whether a status is on its way that says whether it is in progress, and of which spec.
+    pub(crate) fn is_about_to_be_told(&self) -> bool {
+        self.status.in_flight.as_ref().is_some_and(|(_, condition)| self.is_told_by(condition))
+    }
+
+    fn is_told_by(&self, condition: &Condition) -> bool {
+        let said = condition.status == ConditionStatus::True;
+        said == self.in_progress() && condition.observed_generation == self.rule.generation
     }
 }
 

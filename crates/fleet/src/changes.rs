@@ -25,6 +25,8 @@ pub struct Changes {
     pub nodes: Vec<Text>,
     /// Classes that are new, changed or gone.
     pub classes: Vec<Text>,
+    /// There are more claims or pods than these.
+    pub partial: bool,
 }
 
 impl Changes {
@@ -37,6 +39,7 @@ impl Changes {
             && self.pools.is_empty()
             && self.nodes.is_empty()
             && self.classes.is_empty()
+            && !self.partial
     }
 }
 
@@ -58,8 +61,15 @@ impl Fleet {
     /// What changed since the last call. From now on the numbers of claims and pods that it reports as gone may be
     /// given to new ones.
     pub fn take_changes(&mut self) -> Changes {
+        self.take_some_changes(usize::MAX)
+    }
+
+    /// The same, with at most so many claims and pods. What is left comes with the next calls.
+    pub fn take_some_changes(&mut self, most: usize) -> Changes {
         let noted = &mut self.noted;
-        let (claims, pods) = (core::mem::take(&mut noted.claims), core::mem::take(&mut noted.pods));
+        let claims = first(&mut noted.claims, most);
+        let pods = first(&mut noted.pods, most - claims.len());
+        let partial = !(noted.claims.is_empty() && noted.pods.is_empty());
         for &claim in &claims {
             if let Some(entry) = self.claims.get_mut(claim) {
                 entry.noted = false;
@@ -70,8 +80,10 @@ impl Fleet {
                 entry.noted = false;
             }
         }
-        self.claims.recycle();
-        self.pods.recycle();
+        if !partial {
+            self.claims.recycle();
+            self.pods.recycle();
+        }
         let mut pools = core::mem::take(&mut noted.gone_pools);
         for pool in noted.pools.drain(..) {
             if let Some(entry) = self.pools.get_mut(pool) {
@@ -87,6 +99,7 @@ impl Fleet {
             pools: sorted(pools),
             nodes: listed(&mut noted.nodes),
             classes: listed(&mut noted.classes),
+            partial,
         }
     }
 
@@ -131,6 +144,11 @@ impl Fleet {
             self.noted.rules.insert(name.clone());
         }
     }
+}
+
+/// Takes out as many, the latest noted first: nothing has to move for that.
+fn first(noted: &mut Vec<u32>, most: usize) -> Vec<u32> {
+    if noted.len() <= most { core::mem::take(noted) } else { noted.split_off(noted.len() - most) }
 }
 
 /// Takes the names out. Mostly there are none, and then the set stays where it is.

@@ -153,7 +153,7 @@ pub struct AgentOptions {
 }
 
 /// News taken in before the agent thinks.
-const BATCH_MAX: usize = 1_024;
+const BATCH_MAX: usize = 128;
 /// Effects taken before it hears the next news: deciding takes time too.
 const POLL_MAX: usize = 64;
 /// Effects under way at once when the first ones are sent. Each that ends makes room for one more, up to the agent's own limit: a few are

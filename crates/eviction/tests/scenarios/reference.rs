@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use lazaret_eviction::{Options, Subject, preview};
+use lazaret_eviction::{EffectKind, Input, Options, Outcome, Subject, preview};
 use lazaret_fleet::Input as FleetInput;
 use lazaret_model::*;
 use proptest::prelude::*;
 
-use crate::world::World;
+use crate::{objects, world::World};
 
 /// For each pod that must leave: the earliest deadline and the number of reasons.
 type Plans = BTreeMap<String, (Timestamp, usize)>;
@@ -190,5 +190,39 @@ proptest! {
         let all: Vec<FleetInput> = world.objects.values().map(FleetInput::gone).collect();
         all.into_iter().for_each(|gone| world.feed(gone));
         prop_assert_eq!(world.machine.sizes(), [0, 0, 0, 0]);
+    }
+
+    /// However little of what changed is told at a time: nobody goes whom the fleet spares by then, no status is written from half of
+    /// it, and in the end the plans are the same.
+    #[test]
+    fn who_is_told_in_parts_makes_nobody_leave_who_may_stay(
+        lines in proptest::collection::vec((line(), 0..4_usize), 1..40),
+    ) {
+        let mut world = World::new(Options::default());
+        for (line, most) in &lines {
+            world.now += 5_000;
+            world.change(objects::parse(line));
+            let changes = world.fleet.take_some_changes(*most);
+            prop_assert!(changes.claims.len() + changes.pods.len() <= *most);
+            world.hear(Input::Changed(&changes));
+            let wanted: Vec<_> = std::iter::from_fn(|| world.machine.poll_effect()).collect();
+            for effect in wanted {
+                match &effect.kind {
+                    EffectKind::Evict(evict) => {
+                        let due = naive(&world).get(&evict.pod.to_string()).map(|(due, _)| *due);
+                        prop_assert!(due.is_some_and(|due| due <= world.at()), "{}: {:?} after {line}", evict.pod, due);
+                    }
+                    EffectKind::SetRuleStatus(_) => prop_assert!(!changes.partial),
+                    EffectKind::Event(_) => continue,
+                }
+                world.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::RetryLater });
+            }
+        }
+        let rest = world.fleet.take_changes();
+        prop_assert!(!rest.partial);
+        world.hear(Input::Changed(&rest));
+        let plans: Plans =
+            world.machine.pending().map(|plan| (plan.pod.to_string(), (plan.due, plan.reasons.len()))).collect();
+        prop_assert_eq!(&plans, &naive(&world));
     }
 }

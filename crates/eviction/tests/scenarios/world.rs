@@ -66,6 +66,13 @@ impl World {
     }
 
     pub(crate) fn feed(&mut self, input: FleetInput) {
+        self.change(input);
+        let changes = self.fleet.take_changes();
+        self.hear(Input::Changed(&changes));
+    }
+
+    /// The fleet hears of it, the machine does not yet.
+    pub(crate) fn change(&mut self, input: FleetInput) {
         let name = (input.kind(), input.key());
         if is_gone(&input) {
             self.objects.remove(&name);
@@ -73,8 +80,6 @@ impl World {
             self.objects.insert(name, input.clone());
         }
         self.fleet.apply(input);
-        let changes = self.fleet.take_changes();
-        self.hear(Input::Changed(&changes));
     }
 
     /// Takes all effects that there are, does them, and so on until there are none.
