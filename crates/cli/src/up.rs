@@ -59,6 +59,10 @@ pub(crate) struct Args {
     logging: Logging,
 }
 
+/// After so many tasks of its own a thread takes one that was woken from outside. The store's thread wakes whoever waits for a write to
+/// be durable, and watches: they are not to stand behind all that the threads find to do among themselves.
+const GLOBAL_QUEUE_INTERVAL: u32 = 8;
+
 const EXAMPLES: &str = "Examples:
   lazaret up --nodes 4 --devices 8
   lazaret up --api-only
@@ -67,8 +71,11 @@ const EXAMPLES: &str = "Examples:
 impl Args {
     pub(crate) fn run(self) -> Result<Verdict> {
         self.logging.start();
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .global_queue_interval(GLOBAL_QUEUE_INTERVAL)
+            .enable_all()
+            .build()
+            .context("start the runtime")?;
         runtime.block_on(self.serve())?;
         Ok(Verdict::Yes)
     }

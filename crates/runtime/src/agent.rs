@@ -158,7 +158,7 @@ const BATCH_MAX: usize = 128;
 const POLL_MAX: usize = 64;
 /// Effects under way at once when the first ones are sent. Each that ends makes room for one more, up to the agent's own limit: a few are
 /// done while most are still being thought of, instead of all at about the same time.
-const IN_FLIGHT_FIRST: usize = 8;
+const IN_FLIGHT_FIRST: usize = 2;
 /// After so long without an effect the next ones are first ones again.
 const REST_MS: i64 = 1_000;
 /// Who ends has no longer than this for its last words.
