@@ -172,10 +172,7 @@ fn a_group_keeps_its_claim_until_it_is_gone() {
     let mut machine = machine(true, told);
     assert_eq!(wanted(&mut machine), [""; 0]);
     machine.handle(NOW, Input::GroupGone { key: key("g"), uid: "g-uid".into() });
-    assert_eq!(
-        wanted(&mut machine),
-        ["change g-device-x: delete, leave 0 finalizers"]
-    );
+    assert_eq!(wanted(&mut machine), ["change g-device-x: delete, leave 0 finalizers"]);
     assert_eq!(machine.sizes()[0], 0);
 }
 
@@ -185,10 +182,7 @@ fn a_group_of_which_nothing_is_known_is_asked_for() {
     let asked = machine.poll_effect().unwrap();
     assert_eq!(spell(&asked.kind), "confirm group g-uid");
     machine.handle(NOW, Input::Acknowledged { effect: asked.id, outcome: Outcome::Gone, why: None });
-    assert_eq!(
-        wanted(&mut machine),
-        ["change g-device-x: delete, leave 0 finalizers"]
-    );
+    assert_eq!(wanted(&mut machine), ["change g-device-x: delete, leave 0 finalizers"]);
 }
 
 #[test]

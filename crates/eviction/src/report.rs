@@ -23,8 +23,7 @@ impl Eviction {
                 self.rules.touch(at);
                 continue;
             }
-            let told_soon =
-                |state: &RuleState| state.pods > COUNTED_ANEW_MAX && state.is_about_to_be_told();
+            let told_soon = |state: &RuleState| state.pods > COUNTED_ANEW_MAX && state.is_about_to_be_told();
             if !self.closing && self.rules.get(at).is_some_and(told_soon) {
                 // Looked at again when it is acknowledged.
                 continue;

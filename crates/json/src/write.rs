@@ -35,7 +35,8 @@ impl Serialize for Map {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A formatter takes a piece at a time through a table of functions: slow for the many small ones of a tree.
-        let text = if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
+        let text =
+            if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
         f.write_str(&text.map_err(|_| fmt::Error)?)
     }
 }

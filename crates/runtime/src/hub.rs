@@ -13,8 +13,8 @@ use lazaret_model::ObjectKey;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    CallError, Client, Inbox, Metrics, News, Object, Postbox, Postman, Resource, Tasks, object::Moment, precedence::RightOfWay,
-    pump,
+    CallError, Client, Inbox, Metrics, News, Object, Postbox, Postman, Resource, Tasks, object::Moment,
+    precedence::RightOfWay, pump,
 };
 
 /// News that may wait for one listener. Who is further behind is told everything again when it has caught up.

@@ -60,9 +60,8 @@ mod tests {
     #[test]
     fn who_comes_later_in_order_yields_and_never_wholly() {
         let way = RightOfWay::default();
-        let rooms = || {
-            [Precedence::Urgent, Precedence::Usual, Precedence::Patient].map(|one| way.room(one, 100))
-        };
+        let rooms =
+            || [Precedence::Urgent, Precedence::Usual, Precedence::Patient].map(|one| way.room(one, 100));
         assert_eq!(rooms(), [100, 100, 100]);
         let usual = way.enter(Precedence::Usual);
         assert_eq!(rooms(), [100, 100, YIELDING_MAX]);

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use http_body_util::Empty;
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
-    Agent, AgentOptions, Client, Hub, Leadership, Metrics, News, Outcome, Perform, Precedence, RULES, Reply, run,
+    Agent, AgentOptions, Client, Hub, Leadership, Metrics, News, Outcome, Perform, Precedence, RULES, Reply,
+    run,
 };
 use tokio::sync::{Semaphore, watch};
 

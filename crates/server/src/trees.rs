@@ -108,7 +108,8 @@ mod tests {
         let (event, tree) = write("/core/events/default/x");
         trees.put(&event, tree.clone());
         assert!(!trees.get(&event)["spec"].is(&tree["spec"]), "events are read anew");
-        let next = Arc::new(Item { modified: item.modified + 1, value: other.value.clone(), ..(*item).clone() });
+        let next =
+            Arc::new(Item { modified: item.modified + 1, value: other.value.clone(), ..(*item).clone() });
         assert_eq!(trees.get(&next)["metadata"]["name"], "/a/y", "another version in the same place");
     }
 }

@@ -12,8 +12,8 @@ mod status;
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    AgentOptions, Call, CallError, Hub, Inbox, Leadership, Metrics, News, PODS, Precedence, REPLACEMENT_POLICIES,
-    REPLICA_SETS, run,
+    AgentOptions, Call, CallError, Hub, Inbox, Leadership, Metrics, News, PODS, Precedence,
+    REPLACEMENT_POLICIES, REPLICA_SETS, run,
 };
 use serde::Deserialize;
 use tokio::sync::watch;
