@@ -34,6 +34,8 @@ impl Target {
 pub(crate) enum Path {
     /// Objects.
     Objects(Target),
+    /// Objects to be watched, by a path of the time before `?watch=true`.
+    Watch(Target),
     /// Anything else, without the leading slash.
     Other(String),
 }
@@ -76,8 +78,8 @@ impl Verb {
     pub(crate) fn of(method: &Method, target: &Target, query: &Query) -> Result<Self, ApiError> {
         let one = !target.name.is_empty();
         Ok(match *method {
-            Method::GET if query.flag("watch") => Self::Watch,
             Method::GET if one => Self::Get,
+            Method::GET if query.flag("watch") => Self::Watch,
             Method::GET => Self::List,
             Method::POST => Self::Create,
             Method::PUT if one => Self::Update,
@@ -91,7 +93,8 @@ impl Verb {
 
 impl Path {
     // DEVIATION(escaped-slash): parts are told apart before they are decoded.
-    /// Reads a path. `/api/v1/…` and `/apis/GROUP/VERSION/…` lead to objects, if anything follows.
+    /// Reads a path. `/api/v1/…` and `/apis/GROUP/VERSION/…` lead to objects, if anything follows; `watch/` before the rest asks to
+    /// watch them.
     pub(crate) fn parse(path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
         let decoded: Vec<String> = path
@@ -109,6 +112,10 @@ impl Path {
         if decoded.iter().any(String::is_empty) {
             return Self::Other(decoded.join("/"));
         }
+        let (path, rest): (fn(Target) -> Self, _) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (Self::Watch, rest),
+            _ => (Self::Objects, rest),
+        };
         let (namespace, rest) = match rest {
             // The subresources of a namespace itself.
             ["namespaces", _, "status" | "finalize"] => ("", rest),
@@ -121,7 +128,7 @@ impl Path {
             [plural, name, subresource @ ..] => (*plural, *name, subresource.join("/")),
             [] => return Self::Other(decoded.join("/")),
         };
-        Self::Objects(Target {
+        path(Target {
             group: group.to_owned(),
             version: version.to_owned(),
             namespace: namespace.to_owned(),
@@ -137,10 +144,12 @@ mod tests {
     use super::*;
 
     fn target(path: &str) -> String {
+        let text = |t: Target| {
+            format!("{}|{}|{}|{}|{}|{}", t.group, t.version, t.namespace, t.plural, t.name, t.subresource)
+        };
         match Path::parse(path) {
-            Path::Objects(t) => {
-                format!("{}|{}|{}|{}|{}|{}", t.group, t.version, t.namespace, t.plural, t.name, t.subresource)
-            }
+            Path::Objects(target) => text(target),
+            Path::Watch(target) => format!("watch {}", text(target)),
             Path::Other(path) => format!("other {path}"),
         }
     }
@@ -156,6 +165,11 @@ mod tests {
             ("/api/v1/namespaces/a/finalize", "|v1||namespaces|a|finalize"),
             ("/apis/resource.k8s.io/v1/resourceslices/x%2Dy", "resource.k8s.io|v1||resourceslices|x-y|"),
             ("/apis/apps/v1/namespaces/a/deployments/b/scale", "apps|v1|a|deployments|b|scale"),
+            ("/api/v1/watch/pods", "watch |v1||pods||"),
+            ("/api/v1/watch/namespaces/a/pods/b", "watch |v1|a|pods|b|"),
+            ("/api/v1/watch/namespaces/a", "watch |v1||namespaces|a|"),
+            ("/apis/apps/v1/watch/namespaces/a/deployments", "watch apps|v1|a|deployments||"),
+            ("/api/v1/watch", "|v1||watch||"),
             ("/api/v1", "other api/v1"),
             ("/apis/apps", "other apis/apps"),
             ("/healthz", "other healthz"),

@@ -60,10 +60,17 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// This selector and the one name besides.
-    pub(crate) fn with_name(mut self, name: &str) -> Self {
+    /// Narrowed to the object of a name, which must not contradict what is selected.
+    pub(crate) fn with_name(mut self, name: &str) -> Result<Self, ApiError> {
+        if self
+            .fields
+            .iter()
+            .any(|found| found.field == "metadata.name" && found.equal && found.value != name)
+        {
+            return Err(ApiError::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
         self.fields.push(FieldRequirement { field: "metadata.name".into(), value: name.into(), equal: true });
-        self
+        Ok(self)
     }
 
     pub(crate) fn matches(&self, kind: &Kind, object: &Value) -> bool {

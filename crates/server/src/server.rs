@@ -188,8 +188,9 @@ impl Server {
         let text = |name: header::HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let form = negotiate::accept(text(header::ACCEPT))?;
-        let target = match Path::parse(parts.uri.path()) {
-            Path::Objects(target) => target,
+        let (target, watched) = match Path::parse(parts.uri.path()) {
+            Path::Objects(target) => (target, false),
+            Path::Watch(target) => (target, true),
             Path::Other(path) => {
                 *subject = Some(Subject::path(&format!("/{path}")));
                 let answer = self.other(user, &parts.method, &path, form, &query)?;
@@ -198,9 +199,13 @@ impl Server {
         };
         let (kind, served) = self
             .find(&target)
-            .filter(|(kind, _)| target.fits(kind.scope))
+            .filter(|(kind, _)| target.fits(kind.scope) && !(watched && !target.subresource.is_empty()))
             .ok_or_else(ApiError::no_such_path)?;
-        let verb = Verb::of(&parts.method, &target, &query)?;
+        let verb = match parts.method {
+            Method::GET if watched => Verb::Watch,
+            _ if watched => return Err(ApiError::method_not_allowed()),
+            _ => Verb::of(&parts.method, &target, &query)?,
+        };
         let agent = text(header::USER_AGENT).and_then(|agent| agent.split('/').next()).unwrap_or("unknown");
         let manager = query.get("fieldManager").unwrap_or(agent).to_owned();
         let content_type = text(header::CONTENT_TYPE).map(str::to_owned);

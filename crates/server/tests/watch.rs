@@ -109,11 +109,41 @@ async fn a_streaming_list_says_when_it_has_told_everything() {
 #[tokio::test]
 async fn a_watch_ends_when_its_time_is_up_and_one_of_a_name_sees_only_that() {
     let api = Api::start().await;
-    let mut events = Events::open(&api, &format!("{MAPS}/b?watch=true&timeoutSeconds=1")).await;
+    let mut events =
+        Events::open(&api, &format!("{MAPS}?watch=true&fieldSelector=metadata.name%3Db&timeoutSeconds=1"))
+            .await;
     create(&api, "a", json!({})).await;
     create(&api, "b", json!({})).await;
     assert_eq!(events.brief().await, "ADDED b");
     assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn paths_of_old_watch_a_list_a_namespace_or_one_object() {
+    let api = Api::start().await;
+    create(&api, "a", json!({})).await;
+    create(&api, "b", json!({})).await;
+    for (path, expected) in [
+        ("/api/v1/watch/namespaces/default/configmaps?watch=false", &["ADDED a", "ADDED b"][..]),
+        ("/api/v1/watch/configmaps?limit=1", &["ADDED a", "ADDED b"]),
+        ("/api/v1/watch/namespaces/default/configmaps/b?resourceVersion=0", &["ADDED b"]),
+        ("/api/v1/watch/namespaces/default/configmaps/none?labelSelector=x", &[]),
+        ("/api/v1/watch/namespaces/kube-system?allowWatchBookmarks=false", &["ADDED kube-system"]),
+    ] {
+        let mut events = Events::open(&api, &format!("{path}&timeoutSeconds=1")).await;
+        for event in expected {
+            assert_eq!(events.brief().await, *event, "{path}");
+        }
+        assert_eq!(events.next().await, None, "{path}");
+    }
+    let one = "/api/v1/watch/namespaces/default/configmaps/b";
+    let contradiction = api.get(&format!("{one}?fieldSelector=metadata.name%3Da")).await.expect(400);
+    assert_eq!(contradiction["message"], "fieldSelector metadata.name doesn't match requested name");
+    api.post(one, &json!({})).await.expect(405);
+    api.get("/api/v1/watch/namespaces/default/frobs").await.expect(404);
+    api.get("/apis/apps/v1/watch/namespaces/default/deployments/a/status").await.expect(404);
+    // To ask for one object is to ask for it, whatever else is said.
+    assert_eq!(api.get(&format!("{MAPS}/b?watch=true")).await.expect(200)["kind"], "ConfigMap");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut selector =
         Selector::parse(&call.kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
     if !call.target.name.is_empty() {
-        selector = selector.with_name(&call.target.name);
+        selector = selector.with_name(&call.target.name)?;
     }
     let revision = options::revision(&call.query)?;
     let initial = options::initial(&call.query, revision);
