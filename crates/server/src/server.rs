@@ -199,7 +199,7 @@ impl Server {
         };
         let (kind, served) = self
             .find(&target)
-            .filter(|(kind, _)| target.fits(kind.scope) && !(watched && !target.subresource.is_empty()))
+            .filter(|(kind, _)| target.fits(kind.scope) && (!watched || target.subresource.is_empty()))
             .ok_or_else(ApiError::no_such_path)?;
         let verb = match parts.method {
             Method::GET if watched => Verb::Watch,
