@@ -14,6 +14,7 @@ mod clock;
 mod continuation;
 mod definitions;
 mod derived;
+mod descriptions;
 mod discovery;
 mod error;
 mod expiry;

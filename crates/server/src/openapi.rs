@@ -6,7 +6,7 @@ use lazaret_json::{Map, Value, json};
 use lazaret_kinds::{Kind, Scope, Served, Verbs};
 use lazaret_schema::{Field, ListKind, Scalar, Schema, Type, TypeId, builtin};
 
-use crate::{ApiError, Server, kind_ref::KindRef, respond::Answer};
+use crate::{ApiError, Server, descriptions::Description, kind_ref::KindRef, respond::Answer};
 
 pub(crate) fn answer(server: &Server, path: &str) -> Result<Answer, ApiError> {
     let document = path.trim_start_matches("openapi/v3").trim_start_matches('/');
@@ -127,8 +127,10 @@ impl Schemas<'_> {
         if let Some(Value::Object(entry)) = self.out.get_mut(&shape_name(name)) {
             entry.insert("x-kubernetes-group-version-kind", json!([gvk]));
             if let Some(Value::Object(properties)) = entry.get_mut("properties") {
-                properties.insert("apiVersion", json!({"type": "string"}));
-                properties.insert("kind", json!({"type": "string"}));
+                for field in ["apiVersion", "kind"] {
+                    let about = Description::of(name).field(field);
+                    properties.insert(field, json!({"type": "string", "description": about}));
+                }
             }
         }
     }
@@ -137,13 +139,12 @@ impl Schemas<'_> {
     fn custom(&mut self, kind: &Kind, name: &str, gvk: &Value) {
         let mut schema = kind.rules.document().cloned().unwrap_or_else(|| json!({"type": "object"}));
         schema["x-kubernetes-group-version-kind"] = json!([gvk]);
-        let about_version = "The version of the schema that this object has.";
-        let about_kind = "The kind of object that this is.";
-        schema["properties"]["apiVersion"] = json!({"type": "string", "description": about_version});
-        schema["properties"]["kind"] = json!({"type": "string", "description": about_kind});
-        if let Some(metadata) = self.schema.find("meta/v1.ObjectMeta") {
-            schema["properties"]["metadata"] = self.value(metadata);
-            schema["properties"]["metadata"]["description"] = "Name, labels and the like.".into();
+        for field in ["apiVersion", "kind", "metadata"] {
+            schema["properties"][field] = match self.schema.find("meta/v1.ObjectMeta") {
+                Some(metadata) if field == "metadata" => self.value(metadata),
+                _ => json!({"type": "string"}),
+            };
+            schema["properties"][field]["description"] = Description::of(name).field(field).into();
         }
         self.out.insert(name.to_owned(), schema);
     }
@@ -153,11 +154,15 @@ impl Schemas<'_> {
             return;
         }
         let Some(found) = self.schema.get_struct(id) else { return };
+        let description = Description::of(name);
         let mut properties = Map::new();
         let mut required = Vec::new();
         for (field_name, field) in &found.fields {
             let mut value = self.value(field.ty);
             decorate(&mut value, field, self.schema);
+            if let Some(text) = description.field(field_name) {
+                value["description"] = text.into();
+            }
             properties.insert(field_name.clone(), value);
             if field.required || field.always && !field.optional {
                 required.push(field_name.clone());
@@ -166,6 +171,9 @@ impl Schemas<'_> {
         let mut entry = json!({"type": "object", "properties": properties});
         if !required.is_empty() {
             entry["required"] = required.into();
+        }
+        if let Some(text) = description.itself() {
+            entry["description"] = text.into();
         }
         if found.atomic {
             entry["x-kubernetes-map-type"] = "atomic".into();

@@ -333,3 +333,40 @@ async fn rules_of_a_definition_are_kept_and_bad_ones_refused() {
     assert!(refused["message"].as_str().unwrap().contains("was 2"), "{refused}");
     api.patch(&format!("{WIDGETS}/a"), MERGE, &json!({"spec": {"size": 3}})).await.expect(200);
 }
+
+/// Every field of the kinds for devices and of our own kinds is explained.
+#[tokio::test]
+async fn kubectl_has_something_to_explain() {
+    fn unexplained(schema: &Value, path: &str, missing: &mut Vec<String>) {
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            unexplained(field, &path, missing);
+            if field["description"].as_str().is_none_or(str::is_empty) {
+                missing.push(path);
+            }
+        }
+        if schema.get("items").is_some() {
+            unexplained(&schema["items"], &format!("{path}[]"), missing);
+        }
+    }
+
+    let api = Api::start().await;
+    let definition = include_str!("../../../deploy/taintreplacementpolicies.yaml");
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    api.send("POST", definitions, "application/yaml", definition).await.expect(201);
+    for (document, ours) in [
+        ("apis/resource.k8s.io/v1", "io.k8s.api.resource."),
+        ("apis/lazaret.dev/v1alpha1", "dev.lazaret."),
+        ("api/v1", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
+    ] {
+        let document = api.get(&format!("/openapi/v3/{document}")).await.expect(200);
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        let mut missing = Vec::new();
+        for (name, schema) in schemas.iter().filter(|(name, _)| name.starts_with(ours)) {
+            unexplained(schema, name, &mut missing);
+            assert!(schema["description"].is_string(), "{name}");
+        }
+        assert_eq!(missing, Vec::<String>::new());
+        assert!(schemas.iter().any(|(name, _)| name.starts_with(ours)));
+    }
+}
