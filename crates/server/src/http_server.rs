@@ -6,7 +6,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
 };
 use rustls::{
@@ -21,8 +21,12 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    ApiError, Authenticator, Body, Pem, Server, User, auth::of_certificate, input::BODY_BYTES_MAX,
-    respond::failure, stall::Impatient,
+    ApiError, Authenticator, Body, Pem, Server, User,
+    auth::of_certificate,
+    input::BODY_BYTES_MAX,
+    respond::failure,
+    stall::Impatient,
+    streams::{Piecewise, Streams},
 };
 
 /// Requests that are worked on at once; watches do not count. More are told to come back.
@@ -30,7 +34,7 @@ const IN_FLIGHT_MAX: usize = 600;
 /// Streams of one HTTP/2 connection: client-go sends all watches of a process over one.
 const STREAMS_MAX: u32 = 1_000;
 const HEADER_BYTES_MAX: u32 = 64 << 10;
-/// A client that takes nothing of what is sent to it for so long is cut.
+/// A client that takes nothing of what is sent to it for so long is cut: the one answer, or the connection if it takes nothing at all.
 const STALL: Duration = Duration::from_secs(30);
 /// A body must have arrived after so long.
 const BODY_WAIT: Duration = Duration::from_secs(60);
@@ -148,7 +152,7 @@ async fn connection(
     // Answers are small and watched for: never wait to fill a packet.
     let _ = stream.set_nodelay(true);
     let stream = Impatient::new(stream, STALL);
-    let mut builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(Streams::new(STALL));
     builder.http1().timer(TokioTimer::new());
     builder
         .http2()
@@ -188,8 +192,9 @@ async fn answer(
     front: Arc<Front>,
     request: Request<Incoming>,
     peer: Option<Arc<User>>,
-) -> Result<Response<Body>, Infallible> {
-    Ok(front.answer(request, peer).await.unwrap_or_else(|error| failure(&error)))
+) -> Result<Response<Piecewise>, Infallible> {
+    let response = front.answer(request, peer).await.unwrap_or_else(|error| failure(&error));
+    Ok(response.map(Piecewise::new))
 }
 
 impl Front {

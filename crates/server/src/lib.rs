@@ -35,6 +35,7 @@ mod secrets;
 mod selector;
 mod server;
 mod stall;
+mod streams;
 mod table;
 mod trees;
 mod verbs;

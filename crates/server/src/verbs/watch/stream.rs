@@ -1,7 +1,7 @@
 //! A watch as a client sees it: what is there, then what changes, until its time is up.
 //!
 //! Nothing runs for it in the background and nothing is kept for it: it goes on when the client takes more. A client that takes nothing
-//! falls behind what the store remembers and is told so, or is cut with its connection.
+//! falls behind what the store remembers and is told so, or is cut.
 
 use std::{
     pin::Pin,

@@ -1,0 +1,269 @@
+//! One of many answers on a connection that is not taken is cut alone.
+//!
+//! Over HTTP/2 a client may read one answer and leave another lying. The one that lies there keeps what it still has to say, so it must
+//! not do so for ever. Each stream is a task; it notes whether its body waits for something to say or for room to say it, and ends
+//! when there was no room for too long. What is dropped with the task is reset by the protocol, and nothing else on the connection notices.
+
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use hyper::rt::Executor;
+use tokio::time::{Sleep, sleep};
+
+use crate::Body;
+
+/// An answer is handed over in pieces of at most this size: what was handed over cannot be taken back. Who is to keep a stream takes
+/// one in the time of patience.
+const PIECE_BYTES_MAX: usize = 64 << 10;
+
+tokio::task_local! {
+    static PROGRESS: Arc<Progress>;
+}
+
+/// How far the body of a stream is. It belongs to one task; only the type must be shareable.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Pieces that were handed over, or [`NOT_WAITING`].
+    pieces: AtomicU32,
+}
+
+/// There is no body yet, or it has nothing to say for now.
+const NOT_WAITING: u32 = 0;
+
+impl Progress {
+    /// A piece was handed over: there must be room for it before the next is asked for.
+    fn handed_over(&self, pieces: u32) {
+        self.pieces.store(pieces.max(1), Ordering::Relaxed);
+    }
+
+    fn nothing_to_say(&self) {
+        self.pieces.store(NOT_WAITING, Ordering::Relaxed);
+    }
+}
+
+/// Runs the streams of HTTP/2 connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Streams {
+    patience: Duration,
+}
+
+impl Streams {
+    /// Streams that are cut when nothing of theirs is taken for so long.
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { patience }
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+    #[allow(clippy::disallowed_methods, reason = "a task for each stream, which ends with it")]
+    fn execute(&self, stream: F) {
+        tokio::spawn(patiently(self.patience, stream));
+    }
+}
+
+async fn patiently(patience: Duration, stream: impl Future<Output = ()>) {
+    let progress = Arc::new(Progress::default());
+    let mut stream = pin!(PROGRESS.scope(progress.clone(), stream));
+    let mut known = NOT_WAITING;
+    let mut timer: Option<Pin<Box<Sleep>>> = None;
+    poll_fn(|context| {
+        if stream.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let now = progress.pieces.load(Ordering::Relaxed);
+        if now != std::mem::replace(&mut known, now) {
+            timer = None;
+        }
+        if now == NOT_WAITING {
+            return Poll::Pending;
+        }
+        timer.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(context)
+    })
+    .await;
+}
+
+/// A body that notes how far it is, in pieces.
+#[derive(Debug)]
+pub(crate) struct Piecewise {
+    body: Body,
+    progress: Option<Arc<Progress>>,
+    pieces: u32,
+}
+
+impl Piecewise {
+    /// A body of the stream that is being answered, if this is one.
+    pub(crate) fn new(body: Body) -> Self {
+        Self { body, progress: PROGRESS.try_with(Arc::clone).ok(), pieces: 0 }
+    }
+}
+
+impl http_body::Body for Piecewise {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        let frame = match &mut this.body {
+            Body::Full(Some(rest)) if rest.len() > PIECE_BYTES_MAX => {
+                Poll::Ready(Some(Ok(Frame::data(rest.split_to(PIECE_BYTES_MAX)))))
+            }
+            body @ (Body::Full(_) | Body::Stream(_)) => Pin::new(body).poll_frame(context),
+        };
+        if let Some(progress) = &this.progress {
+            if matches!(frame, Poll::Ready(Some(_))) {
+                this.pieces = this.pieces.wrapping_add(1);
+                progress.handed_over(this.pieces);
+            } else {
+                progress.nothing_to_say();
+            }
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Chunks;
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use hyper::{body::Incoming, service::service_fn};
+    use hyper_util::{
+        rt::{TokioIo, TokioTimer},
+        server::conn::auto::Builder,
+    };
+    use std::sync::Weak;
+    use tokio::io::duplex;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// As much as anybody takes, or one piece an hour.
+    struct Talk {
+        _alive: Arc<()>,
+        endless: bool,
+        timer: Pin<Box<Sleep>>,
+    }
+
+    impl Chunks for Talk {
+        fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+            if !self.endless {
+                if self.timer.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                self.timer = Box::pin(sleep(Duration::from_secs(3600)));
+            }
+            Poll::Ready(Some(Bytes::from_static(&[b'x'; 1000])))
+        }
+    }
+
+    /// A connection whose `/endless` never ends, whose `/large` is long and whose `/quiet` says something once an hour; who notices when
+    /// an answer is dropped.
+    #[allow(clippy::disallowed_methods, reason = "both ends of a connection, for as long as the test lasts")]
+    async fn connect() -> (h2::client::SendRequest<Bytes>, Weak<()>) {
+        let (near, far) = duplex(1 << 20);
+        let alive = Arc::new(());
+        let noticed = Arc::downgrade(&alive);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let alive = alive.clone();
+            async move {
+                let body = match request.uri().path() {
+                    "/large" => Body::full(vec![b'x'; 1 << 20]),
+                    path => {
+                        let timer = Box::pin(sleep(Duration::ZERO));
+                        Body::Stream(Box::new(Talk { _alive: alive, endless: path == "/endless", timer }))
+                    }
+                };
+                Ok::<_, Infallible>(Response::new(Piecewise::new(body)))
+            }
+        });
+        tokio::spawn(async move {
+            let mut builder = Builder::new(Streams::new(PATIENCE));
+            builder.http2().timer(TokioTimer::new());
+            builder.serve_connection(TokioIo::new(far), service).into_owned().await
+        });
+        let (client, connection) = h2::client::handshake(near).await.unwrap();
+        tokio::spawn(connection);
+        (client.ready().await.unwrap(), noticed)
+    }
+
+    async fn ask(client: &mut h2::client::SendRequest<Bytes>, path: &str) -> h2::RecvStream {
+        let request = Request::get(format!("http://x{path}")).body(()).unwrap();
+        let (response, _) = client.send_request(request, true).unwrap();
+        response.await.unwrap().into_body()
+    }
+
+    /// Reads all that comes; gives room for more or does not.
+    async fn read(body: &mut h2::RecvStream, takes: bool) -> Result<usize, h2::Error> {
+        let mut length = 0;
+        while let Some(piece) = body.data().await {
+            length += piece.as_ref().map_or(0, Bytes::len);
+            let piece = piece?;
+            if takes {
+                body.flow_control().release_capacity(piece.len())?;
+            }
+        }
+        Ok(length)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_of_one_stream_loses_that_alone() {
+        let (mut client, kept) = connect().await;
+        let mut quiet = ask(&mut client, "/quiet").await;
+        let mut stuck = ask(&mut client, "/endless").await;
+        assert_eq!(kept.strong_count(), 3);
+        let cut = read(&mut stuck, false).await.unwrap_err();
+        assert_eq!(cut.reason(), Some(h2::Reason::CANCEL));
+        drop(stuck);
+        assert_eq!(kept.strong_count(), 2, "what the answer held is let go");
+        for _ in 0..3 {
+            let piece = quiet.data().await.unwrap().unwrap();
+            quiet.flow_control().release_capacity(piece.len()).unwrap();
+        }
+        assert_eq!(read(&mut ask(&mut client, "/large").await, true).await.unwrap(), 1 << 20);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_answer_that_nobody_takes_is_cut_as_well() {
+        let (mut client, _) = connect().await;
+        let mut body = ask(&mut client, "/large").await;
+        let cut = read(&mut body, false).await.unwrap_err();
+        assert_eq!(cut.reason(), Some(h2::Reason::CANCEL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_slow_is_served() {
+        let (mut client, _) = connect().await;
+        let mut body = ask(&mut client, "/large").await;
+        let mut length = 0;
+        while let Some(piece) = body.data().await {
+            let piece = piece.unwrap();
+            length += piece.len();
+            // 5,000 bytes a second.
+            tokio::time::sleep(Duration::from_millis(piece.len() as u64 / 5)).await;
+            body.flow_control().release_capacity(piece.len()).unwrap();
+        }
+        assert_eq!(length, 1 << 20);
+    }
+}
