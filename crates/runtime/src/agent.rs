@@ -4,13 +4,14 @@ use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use lazaret_model::Timestamp;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::{debug, warn};
 
 use crate::{
     CallError, Inbox, Leadership, Metrics, News, Precedence, Resource, clock,
     fence::{Fence, FenceStep},
     hub::Hurry,
+    precedence::PATIENCE,
 };
 
 /// A core with the objects it looks at. Everything here is quick and pure: no call waits for anything.
@@ -189,10 +190,12 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         flying: JoinSet::new(),
         room: IN_FLIGHT_FIRST,
         landed_at: clock::now(),
+        deaf_until: None,
     };
     let mut leadership = leadership;
     let (mut sent, mut look_again) = (Sent::All, None);
     while !*stop.borrow() {
+        let deaf_until = turn.deaf_until;
         // Who cannot send has no use for the time: the next effect that ends wakes it.
         let wake = turn.agent.wake().filter(|_| turn.leading && sent != Sent::Full);
         tokio::select! {
@@ -201,7 +204,8 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
             Some(landed) = turn.flying.join_next() => turn.landed(landed.ok()),
             () = leadership.changed() => {}
             answer = answered(&mut turn.asking) => turn.answered(answer),
-            news = turn.inbox.next() => turn.hear(news),
+            news = turn.inbox.next(), if deaf_until.is_none() => turn.hear(news),
+            () = gathered(deaf_until), if deaf_until.is_some() => turn.deaf_until = None,
             () = clock::sleep_until(wake) => {}
             () = clock::sleep_until(look_again), if look_again.is_some() => {}
             () = std::future::ready(()), if sent == Sent::Some => {}
@@ -214,6 +218,14 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
     turn.lead(false);
     // What is under way is let end, so that nothing is half done.
     while turn.flying.join_next().await.is_some() {}
+}
+
+/// Waits until news have gathered.
+async fn gathered(until: Option<Instant>) {
+    match until {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => pending().await,
+    }
 }
 
 /// How far the server is with each resource.
@@ -258,12 +270,18 @@ struct Turn<A: Agent, P> {
     /// How many may fly now.
     room: usize,
     landed_at: Timestamp,
+    /// It lets news gather until then.
+    deaf_until: Option<Instant>,
 }
 
 impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
     fn hear(&mut self, first: News) {
         self.agent.hear(clock::now(), first);
-        self.hear_what_waits();
+        let precedence = self.options.precedence;
+        let patient = precedence == Precedence::Patient && self.inbox.way.others_go_before(precedence);
+        if self.hear_what_waits() && patient && self.leading {
+            self.deaf_until = Some(Instant::now() + PATIENCE);
+        }
     }
 
     fn landed(&mut self, landed: Option<(u64, Reply, f64)>) {
@@ -372,7 +390,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
             }
             let (performer, passage) = (Arc::clone(&self.performer), way.enter(precedence));
             self.flying.spawn(async move {
-                let start = tokio::time::Instant::now();
+                let start = Instant::now();
                 let reply = performer.perform(effect).await;
                 drop(passage);
                 (id, reply, start.elapsed().as_secs_f64())

@@ -238,14 +238,18 @@ impl Topic {
     pub(crate) fn set(&self, object: Arc<Object>) {
         let mut state = lock(&self.state);
         state.revision = object.revision();
-        state.objects.insert(object.key.clone(), Arc::clone(&object));
+        if let Some(old) = state.objects.insert(object.key.clone(), Arc::clone(&object)) {
+            old.outdate();
+        }
         state.tell(&News::Set(self.resource, object));
     }
 
     pub(crate) fn gone(&self, object: Arc<Object>) {
         let mut state = lock(&self.state);
         state.revision = object.revision();
-        state.objects.remove(&object.key);
+        if let Some(old) = state.objects.remove(&object.key) {
+            old.outdate();
+        }
         state.tell(&News::Gone(self.resource, object));
     }
 }
@@ -278,4 +282,47 @@ impl Listener {
 /// Nobody panics while holding these locks; if one did, what it left is still a list of objects.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PODS;
+
+    fn pod(name: &str, version: u64) -> Arc<Object> {
+        let metadata = format!(r#"{{"name":"{name}","namespace":"n","uid":"u","resourceVersion":"{version}"}}"#);
+        Arc::new(Object::new(&PODS, format!(r#"{{"kind":"Pod","metadata":{metadata}}}"#)).unwrap())
+    }
+
+    fn told(inbox: &mut Inbox) -> String {
+        let spell = |news| match news {
+            News::Listed(_, objects, _) => format!("all {}", objects.len()),
+            News::Set(_, object) => format!("+{}:{}", object.key.name, object.resource_version),
+            News::Gone(_, object) => format!("-{}:{}", object.key.name, object.resource_version),
+            News::Barred(..) => "barred".to_owned(),
+        };
+        std::iter::from_fn(|| inbox.try_next()).map(spell).collect::<Vec<_>>().join(" ")
+    }
+
+    #[tokio::test]
+    async fn what_was_overtaken_while_it_waited_is_not_told() {
+        let client = Client::direct(|_| std::future::pending::<http::Response<String>>());
+        let hub = Hub::new(client, Metrics::default());
+        let (mut slow, mut quick) = (hub.listen(&[PODS]), hub.listen(&[PODS]));
+        let topic = Arc::clone(&lock(&hub.shared).topics[&PODS]);
+        topic.list(vec![pod("a", 1)], 1);
+        let mut heard = vec![told(&mut quick)];
+        for news in [("a", 2), ("b", 3), ("a", 4), ("c", 5)] {
+            topic.set(pod(news.0, news.1));
+            heard.push(told(&mut quick));
+        }
+        topic.gone(pod("c", 6));
+        heard.push(told(&mut quick));
+        assert_eq!(heard.join(" "), "all 1 +a:2 +b:3 +a:4 +c:5 -c:6");
+        assert_eq!(told(&mut slow), "all 1 +b:3 +a:4 -c:6");
+        topic.set(pod("a", 7));
+        topic.set(pod("a", 8));
+        let next = slow.next().await;
+        assert!(matches!(&next, News::Set(_, object) if object.resource_version == "8"), "{next:?}");
+    }
 }

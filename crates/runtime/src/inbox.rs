@@ -106,20 +106,28 @@ impl Inbox {
 
     /// The next news.
     pub async fn next(&mut self) -> News {
-        let news = match self.try_next() {
-            Some(news) => return news,
-            None => self.queue.recv().await,
-        };
-        match news {
-            Some(news) => self.handed(news),
-            // The hub is gone: nothing will come any more.
-            None => std::future::pending().await,
+        loop {
+            if let Some(news) = self.try_next() {
+                return news;
+            }
+            match self.queue.recv().await {
+                Some(news) if is_old(&news) => {}
+                Some(news) => return self.handed(news),
+                // The hub is gone: nothing will come any more.
+                None => return std::future::pending().await,
+            }
         }
     }
 
-    /// The next news, if there is any now.
+    /// The next news, if there is any now. What has been overtaken while it waited is left out: who is slow has the less to hear.
     pub fn try_next(&mut self) -> Option<News> {
-        let news = match self.queue.try_recv() {
+        let next = loop {
+            match self.queue.try_recv() {
+                Ok(news) if is_old(&news) => {}
+                next => break next,
+            }
+        };
+        let news = match next {
             Ok(news) => news,
             // Only who has drained its queue asks for all, or it would hear old news after it.
             Err(_) if self.missed.swap(false, Ordering::AcqRel) => {
@@ -138,6 +146,14 @@ impl Inbox {
             self.unlisted.remove(resource);
         }
         news
+    }
+}
+
+/// Whether later news of the same object wait behind these.
+fn is_old(news: &News) -> bool {
+    match news {
+        News::Set(_, object) => object.is_outdated(),
+        News::Listed(..) | News::Gone(..) | News::Barred(..) => false,
     }
 }
 

@@ -5,7 +5,10 @@ use std::{
     collections::VecDeque,
     fmt,
     ops::Range,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -43,6 +46,8 @@ pub struct Object {
     bytes: Bytes,
     typed: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     moment: Option<Arc<Moment>>,
+    /// There is a newer version, or it is gone, and whoever hears of this one will hear of that.
+    outdated: AtomicBool,
     model: OnceLock<Result<Model, FieldError>>,
 }
 
@@ -167,12 +172,21 @@ impl Object {
         };
         let bytes = whole(text, &head, metadata.record.map(RawValue::get));
         let (typed, model) = (Mutex::default(), OnceLock::new());
-        Ok(Self { key, uid, resource_version, bytes, typed, moment: None, model })
+        let outdated = AtomicBool::new(false);
+        Ok(Self { key, uid, resource_version, bytes, typed, moment: None, outdated, model })
     }
 
     /// The same, whose readings are kept for a moment with those of others.
     pub(crate) fn kept_in(self, moment: &Arc<Moment>) -> Self {
         Self { moment: Some(Arc::clone(moment)), ..self }
+    }
+
+    pub(crate) fn outdate(&self) {
+        self.outdated.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Relaxed)
     }
 
     /// Its version as a number: servers since 1.35 promise that it is one. Nought if it is none.

@@ -1,8 +1,11 @@
 //! Who goes first while there is not enough of the machine for all.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 /// How much an agent's effects matter at once. While effects of a higher precedence are under way, an agent has few of its own under way,
@@ -19,6 +22,10 @@ pub enum Precedence {
 
 /// Effects that an agent may have under way while others go first.
 const YIELDING_MAX: usize = 2;
+
+/// So long a [patient](Precedence::Patient) agent lets news gather while others go first: of what changes several times meanwhile it hears
+/// once.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What is under way in one process, by precedence. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -41,9 +48,12 @@ impl RightOfWay {
 
     /// How many may be under way now of the `room` that there is.
     pub(crate) fn room(&self, precedence: Precedence, room: usize) -> usize {
-        let before = &self.flying[..precedence as usize];
-        let yields = before.iter().any(|flying| flying.load(Ordering::Relaxed) > 0);
-        if yields { room.min(YIELDING_MAX) } else { room }
+        if self.others_go_before(precedence) { room.min(YIELDING_MAX) } else { room }
+    }
+
+    /// Whether effects of a higher precedence are under way.
+    pub(crate) fn others_go_before(&self, precedence: Precedence) -> bool {
+        self.flying[..precedence as usize].iter().any(|flying| flying.load(Ordering::Relaxed) > 0)
     }
 }
 
