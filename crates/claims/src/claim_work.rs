@@ -76,11 +76,11 @@ impl Claims {
         self.add_bound_pods(seen, &mut users);
         let unused = users.is_empty();
         let mut steps = Vec::new();
+        let delete = unused && !claim.deleting && self.is_owner_done(now, seen, findings);
         // A claim that was allocated and is not reserved yet stays allocated: only who stops using it frees it, or
         // who deletes it.
-        let release = unused && seen.is_protected() && (dropped || claim.deleting);
+        let release = unused && seen.is_protected() && (dropped || claim.deleting || delete);
         let deallocate = release && claim.allocation.is_some();
-        let delete = unused && !claim.deleting && self.is_owner_done(now, seen, findings);
         let others: Vec<Text> = seen.finalizers.iter().filter(|name| **name != FINALIZER).cloned().collect();
         // DEVIATION(claims-leave-whole): what goes with its last finalizer need not be told first that it is free.
         let vanishes = release && others.is_empty() && (claim.deleting || delete);

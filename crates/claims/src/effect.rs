@@ -10,7 +10,7 @@ use crate::{holder::Holder, input::Template};
 
 /// On a claim made from a template: the name of the pod's or group's entry.
 pub const CLAIM_NAME_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
-/// Keeps an allocated claim from being removed.
+/// Keeps a claim from being removed while it is allocated. One made from a template has it from the beginning.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// Who owns what is applied to a pod's status.
 pub const FIELD_MANAGER: &str = "ResourceClaimController";
@@ -42,7 +42,7 @@ pub enum EffectKind {
     Event(HolderEvent),
 }
 
-/// Make a claim, on the precondition that there is none of this name.
+/// Make a claim with [`FINALIZER`], on the precondition that there is none of this name.
 ///
 /// [`Outcome::Done`]: it was made, or one of this name is there already whose controller has the UID of `holder`. Then
 /// nothing is made and nothing changed: an earlier attempt, or another leader, was quicker. [`Outcome::Conflict`]: the

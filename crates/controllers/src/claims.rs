@@ -7,7 +7,7 @@ use std::sync::{
 
 use lazaret_claims::{
     CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, Effect, EffectId, EffectKind,
-    FIELD_MANAGER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
+    FIELD_MANAGER, FINALIZER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
 };
 use lazaret_model::{Consumer, Text, Timestamp};
 use lazaret_runtime::{
@@ -304,6 +304,8 @@ fn new_claim(create: &CreateClaim) -> String {
         "generateName": &*create.generate_name,
         "labels": map(&create.template.labels),
         "annotations": annotations,
+        // DEVIATION(claims-born-protected): the scheduler need not write that before it allocates.
+        "finalizers": [FINALIZER],
         "ownerReferences": [{
             "apiVersion": owner.api_version(), "kind": owner.kind,
             "name": &*create.holder.key.name, "uid": &*create.holder.uid, "controller": true,

@@ -157,11 +157,9 @@ impl Agent for WorkloadsAgent {
     }
 }
 
-/// Pods and nodes are read once for everybody.
+/// What others read, too, is read once for everybody.
 fn read(kind: &'static Kind, object: &Arc<Object>) -> Option<Read> {
     let read = match kind.plural {
-        "pods" => object.read().map(Read::Pod),
-        "nodes" => object.read().map(Read::Node),
         "namespaces" => object.read().map(Read::Namespace),
         "poddisruptionbudgets" => object.read().map(Read::PodDisruptionBudget),
         _ => Read::read(kind, object.json()),

@@ -1,81 +1,171 @@
 //! Pods and nodes without what no controller here looks at: there are thousands of them, and most of each is about how to run containers.
+//! The rest is passed over, not read and dropped.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus,
+    Container, ContainerState, ContainerStatus, Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodCondition,
+    PodSpec, PodStatus, Taint, Toleration,
 };
+use serde::Deserialize;
 
-use crate::{object::Object, prelude::*};
+use crate::prelude::*;
 
-/// The object, as far as controllers look at it.
-pub(crate) fn lean(object: Object) -> Object {
-    if let Object::Pod(pod) = &object {
-        Object::Pod(Arc::new(lean_pod(pod)))
-    } else if let Object::Node(node) = &object {
-        Object::Node(Arc::new(lean_node(node)))
-    } else {
-        object
-    }
-}
-
-fn lean_pod(pod: &Pod) -> Pod {
-    Pod {
-        metadata: without_record(&pod.metadata),
-        spec: pod.spec.as_ref().map(|spec| PodSpec {
-            node_name: spec.node_name.clone(),
-            tolerations: spec.tolerations.clone(),
-            init_containers: spec
-                .init_containers
-                .as_ref()
-                .map(|list| list.iter().map(lean_container).collect()),
+/// The pod that this JSON describes, as far as controllers look at it.
+pub(crate) fn pod(text: &[u8]) -> Result<Pod, serde_json::Error> {
+    let LeanPod { metadata, spec, status } = serde_json::from_slice(text)?;
+    Ok(Pod {
+        metadata: without_record(metadata),
+        spec: spec.map(|spec| PodSpec {
+            node_name: spec.node_name,
+            tolerations: spec.tolerations,
+            init_containers: spec.init_containers.map(|list| list.into_iter().map(container).collect()),
             ..PodSpec::default()
         }),
-        status: pod.status.as_ref().map(|status| PodStatus {
-            phase: status.phase.clone(),
-            conditions: status.conditions.clone(),
-            container_statuses: statuses(status.container_statuses.as_ref()),
-            init_container_statuses: statuses(status.init_container_statuses.as_ref()),
+        status: status.map(|status| PodStatus {
+            phase: status.phase,
+            conditions: status.conditions,
+            container_statuses: statuses(status.container_statuses),
+            init_container_statuses: statuses(status.init_container_statuses),
             ..PodStatus::default()
         }),
-    }
+    })
 }
 
-fn lean_container(container: &Container) -> Container {
-    Container {
-        name: container.name.clone(),
-        restart_policy: container.restart_policy.clone(),
-        ..Container::default()
-    }
-}
-
-fn statuses(list: Option<&Vec<ContainerStatus>>) -> Option<Vec<ContainerStatus>> {
-    let lean = |status: &ContainerStatus| ContainerStatus {
-        name: status.name.clone(),
-        ready: status.ready,
-        restart_count: status.restart_count,
-        state: status.state.clone(),
-        last_state: status.last_state.clone(),
-        ..ContainerStatus::default()
-    };
-    list.map(|list| list.iter().map(lean).collect())
-}
-
-fn lean_node(node: &Node) -> Node {
-    Node {
-        metadata: without_record(&node.metadata),
-        spec: node.spec.as_ref().map(|spec| NodeSpec {
-            taints: spec.taints.clone(),
+/// The node that this JSON describes, as far as controllers look at it.
+pub(crate) fn node(text: &[u8]) -> Result<Node, serde_json::Error> {
+    let LeanNode { metadata, spec, status } = serde_json::from_slice(text)?;
+    Ok(Node {
+        metadata: without_record(metadata),
+        spec: spec.map(|spec| NodeSpec {
+            taints: spec.taints,
             unschedulable: spec.unschedulable,
             ..NodeSpec::default()
         }),
-        status: node
-            .status
-            .as_ref()
-            .map(|status| NodeStatus { conditions: status.conditions.clone(), ..NodeStatus::default() }),
-    }
+        status: status.map(|status| NodeStatus { conditions: status.conditions, ..NodeStatus::default() }),
+    })
 }
 
-fn without_record(metadata: &ObjectMeta) -> ObjectMeta {
-    let mut metadata = metadata.clone();
-    metadata.managed_fields = None;
-    metadata
+#[derive(Deserialize)]
+struct LeanPod {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    spec: Option<LeanPodSpec>,
+    status: Option<LeanPodStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanPodSpec {
+    node_name: Option<String>,
+    tolerations: Option<Vec<Toleration>>,
+    init_containers: Option<Vec<LeanContainer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanContainer {
+    #[serde(default)]
+    name: String,
+    restart_policy: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanPodStatus {
+    phase: Option<String>,
+    conditions: Option<Vec<PodCondition>>,
+    container_statuses: Option<Vec<LeanContainerStatus>>,
+    init_container_statuses: Option<Vec<LeanContainerStatus>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanContainerStatus {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    ready: bool,
+    #[serde(default)]
+    restart_count: i32,
+    state: Option<ContainerState>,
+    last_state: Option<ContainerState>,
+}
+
+#[derive(Deserialize)]
+struct LeanNode {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    spec: Option<LeanNodeSpec>,
+    status: Option<LeanNodeStatus>,
+}
+
+#[derive(Deserialize)]
+struct LeanNodeSpec {
+    taints: Option<Vec<Taint>>,
+    unschedulable: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct LeanNodeStatus {
+    conditions: Option<Vec<NodeCondition>>,
+}
+
+fn container(lean: LeanContainer) -> Container {
+    Container { name: lean.name, restart_policy: lean.restart_policy, ..Container::default() }
+}
+
+fn statuses(list: Option<Vec<LeanContainerStatus>>) -> Option<Vec<ContainerStatus>> {
+    let whole = |lean: LeanContainerStatus| ContainerStatus {
+        name: lean.name,
+        ready: lean.ready,
+        restart_count: lean.restart_count,
+        state: lean.state,
+        last_state: lean.last_state,
+        ..ContainerStatus::default()
+    };
+    list.map(|list| list.into_iter().map(whole).collect())
+}
+
+/// Nobody here asks who wrote which field, and the answer is longer than most objects.
+fn without_record(metadata: ObjectMeta) -> ObjectMeta {
+    ObjectMeta { managed_fields: None, ..metadata }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_controllers_look_at_is_read_as_it_is_in_whole_objects() {
+        let text = br#"{"apiVersion":"v1","kind":"Pod",
+            "metadata":{"name":"p","labels":{"a":"b"},"managedFields":[{"manager":"m"}],"creationTimestamp":"2026-01-01T00:00:00Z"},
+            "spec":{"nodeName":"n","volumes":[{"name":"v"}],"tolerations":[{"key":"k","operator":"Exists"}],
+                "initContainers":[{"name":"i","image":"x","restartPolicy":"Always"}],"containers":[{"name":"c","image":"x"}]},
+            "status":{"phase":"Failed","podIP":"10.0.0.1","conditions":[{"type":"Ready","status":"True"}],
+                "containerStatuses":[{"name":"c","ready":true,"restartCount":3,"imageID":"x","image":"x",
+                    "state":{"terminated":{"exitCode":7}},"lastState":{}}]}}"#;
+        let (lean, whole) = (pod(text).unwrap(), serde_json::from_slice::<Pod>(text).unwrap());
+        let (spec, all) = (lean.spec.unwrap(), whole.spec.unwrap());
+        assert_eq!((spec.node_name, spec.tolerations), (all.node_name, all.tolerations));
+        assert_eq!((spec.containers, spec.volumes), (vec![], None));
+        let (init, all) = (&spec.init_containers.unwrap()[0], &all.init_containers.unwrap()[0]);
+        assert_eq!((&init.name, &init.restart_policy, &init.image), (&all.name, &all.restart_policy, &None));
+        let (status, all) = (lean.status.unwrap(), whole.status.unwrap());
+        assert_eq!((status.phase, status.conditions, status.pod_ip), (all.phase, all.conditions, None));
+        let (one, all) = (&status.container_statuses.unwrap()[0], &all.container_statuses.unwrap()[0]);
+        assert_eq!((&one.name, one.ready, one.restart_count), (&all.name, all.ready, all.restart_count));
+        assert_eq!((&one.state, &one.last_state), (&all.state, &all.last_state));
+        assert_eq!((lean.metadata.managed_fields, lean.metadata.labels), (None, whole.metadata.labels));
+    }
+
+    #[test]
+    fn of_a_node_taints_and_conditions_are_read() {
+        let text = br#"{"metadata":{"name":"n"},"spec":{"podCIDR":"x","unschedulable":true,"taints":[{"key":"k","effect":"NoExecute"}]},
+            "status":{"capacity":{"cpu":"1"},"conditions":[{"type":"Ready","status":"Unknown"}]}}"#;
+        let (lean, whole) = (node(text).unwrap(), serde_json::from_slice::<Node>(text).unwrap());
+        let (spec, all) = (lean.spec.unwrap(), whole.spec.unwrap());
+        assert_eq!((spec.taints, spec.unschedulable, spec.pod_cidr), (all.taints, all.unschedulable, None));
+        let (status, all) = (lean.status.unwrap(), whole.status.unwrap());
+        assert_eq!((status.conditions, status.capacity), (all.conditions, None));
+        assert!(pod(b"[]").is_err() && node(br#"{"spec":{"taints":1}}"#).is_err());
+    }
 }

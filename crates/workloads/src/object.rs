@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use serde::Deserialize;
 
-use crate::{meta, prelude::*};
+use crate::{lean, meta, prelude::*};
 
 /// The part of an object that every kind has.
 #[derive(Deserialize)]
@@ -58,6 +58,12 @@ macro_rules! objects {
             /// # Errors
             /// When it is not JSON, or a field has the wrong type.
             pub fn read(resource: &'static Resource, text: &[u8]) -> Result<Self, serde_json::Error> {
+                if *resource == resource::PODS {
+                    return Ok(Self::Pod(Arc::new(lean::pod(text)?)));
+                }
+                if *resource == resource::NODES {
+                    return Ok(Self::Node(Arc::new(lean::node(text)?)));
+                }
                 $(if *resource == resource::$resource {
                     let mut object: $variant = serde_json::from_slice(text)?;
                     // Nobody here asks who wrote which field, and the answer is longer than most objects.

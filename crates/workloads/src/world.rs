@@ -11,7 +11,7 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
 };
 
-use crate::{graph::Graph, lean::lean, meta, pod_index::PodIndex, prelude::*, recent::Recent, shelf::Shelf};
+use crate::{graph::Graph, meta, pod_index::PodIndex, prelude::*, recent::Recent, shelf::Shelf};
 
 /// So many objects that have gone are remembered, lest a late answer brings one back.
 const GONE_MAX: usize = 16_384;
@@ -167,7 +167,6 @@ impl World {
 
     /// An object is there, or has changed. Nothing is returned when that is no news.
     pub fn put(&mut self, object: Object) -> Option<Heard> {
-        let object = lean(object);
         let resource = object.resource();
         let key = object.key();
         if self.gone.contains(&object.uid().to_owned()) {

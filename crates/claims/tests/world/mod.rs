@@ -247,7 +247,8 @@ impl World {
             owner: Some(owner),
             ..ResourceClaim::default()
         };
-        self.put_claim(StoredClaim { claim, entry: Some(create.entry.clone()), ..StoredClaim::default() });
+        let (entry, finalizers) = (Some(create.entry.clone()), vec![FINALIZER.into()]);
+        self.put_claim(StoredClaim { claim, entry, finalizers, ..StoredClaim::default() });
         if self.made_for(&create.holder.uid, &create.entry).count() > 1 {
             self.wrong.push(format!("a second claim for {} of {}", create.entry, create.holder.key));
         }

@@ -5,6 +5,7 @@ mod claims;
 mod executor;
 mod nodes;
 mod pods;
+mod specs;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use lazaret_runtime::{
 };
 use lazaret_scheduler::{Effect, EffectId, EffectKind, Input, Options, Scheduler, Written};
 
+use self::specs::Specs;
 pub(crate) use executor::Executor;
 
 use crate::{
@@ -41,11 +43,13 @@ pub(crate) struct SchedulerAgent {
     scheduler: Scheduler,
     ledger: Ledger,
     sources: Sources,
+    specs: Specs,
 }
 
 impl SchedulerAgent {
     pub(crate) fn new(options: Options, sources: Sources) -> Self {
-        Self { scheduler: Scheduler::new(options), ledger: Ledger::default(), sources }
+        let scheduler = Scheduler::new(options);
+        Self { scheduler, ledger: Ledger::default(), sources, specs: Specs::default() }
     }
 }
 
@@ -53,9 +57,9 @@ impl Agent for SchedulerAgent {
     type Effect = EffectKind;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { scheduler, ledger, sources } = self;
+        let Self { scheduler, ledger, sources, specs } = self;
         ledger.changes(news, |change| {
-            if let Some(input) = input(change, *sources) {
+            if let Some(input) = input(change, *sources, specs) {
                 scheduler.handle(now, input);
             }
         });
@@ -89,10 +93,10 @@ impl Agent for SchedulerAgent {
     }
 }
 
-fn input(change: Change, sources: Sources) -> Option<Input> {
+fn input(change: Change, sources: Sources, specs: &mut Specs) -> Option<Input> {
     use lazaret_fleet::Input as Device;
     match change {
-        Change::Set(resource, object) => set(&resource, &object, sources),
+        Change::Set(resource, object) => set(&resource, &object, sources, specs),
         Change::Gone(resource, key, _) => Some(match resource.plural {
             "pods" => Input::PodGone(key),
             "nodes" => Input::NodeGone(key.name),
@@ -109,7 +113,7 @@ fn input(change: Change, sources: Sources) -> Option<Input> {
     }
 }
 
-fn set(resource: &Resource, object: &Object, sources: Sources) -> Option<Input> {
+fn set(resource: &Resource, object: &Object, sources: Sources, specs: &mut Specs) -> Option<Input> {
     use lazaret_fleet::Input as Device;
     match resource.plural {
         "namespaces" => return nodes::namespace(object).map(|(name, labels)| Input::Namespace(name, labels)),
@@ -117,7 +121,7 @@ fn set(resource: &Resource, object: &Object, sources: Sources) -> Option<Input> 
         _ => {}
     }
     match object.model() {
-        Ok(Model::Pod(_)) => pods::pod(object).map(|mut pod| {
+        Ok(Model::Pod(_)) => pods::pod(specs, object).map(|mut pod| {
             // Where nobody tells of groups, pods do without.
             pod.group = pod.group.filter(|_| sources.has_groups());
             Input::Pod(Arc::new(pod))

@@ -1,6 +1,6 @@
 //! Pods as the scheduler sees them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{self as core, Affinity, PodAffinityTerm, TopologySpreadConstraint},
@@ -16,15 +16,17 @@ use lazaret_scheduler::{
     Spread, Unscheduled,
 };
 
-use super::amounts;
+use super::{
+    amounts,
+    specs::{Outline, Reading, Specs},
+};
 
 /// What is to be placed, or already is; `None` when it cannot be understood.
-pub(super) fn pod(object: &Object) -> Option<Pod> {
+pub(super) fn pod(specs: &mut Specs, object: &Object) -> Option<Pod> {
     let Ok(Model::Pod(known)) = object.model() else { return None };
-    let typed = object.read::<core::Pod>().ok()?;
-    let labels = labels(typed.metadata.labels.as_ref());
-    let spec = typed.spec.as_ref()?;
-    let status = typed.status.as_ref();
+    let outline: Outline<'_> = serde_json::from_slice(object.json()).ok()?;
+    let Reading { labels, spec } = specs.read(known, &outline)?;
+    let (metadata, status) = (outline.metadata, outline.status.unwrap_or_default());
     let condition = known.conditions.iter().find(|condition| condition.kind == "PodScheduled");
     Some(Pod {
         key: known.key.clone(),
@@ -33,9 +35,9 @@ pub(super) fn pod(object: &Object) -> Option<Pod> {
         node: known.node.clone(),
         phase: known.phase,
         deleting: known.deleting_since.is_some(),
-        created: typed.metadata.creation_timestamp.as_ref().map_or(Timestamp::EPOCH, time),
-        started: status.and_then(|status| status.start_time.as_ref()).map(time),
-        nominated: status.and_then(|status| text(status.nominated_node_name.as_ref())),
+        created: metadata.creation_timestamp.as_ref().map_or(Timestamp::EPOCH, time),
+        started: status.start_time.as_ref().map(time),
+        nominated: text(status.nominated_node_name.as_ref()),
         unscheduled: condition
             .filter(|condition| condition.status == lazaret_model::ConditionStatus::False)
             .map(|condition| Unscheduled {
@@ -45,7 +47,7 @@ pub(super) fn pod(object: &Object) -> Option<Pod> {
         claims: known.claims.clone(),
         extended_claim: known.extended_claim.clone(),
         group: known.group.clone(),
-        spec: Arc::new(pod_spec(&known.key.namespace, &labels, known.priority, spec)),
+        spec,
         labels,
     })
 }
@@ -62,7 +64,7 @@ pub(super) fn labels(map: Option<&BTreeMap<String, String>>) -> Labels {
     map.into_iter().flatten().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
 }
 
-fn pod_spec(namespace: &Text, labels: &Labels, priority: i32, spec: &core::PodSpec) -> PodSpec {
+pub(super) fn pod_spec(namespace: &Text, labels: &Labels, priority: i32, spec: &core::PodSpec) -> PodSpec {
     let none = Affinity::default();
     let affinity = spec.affinity.as_ref().unwrap_or(&none);
     let nodes = affinity.node_affinity.as_ref();
