@@ -290,7 +290,8 @@ mod tests {
     use crate::PODS;
 
     fn pod(name: &str, version: u64) -> Arc<Object> {
-        let metadata = format!(r#"{{"name":"{name}","namespace":"n","uid":"u","resourceVersion":"{version}"}}"#);
+        let metadata =
+            format!(r#"{{"name":"{name}","namespace":"n","uid":"u","resourceVersion":"{version}"}}"#);
         Arc::new(Object::new(&PODS, format!(r#"{{"kind":"Pod","metadata":{metadata}}}"#)).unwrap())
     }
 

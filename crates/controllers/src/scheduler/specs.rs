@@ -124,7 +124,8 @@ mod tests {
         if let Some(node) = node {
             spec["nodeName"] = node.into();
         }
-        let metadata = serde_json::json!({"name": name, "namespace": "n", "uid": name, "labels": {"team": team}});
+        let metadata =
+            serde_json::json!({"name": name, "namespace": "n", "uid": name, "labels": {"team": team}});
         serde_json::json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec})
     }
 
@@ -143,7 +144,10 @@ mod tests {
             assert_eq!(Arc::ptr_eq(&read(&mut specs, &other).spec, &first.spec), same, "{other}");
         }
         let other = read(&mut specs, &pod("c", Some("node-1"), "2", "blue"));
-        assert_eq!((other.labels["team"].as_str(), &other.spec.requests == &first.spec.requests), ("blue", false));
+        assert_eq!(
+            (other.labels["team"].as_str(), other.spec.requests == first.spec.requests),
+            ("blue", false)
+        );
     }
 
     #[test]
