@@ -6,28 +6,39 @@ use lazaret_runtime::Metrics;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    task::JoinSet,
     time::timeout,
 };
 
-/// A question that is longer than this, or takes longer, is not answered.
+/// A question that is longer than this, or takes longer to be asked and answered, is cut off.
 const QUESTION_BYTES_MAX: usize = 8 << 10;
 const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
+/// Questions that are answered at once; the next wait until one is done.
+const QUESTIONS_MAX: usize = 16;
 
-/// Answers `/metrics` and `/healthz`, one question after the other; never ends. Without a listener it only waits.
+/// Answers `/metrics` and `/healthz`; never ends. Without a listener it only waits.
 pub(crate) async fn serve(listener: Option<TcpListener>, metrics: Metrics) {
     let Some(listener) = listener else { return std::future::pending().await };
+    serve_within(QUESTION_TIME_MAX, &listener, &metrics).await;
+}
+
+async fn serve_within(patience: Duration, listener: &TcpListener, metrics: &Metrics) {
+    let mut questions = JoinSet::new();
     loop {
-        match listener.accept().await {
-            // Whoever asks slowly is cut off, so that the next is not kept waiting for long.
-            Ok((connection, _)) => {
-                let _ = timeout(QUESTION_TIME_MAX, answer(connection, &metrics)).await;
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        tokio::select! {
+            accepted = listener.accept(), if questions.len() < QUESTIONS_MAX => match accepted {
+                Ok((connection, _)) => {
+                    questions.spawn(timeout(patience, answer(connection, metrics.clone())));
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            },
+            // How it ended is the affair of whoever asked.
+            Some(_) = questions.join_next() => {}
         }
     }
 }
 
-async fn answer(mut connection: TcpStream, metrics: &Metrics) -> std::io::Result<()> {
+async fn answer(mut connection: TcpStream, metrics: Metrics) -> std::io::Result<()> {
     let mut question = Vec::new();
     while !question.windows(4).any(|window| window == b"\r\n\r\n") {
         if question.len() > QUESTION_BYTES_MAX || connection.read_buf(&mut question).await? == 0 {
@@ -57,27 +68,61 @@ async fn answer(mut connection: TcpStream, metrics: &Metrics) -> std::io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
+
+    async fn ask(address: SocketAddr, question: &str) -> String {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        connection.write_all(question.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        connection.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    async fn while_served(patience: Duration, asks: impl AsyncFnOnce(SocketAddr)) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let metrics = Metrics::default();
+        tokio::select! {
+            () = serve_within(patience, &listener, &metrics) => {}
+            () = asks(address) => {}
+        }
+    }
 
     #[tokio::test]
     async fn numbers_are_shown_and_nonsense_is_not_answered_with_them() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let ask = |question: &'static str| async move {
-            let mut connection = TcpStream::connect(address).await.unwrap();
-            connection.write_all(question.as_bytes()).await.unwrap();
-            let mut text = String::new();
-            connection.read_to_string(&mut text).await.unwrap();
-            text
-        };
-        let asks = async {
-            let numbers = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        while_served(QUESTION_TIME_MAX, async |address| {
+            let numbers = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
             assert!(numbers.starts_with("HTTP/1.1 200 OK") && numbers.ends_with("# EOF\n"), "{numbers}");
-            assert!(ask("GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
-            assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
-        };
-        tokio::select! {
-            () = serve(Some(listener), Metrics::default()) => {}
-            () = asks => {}
-        }
+            assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
+            assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_keeps_nobody_waiting() {
+        while_served(Duration::from_secs(3600), async |address| {
+            let mut silent = Vec::new();
+            for _ in 1..QUESTIONS_MAX {
+                silent.push(TcpStream::connect(address).await.unwrap());
+            }
+            for _ in 0..3 {
+                assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_is_cut_off_and_makes_room() {
+        while_served(Duration::from_millis(50), async |address| {
+            let mut silent = Vec::new();
+            for _ in 0..3 * QUESTIONS_MAX {
+                silent.push(TcpStream::connect(address).await.unwrap());
+            }
+            assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
+            assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0);
+        })
+        .await;
     }
 }

@@ -12,6 +12,8 @@ use crate::{ApiError, Server, object, verbs};
 
 /// How often revisions are noted: events live so much longer at most.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
+/// A failure to delete is told so often at most; each is counted.
+const TOLD_EVERY: Duration = Duration::from_secs(600);
 /// Deleted in one write.
 const BATCH_MAX: usize = 500;
 
@@ -48,12 +50,19 @@ impl Server {
         let mut marks = Marks::new(kept);
         let begin = tokio::time::Instant::now();
         let mut ticks = tokio::time::interval(NOTED_EVERY.min(kept));
+        let mut told: Option<Duration> = None;
         loop {
             ticks.tick().await;
-            let old = marks.note(begin.elapsed(), self.store().revision());
+            let now = begin.elapsed();
+            let old = marks.note(now, self.store().revision());
             let Some((revision, events)) = old.zip(find("", "events")) else { continue };
             // What could not be deleted is still older at the next turn.
-            let _ = self.forget_until(events, revision).await;
+            let Err(error) = self.forget_until(events, revision).await else { continue };
+            self.metrics().events_not_forgotten();
+            if told.is_none_or(|told| told + TOLD_EVERY <= now) {
+                told = Some(now);
+                tracing::warn!(%error, "old events could not be deleted; that is tried again every minute");
+            }
         }
     }
 

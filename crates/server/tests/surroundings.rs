@@ -189,3 +189,31 @@ async fn events_are_forgotten_when_nobody_writes_to_them_any_more() {
     }
     api.get("/api/v1/namespaces/default").await.expect(200);
 }
+
+#[tokio::test]
+async fn events_that_cannot_be_forgotten_are_counted() {
+    let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
+    let api = Api::over(store.clone());
+    api.post("/api/v1/namespaces", &json!({"metadata": {"name": "default"}})).await.expect(201);
+    let event = json!({
+        "metadata": {"name": "old", "namespace": "default"}, "type": "Normal", "reason": "Played", "message": "it",
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "a", "uid": "u"},
+    });
+    api.post("/api/v1/namespaces/default/events", &event).await.expect(201);
+    store.close();
+    let numbers = async || {
+        let body = api.stream("/metrics").await.collect().await.unwrap().to_bytes();
+        String::from_utf8(body.to_vec()).unwrap()
+    };
+    assert!(numbers().await.contains("lazaret_event_expiry_errors_total 0"));
+    let failed = async {
+        while numbers().await.contains("lazaret_event_expiry_errors_total 0") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = api.server.forget_events(Duration::from_millis(100)) => {}
+        () = failed => {}
+        () = tokio::time::sleep(Duration::from_secs(60)) => panic!("nothing was counted"),
+    }
+}

@@ -46,6 +46,7 @@ pub(crate) struct Metrics {
     watch_events: Family<Resource, Counter>,
     commits: Histogram,
     handshakes_failed: Counter,
+    events_not_forgotten: Counter,
 }
 
 impl fmt::Debug for Metrics {
@@ -66,6 +67,7 @@ impl Metrics {
         let watch_events = Family::default();
         let commits = Histogram::new(COMMIT_SECONDS);
         let handshakes_failed = Counter::default();
+        let events_not_forgotten = Counter::default();
         let mut registry = Registry::default();
         registry.register("apiserver_request", "Requests answered", requests.clone());
         registry.register("apiserver_request_duration_seconds", "Time to answer", seconds.clone());
@@ -76,6 +78,11 @@ impl Metrics {
             "apiserver_tls_handshake_errors",
             "Connections given up before the first request",
             handshakes_failed.clone(),
+        );
+        registry.register(
+            "lazaret_event_expiry_errors",
+            "Times that old events could not be deleted",
+            events_not_forgotten.clone(),
         );
         registry.register(
             "lazaret_store_commit_duration_seconds",
@@ -92,6 +99,7 @@ impl Metrics {
             watch_events,
             commits,
             handshakes_failed,
+            events_not_forgotten,
         }
     }
 
@@ -121,6 +129,11 @@ impl Metrics {
     /// A connection ended before anybody could ask anything.
     pub(crate) fn handshake_failed(&self) {
         self.handshakes_failed.inc();
+    }
+
+    /// Events that are old enough are still there.
+    pub(crate) fn events_not_forgotten(&self) {
+        self.events_not_forgotten.inc();
     }
 
     /// A write took so long to become durable.
