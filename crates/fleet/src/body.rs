@@ -139,6 +139,14 @@ impl SliceBody {
         self.names.len()
     }
 
+    /// How many different names its devices have. Equal names are one allocation, for all come from the vocabulary.
+    pub(crate) fn distinct_names(&self) -> usize {
+        let mut places: Vec<usize> = self.names.iter().map(|name| name.as_ptr().addr()).collect();
+        places.sort_unstable();
+        places.dedup();
+        places.len()
+    }
+
     pub(crate) fn flags(&self) -> &Flags {
         self.flags.as_deref().unwrap_or(&NO_FLAGS)
     }

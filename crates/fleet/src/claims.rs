@@ -1,12 +1,12 @@
 //! Claims, and which devices they hold.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_model::{DeviceResult, ObjectKey, ResourceClaim, Text};
+use lazaret_model::{DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text};
 
 use crate::{
-    Fleet, Presence, bits::DeviceBits, body::SliceBody, pools::PoolEntry, slice::SharedUse, sparse::Sparse,
-    taints::Source, vocabulary::hash,
+    Fleet, Presence, bits::DeviceBits, body::SliceBody, few::Few, pools::PoolEntry, slice::SharedUse,
+    sparse::Sparse, taints::Source, vocabulary::hash,
 };
 
 /// A claim, as a small number. Stable while the claim (by UID) exists; not given to another before
@@ -17,10 +17,12 @@ pub struct ClaimIx(pub u32);
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimEntry {
     pub(crate) claim: Arc<ResourceClaim>,
+    /// The number of its name.
+    pub(crate) name: u32,
     /// The devices that it holds, by the order of its allocation results.
-    pub(crate) holders: Box<[u32]>,
+    pub(crate) holders: Few<u32>,
     /// Pods that use it, ascending.
-    pub(crate) pods: Vec<u32>,
+    pub(crate) pods: Few<u32>,
     pub(crate) noted: bool,
 }
 
@@ -30,7 +32,7 @@ pub(crate) struct Holder {
     pub(crate) pool: u32,
     pub(crate) device: Text,
     /// Claim and position of the result, ascending.
-    pub(crate) results: Vec<(u32, u32)>,
+    pub(crate) results: Few<(u32, u32)>,
     pub(crate) place: Place,
 }
 
@@ -43,11 +45,10 @@ pub(crate) enum Place {
 
 impl Fleet {
     pub(crate) fn apply_claim(&mut self, claim: Arc<ResourceClaim>) {
-        let Some(&known) = self.claim_keys.get(&claim.key) else { return self.add_claim(claim) };
+        let Some(known) = self.claim_names.claim(&claim.key) else { return self.add_claim(claim) };
         let Some(entry) = self.claims.get_mut(known) else { return };
         if entry.claim.uid != claim.uid {
-            let key = claim.key.clone();
-            self.claim_gone(&key);
+            self.claim_gone(&claim.key);
             return self.add_claim(claim);
         }
         if entry.claim == claim {
@@ -67,21 +68,27 @@ impl Fleet {
     }
 
     fn add_claim(&mut self, claim: Arc<ResourceClaim>) {
+        let name = self.claim_names.number(&claim.key.namespace, &claim.key.name);
         let entry =
-            ClaimEntry { claim: claim.clone(), holders: Box::default(), pods: Vec::new(), noted: false };
+            ClaimEntry { claim: claim.clone(), name, holders: Few::None, pods: Few::None, noted: false };
         let ix = self.claims.insert(entry);
-        self.claim_keys.insert(claim.key.clone(), ix);
+        if let Some(name) = self.claim_names.get_mut(name) {
+            name.claim = Some(ix);
+        }
         self.note_claim(ix);
         self.hold(ix, &claim);
         self.relate_claim(ix);
     }
 
     pub(crate) fn claim_gone(&mut self, key: &ObjectKey) {
-        let Some(ix) = self.claim_keys.remove(key) else { return };
+        let Some(at) = self.claim_names.find(&key.namespace, &key.name) else { return };
+        let name = self.claim_names.get_mut(at);
+        let Some(ix) = name.and_then(|name| name.claim.take()) else { return };
         self.note_claim(ix);
         self.hold(ix, &ResourceClaim::default());
         self.unrelate_claim(ix);
         self.claims.retire(ix);
+        self.claim_names.forget_if_unused(at);
     }
 
     // === Holding ===
@@ -89,44 +96,45 @@ impl Fleet {
     /// Moves a claim from what it held to what it holds. New devices are taken before old ones are let go, so that a
     /// device that stays is never forgotten.
     fn hold(&mut self, claim: u32, new: &ResourceClaim) {
-        let holders: Box<[u32]> = results(new).iter().map(|result| self.holder_or_new(result)).collect();
+        let holders: Few<u32> = results(new).iter().map(|result| self.holder_or_new(result)).collect();
         let Some(entry) = self.claims.get_mut(claim) else { return };
         let old = core::mem::replace(&mut entry.holders, holders.clone());
-        for (at, holder) in (0u32..).zip(&old) {
+        for (at, holder) in (0u32..).zip(&*old) {
             if let Some(entry) = self.holders.get_mut(*holder) {
-                entry.results.retain(|entry| *entry != (claim, at));
+                entry.results.remove((claim, at));
             }
         }
-        for (at, holder) in (0u32..).zip(&holders) {
-            if let Some(entry) = self.holders.get_mut(*holder)
-                && let Err(place) = entry.results.binary_search(&(claim, at))
-            {
-                entry.results.insert(place, (claim, at));
+        for (at, holder) in (0u32..).zip(&*holders) {
+            if let Some(entry) = self.holders.get_mut(*holder) {
+                entry.results.insert((claim, at));
             }
         }
-        let mut touched: Vec<u32> = old.into_iter().chain(holders).collect();
-        touched.sort_unstable();
-        touched.dedup();
-        touched.into_iter().for_each(|holder| self.holder_changed(holder));
+        let mut touched: Few<u32> = old.iter().chain(&*holders).copied().collect();
+        touched.sort();
+        touched.iter().for_each(|holder| self.holder_changed(*holder));
     }
 
     fn holder_or_new(&mut self, result: &DeviceResult) -> u32 {
-        let pool = self.pool_or_new(&result.device.pool_id());
-        let device = &result.device.device;
-        if let Some(found) = self.holder_ix(pool, device) {
+        let DeviceId { driver, pool, device } = &result.device;
+        let pool = self.pool_or_new(driver, pool);
+        let hash = holder_hash(pool, device);
+        if let Some(found) = self.holder_hashed(hash, pool, device) {
             return found;
         }
-        let device = self.vocabulary.text(device);
-        let place = match self.find_published(pool, &device) {
-            Some((slice, device)) => Place::Published { slice, device },
+        let (device, place) = match self.find_published(pool, device) {
+            Some((slice, at)) => {
+                let published = self.slices.get(slice).and_then(|entry| entry.raw.names.get(at));
+                let name = published.unwrap_or(device).clone();
+                (name, Place::Published { slice, device: at })
+            }
             None => {
+                let device = self.vocabulary.text(device);
                 let memory = self.memory_of(pool, &device, None);
                 let ghost = self.add_ghost(pool, &device, self.holders.next(), memory);
-                Place::Ghost(ghost.unwrap_or(u32::MAX))
+                (device, Place::Ghost(ghost.unwrap_or(u32::MAX)))
             }
         };
-        let hash = holder_hash(pool, &device);
-        let holder = self.holders.insert(Holder { pool, device, results: Vec::new(), place });
+        let holder = self.holders.insert(Holder { pool, device, results: Few::None, place });
         self.holder_lookup.insert_unique(hash, (hash, holder), |(hash, _)| *hash);
         if let Some(pool) = self.pools.get_mut(pool) {
             pool.add_holder(holder);
@@ -137,16 +145,25 @@ impl Fleet {
     /// After claims began or ceased to hold a device.
     fn holder_changed(&mut self, holder: u32) {
         let Some(entry) = self.holders.get(holder) else { return };
-        let (pool, device, place) = (entry.pool, entry.device.clone(), entry.place);
-        let empty = entry.results.is_empty();
+        let (pool, place) = (entry.pool, entry.place);
         self.note_rules_at(place);
+        let Some(entry) = self.holders.get(holder) else { return };
+        if !entry.results.is_empty()
+            && let Place::Published { slice, device } = place
+            && self.pools.get(pool).is_some_and(|pool| pool.repeats == 0)
+        {
+            // No other slice of the pool has the device.
+            return self.refresh_usage_by(slice, device, Some(holder));
+        }
+        let device = entry.device.clone();
+        let empty = entry.results.is_empty();
         if empty {
             if let Place::Ghost(ghost) = place {
                 self.drop_ghost(ghost);
             }
             self.holders.remove(holder);
-            let hash = holder_hash(pool, &device);
-            if let Ok(found) = self.holder_lookup.find_entry(hash, |(_, ix)| *ix == holder) {
+            let found = self.holder_lookup.find_entry(holder_hash(pool, &device), |(_, at)| *at == holder);
+            if let Ok(found) = found {
                 found.remove();
             }
             if let Some(pool) = self.pools.get_mut(pool) {
@@ -227,10 +244,15 @@ impl Fleet {
     }
 
     pub(crate) fn holder_ix(&self, pool: u32, device: &Text) -> Option<u32> {
-        let same = |(_, holder): &(u64, u32)| {
-            self.holders.get(*holder).is_some_and(|entry| entry.pool == pool && entry.device == *device)
+        self.holder_hashed(holder_hash(pool, device), pool, device)
+    }
+
+    fn holder_hashed(&self, hash: u64, pool: u32, device: &Text) -> Option<u32> {
+        let same = |holder: u32| {
+            self.holders.get(holder).is_some_and(|entry| entry.pool == pool && entry.device == *device)
         };
-        self.holder_lookup.find(holder_hash(pool, device), same).map(|(_, holder)| *holder)
+        let found = self.holder_lookup.find(hash, |(other, holder)| *other == hash && same(*holder));
+        found.map(|(_, holder)| *holder)
     }
 
     pub(crate) fn note_claims_of(&mut self, holder: u32) {
@@ -250,6 +272,9 @@ impl Fleet {
 
     fn note_rules_at(&mut self, place: Place) {
         let Some((state, device)) = self.state_at(place) else { return };
+        if state.marks.is_empty() {
+            return;
+        }
         let state = state.clone();
         for mark in state.marks.iter().filter(|mark| mark.bits.has(device)) {
             match &*mark.source {
@@ -278,13 +303,19 @@ impl Fleet {
 
     fn refresh_usage_of(&mut self, slice: u32, device: usize) {
         let Some(entry) = self.slices.get(slice) else { return };
+        let holder = self.holder_ix(entry.pool, &entry.raw.names[device]);
+        self.refresh_usage_by(slice, device, holder);
+    }
+
+    /// The same for a device of which is known who holds it.
+    fn refresh_usage_by(&mut self, slice: u32, device: usize, holder: Option<u32>) {
+        let Some(entry) = self.slices.get(slice) else { return };
         let pool = entry.pool;
-        let holder = self.holder_ix(pool, &entry.raw.names[device]);
         let results = holder.and_then(|holder| self.holders.get(holder)).map_or(&[][..], |h| &h.results);
         let holder = holder.filter(|_| !results.is_empty());
         let mut in_use = false;
         let mut shared = SharedUse::default();
-        for &(claim, at) in results {
+        for &(claim, at) in results.iter() {
             let Some(entry) = self.claims.get(claim) else { continue };
             let Some(result) = self::results(&entry.claim).get(at as usize) else { continue };
             match (result.admin_access, &result.share_id) {

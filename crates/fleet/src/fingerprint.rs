@@ -44,13 +44,18 @@ impl Fingerprint {
         (u128::from(high) << 64) | u128::from(low)
     }
 
-    fn push(&mut self, byte: u8) {
-        self.tail |= u64::from(byte) << (8 * self.tail_len);
-        self.tail_len += 1;
-        if self.tail_len == 8 {
-            self.tail_len = 0;
-            let word = core::mem::take(&mut self.tail);
-            self.absorb(word);
+    /// Takes in the `len` lowest bytes of a word; the others are zero.
+    fn push(&mut self, word: u64, len: usize) {
+        self.total_len = self.total_len.wrapping_add(len as u64);
+        let shift = 8 * self.tail_len;
+        self.tail |= word << shift;
+        self.tail_len += len;
+        if self.tail_len >= 8 {
+            let full = self.tail;
+            self.tail_len -= 8;
+            // What did not fit any more; nothing when the word began at a border.
+            self.tail = if shift == 0 { 0 } else { word >> (64 - shift) };
+            self.absorb(full);
         }
     }
 
@@ -80,18 +85,23 @@ impl Fingerprint {
 
 impl Hasher for Fingerprint {
     fn write(&mut self, mut bytes: &[u8]) {
-        self.total_len = self.total_len.wrapping_add(bytes.len() as u64);
-        while self.tail_len > 0
-            && let Some((byte, rest)) = bytes.split_first()
-        {
-            self.push(*byte);
-            bytes = rest;
-        }
         while let Some((word, rest)) = bytes.split_first_chunk() {
-            self.absorb(u64::from_le_bytes(*word));
+            self.push(u64::from_le_bytes(*word), 8);
             bytes = rest;
         }
-        bytes.iter().for_each(|byte| self.push(*byte));
+        if !bytes.is_empty() {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            self.push(u64::from_le_bytes(word), bytes.len());
+        }
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.push(u64::from(byte), 1);
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.push(word, 8);
     }
 
     fn finish(&self) -> u64 {

@@ -6,13 +6,13 @@ use alloc::{
     vec::Vec,
 };
 
-use hashbrown::{HashMap, HashTable};
-use lazaret_model::{ObjectKey, PoolId, Slab, Text};
-use rustc_hash::FxBuildHasher;
+use hashbrown::HashTable;
+use lazaret_model::{PoolId, Slab, Text};
 
 use crate::{
     Input, Kind, Snapshot,
     changes::Noted,
+    claim_names::ClaimNames,
     claims::{ClaimEntry, Holder},
     device_index::DeviceIndex,
     hashes::Hashes,
@@ -25,8 +25,6 @@ use crate::{
     slices::SliceEntry,
     vocabulary::Vocabulary,
 };
-
-pub(crate) type Lookup<K> = HashMap<K, u32, FxBuildHasher>;
 
 /// The devices of a cluster and everything said about them. Owned by one task; others read [`Snapshot`]s. A clone goes
 /// its own way: to try out what would follow from something.
@@ -57,14 +55,14 @@ pub struct Fleet {
     pub(crate) patch_index: SelectorIndex,
 
     pub(crate) claims: Slab<ClaimEntry>,
-    pub(crate) claim_keys: Lookup<ObjectKey>,
+    /// Which claim has a name, and which pods use the name, whether there is such a claim or not.
+    pub(crate) claim_names: ClaimNames,
     pub(crate) holders: Slab<Holder>,
     /// By pool and device.
     pub(crate) holder_lookup: HashTable<(u64, u32)>,
     pub(crate) pods: Slab<PodEntry>,
-    pub(crate) pod_keys: Lookup<ObjectKey>,
-    /// Which pods name a claim, whether it exists or not.
-    pub(crate) claim_users: HashMap<ObjectKey, Vec<u32>, FxBuildHasher>,
+    /// By the hash of their keys.
+    pub(crate) pod_keys: HashTable<(u64, u32)>,
 
     pub(crate) noted: Noted,
     /// What was last found out about a pool; others share it.
@@ -104,12 +102,11 @@ impl Fleet {
             patch_names: BTreeMap::new(),
             patch_index: SelectorIndex::default(),
             claims: Slab::default(),
-            claim_keys: Lookup::default(),
+            claim_names: ClaimNames::default(),
             holders: Slab::default(),
             holder_lookup: HashTable::new(),
             pods: Slab::default(),
-            pod_keys: Lookup::default(),
-            claim_users: HashMap::default(),
+            pod_keys: HashTable::new(),
             noted: Noted::default(),
             last_facts: Arc::default(),
             stale_pools: Vec::new(),
@@ -154,32 +151,63 @@ impl Fleet {
     /// Takes in all objects of one kind: what is not listed is gone. Objects of other kinds among them are applied
     /// as usual.
     pub fn relist(&mut self, kind: Kind, objects: Vec<Input>) {
-        let mut gone = self.known(kind);
-        if !gone.is_empty() {
-            let listed: BTreeSet<ObjectKey> =
-                objects.iter().filter(|object| object.kind() == kind).map(Input::key).collect();
-            gone.retain(|known| !listed.contains(&known.key()));
-        }
+        let gone = self.not_among(kind, &objects);
+        self.make_room(kind, objects.len());
         objects.into_iter().chain(gone).for_each(|object| self.apply(object));
     }
 
-    /// For each object of a kind, the news that it is gone.
-    fn known(&self, kind: Kind) -> Vec<Input> {
+    /// So many of a kind are about to come.
+    fn make_room(&mut self, kind: Kind, count: usize) {
+        match kind {
+            Kind::Pod => {
+                self.pod_keys.reserve(count.saturating_sub(self.pods.len()), |(hash, _)| *hash);
+            }
+            Kind::Claim => {
+                let more = count.saturating_sub(self.claims.len());
+                self.claim_names.reserve(more);
+                self.holder_lookup.reserve(more, |(hash, _)| *hash);
+            }
+            Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {}
+        }
+    }
+
+    /// For each object of a kind that is not among these, the news that it is gone.
+    fn not_among(&self, kind: Kind, objects: &[Input]) -> Vec<Input> {
+        let of_kind = || objects.iter().filter(|object| object.kind() == kind);
+        match kind {
+            Kind::Pod => {
+                let gone = self.pods.except(of_kind().filter_map(|pod| self.pod_ix_of(pod.object_key()?)));
+                gone.map(|entry| Input::PodGone(entry.pod.key.clone())).collect()
+            }
+            Kind::Claim => {
+                let listed = of_kind().filter_map(|claim| self.claim_names.claim(claim.object_key()?));
+                let gone = self.claims.except(listed);
+                gone.map(|entry| Input::ClaimGone(entry.claim.key.clone())).collect()
+            }
+            Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {
+                let known = self.names_of(kind);
+                if known.is_empty() {
+                    return Vec::new();
+                }
+                let listed: BTreeSet<&Text> = of_kind().filter_map(Input::name).collect();
+                let gone = known.into_iter().filter(|name| !listed.contains(name)).cloned();
+                gone.filter_map(|name| Input::gone_by_name(kind, name)).collect()
+            }
+        }
+    }
+
+    /// The names of all objects of a kind that has no namespaces.
+    fn names_of(&self, kind: Kind) -> Vec<&Text> {
         match kind {
             Kind::Slice => {
                 let published = self.pools.iter().flat_map(|(_, pool)| &pool.slices);
-                published
-                    .filter_map(|&slice| Some(Input::SliceGone(self.slices.get(slice)?.state.name().clone())))
-                    .collect()
+                published.filter_map(|&slice| Some(self.slices.get(slice)?.state.name())).collect()
             }
-            Kind::Rule => self.rule_names.keys().cloned().map(Input::RuleGone).collect(),
-            Kind::Patch => self.patch_names.keys().cloned().map(Input::PatchGone).collect(),
-            Kind::Class => self.next.classes.iter().map(|(name, _)| Input::ClassGone(name.clone())).collect(),
-            Kind::Claim => {
-                self.claims.iter().map(|(_, entry)| Input::ClaimGone(entry.claim.key.clone())).collect()
-            }
-            Kind::Pod => self.pods.iter().map(|(_, entry)| Input::PodGone(entry.pod.key.clone())).collect(),
-            Kind::Node => self.next.nodes.iter().map(|(name, _)| Input::NodeGone(name.clone())).collect(),
+            Kind::Rule => self.rule_names.keys().collect(),
+            Kind::Patch => self.patch_names.keys().collect(),
+            Kind::Class => self.next.classes.iter().map(|(name, _)| name).collect(),
+            Kind::Node => self.next.nodes.iter().map(|(name, _)| name).collect(),
+            Kind::Claim | Kind::Pod => Vec::new(),
         }
     }
 

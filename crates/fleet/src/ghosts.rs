@@ -55,7 +55,7 @@ impl Fleet {
 
     /// Where the fleet knows a device from: a slice that speaks for it, or a stand-in.
     pub(crate) fn locate(&self, id: &DeviceId) -> Option<(&Arc<SliceState>, usize)> {
-        let pool = self.pool_ix(&id.pool_id())?;
+        let pool = self.pool_ix(&id.driver, &id.pool)?;
         if let Some((slice, device)) = self.find_published(pool, &id.device) {
             return Some((&self.slices.get(slice)?.state, device));
         }

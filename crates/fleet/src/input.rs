@@ -101,6 +101,54 @@ impl Input {
         }
     }
 
+    /// The name of an object that has no namespace.
+    pub(crate) fn name(&self) -> Option<&Text> {
+        match self {
+            Self::Slice(slice) => Some(&slice.name),
+            Self::Rule(rule) => Some(&rule.name),
+            Self::Patch(patch) => Some(&patch.name),
+            Self::Class(class) => Some(&class.name),
+            Self::Node(node) => Some(&node.name),
+            Self::SliceGone(name)
+            | Self::RuleGone(name)
+            | Self::PatchGone(name)
+            | Self::ClassGone(name)
+            | Self::NodeGone(name) => Some(name),
+            Self::Claim(_) | Self::ClaimGone(_) | Self::Pod(_) | Self::PodGone(_) => None,
+        }
+    }
+
+    /// The key of an object that has a namespace.
+    pub(crate) fn object_key(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Claim(claim) => Some(&claim.key),
+            Self::Pod(pod) => Some(&pod.key),
+            Self::ClaimGone(key) | Self::PodGone(key) => Some(key),
+            Self::Slice(_)
+            | Self::SliceGone(_)
+            | Self::Rule(_)
+            | Self::RuleGone(_)
+            | Self::Patch(_)
+            | Self::PatchGone(_)
+            | Self::Class(_)
+            | Self::ClassGone(_)
+            | Self::Node(_)
+            | Self::NodeGone(_) => None,
+        }
+    }
+
+    /// The news that an object that has no namespace is gone.
+    pub(crate) fn gone_by_name(kind: Kind, name: Text) -> Option<Self> {
+        match kind {
+            Kind::Slice => Some(Self::SliceGone(name)),
+            Kind::Rule => Some(Self::RuleGone(name)),
+            Kind::Patch => Some(Self::PatchGone(name)),
+            Kind::Class => Some(Self::ClassGone(name)),
+            Kind::Node => Some(Self::NodeGone(name)),
+            Kind::Claim | Kind::Pod => None,
+        }
+    }
+
     /// Namespace (empty for objects of the cluster) and name.
     #[must_use]
     pub fn key(&self) -> ObjectKey {

@@ -1,10 +1,10 @@
 //! Pods, and which claims they use.
 
-use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, sync::Arc};
 
-use lazaret_model::{ClaimSource, ObjectKey, Pod, ResourceClaim, Text};
+use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, ResourceClaim, Text};
 
-use crate::Fleet;
+use crate::{Fleet, few::Few, vocabulary::hash};
 
 /// The API group of pod groups.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
@@ -18,9 +18,14 @@ pub struct PodIx(pub u32);
 pub(crate) struct PodEntry {
     pub(crate) pod: Arc<Pod>,
     /// Claims that it uses, ascending.
-    pub(crate) claims: Vec<u32>,
+    pub(crate) claims: Few<u32>,
+    /// The names of claims that it has in its spec, used or not, by number, in the order of the spec.
+    names: Few<u32>,
     pub(crate) noted: bool,
 }
+
+/// From this many reservations on, they are put in order before pods are looked up among them.
+const RESERVATIONS_SCANNED_MAX: usize = 8;
 
 /// How a pod comes to name a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +40,12 @@ pub(crate) enum Via {
 
 impl Fleet {
     pub(crate) fn apply_pod(&mut self, pod: Arc<Pod>) {
-        let Some(&known) = self.pod_keys.get(&pod.key) else { return self.add_pod(pod) };
+        let hash = hash(&pod.key);
+        let Some(known) = self.pod_ix_hashed(hash, &pod.key) else { return self.add_pod(hash, pod) };
         let Some(entry) = self.pods.get_mut(known) else { return };
         if entry.pod.uid != pod.uid {
-            let key = pod.key.clone();
-            self.pod_gone(&key);
-            return self.add_pod(pod);
+            self.pod_gone(&pod.key);
+            return self.add_pod(hash, pod);
         }
         if entry.pod == pod {
             return;
@@ -48,83 +53,99 @@ impl Fleet {
         let old = core::mem::replace(&mut entry.pod, pod.clone());
         self.note_pod(known);
         if old.claims != pod.claims || old.extended_claim != pod.extended_claim || old.group != pod.group {
-            self.forget_names(known, &old);
-            self.file_names(known, &pod);
+            let before = self.file_names(known, &pod);
+            self.forget_names(known, &before);
             self.relate_pod(known);
         }
     }
 
-    fn add_pod(&mut self, pod: Arc<Pod>) {
-        let ix = self.pods.insert(PodEntry { pod: pod.clone(), claims: Vec::new(), noted: false });
-        self.pod_keys.insert(pod.key.clone(), ix);
+    fn add_pod(&mut self, hash: u64, pod: Arc<Pod>) {
+        let ix = self.pods.insert(PodEntry {
+            pod: pod.clone(),
+            claims: Few::None,
+            names: Few::None,
+            noted: false,
+        });
+        self.pod_keys.insert_unique(hash, (hash, ix), |(hash, _)| *hash);
         self.note_pod(ix);
         self.file_names(ix, &pod);
         self.relate_pod(ix);
     }
 
     pub(crate) fn pod_gone(&mut self, key: &ObjectKey) {
-        let Some(ix) = self.pod_keys.remove(key) else { return };
+        let hash = hash(key);
+        let Some(ix) = self.pod_ix_hashed(hash, key) else { return };
+        if let Ok(found) = self.pod_keys.find_entry(hash, |(_, other)| *other == ix) {
+            found.remove();
+        }
         self.note_pod(ix);
-        let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else { return };
-        self.forget_names(ix, &pod);
-        self.set_claims_of(ix, Vec::new());
+        let names = self.pods.get_mut(ix).map(|entry| core::mem::take(&mut entry.names)).unwrap_or_default();
+        self.forget_names(ix, &names);
+        self.set_claims_of(ix, Few::None);
         self.pods.retire(ix);
     }
 
-    fn file_names(&mut self, ix: u32, pod: &Pod) {
-        for (name, _) in claim_names(pod) {
-            let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
-            let users = self.claim_users.entry(key).or_default();
-            if let Err(at) = users.binary_search(&ix) {
-                users.insert(at, ix);
-            }
-        }
+    pub(crate) fn pod_ix_of(&self, key: &ObjectKey) -> Option<u32> {
+        self.pod_ix_hashed(hash(key), key)
     }
 
-    fn forget_names(&mut self, ix: u32, pod: &Pod) {
+    fn pod_ix_hashed(&self, hash: u64, key: &ObjectKey) -> Option<u32> {
+        let is_it = |ix: u32| self.pods.get(ix).is_some_and(|entry| entry.pod.key == *key);
+        self.pod_keys.find(hash, |(other, ix)| *other == hash && is_it(*ix)).map(|(_, ix)| *ix)
+    }
+
+    /// Files a pod under the names in its spec. Those that it had before stay filed until they are forgotten.
+    fn file_names(&mut self, ix: u32, pod: &Pod) -> Few<u32> {
+        let mut names = Few::None;
         for (name, _) in claim_names(pod) {
-            let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
-            if let Some(users) = self.claim_users.get_mut(&key) {
-                users.retain(|user| *user != ix);
-                if users.is_empty() {
-                    self.claim_users.remove(&key);
-                }
+            let at = self.claim_names.number(&pod.key.namespace, name);
+            if let Some(name) = self.claim_names.get_mut(at) {
+                name.users.insert(ix);
             }
+            names.push(at);
+        }
+        self.pods.get_mut(ix).map(|entry| core::mem::replace(&mut entry.names, names)).unwrap_or_default()
+    }
+
+    /// Strikes a pod from the names that it has no more.
+    fn forget_names(&mut self, ix: u32, before: &[u32]) {
+        for &at in before {
+            if self.pods.get(ix).is_some_and(|entry| entry.names.contains(&at)) {
+                continue;
+            }
+            if let Some(name) = self.claim_names.get_mut(at) {
+                name.users.remove(ix);
+            }
+            self.claim_names.forget_if_unused(at);
         }
     }
 
     /// Finds out anew which claims a pod uses.
     fn relate_pod(&mut self, ix: u32) {
         let Some(entry) = self.pods.get(ix) else { return };
-        let pod = entry.pod.clone();
-        let mut claims = Vec::new();
-        for (name, _) in claim_names(&pod) {
-            let key = ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() };
-            let Some(&claim) = self.claim_keys.get(&key) else { continue };
-            if self.claims.get(claim).is_some_and(|entry| uses(&pod, &entry.claim)) {
-                claims.push(claim);
-            }
-        }
-        claims.sort_unstable();
-        claims.dedup();
+        let mut claims: Few<u32> = entry
+            .names
+            .iter()
+            .filter_map(|name| self.claim_names.get(*name)?.claim)
+            .filter(|claim| self.claims.get(*claim).is_some_and(|known| uses(&entry.pod, &known.claim)))
+            .collect();
+        claims.sort();
         self.set_claims_of(ix, claims);
     }
 
-    fn set_claims_of(&mut self, ix: u32, claims: Vec<u32>) {
+    fn set_claims_of(&mut self, ix: u32, claims: Few<u32>) {
         let Some(entry) = self.pods.get_mut(ix) else { return };
         let old = core::mem::replace(&mut entry.claims, claims.clone());
         for &claim in old.iter().filter(|claim| claims.binary_search(claim).is_err()) {
             self.note_claim(claim);
             if let Some(entry) = self.claims.get_mut(claim) {
-                entry.pods.retain(|pod| *pod != ix);
+                entry.pods.remove(ix);
             }
         }
         for &claim in claims.iter().filter(|claim| old.binary_search(claim).is_err()) {
             self.note_claim(claim);
-            if let Some(entry) = self.claims.get_mut(claim)
-                && let Err(at) = entry.pods.binary_search(&ix)
-            {
-                entry.pods.insert(at, ix);
+            if let Some(entry) = self.claims.get_mut(claim) {
+                entry.pods.insert(ix);
             }
         }
     }
@@ -132,35 +153,32 @@ impl Fleet {
     /// Finds out anew which pods use a claim.
     pub(crate) fn relate_claim(&mut self, ix: u32) {
         let Some(entry) = self.claims.get(ix) else { return };
-        let claim = entry.claim.clone();
-        let reservations = Reservations::of(&claim);
-        let users = self.claim_users.get(&claim.key).map_or(&[][..], |users| users);
+        let reservations = Reservations::of(&entry.claim);
+        let users = self.claim_names.get(entry.name).map_or(&[][..], |name| &name.users);
         let uses = |pod: &&u32| {
-            self.pods.get(**pod).is_some_and(|entry| uses_reserved(&entry.pod, &claim, &reservations))
+            self.pods.get(**pod).is_some_and(|user| uses_reserved(&user.pod, &entry.claim, &reservations))
         };
         let pods = users.iter().filter(uses).copied().collect();
         self.set_pods_of(ix, pods);
     }
 
     pub(crate) fn unrelate_claim(&mut self, ix: u32) {
-        self.set_pods_of(ix, Vec::new());
+        self.set_pods_of(ix, Few::None);
     }
 
-    fn set_pods_of(&mut self, ix: u32, pods: Vec<u32>) {
+    fn set_pods_of(&mut self, ix: u32, pods: Few<u32>) {
         let Some(entry) = self.claims.get_mut(ix) else { return };
         let old = core::mem::replace(&mut entry.pods, pods.clone());
         for &pod in old.iter().filter(|pod| pods.binary_search(pod).is_err()) {
             self.note_pod(pod);
             if let Some(entry) = self.pods.get_mut(pod) {
-                entry.claims.retain(|claim| *claim != ix);
+                entry.claims.remove(ix);
             }
         }
         for &pod in pods.iter().filter(|pod| old.binary_search(pod).is_err()) {
             self.note_pod(pod);
-            if let Some(entry) = self.pods.get_mut(pod)
-                && let Err(at) = entry.claims.binary_search(&ix)
-            {
-                entry.claims.insert(at, ix);
+            if let Some(entry) = self.pods.get_mut(pod) {
+                entry.claims.insert(ix);
             }
         }
     }
@@ -205,23 +223,39 @@ fn may_have(pod: &Pod, claim: &ResourceClaim, via: Via) -> bool {
 }
 
 /// Whom a claim is reserved for: pods by UID, groups by name.
-struct Reservations<'a> {
-    uids: BTreeSet<&'a str>,
-    groups: BTreeSet<&'a str>,
+enum Reservations<'a> {
+    Few(&'a [Consumer]),
+    Many { uids: BTreeSet<&'a str>, groups: BTreeSet<&'a str> },
 }
 
 impl<'a> Reservations<'a> {
     fn of(claim: &'a ResourceClaim) -> Self {
-        let is_group =
-            |c: &&lazaret_model::Consumer| c.api_group == *SCHEDULING_GROUP && c.resource == *"podgroups";
-        Self {
-            uids: claim.reserved_for.iter().map(|consumer| &*consumer.uid).collect(),
-            groups: claim.reserved_for.iter().filter(is_group).map(|consumer| &*consumer.name).collect(),
+        let users = &claim.reserved_for;
+        if users.len() <= RESERVATIONS_SCANNED_MAX {
+            return Self::Few(users);
+        }
+        Self::Many {
+            uids: users.iter().map(|consumer| &*consumer.uid).collect(),
+            groups: users.iter().filter(is_group).map(|consumer| &*consumer.name).collect(),
         }
     }
 
     fn cover(&self, pod: &Pod) -> bool {
-        self.uids.contains(&*pod.uid)
-            || pod.group.as_ref().is_some_and(|group| self.groups.contains(&**group))
+        match self {
+            Self::Few(users) => {
+                users.iter().any(|user| user.uid == pod.uid)
+                    || pod
+                        .group
+                        .as_ref()
+                        .is_some_and(|group| users.iter().filter(is_group).any(|user| user.name == *group))
+            }
+            Self::Many { uids, groups } => {
+                uids.contains(&*pod.uid) || pod.group.as_ref().is_some_and(|group| groups.contains(&**group))
+            }
+        }
     }
+}
+
+fn is_group(consumer: &&Consumer) -> bool {
+    consumer.api_group == *SCHEDULING_GROUP && consumer.resource == *"podgroups"
 }

@@ -120,17 +120,20 @@ impl PoolEntry {
 }
 
 impl Fleet {
-    pub(crate) fn pool_ix(&self, id: &PoolId) -> Option<u32> {
-        let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id == *id);
-        self.pool_ids.find(hash(id), is_it).copied()
+    pub(crate) fn pool_ix(&self, driver: &Text, pool: &Text) -> Option<u32> {
+        let is_it = |ix: &u32| {
+            self.pools.get(*ix).is_some_and(|entry| entry.id.pool == *pool && entry.id.driver == *driver)
+        };
+        // The same hash as that of the two as a [`PoolId`].
+        self.pool_ids.find(hash(&(driver, pool)), is_it).copied()
     }
 
-    pub(crate) fn pool_or_new(&mut self, id: &PoolId) -> u32 {
-        if let Some(found) = self.pool_ix(id) {
+    pub(crate) fn pool_or_new(&mut self, driver: &Text, pool: &Text) -> u32 {
+        if let Some(found) = self.pool_ix(driver, pool) {
             return found;
         }
         // A name of a pool occurs once, or once per driver: to look for others that have it costs more than it saves.
-        let id = PoolId { driver: self.vocabulary.text(&id.driver), pool: id.pool.clone() };
+        let id = PoolId { driver: self.vocabulary.text(driver), pool: pool.clone() };
         self.pool_names.insert(&id.pool, self.pools.next());
         self.pool_drivers.insert(&id.driver, self.pools.next());
         let own_hash = hash(&id);

@@ -121,13 +121,13 @@ impl Fleet {
     /// The number of a claim.
     #[must_use]
     pub fn claim_ix(&self, key: &ObjectKey) -> Option<ClaimIx> {
-        self.claim_keys.get(key).copied().map(ClaimIx)
+        self.claim_names.claim(key).map(ClaimIx)
     }
 
     /// The number of a pod.
     #[must_use]
     pub fn pod_ix(&self, key: &ObjectKey) -> Option<PodIx> {
-        self.pod_keys.get(key).copied().map(PodIx)
+        self.pod_ix_of(key).map(PodIx)
     }
 
     /// The claim behind a number, unless it is gone.
@@ -156,7 +156,7 @@ impl Fleet {
     pub fn held(&self, claim: ClaimIx) -> impl Iterator<Item = Held<'_>> {
         let entry = self.claims.get(claim.0);
         let (results, holders) =
-            entry.map_or((&[][..], &[][..]), |entry| (results(&entry.claim), &entry.holders));
+            entry.map_or((&[][..], &[][..]), |entry| (results(&entry.claim), &*entry.holders));
         results.iter().zip(holders).enumerate().filter_map(|(result, (result_ref, holder))| {
             let (slice, index) = self.state_at(self.holders.get(*holder)?.place)?;
             let device = &result_ref.device;
@@ -177,9 +177,9 @@ impl Fleet {
 
     /// The claims that hold a device, for monitoring too.
     pub fn holders(&self, device: &DeviceId) -> impl Iterator<Item = ClaimIx> {
-        let pool = self.pool_ix(&device.pool_id());
+        let pool = self.pool_ix(&device.driver, &device.pool);
         let holder = pool.and_then(|pool| self.holders.get(self.holder_ix(pool, &device.device)?));
-        let results = holder.map_or(&[][..], |holder| &holder.results);
+        let results = holder.map_or(&[][..], |holder| &*holder.results);
         let mut last = None;
         results
             .iter()
@@ -189,7 +189,7 @@ impl Fleet {
     /// A device as a slice has it now.
     #[must_use]
     pub fn device(&self, id: &DeviceId) -> Option<DeviceRef<'_>> {
-        let pool = self.pool_ix(&id.pool_id())?;
+        let pool = self.pool_ix(&id.driver, &id.pool)?;
         let (slice, index) = self.find_published(pool, &id.device)?;
         Some(self.slices.get(slice)?.state.device(self.vocabulary.names(), index))
     }

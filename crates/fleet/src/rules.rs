@@ -6,7 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_model::{DeviceSelector, DeviceTaintRule, PoolId, Text};
+use lazaret_model::{DeviceSelector, DeviceTaintRule, Text};
 
 use crate::{
     Fleet, Problem,
@@ -126,10 +126,7 @@ impl Fleet {
     pub(crate) fn candidates(&self, selector: Option<&DeviceSelector>) -> Vec<u32> {
         let Some(selector) = selector else { return Vec::new() };
         let mut found = match (&selector.driver, &selector.pool, &selector.device) {
-            (Some(driver), Some(pool), device) => {
-                let id = PoolId { driver: driver.clone(), pool: pool.clone() };
-                self.in_pools(self.pool_ix(&id), device.as_ref())
-            }
+            (Some(driver), Some(pool), device) => self.in_pools(self.pool_ix(driver, pool), device.as_ref()),
             (None, Some(pool), device) => {
                 let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id.pool == *pool);
                 self.in_pools(self.pool_names.of(pool).filter(is_it), device.as_ref())

@@ -8,6 +8,7 @@ use crate::{
     DEVICES_PER_SLICE_MAX, Fleet, SliceState,
     bits::DeviceBits,
     body::SliceBody,
+    pools::PoolEntry,
     slice::SliceHead,
     sparse::Sparse,
     taints::{OwnTaint, Source},
@@ -99,7 +100,7 @@ impl Fleet {
     }
 
     fn add_slice(&mut self, slice: &ResourceSlice) {
-        let pool = self.pool_or_new(&slice.pool_id());
+        let pool = self.pool_or_new(&slice.driver, &slice.pool.name);
         let id = self.pools.get(pool).map_or_else(|| slice.pool_id(), |entry| entry.id.clone());
         let raw = Arc::new(SliceBody::of_slice(slice, &mut self.vocabulary));
         let head = SliceHead::of_slice(slice, id, &mut self.vocabulary);
@@ -143,8 +144,10 @@ impl Fleet {
             self.refresh_usage(ix);
             self.refresh_marks(ix, Some(&old_body));
             // Whoever holds one of its devices may see other attributes, other taints, or nothing.
-            let named: BTreeSet<&Text> = old_raw.names.iter().chain(&raw.names).collect();
-            named.into_iter().for_each(|device| self.note_holders(pool, device));
+            if self.pools.get(pool).is_some_and(PoolEntry::has_holders) {
+                let named = old_raw.names.iter().chain(&raw.names);
+                named.for_each(|device| self.note_holders(pool, device));
+            }
         }
         self.settle_pool(pool, ix, &[&old_raw, &raw], &[&old_head, &head], repeats);
         self.note_pool(pool);
@@ -204,14 +207,13 @@ impl Fleet {
 
     /// How many times its device names occur in the pool's other slices, or again in itself.
     fn repeats(&self, pool: u32, body: &SliceBody) -> usize {
-        let distinct: BTreeSet<&Text> = body.names.iter().collect();
         let elsewhere: usize = match self.pools.get(pool) {
             Some(entry) if !entry.slices.is_empty() => {
                 body.names.iter().map(|name| self.devices.in_pool(pool, name).count()).sum()
             }
             Some(_) | None => 0,
         };
-        elsewhere + body.len() - distinct.len()
+        elsewhere + body.len() - body.distinct_names()
     }
 
     /// After slices changed: which generation speaks, which slice speaks for each held device, and what slices of
@@ -248,8 +250,11 @@ impl Fleet {
             return;
         }
         let holders: Vec<u32> = if same_view {
-            let named: BTreeSet<&Text> = raws.iter().flat_map(|raw| raw.names.iter()).collect();
-            named.into_iter().filter_map(|device| self.holder_ix(pool, device)).collect()
+            let named = raws.iter().flat_map(|raw| raw.names.iter());
+            let mut held: Vec<u32> = named.filter_map(|device| self.holder_ix(pool, device)).collect();
+            held.sort_unstable();
+            held.dedup();
+            held
         } else {
             entry.holders().collect()
         };

@@ -86,6 +86,13 @@ impl<T> Slab<T> {
         (0u32..).zip(&self.slots).filter_map(|(at, slot)| Some((at, slot.as_ref()?)))
     }
 
+    /// The values under all numbers but these, ascending.
+    pub fn except(&self, numbers: impl Iterator<Item = u32>) -> impl Iterator<Item = &T> {
+        let mut left = alloc::vec![self.len > 0; self.slots.len()];
+        numbers.for_each(|at| left[at as usize] = false);
+        self.slots.iter().zip(left).filter(|(_, left)| *left).filter_map(|(slot, _)| slot.as_ref())
+    }
+
     /// Visits all values by ascending number, to change them.
     pub fn for_each_mut(&mut self, visit: impl FnMut(&mut T)) {
         self.slots.iter_mut().flatten().for_each(visit);

@@ -4,7 +4,7 @@ use alloc::{borrow::ToOwned, string::String, sync::Arc};
 use core::{borrow::Borrow, fmt, ops::Deref};
 
 /// An immutable string whose clones share one allocation. Names, labels, expressions, messages.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Text(Arc<str>);
 
 /// The identity of one incarnation of an object. A name may be used again; a UID never is.
@@ -21,6 +21,22 @@ impl Text {
     #[must_use]
     pub fn is_unique(&self) -> bool {
         Arc::strong_count(&self.0) == 1
+    }
+}
+
+impl Ord for Text {
+    /// Clones are equal without a look at the characters.
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return core::cmp::Ordering::Equal;
+        }
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -12,6 +12,7 @@ use lazaret_model::{
 use crate::{
     catalog::Catalog,
     numbers::{Numbers, hash},
+    palette,
 };
 
 /// The instant of virtual time zero, a round number far from the epoch.
@@ -381,7 +382,7 @@ impl Api {
     /// A UID that was never given before.
     pub fn new_uid(&mut self) -> Uid {
         self.uids += 1;
-        format!("u{}", self.uids).into()
+        palette::text(format_args!("u{}", self.uids))
     }
 
     /// Takes or renews the lease if it is still at `expected`.

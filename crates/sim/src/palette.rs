@@ -259,6 +259,19 @@ thread_local! {
     static NODES: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
     static DEVICES: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
     static WORDS: RefCell<Vec<(&'static str, Text)>> = const { RefCell::new(Vec::new()) };
+    /// Where texts are put together.
+    static DRAFT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// A text made of parts.
+#[must_use]
+pub fn text(parts: core::fmt::Arguments<'_>) -> Text {
+    DRAFT.with_borrow_mut(|draft| {
+        draft.clear();
+        // A string takes whatever is written to it.
+        let _written = core::fmt::Write::write_fmt(draft, parts);
+        draft.as_str().into()
+    })
 }
 
 /// The name of a node, which is also the name of its pools.
@@ -289,7 +302,7 @@ pub fn word(text: &'static str) -> Text {
 fn numbered(names: &mut Vec<Text>, prefix: &str, number: u32) -> Text {
     let at = number as usize;
     while names.len() <= at {
-        names.push(format!("{prefix}-{}", names.len()).into());
+        names.push(text(format_args!("{prefix}-{}", names.len())));
     }
     names[at].clone()
 }

@@ -390,7 +390,7 @@ impl World {
         for at in from..self.api.claims.log().len() {
             let logged = &self.api.claims.log()[at];
             let (key, claim) = (self.api.claims.key(logged.number).clone(), logged.object.clone());
-            self.check_claim_written(&key, claim.as_deref());
+            self.check_claim_written(at);
             self.claim_controller_sees_claim(&key, claim.as_deref());
         }
     }

@@ -9,6 +9,7 @@ use lazaret_model::{
 };
 
 use crate::{
+    actors::workloads::Shape,
     api::Refused,
     coverage::Mark,
     palette,
@@ -90,7 +91,7 @@ impl World {
     pub(crate) fn claim_controller_sees_pod(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
         let done = pod.is_none_or(|pod| pod.phase.is_finished());
         if done {
-            for claim in self.workloads.claims_of.get(key).cloned().unwrap_or_default() {
+            for claim in self.workloads.claims_of(key).to_vec() {
                 self.push_soon(REACTION_MS_MAX, Step::ReadClaim(claim));
             }
         } else if pod.is_some_and(|pod| pod.deleting_since.is_none() && self.wants_claims(pod)) {
@@ -121,7 +122,7 @@ impl World {
         if pod.deleting_since.is_some() || pod.phase.is_finished() || !self.wants_claims(&pod) {
             return;
         }
-        let Some(shape) = self.workloads.shape_of(&pod).cloned() else { return };
+        let Some(&Shape { extended, tolerations, .. }) = self.workloads.shape_of(&pod) else { return };
         let mut made: Vec<(Text, Text)> = Vec::new();
         let entries = pod.claims.iter().filter_map(|entry| match &entry.source {
             ClaimSource::Template { template, resolved: None } => {
@@ -129,25 +130,28 @@ impl World {
             }
             ClaimSource::Template { .. } | ClaimSource::Claim(_) | ClaimSource::Unknown => None,
         });
-        let entries: Vec<(Text, Text)> = if shape.extended {
+        let entries: Vec<(Text, Text)> = if extended {
             vec![(palette::word("extended"), palette::word(palette::CLASSES[0]))]
         } else {
             entries.collect()
         };
         for (entry, class) in entries {
-            let claim_key = ObjectKey::new(key.namespace.clone(), format!("{}-{entry}", key.name));
+            let claim_key = ObjectKey {
+                namespace: key.namespace.clone(),
+                name: palette::text(format_args!("{}-{entry}", key.name)),
+            };
             let uid = self.api.new_uid();
             let specs = &mut self.workloads.specs;
-            let mut claim = specs.new_claim(claim_key.clone(), uid, &class, shape.tolerations);
+            let mut claim = specs.new_claim(claim_key.clone(), uid, &class, tolerations);
             claim.owner = Some(owner(&pod));
-            claim.extended_resource = shape.extended;
+            claim.extended_resource = extended;
             if self.api.claims.create(&mut self.api.versions, claim).is_err() {
                 // The claim of a predecessor of the same name is still there.
                 self.push(self.now + RETRY_MS, Step::MakeClaims(key.clone()));
                 self.push(self.now + RETRY_MS / 2, Step::ReadClaim(claim_key));
                 continue;
             }
-            self.workloads.claims_of.entry(key.clone()).or_default().insert(claim_key.clone());
+            self.workloads.may_use(key, claim_key.clone());
             made.push((entry, claim_key.name));
         }
         if made.is_empty() {
@@ -155,7 +159,7 @@ impl World {
         }
         self.api.edit_pod(key, &pod.uid, |pod| {
             for (entry, name) in made {
-                if shape.extended {
+                if extended {
                     pod.extended_claim = Some(name);
                     continue;
                 }

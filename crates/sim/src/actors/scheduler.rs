@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use lazaret_fleet::{Changes, DeviceRef, Input};
 use lazaret_model::{
     ClaimSource, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Text, Timestamp, Toleration, Uid, tolerates,
@@ -43,7 +43,7 @@ pub(crate) struct Scheduler {
     last: Option<ObjectKey>,
     under_way: BTreeSet<ObjectKey>,
     /// Pods it bound: its watch may not have told yet.
-    bound: BTreeSet<Uid>,
+    bound: HashSet<Uid, FxBuildHasher>,
     /// Devices given away to a claim, with the version of the claim that says so, once known.
     assumed: BTreeMap<DeviceId, BTreeMap<ObjectKey, Given>>,
     refusals: Refusals,

@@ -1,11 +1,8 @@
 //! Who wants pods: deployments, stateful sets, jobs, and people who start a single one.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use lazaret_model::{
     Allocation, ClaimSource, Consumer, DeviceId, DeviceResult, ObjectKey, Owner, Pod, PodClaim, PodPhase,
     Quantity, ResourceClaim, Text, Uid,
@@ -77,10 +74,9 @@ pub(crate) struct Workloads {
     all: Vec<Workload>,
     by_name: HashMap<Text, usize, FxBuildHasher>,
     by_pod: HashMap<ObjectKey, (usize, usize), FxBuildHasher>,
-    /// The claims that a pod of this name may use.
-    pub(crate) claims_of: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    pub(crate) starting: BTreeSet<Uid>,
-    pub(crate) terminating: BTreeSet<Uid>,
+    claims_of: HashMap<ObjectKey, Vec<ObjectKey>, FxBuildHasher>,
+    pub(crate) starting: HashSet<Uid, FxBuildHasher>,
+    pub(crate) terminating: HashSet<Uid, FxBuildHasher>,
     pub(crate) slow_nodes: BTreeSet<Text>,
     pub(crate) specs: Specs,
     rng: Rng,
@@ -92,9 +88,9 @@ impl Workloads {
             all: Vec::new(),
             by_name: HashMap::default(),
             by_pod: HashMap::default(),
-            claims_of: BTreeMap::new(),
-            starting: BTreeSet::new(),
-            terminating: BTreeSet::new(),
+            claims_of: HashMap::default(),
+            starting: HashSet::default(),
+            terminating: HashSet::default(),
             slow_nodes: BTreeSet::new(),
             specs: Specs::default(),
             rng,
@@ -115,6 +111,19 @@ impl Workloads {
         let workload = self.by_name.get(workload).map(|number| &self.all[*number]);
         let workload = workload.filter(|workload| workload.namespace == *namespace);
         workload.into_iter().flat_map(|workload| &workload.had)
+    }
+
+    /// The claims that a pod of this name may use, in order.
+    pub(crate) fn claims_of(&self, pod: &ObjectKey) -> &[ObjectKey] {
+        self.claims_of.get(pod).map_or(&[], |claims| claims)
+    }
+
+    /// From now on a pod of this name may use a claim.
+    pub(crate) fn may_use(&mut self, pod: &ObjectKey, claim: ObjectKey) {
+        let claims = self.claims_of.entry(pod.clone()).or_default();
+        if let Err(at) = claims.binary_search(&claim) {
+            claims.insert(at, claim);
+        }
     }
 
     pub(crate) fn shape_of(&self, pod: &Pod) -> Option<&Shape> {
@@ -219,8 +228,10 @@ impl World {
             return;
         }
         let name = match workload.keeper {
-            Keeper::StatefulSet => format!("{}-{slot}", workload.name),
-            Keeper::Deployment | Keeper::Job | Keeper::Nobody => format!("{}-{slot}-{made}", workload.name),
+            Keeper::StatefulSet => palette::text(format_args!("{}-{slot}", workload.name)),
+            Keeper::Deployment | Keeper::Job | Keeper::Nobody => {
+                palette::text(format_args!("{}-{slot}-{made}", workload.name))
+            }
         };
         *made += 1;
         let key = ObjectKey::new(workload.namespace.clone(), name);
@@ -239,8 +250,9 @@ impl World {
             };
             claims.push(PodClaim { name: palette::word("shared"), source });
             let claim = ObjectKey::new(workload.namespace.clone(), shared.clone());
-            self.workloads.claims_of.entry(key.clone()).or_default().insert(claim);
+            self.workloads.may_use(&key, claim);
         }
+        let workload = &self.workloads.all[number];
         let owner = match workload.keeper {
             Keeper::Nobody => None,
             Keeper::Deployment | Keeper::StatefulSet | Keeper::Job => Some(Owner {
@@ -266,8 +278,7 @@ impl World {
     fn place_at_start(&mut self, key: &ObjectKey, free: &mut Free) {
         let Some(stored) = self.api.pods.get(key) else { return };
         let pod = Arc::clone(stored.object);
-        let names: Vec<ObjectKey> =
-            self.workloads.claims_of.get(key).into_iter().flatten().cloned().collect();
+        let names: Vec<ObjectKey> = self.workloads.claims_of(key).to_vec();
         let claims: Vec<ResourceClaim> = names
             .iter()
             .filter_map(|name| self.api.claims.get(name))

@@ -10,7 +10,7 @@ mod rest;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_eviction::{EffectId, Outcome};
-use lazaret_model::{DeviceId, ObjectKey, Uid};
+use lazaret_model::Uid;
 
 /// What the invariants remember.
 #[derive(Debug, Default)]
@@ -30,9 +30,7 @@ pub(crate) struct Checker {
     /// By rule: how often its pace was edited.
     pace_edits: BTreeMap<Uid, (Option<i64>, u64)>,
     rules_seen: usize,
-    /// Who holds how much of a device, by claims that the server has; a whole one is as much as the fabric's have.
-    holders: BTreeMap<DeviceId, BTreeMap<ObjectKey, i64>>,
-    held: BTreeMap<ObjectKey, Vec<DeviceId>>,
+    holdings: claims::Holdings,
     leaders: u64,
     /// Leaders that ended without a word, or lost the lease.
     abrupt_ends: u64,

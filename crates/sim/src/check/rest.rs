@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_eviction::{EVICTION_IN_PROGRESS, EffectKind, Eviction, Input};
 use lazaret_fleet::Fleet;
-use lazaret_model::{ConditionStatus, DeviceId, DeviceTaintRule, Pod, Text};
+use lazaret_model::{ConditionStatus, DeviceTaintRule, Pod, Text};
 
 use crate::{
     actors::client::fleet_kind,
@@ -50,24 +50,13 @@ impl World {
 
     /// All fleets see the same taints, and so does the reference: the scheduler and the eviction agree.
     fn check_devices_at_rest(&mut self) {
-        let mut devices: BTreeSet<DeviceId> = self
-            .drivers
-            .pools
-            .iter()
-            .flat_map(|pool| {
-                pool.names().map(|name| DeviceId {
-                    driver: pool.driver.clone(),
-                    pool: pool.name.clone(),
-                    device: name.clone(),
-                })
-            })
-            .collect();
-        devices.extend(self.seen(0).held());
-        let (first, stride) = self.every_so_many(devices.len());
-        for number in 0..CLIENTS {
-            for device in devices.iter().skip(first).step_by(stride) {
+        let count = self.api.catalog.devices();
+        let (first, stride) = self.every_so_many(count);
+        for device in (first..count).step_by(stride) {
+            let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
+            for number in 0..CLIENTS {
                 let (seen, fleet) = (self.seen(number), &self.clients[number].fleet);
-                let device = seen.device(device);
+                let device = seen.device(&id);
                 let differs = taints_differ(&reference::taints(seen, device), fleet, device)
                     .or_else(|| device_differs(seen, fleet, device));
                 if let Some(detail) = differs {

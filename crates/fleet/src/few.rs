@@ -1,0 +1,109 @@
+//! A short list: most have one element or none, and those need no room of their own.
+
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+/// A list of small things.
+#[derive(Clone, Debug)]
+pub(crate) enum Few<T> {
+    None,
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self::None
+    }
+}
+
+impl<T> Deref for Few<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::None => &[],
+            Self::One(only) => core::slice::from_ref(only),
+            Self::Many(all) => all,
+        }
+    }
+}
+
+impl<T: Copy + Ord> Few<T> {
+    /// Adds to the end.
+    pub(crate) fn push(&mut self, item: T) {
+        match self {
+            Self::None => *self = Self::One(item),
+            Self::One(first) => *self = Self::Many(alloc::vec![*first, item]),
+            Self::Many(all) => all.push(item),
+        }
+    }
+
+    /// Adds to an ascending list, where it belongs, what is not there yet.
+    pub(crate) fn insert(&mut self, item: T) {
+        let Err(at) = self.binary_search(&item) else { return };
+        self.push(item);
+        if let Self::Many(all) = self {
+            all[at..].rotate_right(1);
+        }
+    }
+
+    /// Takes out all that are equal to this.
+    pub(crate) fn remove(&mut self, item: T) {
+        match self {
+            Self::None => {}
+            Self::One(only) if *only == item => *self = Self::None,
+            Self::One(_) => {}
+            Self::Many(all) => {
+                all.retain(|other| *other != item);
+                if all.is_empty() {
+                    *self = Self::None;
+                }
+            }
+        }
+    }
+
+    /// Puts it in order, each thing once.
+    pub(crate) fn sort(&mut self) {
+        if let Self::Many(all) = self {
+            all.sort_unstable();
+            all.dedup();
+        }
+    }
+}
+
+impl<T: Copy + Ord> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut few = Self::None;
+        items.into_iter().for_each(|item| few.push(item));
+        few
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{collections::BTreeSet, vec::Vec};
+
+    use super::Few;
+
+    #[test]
+    fn is_an_ordered_set_that_grows_and_shrinks() {
+        let (mut few, mut model) = (Few::default(), BTreeSet::new());
+        for step in 0..200_u32 {
+            let item = step * 7 % 5;
+            if step % 3 == 0 {
+                few.remove(item);
+                model.remove(&item);
+            } else {
+                few.insert(item);
+                model.insert(item);
+            }
+            assert_eq!(few.to_vec(), model.iter().copied().collect::<Vec<_>>());
+        }
+        let mut listed: Few<u32> = [3, 1, 3].into_iter().collect();
+        assert_eq!(*listed, [3, 1, 3]);
+        listed.sort();
+        assert_eq!(*listed, [1, 3]);
+        assert_eq!(size_of::<Few<u32>>(), size_of::<Vec<u32>>());
+    }
+}
