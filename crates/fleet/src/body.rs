@@ -205,9 +205,9 @@ impl Parts {
         let shapes = (0..names.len())
             .map(|at| {
                 let mut hasher = prefix.clone();
-                hasher.write_u8(u8::from(allow_multiple.has(at)));
-                attributes.row_by_name(at).for_each(|(name, value)| feed(&mut hasher, b'a', name, value));
-                capacity.row_by_name(at).for_each(|(name, value)| feed(&mut hasher, b'c', name, value));
+                hasher.write_u64(u64::from(allow_multiple.has(at)));
+                feed(&mut hasher, attributes.prints(at));
+                feed(&mut hasher, capacity.prints(at));
                 ShapeId(hasher.finish128())
             })
             .collect();
@@ -217,10 +217,15 @@ impl Parts {
     }
 }
 
-fn feed(hasher: &mut Fingerprint, kind: u8, name: u128, value: &impl Value) {
-    hasher.write_u8(kind);
-    hasher.write_u128(name);
-    value.fingerprint(hasher);
+/// Names and values, and at the end how many: so no two lists of lists look alike.
+fn feed(hasher: &mut Fingerprint, prints: impl Iterator<Item = (u128, u128)>) {
+    let mut count = 0;
+    for (name, value) in prints {
+        hasher.write_u128(name);
+        hasher.write_u128(value);
+        count += 1;
+    }
+    hasher.write_u64(count);
 }
 
 fn is_unsupported(value: &AttrValue) -> bool {

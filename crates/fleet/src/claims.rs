@@ -1,6 +1,6 @@
 //! Claims, and which devices they hold.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 
 use lazaret_model::{DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text};
 
@@ -338,7 +338,13 @@ impl Fleet {
         let state = Arc::make_mut(&mut entry.state);
         state.in_use.set(device, in_use);
         if !same_shared {
-            state.shared = with_share(&state.shared, device, shared);
+            let none = shared == SharedUse::default();
+            state.shared.edit(|all| match (found, u8::try_from(device)) {
+                (Ok(at), _) if none => drop(all.remove(at)),
+                (Ok(at), _) => all[at].1 = shared,
+                (Err(at), Ok(device)) => all.insert(at, (device, shared)),
+                (Err(_), Err(_)) => {}
+            });
         }
         self.note_pool(pool);
     }
@@ -357,18 +363,6 @@ fn add_share(shared: &mut SharedUse, result: &DeviceResult) {
             Err(at) => shared.consumed.insert(at, (key.clone(), amount.clone())),
         }
     }
-}
-
-fn with_share(all: &[(u8, SharedUse)], device: usize, shared: SharedUse) -> Sparse<(u8, SharedUse)> {
-    let mut all: Vec<(u8, SharedUse)> =
-        all.iter().filter(|(at, _)| usize::from(*at) != device).cloned().collect();
-    if shared != SharedUse::default()
-        && let Ok(device) = u8::try_from(device)
-    {
-        all.push((device, shared));
-        all.sort_by_key(|(at, _)| *at);
-    }
-    all.into()
 }
 
 fn holder_hash(pool: u32, device: &Text) -> u64 {

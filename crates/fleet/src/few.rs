@@ -4,17 +4,12 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 
 /// A list of small things.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Few<T> {
+    #[default]
     None,
     One(T),
     Many(Vec<T>),
-}
-
-impl<T> Default for Few<T> {
-    fn default() -> Self {
-        Self::None
-    }
 }
 
 impl<T> Deref for Few<T> {

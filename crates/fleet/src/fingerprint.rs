@@ -3,7 +3,7 @@
 //! SipHash-1-3 with a fixed key: the same content has the same fingerprint in every process. Two contents that
 //! differ share one with a probability nobody will live to see, and a driver cannot construct such a pair.
 
-use core::hash::Hasher;
+use core::hash::{Hash, Hasher};
 
 /// SipHash-1-3 with 128 bits of output.
 #[derive(Clone, Debug)]
@@ -104,10 +104,27 @@ impl Hasher for Fingerprint {
         self.push(word, 8);
     }
 
+    fn write_u128(&mut self, word: u128) {
+        self.write(&word.to_le_bytes());
+    }
+
     fn finish(&self) -> u64 {
         // Only the 128-bit result is meant to be used; this one is here because the trait asks for it.
         self.v[0] ^ self.v[1] ^ self.v[2] ^ self.v[3] ^ self.tail
     }
+}
+
+/// Small content as it is, in 128 bits: which kind of content, and at most 120 bits of it. Prints of different kinds
+/// differ, and none equals one of [`of_hash`].
+pub(crate) fn exact(kind: u8, content: u128) -> u128 {
+    u128::from(kind) << 120 | content
+}
+
+/// Any other content: its fingerprint, told apart from content as it is.
+pub(crate) fn of_hash(content: &impl Hash) -> u128 {
+    let mut hasher = Fingerprint::new();
+    content.hash(&mut hasher);
+    hasher.finish128() | 0xff << 120
 }
 
 /// One fingerprint out of two, order mattering.

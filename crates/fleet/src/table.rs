@@ -7,7 +7,19 @@ use lazaret_model::{AttrId, AttrValue, CapacityValue, Quantity, RequestPolicy, T
 
 use rustc_hash::FxHasher;
 
-use crate::vocabulary::{SHARED_LEN_MAX, Schema, Sweeping, Vocabulary};
+use crate::{
+    fingerprint::{exact, of_hash},
+    vocabulary::{SHARED_LEN_MAX, Schema, Sweeping, Vocabulary},
+};
+
+/// Kinds of content in prints.
+const INT: u8 = 1;
+const BOOL: u8 = 2;
+const QUANTITY: u8 = 3;
+/// Strings of less than 16 bytes, the length added.
+const STRING: u8 = 0x40;
+/// Below this every whole number is a float, however it is computed.
+const FLOAT_EXACT: u64 = 1 << 53;
 
 /// The attributes, or the capacities, of the devices of one slice.
 #[derive(Debug)]
@@ -28,8 +40,8 @@ pub(crate) struct Layout<T> {
 
 #[derive(Debug)]
 enum Slot<T> {
-    /// Every device has it, all the same.
-    Same(T),
+    /// Every device has it, all the same: the value and its [print](Value::print).
+    Same(T, u128),
     /// Each device has its own, or none: in this place of its part of `each`.
     Each(u32),
 }
@@ -42,8 +54,8 @@ pub(crate) trait Value: Clone {
     fn is_common(&self) -> bool;
     /// The same value, sharing what others have already.
     fn shared(&self, vocabulary: &mut Vocabulary) -> Self;
-    /// Feeds what CEL sees of it.
-    fn fingerprint(&self, hasher: &mut impl Hasher);
+    /// What CEL sees of it, as a number: equal for two values exactly where CEL cannot tell them apart.
+    fn print(&self) -> u128;
     /// Where layouts of tables of such values are kept.
     fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>>;
 }
@@ -70,7 +82,7 @@ impl<T: Value> Table<T> {
         let mut slots = Vec::with_capacity(keys.len());
         for (at, key) in keys.iter().enumerate() {
             slots.push(match common(devices, at, key) {
-                Some(value) => Slot::Same(value.shared(vocabulary)),
+                Some(value) => Slot::Same(value.shared(vocabulary), value.print()),
                 None => {
                     varying.push((at, *key));
                     Slot::Each(u32::try_from(varying.len() - 1).unwrap_or(u32::MAX))
@@ -88,7 +100,7 @@ impl<T: Value> Table<T> {
     /// What a device has in a column.
     fn cell(&self, column: usize, device: usize) -> Option<&T> {
         match &self.layout.slots[column] {
-            Slot::Same(value) => Some(value),
+            Slot::Same(value, _) => Some(value),
             Slot::Each(at) => self.each[device * self.layout.each_len + *at as usize].as_ref(),
         }
     }
@@ -115,12 +127,15 @@ impl<T: Value> Table<T> {
         })
     }
 
-    /// Everything a device has, by name, each name once: fingerprint of the name, and value.
-    pub(crate) fn row_by_name(&self, device: usize) -> impl Iterator<Item = (u128, &T)> {
+    /// Everything a device has, by name, each name once: fingerprint of the name, and print of the value.
+    pub(crate) fn prints(&self, device: usize) -> impl Iterator<Item = (u128, u128)> {
         let mut last = None;
         self.layout.schema.by_name().iter().filter_map(move |&(name, column)| {
-            let value = self.cell(column as usize, device)?;
-            (last.replace(name) != Some(name)).then_some((name, value))
+            let print = match &self.layout.slots[column as usize] {
+                Slot::Same(_, print) => *print,
+                Slot::Each(at) => self.each[device * self.layout.each_len + *at as usize].as_ref()?.print(),
+            };
+            (last.replace(name) != Some(name)).then_some((name, print))
         })
     }
 
@@ -164,7 +179,7 @@ fn shared_layout<T: Value>(
     Arc::as_ptr(&schema).hash(&mut hasher);
     for slot in &slots {
         match slot {
-            Slot::Same(value) => value.fingerprint(&mut hasher),
+            Slot::Same(_, print) => hasher.write_u128(*print),
             Slot::Each(_) => hasher.write_u8(1),
         }
     }
@@ -173,9 +188,9 @@ fn shared_layout<T: Value>(
         Arc::ptr_eq(&known.schema, &schema)
             && known.slots.len() == slots.len()
             && pairs().all(|(a, b)| match (a, b) {
-                (Slot::Same(a), Slot::Same(b)) => a.same(b),
+                (Slot::Same(a, _), Slot::Same(b, _)) => a.same(b),
                 (Slot::Each(a), Slot::Each(b)) => a == b,
-                (Slot::Same(_), Slot::Each(_)) | (Slot::Each(_), Slot::Same(_)) => false,
+                (Slot::Same(..), Slot::Each(_)) | (Slot::Each(_), Slot::Same(..)) => false,
             })
     };
     let layouts = T::layouts(vocabulary);
@@ -206,8 +221,24 @@ impl Value for AttrValue {
         &mut vocabulary.attribute_layouts
     }
 
-    fn fingerprint(&self, hasher: &mut impl Hasher) {
-        self.hash(hasher);
+    fn print(&self) -> u128 {
+        match self {
+            Self::Int(number) => exact(INT, u128::from(number.cast_unsigned())),
+            Self::Bool(truth) => exact(BOOL, u128::from(*truth)),
+            Self::String(text) if text.len() < 16 => {
+                let mut bytes = [0; 16];
+                bytes[..text.len()].copy_from_slice(text.as_bytes());
+                // The last byte is free: it tells the length, which a zero at the end of the text would hide.
+                exact(STRING + u8::try_from(text.len()).unwrap_or(0), u128::from_le_bytes(bytes))
+            }
+            Self::String(_)
+            | Self::Version(_)
+            | Self::Ints(_)
+            | Self::Bools(_)
+            | Self::Strings(_)
+            | Self::Versions(_)
+            | Self::Unsupported => of_hash(self),
+        }
     }
 }
 
@@ -233,11 +264,13 @@ impl Value for CapacityValue {
         &mut vocabulary.capacity_layouts
     }
 
-    fn fingerprint(&self, hasher: &mut impl Hasher) {
-        self.value.hash(hasher);
+    fn print(&self) -> u128 {
         // CEL can tell 1000m from 1: see `isInteger`.
-        self.value.as_i64_if_held_so().hash(hasher);
-        self.value.approximate_f64().to_bits().hash(hasher);
+        let held = self.value.as_i64_if_held_so();
+        match held.filter(|number| number.unsigned_abs() < FLOAT_EXACT) {
+            Some(number) => exact(QUANTITY, u128::from(number.cast_unsigned())),
+            None => of_hash(&(&self.value, held, self.value.approximate_f64().to_bits())),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A model of the API server: objects with resource versions, refused stale writes, deletion with a grace period,
 //! a log per kind that watches read at their own pace, and the lease that the controllers compete for.
 
-use std::{collections::BTreeMap, hash::Hash, sync::Arc};
+use std::{hash::Hash, sync::Arc};
 
 use lazaret_fleet::Input;
 use lazaret_model::{
@@ -152,8 +152,10 @@ pub struct Logged<T> {
 #[derive(Debug)]
 pub struct Table<T: Resource> {
     keys: Numbers<T::Key>,
-    /// All keys there ever were, in order.
-    order: BTreeMap<(u128, T::Key), u32>,
+    /// The ranks of all keys there ever were, by number.
+    ranks: Vec<u128>,
+    /// The numbers of all keys, in the order of the keys.
+    order: Vec<u32>,
     live: Live,
     len: usize,
     log: Vec<Logged<T>>,
@@ -164,7 +166,14 @@ pub(crate) type Live = Vec<u32>;
 
 impl<T: Resource> Default for Table<T> {
     fn default() -> Self {
-        Self { keys: Numbers::default(), order: BTreeMap::new(), live: Live::new(), len: 0, log: Vec::new() }
+        Self {
+            keys: Numbers::default(),
+            ranks: Vec::new(),
+            order: Vec::new(),
+            live: Live::new(),
+            len: 0,
+            log: Vec::new(),
+        }
     }
 }
 
@@ -213,6 +222,11 @@ impl<T: Resource> Table<T> {
         Some(Stored { version: logged.version, object: logged.object.as_ref()? })
     }
 
+    /// The number of the key that has this hash and is the same.
+    pub(crate) fn find(&self, hash: u64, same: impl Fn(&T::Key) -> bool) -> Option<u32> {
+        self.keys.find(hash, same)
+    }
+
     /// The number of a key that was written at some time.
     pub(crate) fn number(&self, key: &T::Key) -> Option<u32> {
         self.keys.find(hash(key), |known| known == key)
@@ -230,7 +244,7 @@ impl<T: Resource> Table<T> {
 
     /// Every object when these were the latest writes, in key order.
     pub(crate) fn iter_in<'a>(&'a self, live: &'a Live) -> impl Iterator<Item = Stored<'a, T>> {
-        self.order.values().filter_map(|number| self.at(live, *number))
+        self.order.iter().filter_map(|number| self.at(live, *number))
     }
 
     /// Those from this key on.
@@ -239,8 +253,8 @@ impl<T: Resource> Table<T> {
         live: &'a Live,
         key: &T::Key,
     ) -> impl Iterator<Item = Stored<'a, T>> {
-        let from = self.order.range((key.rank(), key.clone())..);
-        from.filter_map(|(_, number)| self.at(live, *number))
+        let from = self.place(key.rank(), key);
+        self.order[from..].iter().filter_map(|number| self.at(live, *number))
     }
 
     /// The latest writes.
@@ -281,8 +295,11 @@ impl<T: Resource> Table<T> {
     pub fn put(&mut self, versions: &mut Versions, object: T) -> u64 {
         let key = object.key();
         let number = self.number(&key).unwrap_or_else(|| {
-            let number = self.keys.add(hash(&key), key.clone());
-            self.order.insert((key.rank(), key), number);
+            let rank = key.rank();
+            let place = self.place(rank, &key);
+            let number = self.keys.add(hash(&key), key);
+            self.ranks.push(rank);
+            self.order.insert(place, number);
             self.live.push(0);
             number
         });
@@ -308,6 +325,14 @@ impl<T: Resource> Table<T> {
         };
         self.record(versions, number, None);
         true
+    }
+
+    /// Where a key is among all of them, or would be.
+    fn place(&self, rank: u128, key: &T::Key) -> usize {
+        self.order.partition_point(|number| {
+            let other = self.ranks[*number as usize];
+            other < rank || (other == rank && self.keys.thing(*number) < key)
+        })
     }
 
     fn record(&mut self, versions: &mut Versions, number: u32, object: Option<Arc<T>>) -> u64 {

@@ -5,10 +5,12 @@
 
 use std::cell::RefCell;
 
+use hashbrown::HashMap;
 use lazaret_model::{
     AttrValue, CapacityValue, DevicePatch, DeviceSelector, Effect, Quantity, Taint, Text, Timestamp,
     Toleration, TolerationOperator,
 };
+use rustc_hash::FxBuildHasher;
 
 /// The drivers. Every node has a pool of each.
 pub const DRIVERS: [&str; 2] = ["gpu.example.com", "nic.example.com"];
@@ -123,6 +125,16 @@ pub fn driver_of_class(class: &str) -> &'static str {
 #[must_use]
 pub fn class_number(class: &str) -> usize {
     CLASSES.iter().position(|known| *known == class).unwrap_or(CLASSES.len())
+}
+
+/// Whether a key of a driver's device is this name of this domain: with the domain, or alone if the driver is the domain.
+#[must_use]
+pub fn is_key(driver: &str, key: &str, domain: &str, name: &str) -> bool {
+    let rest = key.strip_suffix(name);
+    rest.is_some_and(|rest| match rest.strip_suffix('/') {
+        Some(of) => of == domain,
+        None => rest.is_empty() && driver == domain,
+    })
 }
 
 /// A number of the palette as an index.
@@ -258,7 +270,8 @@ thread_local! {
     /// Names that every world uses over and over: made once for all worlds of a thread, for a clone costs less.
     static NODES: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
     static DEVICES: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
-    static WORDS: RefCell<Vec<(&'static str, Text)>> = const { RefCell::new(Vec::new()) };
+    /// By address: each is written once in the program.
+    static WORDS: RefCell<HashMap<(usize, usize), Text, FxBuildHasher>> = RefCell::default();
     /// Where texts are put together.
     static DRAFT: RefCell<String> = const { RefCell::new(String::new()) };
 }
@@ -289,14 +302,8 @@ pub fn device(number: u32) -> Text {
 /// One of the few dozen words that worlds are made of.
 #[must_use]
 pub fn word(text: &'static str) -> Text {
-    WORDS.with_borrow_mut(|words| {
-        let is_it = |known: &&(&'static str, Text)| core::ptr::eq(known.0, text);
-        if let Some((_, known)) = words.iter().find(is_it) {
-            return known.clone();
-        }
-        words.push((text, text.into()));
-        text.into()
-    })
+    let place = (text.as_ptr().addr(), text.len());
+    WORDS.with_borrow_mut(|words| words.entry(place).or_insert_with(|| text.into()).clone())
 }
 
 fn numbered(names: &mut Vec<Text>, prefix: &str, number: u32) -> Text {

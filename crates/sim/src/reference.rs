@@ -4,8 +4,8 @@
 use std::cell::OnceCell;
 
 use lazaret_model::{
-    AttrValue, CapacityValue, ClaimSource, Device, DeviceId, DevicePatch, DeviceSelector, ObjectKey, Pod,
-    ResourceClaim, ResourceSlicePatch, Taint, Text, Timestamp, Toleration, Uid, tolerates,
+    AttrValue, CapacityValue, ClaimSource, Device, DeviceId, DevicePatch, DeviceSelector, Pod, ResourceClaim,
+    ResourceSlicePatch, Taint, Text, Timestamp, Toleration, Uid, tolerates,
 };
 
 use crate::{
@@ -85,10 +85,7 @@ impl<'a> Patched<'a> {
     where
         T: 'a,
     {
-        let is_it = |key: &Text| match key.split_once('/') {
-            Some((of, rest)) => of == domain && rest == name,
-            None => self.driver == domain && *key == *name,
-        };
+        let is_it = |key: &Text| palette::is_key(self.driver, key, domain, name);
         for patch in &self.patches {
             if let Some((_, value)) = patched(patch).iter().rev().find(|(key, _)| is_it(key)) {
                 return value.as_ref();
@@ -205,9 +202,7 @@ pub fn deadline(taint: &Taint, tolerations: &[Toleration]) -> Option<Timestamp> 
 
 /// The claims whose devices a pod uses.
 pub fn claims<'a>(seen: Seen<'a>, pod: &'a Pod) -> impl Iterator<Item = SeenClaim<'a>> {
-    let find = move |name: &Text| {
-        seen.claim(&ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() })
-    };
+    let find = move |name: &Text| seen.claim(&pod.key.namespace, name);
     let listed = pod.claims.iter().filter_map(move |entry| match &entry.source {
         ClaimSource::Claim(name) => find(name),
         ClaimSource::Template { resolved: Some(Some(name)), .. } => {

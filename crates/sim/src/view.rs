@@ -13,7 +13,10 @@ use lazaret_model::{
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::api::{Api, Kind, Live, Resource, Stored, Table};
+use crate::{
+    api::{Api, Kind, Live, Resource, Stored, Table},
+    numbers::hash,
+};
 
 /// One kind of object, as far as its watch has come.
 #[derive(Debug)]
@@ -385,8 +388,12 @@ impl<'a> Seen<'a> {
 
     /// A claim.
     #[must_use]
-    pub fn claim(self, key: &ObjectKey) -> Option<SeenClaim<'a>> {
-        let place = *self.view.claims.live.get(self.api.claims.number(key)? as usize)?;
+    pub fn claim(self, namespace: &Text, name: &Text) -> Option<SeenClaim<'a>> {
+        // The same hash as that of the two as a key.
+        let hash = hash(&(namespace, name));
+        let same = |key: &ObjectKey| key.name == *name && key.namespace == *namespace;
+        let number = self.api.claims.find(hash, same)?;
+        let place = *self.view.claims.live.get(number as usize)?;
         let Stored { version, object } = self.api.claims.written(place)?;
         Some(SeenClaim { claim: object, version, place })
     }

@@ -30,9 +30,13 @@ pub(crate) struct Cleanup {
     object: Option<ResourceClaim>,
 }
 
-/// What claims ask for, by class and tolerations: claims that ask for the same share it.
+/// What claims ask for: claims that ask for the same share it.
 #[derive(Debug, Default)]
-pub(crate) struct Specs(BTreeMap<(usize, u32), Arc<ClaimSpec>>);
+pub(crate) struct Specs {
+    /// By class and number of tolerations. Some numbers mean the same.
+    by_number: BTreeMap<(usize, u32), Arc<ClaimSpec>>,
+    distinct: Vec<Arc<ClaimSpec>>,
+}
 
 impl Specs {
     /// A claim for one device of a class, or for a share of one of the fabric's.
@@ -44,8 +48,16 @@ impl Specs {
         tolerations: u32,
     ) -> ResourceClaim {
         let of = (palette::class_number(class), tolerations);
-        let spec = Arc::clone(self.0.entry(of).or_insert_with(|| Arc::new(new_spec(class, tolerations))));
-        ResourceClaim { key, uid, spec, ..ResourceClaim::default() }
+        let distinct = &mut self.distinct;
+        let spec = self.by_number.entry(of).or_insert_with(|| {
+            let spec = new_spec(class, tolerations);
+            if let Some(known) = distinct.iter().find(|known| ***known == spec) {
+                return Arc::clone(known);
+            }
+            distinct.push(Arc::new(spec));
+            distinct[distinct.len() - 1].clone()
+        });
+        ResourceClaim { key, uid, spec: Arc::clone(spec), ..ResourceClaim::default() }
     }
 }
 

@@ -193,7 +193,7 @@ impl World {
         }
         let mut claims = Vec::new();
         for name in claim_names(&pod)? {
-            let found = seen.claim(&ObjectKey { namespace: key.namespace.clone(), name })?;
+            let found = seen.claim(&key.namespace, name)?;
             claims.push((found.version, Arc::clone(found.claim)));
         }
         let extended_missing = self.workloads.shape_of(&pod).is_some_and(|shape| shape.extended);
@@ -282,15 +282,15 @@ impl World {
         let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
         let tolerations = &request_of(claim)?.tolerations;
         for slice in pool.slices_of(newest) {
-            for device in slice.devices(snapshot.names()) {
-                if device.in_use() {
-                    continue;
-                }
-                let tainted = device.taints().map(|effective| effective.taint).any(|taint| {
-                    taint.effect.blocks_allocation()
-                        && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
-                            || (taint.effect.evicts() && !bears(taint, tolerations, now)))
-                });
+            let (in_use, tainted_bits) = (slice.in_use_bits(), slice.tainted_bits());
+            for at in (0..slice.len()).filter(|at| in_use >> at & 1 == 0) {
+                let device = slice.device(snapshot.names(), at);
+                let tainted = tainted_bits >> at & 1 == 1
+                    && device.taints().map(|effective| effective.taint).any(|taint| {
+                        taint.effect.blocks_allocation()
+                            && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
+                                || (taint.effect.evicts() && !bears(taint, tolerations, now)))
+                    });
                 if tainted {
                     continue;
                 }
@@ -381,18 +381,18 @@ fn pool_for(claim: &ResourceClaim, node: &Text) -> Text {
 }
 
 /// The names of a pod's claims; `None` while some are not known yet.
-fn claim_names(pod: &Pod) -> Option<Vec<Text>> {
+fn claim_names(pod: &Pod) -> Option<Vec<&Text>> {
     let mut names = Vec::new();
     for entry in &pod.claims {
         match &entry.source {
             ClaimSource::Claim(name) | ClaimSource::Template { resolved: Some(Some(name)), .. } => {
-                names.push(name.clone());
+                names.push(name);
             }
             ClaimSource::Template { resolved: Some(None), .. } => {}
             ClaimSource::Template { resolved: None, .. } | ClaimSource::Unknown => return None,
         }
     }
-    names.extend(pod.extended_claim.clone());
+    names.extend(&pod.extended_claim);
     Some(names)
 }
 

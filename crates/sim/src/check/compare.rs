@@ -131,10 +131,7 @@ pub(crate) fn device_differs(seen: Seen<'_>, fleet: &Fleet, device: Named<'_>) -
             return Some(format!("{id}: published {}, for the fleet {}", ours.is_some(), theirs.is_some()));
         }
     };
-    let of = |domain: &str, name: &str, key: &str| match key.split_once('/') {
-        Some((of, rest)) => of == domain && rest == name,
-        None => *id.driver == *domain && key == name,
-    };
+    let of = |domain: &str, name: &str, key: &str| palette::is_key(&id.driver, key, domain, name);
     for (domain, name) in [("model", 0), ("index", 0), ("serial", 0), ("serial", 1)]
         .map(|(name, driver)| (palette::DRIVERS[driver], name))
     {
