@@ -55,11 +55,21 @@ pub struct Object {
 /// longer keeps what it needs of it.
 #[derive(Default)]
 pub(crate) struct Moment {
-    kept: Mutex<VecDeque<Arc<dyn Any + Send + Sync>>>,
+    kept: Mutex<Kept>,
 }
 
-/// Readings that are kept at most.
+#[derive(Default)]
+struct Kept {
+    /// The oldest first, each with the length of the text that it was read from.
+    readings: VecDeque<(Arc<dyn Any + Send + Sync>, usize)>,
+    /// The sum of the lengths.
+    bytes: usize,
+}
+
+/// Readings that are kept at most, and the length of the texts that they were read from; the last one always is. A reading is a few times
+/// as large as its text.
 const KEPT_MAX: usize = 512;
+const KEPT_BYTES_MAX: usize = 2 << 20;
 
 impl fmt::Debug for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,12 +78,18 @@ impl fmt::Debug for Moment {
 }
 
 impl Moment {
-    fn keep(&self, reading: Arc<dyn Any + Send + Sync>) {
+    fn keep(&self, reading: Arc<dyn Any + Send + Sync>, bytes: usize) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(reading);
-        let oldest = if kept.len() > KEPT_MAX { kept.pop_front() } else { None };
+        kept.readings.push_back((reading, bytes));
+        kept.bytes += bytes;
+        let mut oldest = Vec::new();
+        while kept.readings.len() > 1 && (kept.readings.len() > KEPT_MAX || kept.bytes > KEPT_BYTES_MAX) {
+            let Some((reading, bytes)) = kept.readings.pop_front() else { break };
+            kept.bytes -= bytes;
+            oldest.push(reading);
+        }
         drop(kept);
-        // Taking it apart takes a while.
+        // Taking them apart takes a while.
         drop(oldest);
     }
 }
@@ -226,7 +242,7 @@ impl Object {
         *typed = Some(Arc::downgrade(&any));
         drop(typed);
         if let Some(moment) = &self.moment {
-            moment.keep(any);
+            moment.keep(any, self.bytes.len());
         }
         Ok(read)
     }
@@ -277,6 +293,27 @@ mod tests {
         assert!(matches!(object.model(), Ok(Model::Pod(_))));
         let typed = object.read::<k8s_openapi::api::core::v1::Pod>().unwrap();
         assert!(Arc::ptr_eq(&typed, &object.read().unwrap()));
+    }
+
+    #[test]
+    fn readings_are_kept_by_number_and_by_size() {
+        let moment = Moment::default();
+        let held = |moment: &Moment| {
+            let kept = moment.kept.lock().unwrap();
+            (kept.readings.len(), kept.bytes)
+        };
+        for _ in 0..2 * KEPT_MAX {
+            moment.keep(Arc::new(()), 1);
+        }
+        assert_eq!(held(&moment), (KEPT_MAX, KEPT_MAX));
+        for _ in 0..10 {
+            moment.keep(Arc::new(()), KEPT_BYTES_MAX / 4);
+        }
+        assert_eq!(held(&moment), (4, KEPT_BYTES_MAX));
+        moment.keep(Arc::new(()), 2 * KEPT_BYTES_MAX);
+        assert_eq!(held(&moment), (1, 2 * KEPT_BYTES_MAX));
+        moment.keep(Arc::new(()), 7);
+        assert_eq!(held(&moment), (1, 7));
     }
 
     #[test]
