@@ -2,7 +2,7 @@
 
 use lazaret_fleet::{Fleet, Input, Kind};
 use lazaret_runtime::{
-    CLAIMS, CLASSES, Model, NODES, News, Object, PATCHES, PODS, RULES, RULES_V1ALPHA3, Resource, SLICES,
+    CLAIMS, CLASSES, CallError, Client, Model, NODES, News, Object, PATCHES, POD_GROUPS, PODS, RULES, RULES_V1ALPHA3, Resource, SLICES,
     SLICES_V1ALPHA3,
 };
 use tracing::warn;
@@ -15,6 +15,18 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// What a server has. It may serve a part of `resource.k8s.io/v1alpha3`, as Kubernetes does: then the stable version is taken.
+    ///
+    /// # Errors
+    /// When the server cannot be asked.
+    pub async fn of(client: &Client) -> Result<Self, CallError> {
+        let mut wide = true;
+        for resource in [RULES_V1ALPHA3, SLICES_V1ALPHA3, PATCHES] {
+            wide = wide && client.serves(&resource).await?;
+        }
+        Ok(Self::new(wide).with_groups(client.serves(&POD_GROUPS).await?))
+    }
+
     /// Of a server that serves `resource.k8s.io/v1alpha3` with all that is Lazaret's own, or one that does not.
     #[must_use]
     pub fn new(wide: bool) -> Self {
@@ -113,5 +125,33 @@ fn gone(kind: Kind, object: &Object) -> Input {
         Kind::Claim => Input::ClaimGone(key),
         Kind::Pod => Input::PodGone(key),
         Kind::Node => Input::NodeGone(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server whose `resource.k8s.io/v1alpha3` has these resources, and no groups of pods.
+    fn server(plurals: &'static [&'static str]) -> Client {
+        Client::direct(move |request| async move {
+            let alpha = request.uri().path() == "/apis/resource.k8s.io/v1alpha3";
+            let resources: Vec<_> = plurals.iter().map(|name| serde_json::json!({"name": name})).collect();
+            let mut answer = http::Response::new(serde_json::json!({"resources": resources}).to_string());
+            if !alpha {
+                *answer.status_mut() = http::StatusCode::NOT_FOUND;
+            }
+            answer
+        })
+    }
+
+    #[tokio::test]
+    async fn a_part_of_the_wide_version_is_not_enough() {
+        let all = &["devicetaintrules", "resourceslices", "resourceslicepatches"];
+        let wide = Sources::of(&server(all)).await.unwrap();
+        assert_eq!(wide.rules(), RULES_V1ALPHA3);
+        let kubernetes = Sources::of(&server(&["devicetaintrules"])).await.unwrap();
+        assert_eq!(kubernetes.rules(), RULES);
+        assert!(kubernetes.resources().contains(&SLICES) && !kubernetes.resources().contains(&PATCHES));
     }
 }

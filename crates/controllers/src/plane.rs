@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, POD_GROUPS, Postbox,
-    Precedence, RULES_V1ALPHA3, Tasks, run,
+    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox,
+    Precedence, Tasks, run,
 };
 use tokio::sync::watch;
 
@@ -70,8 +70,7 @@ impl Plane {
     /// # Errors
     /// When the server cannot be asked what it serves.
     pub async fn start(client: Client, metrics: Metrics, options: &Options) -> Result<Self, CallError> {
-        let sources = Sources::new(client.serves(&RULES_V1ALPHA3).await?)
-            .with_groups(client.serves(&POD_GROUPS).await?);
+        let sources = Sources::of(&client).await?;
         let mut plane = Self {
             hub: Arc::new(Hub::new(client, metrics)),
             agents: Tasks::default(),

@@ -206,6 +206,11 @@ impl Topic {
         true
     }
 
+    /// Whether somebody listens who cannot do without it.
+    pub(crate) fn is_needed(&self) -> bool {
+        lock(&self.state).listeners.iter().any(|listener| !listener.bears_bars)
+    }
+
     /// Whether it cannot be read, and this listener does without.
     pub(crate) fn is_barred_for(&self, id: u64) -> bool {
         let state = lock(&self.state);

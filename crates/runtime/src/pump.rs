@@ -43,13 +43,16 @@ pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) 
                     pause = PAUSE_MIN;
                 }
                 let mut known = false;
-                if matches!(error, CallError::Forbidden(_) | CallError::NotFound(_)) {
+                let is_barred = matches!(error, CallError::Forbidden(_) | CallError::NotFound(_));
+                if is_barred {
                     known = !pump.topic.bar(&error);
                     // What was heard before is old when it can be read again.
                     pump.version = None;
                 }
                 let resource = pump.topic.resource.plural;
-                if !known && pause >= Duration::from_secs(1) {
+                if is_barred && !known && pump.topic.is_needed() {
+                    warn!(resource, %error, "this must be read before anything is done; trying again");
+                } else if !known && pause >= Duration::from_secs(1) {
                     warn!(resource, %error, "watch failed; trying again");
                 } else {
                     debug!(resource, %error, "watch ended");
