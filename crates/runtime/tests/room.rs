@@ -16,7 +16,10 @@ use lazaret_runtime::{
     Agent, AgentOptions, Client, Hub, Leadership, Metrics, News, Outcome, Perform, Precedence, RULES, Reply,
     run,
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::JoinSet,
+};
 
 /// Always has something to do, and thinks that it is late.
 #[derive(Clone, Default)]
@@ -72,28 +75,42 @@ async fn until(count: &AtomicUsize, least: usize) {
     tokio::time::timeout(Duration::from_secs(60), reached).await.unwrap();
 }
 
-#[tokio::test]
-async fn room_grows_with_what_ends_and_who_has_none_waits() {
-    let agent = Busy::default();
-    let gate = Gate { begun: Arc::default(), leave: Arc::new(Semaphore::new(0)) };
-    let (stop, stopped) = watch::channel(false);
-    // There is nothing to hear of, which is news enough to begin.
+/// There is nothing to hear of, which is news enough to begin.
+fn silent_hub() -> Hub {
     let client = Client::direct(|_| async {
         let mut answer = http::Response::new(Empty::<Bytes>::new());
         *answer.status_mut() = http::StatusCode::NOT_FOUND;
         answer
     });
-    let hub = Hub::new(client, Metrics::default());
-    let mut tasks = tokio::task::JoinSet::new();
+    Hub::new(client, Metrics::default())
+}
+
+/// A busy agent at work, what it does, and what ends it.
+fn start(
+    hub: &Hub,
+    in_flight_max: usize,
+    precedence: Precedence,
+    tasks: &mut JoinSet<()>,
+) -> (Busy, Gate, watch::Sender<bool>) {
+    let agent = Busy::default();
+    let gate = Gate { begun: Arc::default(), leave: Arc::new(Semaphore::new(0)) };
+    let (stop, stopped) = watch::channel(false);
     tasks.spawn(run(
         agent.clone(),
         gate.clone(),
         hub.listen_if_possible(&[], &[RULES]),
         Leadership::unrivalled(),
         hub.metrics().clone(),
-        AgentOptions { name: "busy", in_flight_max: 20, precedence: Precedence::Usual },
+        AgentOptions { name: "busy", in_flight_max, precedence },
         stopped,
     ));
+    (agent, gate, stop)
+}
+
+#[tokio::test]
+async fn room_grows_with_what_ends_and_who_has_none_waits() {
+    let (hub, mut tasks) = (silent_hub(), JoinSet::new());
+    let (agent, gate, stop) = start(&hub, 20, Precedence::Usual, &mut tasks);
     until(&gate.begun, 2).await;
     let before = agent.thoughts.load(Ordering::Relaxed);
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -110,5 +127,33 @@ async fn room_grows_with_what_ends_and_who_has_none_waits() {
 
     stop.send(true).unwrap();
     gate.leave.add_permits(1_000);
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn who_is_patient_has_little_under_way_while_the_urgent_have_something() {
+    let (hub, mut tasks) = (silent_hub(), JoinSet::new());
+    let (_, urgent, stop_urgent) = start(&hub, 1, Precedence::Urgent, &mut tasks);
+    until(&urgent.begun, 1).await;
+    let (_, patient, stop) = start(&hub, 20, Precedence::Patient, &mut tasks);
+    patient.leave.add_permits(30);
+    until(&patient.begun, 30 + 2).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(patient.begun.load(Ordering::Relaxed), 30 + 2, "it goes on, two at a time");
+
+    stop_urgent.send(true).unwrap();
+    urgent.leave.add_permits(1);
+    let mut ended = 30;
+    let all = async {
+        while patient.begun.load(Ordering::Relaxed) < ended + 20 {
+            patient.leave.add_permits(1);
+            ended += 1;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), all).await.unwrap();
+
+    stop.send(true).unwrap();
+    patient.leave.add_permits(1_000);
     tasks.join_all().await;
 }
