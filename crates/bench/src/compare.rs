@@ -4,10 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::{
-    output::Table,
-    report::{Phase, Report},
-};
+use crate::report::{Phase, Report};
+use lazaret_print::Table;
 
 /// Ratios of all that both runs measured, the second to the first.
 pub(crate) fn compare(before: &Path, after: &Path) -> Result<String> {
@@ -43,7 +41,7 @@ fn table(before: &Report, after: &Report) -> String {
         table.row(line("CPU of the server", cpu(before), cpu(after), "s"));
         table.row(line("memory of the server at most", memory(before), memory(after), "MB"));
     }
-    let mut text = table.render();
+    let mut text = table.to_string();
     if (before.nodes, before.devices, before.pods) != (after.nodes, after.devices, after.pods)
         || before.what != after.what
     {

@@ -5,11 +5,11 @@ use serde::Serialize;
 
 use crate::{
     args::{Args, Axis},
-    output::{Table, note},
     report::Report,
     run::{self, Measured},
     svg::{self, Series},
 };
+use lazaret_print::{Table, note};
 
 /// Measurements, by size.
 #[derive(Debug, Serialize)]
@@ -85,7 +85,7 @@ impl Curve {
                 ]);
             }
         }
-        table.render()
+        table.to_string()
     }
 
     /// A picture: what happens a second, and how long it takes, over the size.

@@ -5,10 +5,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use crate::{
-    output::note,
-    target::{Caller, Target},
-};
+use crate::target::{Caller, Target};
+use lazaret_print::note;
 
 /// The label that everything of a run has; its value is the run.
 pub(crate) const LABEL: &str = "lazaret.dev/bench";

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{machine::Usage, output::Table};
+use lazaret_print::Table;
+
+use crate::machine::Usage;
 
 /// Seconds that are told one by one; what comes after is left out.
 const SECONDS_TOLD_MAX: usize = 3_600;
@@ -141,7 +143,7 @@ impl Report {
                     phase.sparks(),
                 ]);
             }
-            text.push_str(&table.render());
+            text.push_str(&table.to_string());
         }
         if !self.figures.is_empty() {
             if !self.phases.is_empty() {
@@ -151,7 +153,7 @@ impl Report {
             for figure in &self.figures {
                 table.row(vec![figure.name.clone(), format!("{:.1} {}", figure.value, figure.unit)]);
             }
-            text.push_str(&table.render());
+            text.push_str(&table.to_string());
         }
         text.push('\n');
         if let Some(why) = &self.incomplete {

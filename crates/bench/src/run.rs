@@ -10,20 +10,20 @@ use crate::{
     fleet::Fleet,
     machine::{self, Observed},
     objects,
-    output::{note, print},
     report::Report,
     scenario,
     target::{Caller, Target},
     workload,
 };
+use lazaret_print::{Structured, note, print};
 
 /// Does what the command line says.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if let [before, after] = args.compare.as_slice() {
-        return print(&compare::compare(before, after)?);
+        return Ok(print(&compare::compare(before, after)?)?);
     }
     if args.workload.as_deref() == Some("list") {
-        return print(&workload::list());
+        return Ok(print(&workload::list())?);
     }
     ensure!(
         args.output != Format::Svg || args.curve.is_some(),
@@ -53,11 +53,12 @@ async fn work(args: &Args) -> Result<()> {
     }
     if let Some(axis) = args.curve {
         let curve = curve::measure(args, axis).await?;
-        return print(&match args.output {
+        let text = match args.output {
             Format::Table => curve.table(),
-            Format::Json => format!("{}\n", serde_json::to_string_pretty(&curve)?),
+            Format::Json => Structured::Json.text(&curve)?,
             Format::Svg => curve.svg(),
-        });
+        };
+        return Ok(print(&text)?);
     }
     let Measured { report, stage, outcome } = measure(args).await?;
     // Told before anything is taken away, which may take longer than anybody waits; and what was found before a failure as well.
@@ -69,10 +70,10 @@ async fn work(args: &Args) -> Result<()> {
 }
 
 fn tell(report: &Report, format: Format) -> Result<()> {
-    match format {
-        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(report)?)),
-        Format::Table | Format::Svg => print(&report.table()),
-    }
+    Ok(print(&match format {
+        Format::Json => Structured::Json.text(report)?,
+        Format::Table | Format::Svg => report.table(),
+    })?)
 }
 
 /// What a measurement found, what it left behind, and how it ended.

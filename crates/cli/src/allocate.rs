@@ -152,7 +152,7 @@ impl Args {
         allocations: &[Allocation],
     ) -> Result<Verdict> {
         if self.output == Format::Table {
-            let mut table = Table::new(["CLAIM", "REQUEST", "DEVICE", "NODE"]);
+            let mut table = Table::new(&["CLAIM", "REQUEST", "DEVICE", "NODE"]);
             for (claim, allocation) in claims.iter().zip(allocations) {
                 for result in &allocation.results {
                     table.row([
@@ -163,7 +163,7 @@ impl Args {
                     ]);
                 }
             }
-            output::print(&table.render())?;
+            output::print(&table.to_string())?;
         } else {
             let claims: Vec<Value> = claims
                 .iter()

@@ -211,10 +211,10 @@ fn eval(expression: &str, files: &Files, dialect: Dialect, format: Format) -> Re
         output::structured(&results, format)?;
         return Ok(Verdict::Yes);
     }
-    let mut table = Table::without_header();
+    let mut table = Table::default();
     for Evaluated { device, result, error, .. } in results {
         table.row([device, result.to_owned(), error.unwrap_or_default()]);
     }
-    output::print(&table.render())?;
+    output::print(&table.to_string())?;
     Ok(Verdict::Yes)
 }

@@ -87,7 +87,7 @@ fn table(rule: &str, taint: &str, preview: &Preview, now: Timestamp) -> String {
         return text;
     }
     text.push('\n');
-    let mut table = Table::new(["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "LEAVES"]);
+    let mut table = Table::new(&["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "LEAVES"]);
     for (pod, stays) in
         preview.pods.iter().map(|pod| (pod, false)).chain(preview.tolerating.iter().map(|pod| (pod, true)))
     {
@@ -101,7 +101,7 @@ fn table(rule: &str, taint: &str, preview: &Preview, now: Timestamp) -> String {
             if stays { "never".into() } else { leaves(pod.deadline, now) },
         ]);
     }
-    text.push_str(&table.render());
+    text.push_str(&table.to_string());
     text
 }
 

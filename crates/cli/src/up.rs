@@ -201,5 +201,6 @@ fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize) -> Result<()> 
     };
     output::print(&format!(
         "serving https://{address}\nkubeconfig: {path}\n\ntry:\n  export KUBECONFIG={path}\n  {first}\n  {second}\n  {third}\n"
-    ))
+    ))?;
+    Ok(())
 }

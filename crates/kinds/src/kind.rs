@@ -3,6 +3,7 @@
 use std::{borrow::Cow, ops::Deref, sync::Arc};
 
 use lazaret_json::Value;
+use lazaret_model::human_duration;
 use lazaret_schema::{Schema, TypeId, builtin};
 
 use crate::{Context, Release, Rules};
@@ -286,29 +287,4 @@ pub(crate) fn since(time: Option<&str>, context: &Context<'_>) -> String {
         return "<unknown>".into();
     };
     human_duration(context.now.as_second() - then.as_second())
-}
-
-/// A length of time in at most two units, the way kubectl does.
-#[must_use]
-pub(crate) fn human_duration(seconds: i64) -> String {
-    const MINUTE: i64 = 60;
-    const HOUR: i64 = 60 * MINUTE;
-    const DAY: i64 = 24 * HOUR;
-    const YEAR: i64 = 365 * DAY;
-    let two = |big: i64, unit: &str, small: i64, below: &str| {
-        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{below}") }
-    };
-    match seconds {
-        ..-1 => "<invalid>".into(),
-        -1..0 => "0s".into(),
-        0..120 => format!("{seconds}s"),
-        120..600 => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
-        600..10_800 => format!("{}m", seconds / MINUTE),
-        10_800..28_800 => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
-        28_800..172_800 => format!("{}h", seconds / HOUR),
-        172_800..691_200 => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
-        691_200..63_072_000 => format!("{}d", seconds / DAY),
-        63_072_000..252_288_000 => two(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
-        _ => format!("{}y", seconds / YEAR),
-    }
 }

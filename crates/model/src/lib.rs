@@ -53,5 +53,5 @@ pub use slab::Slab;
 pub use slice::{CounterSet, NodeScope, PoolSpec, ResourceSlice, SliceTaint};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, tolerates};
 pub use text::{ObjectKey, Text, Uid};
-pub use time::Timestamp;
+pub use time::{Timestamp, human_duration};
 pub use version::{Version, VersionError};

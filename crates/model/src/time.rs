@@ -1,5 +1,6 @@
 //! Time as a number. Nothing in a core reads a clock: whoever calls says what time it is.
 
+use alloc::{format, string::String};
 use core::fmt;
 
 /// Milliseconds since 1970-01-01T00:00:00Z. Arithmetic saturates: the far future is [`Timestamp::NEVER`].
@@ -67,6 +68,60 @@ impl fmt::Debug for Timestamp {
             f.write_str("never")
         } else {
             write!(f, "{}.{:03}s", self.0.div_euclid(1000), self.0.rem_euclid(1000))
+        }
+    }
+}
+
+/// A length of time in at most two units, the way kubectl does.
+#[must_use]
+pub fn human_duration(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
+    let two = |big: i64, unit: &str, small: i64, below: &str| {
+        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{below}") }
+    };
+    match seconds {
+        ..-1 => "<invalid>".into(),
+        -1..0 => "0s".into(),
+        0..120 => format!("{seconds}s"),
+        120..600 => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        63_072_000..252_288_000 => two(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
+        _ => format!("{}y", seconds / YEAR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_as_kubectl_writes_them() {
+        let rows = [
+            (-5, "<invalid>"),
+            (-1, "0s"),
+            (5, "5s"),
+            (119, "119s"),
+            (120, "2m"),
+            (130, "2m10s"),
+            (600, "10m"),
+            (7200, "120m"),
+            (11_100, "3h5m"),
+            (40_000, "11h"),
+            (200_000, "2d7h"),
+            (1_000_000, "11d"),
+            (63_072_000, "2y"),
+            (70_000_000, "2y80d"),
+            (300_000_000, "9y"),
+        ];
+        for (seconds, text) in rows {
+            assert_eq!(human_duration(seconds), text);
         }
     }
 }

@@ -23,6 +23,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("patch", &["json", "schema"]),
     ("kinds", &["model", "cel", "json", "schema"]),
     ("store", &[]),
+    ("print", &[]),
     ("server", &["json", "schema", "patch", "kinds", "store"]),
     ("runtime", &["model", "api"]),
     (
@@ -32,8 +33,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("hollow", &["model", "api", "runtime"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
-    ("device", &["model", "cel", "fleet", "allocator", "eviction", "api"]),
-    ("bench", &["runtime", "hollow"]),
+    ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "print"]),
+    ("bench", &["runtime", "hollow", "print"]),
     (
         "cli",
         &[
@@ -43,6 +44,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "allocator",
             "eviction",
             "api",
+            "print",
             "store",
             "server",
             "device",

@@ -9,11 +9,11 @@ use crate::{
     load::{self, Outcome, Shape, Until},
     machine,
     objects::{self, LABEL, NAMESPACES, pods_path},
-    output::note,
     report::{Phase, Report},
     run::Bench,
     target::Caller,
 };
+use lazaret_print::note;
 
 const LISTS: usize = 10;
 /// Pods in a list.

@@ -11,10 +11,10 @@ use crate::{
     load::{self, Shape, Until},
     machine::memory_mb,
     objects::pods_path,
-    output::note,
     report::{Phase, Report},
     target::Target,
 };
+use lazaret_print::note;
 
 const STARTS: usize = 5;
 const SETTLE: Duration = Duration::from_secs(1);

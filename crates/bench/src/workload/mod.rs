@@ -6,7 +6,7 @@ mod shape;
 
 use anyhow::{Result, bail};
 
-use crate::output::Table;
+use lazaret_print::Table;
 
 pub(crate) use catalog::Workload;
 pub(crate) use play::play;
@@ -43,5 +43,5 @@ pub(crate) fn list() -> String {
             workload.least.map_or_else(String::new, |least| format!("{least}/s")),
         ]);
     }
-    table.render()
+    table.to_string()
 }

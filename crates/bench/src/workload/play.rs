@@ -14,12 +14,12 @@ use crate::{
     clock,
     load::{self, Until},
     objects::{self, CLASSES, LEASES, NODES, RULES, SLICES, claims_path, pods_path, templates_path},
-    output::note,
     pods::{Pods, name},
     report::{Phase, Report},
     run::Bench,
     target::{Caller, Target},
 };
+use lazaret_print::note;
 
 const GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1";
 /// How long pods are replaced in a steady workload.

@@ -39,17 +39,17 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
         let mut table = Table::new(&["AGE", "WHAT", "BY", "REASON", "KEPT"]);
         for entry in &entries {
             let when = entry.time.as_ref().and_then(|time| lazaret_api::parse_time(time).ok());
-            let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "<none>".into()).into();
+            let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "<none>".into());
             let kept = match entry.kept {
                 Kept::WithTheTaint => "with the taint",
                 Kept::WithTheEvent => "with the event",
             };
-            table.row(vec![
-                when.map_or_else(|| "<unknown>".to_owned(), |then| age(then, now)).into(),
-                entry.text.clone().into(),
+            table.row([
+                when.map_or_else(|| "<unknown>".to_owned(), |then| age(then, now)),
+                entry.text.clone(),
                 or_none(&entry.by),
                 or_none(&entry.reason),
-                kept.into(),
+                kept.to_owned(),
             ]);
         }
         let text = table.render(session.console.colours());

@@ -72,7 +72,7 @@ pub(super) fn text(plan: &Plan, now: Timestamp, colours: bool) -> String {
     let mut devices = Table::new(&["DEVICE", "NODE", "STATE"]);
     for device in plan.devices.iter().take(DEVICES_SHOWN_MAX) {
         let node = device.node.clone().unwrap_or_else(|| "<none>".into());
-        devices.row(vec![device.name.clone().into(), node.into(), device.state.clone().into()]);
+        devices.row([device.name.clone(), node, device.state.clone()]);
     }
     text.push('\n');
     text.push_str(&devices.render(colours));

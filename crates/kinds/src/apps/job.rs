@@ -1,12 +1,13 @@
 //! Jobs.
 
 use lazaret_json::{Value, json};
+use lazaret_model::human_duration;
 
 use super::{cells::wide, template};
 use crate::{
     Column, Context, Errors, Rules,
     check::immutable,
-    kind::{age, human_duration, since},
+    kind::{age, since},
     path::Path,
     value::{canonical_quantities, field_mut, fill, has, is_filled, is_true, list, number, put, some, text},
 };
