@@ -53,6 +53,9 @@ impl Client {
     }
 }
 
+/// Changes that a controller is told at once.
+const TOLD_AT_ONCE: usize = 16;
+
 impl World {
     /// All clients start at once and are told the same: one listens for all, unless a mutant tells them apart.
     pub(crate) fn start_clients(&mut self) {
@@ -164,12 +167,19 @@ impl World {
 
     /// The client thinks about what it heard.
     fn digest(&mut self, number: usize) {
-        let changes = self.clients[number].fleet.take_changes();
         if number == SCHEDULER {
+            let changes = self.clients[number].fleet.take_changes();
             self.scheduler.noticed(&changes);
             self.wake_scheduler();
-        } else {
+            return;
+        }
+        // In parts, so that decisions are made, and checked, while there is more to be told.
+        loop {
+            let changes = self.clients[number].fleet.take_some_changes(TOLD_AT_ONCE);
             self.controller_heard(number, &changes);
+            if !changes.partial {
+                return;
+            }
         }
     }
 }
