@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::{Map, Number, Text, Value};
+use crate::{Map, Value};
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
@@ -18,6 +18,40 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
+/// What a `Visitor` that reads trees does with single values, whatever it does with lists and objects.
+#[macro_export]
+macro_rules! visit_scalars {
+    () => {
+        fn visit_unit<E>(self) -> Result<$crate::Value, E> {
+            Ok($crate::Value::Null)
+        }
+
+        fn visit_bool<E>(self, value: bool) -> Result<$crate::Value, E> {
+            Ok($crate::Value::Bool(value))
+        }
+
+        fn visit_i64<E>(self, value: i64) -> Result<$crate::Value, E> {
+            Ok($crate::Value::Number(value.into()))
+        }
+
+        fn visit_u64<E>(self, value: u64) -> Result<$crate::Value, E> {
+            Ok($crate::Value::Number(value.into()))
+        }
+
+        fn visit_f64<E>(self, value: f64) -> Result<$crate::Value, E> {
+            Ok($crate::Number::from_f64(value).map_or($crate::Value::Null, $crate::Value::Number))
+        }
+
+        fn visit_str<E>(self, value: &str) -> Result<$crate::Value, E> {
+            Ok($crate::Value::String($crate::Text::new(value)))
+        }
+
+        fn visit_string<E>(self, value: String) -> Result<$crate::Value, E> {
+            Ok($crate::Value::String($crate::Text::from(value)))
+        }
+    };
+}
+
 struct Any;
 
 impl<'de> Visitor<'de> for Any {
@@ -27,9 +61,7 @@ impl<'de> Visitor<'de> for Any {
         f.write_str("any valid JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
+    visit_scalars!();
 
     fn visit_none<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
@@ -37,30 +69,6 @@ impl<'de> Visitor<'de> for Any {
 
     fn visit_some<D: Deserializer<'de>>(self, text: D) -> Result<Value, D::Error> {
         Value::deserialize(text)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(Text::new(value)))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(Text::from(value)))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {

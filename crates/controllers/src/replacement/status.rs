@@ -13,14 +13,15 @@ use crate::wire;
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct WireStatus {
     observed_generation: i64,
-    totals: WireTotals,
+    #[serde(with = "WireTotals")]
+    totals: Totals,
     pods: Vec<WirePod>,
     replacements: Vec<WireRecord>,
     conditions: Vec<Value>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(remote = "Totals", rename_all = "camelCase", default)]
 struct WireTotals {
     selected: u64,
     detected: u64,
@@ -28,8 +29,10 @@ struct WireTotals {
     in_flight: u64,
     replaced: u64,
     overdue: u64,
-    fault_domains: u64,
-    fault_domains_tainted: u64,
+    #[serde(rename = "faultDomains")]
+    domains: u64,
+    #[serde(rename = "faultDomainsTainted")]
+    domains_tainted: u64,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -54,19 +57,9 @@ struct WirePod {
 }
 
 pub(super) fn to_wire(status: &Status) -> WireStatus {
-    let totals = &status.totals;
     WireStatus {
         observed_generation: status.observed_generation,
-        totals: WireTotals {
-            selected: totals.selected,
-            detected: totals.detected,
-            due: totals.due,
-            in_flight: totals.in_flight,
-            replaced: totals.replaced,
-            overdue: totals.overdue,
-            fault_domains: totals.domains,
-            fault_domains_tainted: totals.domains_tainted,
-        },
+        totals: status.totals,
         pods: status.pods.iter().map(pod_to_wire).collect(),
         replacements: status.replacements.iter().map(record_to_wire).collect(),
         conditions: status.conditions.iter().map(wire::condition).collect(),
@@ -74,19 +67,9 @@ pub(super) fn to_wire(status: &Status) -> WireStatus {
 }
 
 pub(super) fn from_wire(status: &WireStatus) -> Status {
-    let totals = &status.totals;
     Status {
         observed_generation: status.observed_generation,
-        totals: Totals {
-            selected: totals.selected,
-            detected: totals.detected,
-            due: totals.due,
-            in_flight: totals.in_flight,
-            replaced: totals.replaced,
-            overdue: totals.overdue,
-            domains: totals.fault_domains,
-            domains_tainted: totals.fault_domains_tainted,
-        },
+        totals: status.totals,
         pods: status.pods.iter().filter_map(pod_from_wire).collect(),
         replacements: status.replacements.iter().filter_map(record_from_wire).collect(),
         conditions: status.conditions.iter().filter_map(condition).collect(),
