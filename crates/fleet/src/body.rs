@@ -1,7 +1,7 @@
 //! The devices of a slice without what changes often: names, attributes, capacities, counters, conditions.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::hash::{Hash, Hasher};
+use core::hash::Hasher;
 
 use lazaret_model::{
     AttrId, AttrValue, CapacityValue, CounterConsumption, Device, NodeScope, ResourceSlice, Text,
@@ -10,7 +10,7 @@ use lazaret_model::{
 use crate::{
     DEVICES_PER_SLICE_MAX, ShapeId,
     bits::DeviceBits,
-    fingerprint::Fingerprint,
+    fingerprint::{Fingerprint, of_hash},
     patch::Override,
     table::{Table, Value},
     vocabulary::Vocabulary,
@@ -201,7 +201,7 @@ impl Parts {
         let unsupported =
             (0..names.len()).map(|at| attributes.row(at).any(|(_, _, v)| is_unsupported(v))).collect();
         let mut prefix = Fingerprint::new();
-        driver.hash(&mut prefix);
+        prefix.write_u128(of_hash(&driver));
         let shapes = (0..names.len())
             .map(|at| {
                 let mut hasher = prefix.clone();

@@ -45,26 +45,32 @@ impl Fingerprint {
     }
 
     /// Takes in the `len` lowest bytes of a word; the others are zero.
+    #[inline]
     fn push(&mut self, word: u64, len: usize) {
         self.total_len = self.total_len.wrapping_add(len as u64);
+        if len == 8 && self.tail_len == 0 {
+            return self.absorb(word);
+        }
         let shift = 8 * self.tail_len;
         self.tail |= word << shift;
         self.tail_len += len;
         if self.tail_len >= 8 {
             let full = self.tail;
             self.tail_len -= 8;
-            // What did not fit any more; nothing when the word began at a border.
-            self.tail = if shift == 0 { 0 } else { word >> (64 - shift) };
+            // What did not fit any more: a word that began at a border was no whole one.
+            self.tail = word >> (64 - shift);
             self.absorb(full);
         }
     }
 
+    #[inline]
     fn absorb(&mut self, word: u64) {
         self.v[3] ^= word;
         self.rounds(1);
         self.v[0] ^= word;
     }
 
+    #[inline]
     fn rounds(&mut self, n: usize) {
         let [mut a, mut b, mut c, mut d] = self.v;
         for _ in 0..n {
@@ -100,12 +106,16 @@ impl Hasher for Fingerprint {
         self.push(u64::from(byte), 1);
     }
 
+    #[inline]
     fn write_u64(&mut self, word: u64) {
         self.push(word, 8);
     }
 
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "one half after the other")]
     fn write_u128(&mut self, word: u128) {
-        self.write(&word.to_le_bytes());
+        self.push(word as u64, 8);
+        self.push((word >> 64) as u64, 8);
     }
 
     fn finish(&self) -> u64 {

@@ -237,6 +237,20 @@ impl SliceState {
         self.marks.iter().fold(own, |bits, mark| bits | mark.bits.0)
     }
 
+    /// Which devices have the very taints of the one at `index`: bit `i` for device `i`. One with taints of its own is
+    /// like itself alone.
+    #[must_use]
+    pub fn tainted_like(&self, index: usize) -> u128 {
+        let own = self.own.iter().fold(0, |bits, taint| bits | 1 << taint.device);
+        let of_index = 1_u128.checked_shl(u32::try_from(index).unwrap_or(u32::MAX)).unwrap_or(0);
+        if own & of_index != 0 {
+            return of_index;
+        }
+        self.marks.iter().fold(self.body.all().0 & !own, |alike, mark| {
+            if mark.bits.has(index) { alike & mark.bits.0 } else { alike & !mark.bits.0 }
+        })
+    }
+
     /// Which devices several requests may have at once.
     #[must_use]
     pub fn allow_multiple_bits(&self) -> u128 {

@@ -172,3 +172,23 @@ fn rules_are_news_when_another_slice_speaks() {
     fleet.apply(one("s0", &["b"], 3));
     assert_eq!(fleet.take_changes().rules, ["r"], "a is now what s2 says of it");
 }
+
+#[test]
+fn devices_with_the_same_taints_are_found_at_once() {
+    let devices = ["a", "b", "c", "d"].map(|name| device(name, &[], &[])).into_iter();
+    let own = device("e", &[], &["own=v:NoExecute"]);
+    let inputs: Vec<Input> = vec![
+        slice("s", "d/p", devices.chain([own]).collect()).into(),
+        rule("all", Some(names("d/p/*")), "k=v:NoExecute").into(),
+        rule("one", Some(names("d/p/b")), "k=v:NoSchedule").into(),
+    ];
+    let snapshot = fleet(&inputs).snapshot();
+    let pool = snapshot.pool(&id("d/p/x").pool_id()).unwrap().clone();
+    let slice = &pool.slices[0];
+    for one in 0..slice.len() {
+        let alike = |other: &usize| slice.taints(one).map(say).eq(slice.taints(*other).map(say));
+        let expected = (0..slice.len()).filter(alike).fold(0, |bits, at| bits | 1 << at);
+        assert_eq!(slice.tainted_like(one), expected, "like {one}");
+    }
+    assert_eq!(slice.tainted_like(0), 0b01101);
+}

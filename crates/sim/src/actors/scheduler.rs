@@ -282,16 +282,20 @@ impl World {
         let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
         let tolerations = &request_of(claim)?.tolerations;
         for slice in pool.slices_of(newest) {
-            let (in_use, tainted_bits) = (slice.in_use_bits(), slice.tainted_bits());
-            for at in (0..slice.len()).filter(|at| in_use >> at & 1 == 0) {
+            // Devices in use, and those whose taints it does not bear.
+            let mut out = slice.in_use_bits();
+            for at in 0..slice.len() {
+                if out >> at & 1 == 1 {
+                    continue;
+                }
                 let device = slice.device(snapshot.names(), at);
-                let tainted = tainted_bits >> at & 1 == 1
-                    && device.taints().map(|effective| effective.taint).any(|taint| {
-                        taint.effect.blocks_allocation()
-                            && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
-                                || (taint.effect.evicts() && !bears(taint, tolerations, now)))
-                    });
+                let tainted = device.taints().map(|effective| effective.taint).any(|taint| {
+                    taint.effect.blocks_allocation()
+                        && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
+                            || (taint.effect.evicts() && !bears(taint, tolerations, now)))
+                });
                 if tainted {
+                    out |= slice.tainted_like(at);
                     continue;
                 }
                 let id = device.id();
