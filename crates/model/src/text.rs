@@ -1,10 +1,15 @@
 //! Short immutable strings that are cheap to clone, and the keys made of them.
 
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
-use core::{borrow::Borrow, fmt, ops::Deref};
+use core::{
+    borrow::Borrow,
+    fmt,
+    hash::{Hash, Hasher},
+    ops::Deref,
+};
 
 /// An immutable string whose clones share one allocation. Names, labels, expressions, messages.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Default)]
 pub struct Text(Arc<str>);
 
 /// The identity of one incarnation of an object. A name may be used again; a UID never is.
@@ -21,6 +26,21 @@ impl Text {
     #[must_use]
     pub fn is_unique(&self) -> bool {
         Arc::strong_count(&self.0) == 1
+    }
+}
+
+impl PartialEq for Text {
+    /// Clones are equal without a look at the characters.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Text {}
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 
