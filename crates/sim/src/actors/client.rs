@@ -54,7 +54,7 @@ impl Client {
 }
 
 /// Changes that a controller is told at once.
-const TOLD_AT_ONCE: usize = 16;
+const TOLD_AT_ONCE: usize = 4;
 
 impl World {
     /// All clients start at once and are told the same: one listens for all, unless a mutant tells them apart.
