@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// How much an agent's effects matter at once. While effects of a higher precedence are under way, an agent has few of its own under way,
-/// but always some: nobody waits for ever.
+/// How much an agent's effects matter at once. While many effects of a higher precedence are under way, an agent has few of its own under
+/// way, but always some: nobody waits for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Precedence {
     /// Pods leave a device that is bad.
@@ -22,6 +22,10 @@ pub enum Precedence {
 
 /// Effects that an agent may have under way while others go first.
 const YIELDING_MAX: usize = 2;
+
+/// So many effects of a higher precedence are a reason to yield. Fewer there may be for hours, of a rule with a pace for instance, and there
+/// is room beside them.
+const CROWD: usize = 4;
 
 /// So long a [patient](Precedence::Patient) agent lets news gather while others go first: of what changes several times meanwhile it hears
 /// once.
@@ -51,9 +55,10 @@ impl RightOfWay {
         if self.others_go_before(precedence) { room.min(YIELDING_MAX) } else { room }
     }
 
-    /// Whether effects of a higher precedence are under way.
+    /// Whether many effects of a higher precedence are under way.
     pub(crate) fn others_go_before(&self, precedence: Precedence) -> bool {
-        self.flying[..precedence as usize].iter().any(|flying| flying.load(Ordering::Relaxed) > 0)
+        let before = &self.flying[..precedence as usize];
+        before.iter().map(|flying| flying.load(Ordering::Relaxed)).sum::<usize>() >= CROWD
     }
 }
 
@@ -72,11 +77,17 @@ mod tests {
         let way = RightOfWay::default();
         let rooms =
             || [Precedence::Urgent, Precedence::Usual, Precedence::Patient].map(|one| way.room(one, 100));
+        let mut enter =
+            |many: usize, precedence| (0..many).map(|_| way.enter(precedence)).collect::<Vec<_>>();
         assert_eq!(rooms(), [100, 100, 100]);
-        let usual = way.enter(Precedence::Usual);
+        let mut usual = enter(CROWD, Precedence::Usual);
         assert_eq!(rooms(), [100, 100, YIELDING_MAX]);
-        let urgent = way.enter(Precedence::Urgent);
-        drop(usual);
+        usual.pop();
+        assert_eq!(rooms(), [100, 100, 100], "a few are no reason");
+        let urgent = enter(1, Precedence::Urgent);
+        assert_eq!(rooms(), [100, 100, YIELDING_MAX], "together they are");
+        drop((usual, urgent));
+        let urgent = enter(CROWD, Precedence::Urgent);
         assert_eq!(rooms(), [100, YIELDING_MAX, YIELDING_MAX]);
         drop(urgent);
         assert_eq!(rooms(), [100, 100, 100]);

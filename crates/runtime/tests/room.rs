@@ -131,10 +131,11 @@ async fn room_grows_with_what_ends_and_who_has_none_waits() {
 }
 
 #[tokio::test]
-async fn who_is_patient_has_little_under_way_while_the_urgent_have_something() {
+async fn who_is_patient_has_little_under_way_while_the_urgent_have_much() {
     let (hub, mut tasks) = (silent_hub(), JoinSet::new());
-    let (_, urgent, stop_urgent) = start(&hub, 1, Precedence::Urgent, &mut tasks);
-    until(&urgent.begun, 1).await;
+    let (_, urgent, stop_urgent) = start(&hub, 4, Precedence::Urgent, &mut tasks);
+    urgent.leave.add_permits(2);
+    until(&urgent.begun, 2 + 4).await;
     let (_, patient, stop) = start(&hub, 20, Precedence::Patient, &mut tasks);
     patient.leave.add_permits(30);
     until(&patient.begun, 30 + 2).await;
@@ -142,7 +143,7 @@ async fn who_is_patient_has_little_under_way_while_the_urgent_have_something() {
     assert_eq!(patient.begun.load(Ordering::Relaxed), 30 + 2, "it goes on, two at a time");
 
     stop_urgent.send(true).unwrap();
-    urgent.leave.add_permits(1);
+    urgent.leave.add_permits(4);
     let mut ended = 30;
     let all = async {
         while patient.begun.load(Ordering::Relaxed) < ended + 20 {
