@@ -77,8 +77,7 @@ mod tests {
         let way = RightOfWay::default();
         let rooms =
             || [Precedence::Urgent, Precedence::Usual, Precedence::Patient].map(|one| way.room(one, 100));
-        let mut enter =
-            |many: usize, precedence| (0..many).map(|_| way.enter(precedence)).collect::<Vec<_>>();
+        let enter = |many: usize, precedence| (0..many).map(|_| way.enter(precedence)).collect::<Vec<_>>();
         assert_eq!(rooms(), [100, 100, 100]);
         let mut usual = enter(CROWD, Precedence::Usual);
         assert_eq!(rooms(), [100, 100, YIELDING_MAX]);
