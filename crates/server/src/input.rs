@@ -47,8 +47,8 @@ pub(crate) fn read_object(
     validation: FieldValidation,
 ) -> Result<Incoming, ApiError> {
     let expected = kind.api_version(&served.version);
-    let (value, duplicates) = read_value(media, bytes, served.shape.builtin_name())?;
-    checked(kind, served, value, None, duplicates, validation, Some((&expected, &kind.kind)))
+    let (value, odd) = read_value(media, bytes, served.shape.builtin_name())?;
+    checked(kind, served, value, None, odd, validation, Some((&expected, &kind.kind)))
 }
 
 /// Holds a value against its shape, and against the type it must say it has. What it shares with `known` was held against it before.
@@ -57,7 +57,7 @@ pub(crate) fn checked(
     served: &Served,
     mut value: Value,
     known: Option<&Value>,
-    duplicates: Vec<String>,
+    odd: Vec<String>,
     validation: FieldValidation,
     expected: Option<(&str, &str)>,
 ) -> Result<Incoming, ApiError> {
@@ -80,8 +80,7 @@ pub(crate) fn checked(
             )));
         }
     }
-    let mut problems: Vec<String> =
-        duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    let mut problems = odd;
     for finding in screened(kind, served, &mut value, known) {
         match finding {
             Finding::Unknown { path } => problems.push(format!("unknown field {path:?}")),
@@ -145,7 +144,7 @@ pub(crate) fn read_message(media: Media, bytes: &[u8], shape: &str) -> Result<Va
     Ok(value)
 }
 
-/// Reads a body as a JSON value, whatever it is encoded in; the shape is for protobuf alone.
+/// Reads a body as a JSON value, whatever it is encoded in, and what is odd about it; the shape is for protobuf alone.
 pub(crate) fn read_value(
     media: Media,
     bytes: &[u8],
@@ -168,7 +167,7 @@ pub(crate) fn read_value(
         Media::Yaml | Media::ApplyPatch => {
             // JSON is YAML, but far cheaper to read as what it is.
             if let Ok(parsed) = parse_json(bytes) {
-                return Ok((parsed.value, parsed.duplicates));
+                return Ok((parsed.value, repeated(&parsed.duplicates)));
             }
             let text =
                 std::str::from_utf8(bytes).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
@@ -179,13 +178,36 @@ pub(crate) fn read_value(
         Media::Json => {
             let parsed = parse_json(bytes)
                 .map_err(|error| ApiError::bad_request(format!("error decoding the body: {error}")))?;
-            Ok((parsed.value, parsed.duplicates))
+            Ok((parsed.value, repeated(&parsed.duplicates)))
         }
         Media::JsonPatch | Media::MergePatch | Media::StrategicMergePatch => {
             let parsed = parse_json(bytes).map_err(ApiError::no_patch)?;
-            Ok((parsed.value, parsed.duplicates))
+            let mut odd = repeated(&parsed.duplicates);
+            if media == Media::JsonPatch {
+                odd.extend(unknown_in_operations(&parsed.value));
+                odd.iter_mut().for_each(|problem| problem.insert_str(0, "json patch "));
+            }
+            Ok((parsed.value, odd))
         }
     }
+}
+
+fn repeated(duplicates: &[String]) -> Vec<String> {
+    duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
+}
+
+/// So many fields of operations that mean nothing are named; more are only ignored.
+const UNKNOWN_MAX: usize = 32;
+
+fn unknown_in_operations(patch: &Value) -> impl Iterator<Item = String> {
+    let operations = patch.as_array().into_iter().flatten().enumerate();
+    let fields = operations.flat_map(|(at, operation)| {
+        operation.as_object().into_iter().flatten().map(move |(name, _)| (at, name))
+    });
+    fields
+        .filter(|(_, name)| !matches!(name.as_str(), "op" | "path" | "from" | "value"))
+        .map(|(at, name)| format!("unknown field {:?}", format!("[{at}].{name}")))
+        .take(UNKNOWN_MAX)
 }
 
 /// How YAML is read.

@@ -336,6 +336,11 @@ async fn a_patch_that_is_none_is_told_from_one_that_does_not_apply() {
         why["details"]["causes"][0]["message"],
         r#"operation 0, "remove" at "/data/zz": there is no such path"#
     );
+    let misspelt = r#"[{"op":"test","path":"/data/k","value":"1","valu":"2","op":"test"}]"#;
+    let warned = api.send("PATCH", &format!("{path}?fieldValidation=Warn"), patch, misspelt).await;
+    let odd = [r#"json patch duplicate field \"[0].op\""#, r#"json patch unknown field \"[0].valu\""#];
+    assert_eq!(warned.warnings(), odd.map(|text| format!(r#"299 - "{text}""#)));
+    api.send("PATCH", &format!("{path}?fieldValidation=Strict"), patch, misspelt).await.expect(422);
     let operation = r#"{"op":"test","path":"/data/k","value":"1"}"#;
     let many = format!("[{}]", [operation; 10_001].join(","));
     let refused = api.send("PATCH", &path, patch, &many).await.expect(413);

@@ -24,10 +24,10 @@ use crate::{
 
 pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::patch(call.content_type.as_deref())?;
-    let (patch, duplicates) = read_value(media, body, call.served.shape.builtin_name())?;
+    let (patch, odd) = read_value(media, body, call.served.shape.builtin_name())?;
     check_patch(call, media)?;
     if media == Media::ApplyPatch {
-        return server_side_apply(call, patch, duplicates).await;
+        return server_side_apply(call, patch, odd).await;
     }
     let validation = FieldValidation::of(&call.query);
     let mut warnings = Vec::new();
@@ -44,9 +44,8 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         let known = current.clone();
         let patched = patched(call, media, current, &patch)?;
         let known = Some(&known);
-        let incoming =
-            checked(&call.kind, &call.served, patched, known, duplicates.clone(), validation, None)
-                .map_err(|error| in_patch(call, &error))?;
+        let incoming = checked(&call.kind, &call.served, patched, known, odd.clone(), validation, None)
+            .map_err(|error| in_patch(call, &error))?;
         warnings = incoming.warnings;
         check_identity(call, &incoming.object)?;
         let said = object::meta(&incoming.object, "resourceVersion").to_owned();
@@ -89,11 +88,7 @@ fn patched(call: &Call<'_>, media: Media, current: Value, patch: &Value) -> Resu
     }
 }
 
-async fn server_side_apply(
-    call: &Call<'_>,
-    config: Value,
-    duplicates: Vec<String>,
-) -> Result<Answer, ApiError> {
+async fn server_side_apply(call: &Call<'_>, config: Value, odd: Vec<String>) -> Result<Answer, ApiError> {
     // DEVIATION(unknown-fields-applied): treated as in every other write.
     let api_version = call.kind.api_version(&call.served.version);
     if config["apiVersion"].as_str().is_none_or(|said| said != api_version) {
@@ -110,7 +105,7 @@ async fn server_side_apply(
         &call.served,
         config,
         None,
-        duplicates,
+        odd,
         FieldValidation::of(&call.query),
         Some(expected),
     )?;
