@@ -89,7 +89,11 @@ impl<T> Slab<T> {
     /// The values under all numbers but these, ascending.
     pub fn except(&self, numbers: impl Iterator<Item = u32>) -> impl Iterator<Item = &T> {
         let mut left = alloc::vec![self.len > 0; self.slots.len()];
-        numbers.for_each(|at| left[at as usize] = false);
+        for at in numbers {
+            if let Some(left) = left.get_mut(at as usize) {
+                *left = false;
+            }
+        }
         self.slots.iter().zip(left).filter(|(_, left)| *left).filter_map(|(slot, _)| slot.as_ref())
     }
 
@@ -133,6 +137,15 @@ mod tests {
         slab.recycle();
         assert_eq!(slab.insert('e'), b);
         assert_eq!((slab.len(), slab.numbers().len()), (3, 3));
+    }
+
+    #[test]
+    fn all_but_some() {
+        let mut slab = Slab::default();
+        let numbers = ['a', 'b', 'c', 'd'].map(|value| slab.insert(value));
+        slab.remove(numbers[3]);
+        let rest: alloc::vec::Vec<char> = slab.except([numbers[1], 9].into_iter()).copied().collect();
+        assert_eq!(rest, ['a', 'c']);
     }
 
     #[test]
