@@ -2,8 +2,8 @@
 
 use lazaret_fleet::{Fleet, Input, Kind};
 use lazaret_runtime::{
-    CLAIMS, CLASSES, CallError, Client, Model, NODES, News, Object, PATCHES, POD_GROUPS, PODS, RULES, RULES_V1ALPHA3, Resource, SLICES,
-    SLICES_V1ALPHA3,
+    CLAIMS, CLASSES, CallError, Client, Model, NODES, News, Object, PATCHES, POD_GROUPS, PODS, RULES,
+    RULES_V1ALPHA3, Resource, SLICES, SLICES_V1ALPHA3,
 };
 use tracing::warn;
 

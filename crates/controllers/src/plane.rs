@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox,
-    Precedence, Tasks, run,
+    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, Precedence,
+    Tasks, run,
 };
 use tokio::sync::watch;
 
