@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 
 use lazaret_json::{Map, Value};
+use lazaret_schema::DEPTH_MAX;
 
 use crate::PatchError;
 
 /// More operations than this in one JSON patch are refused.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// All that a JSON patch copies has at most so many bytes: what is copied into itself again and again doubles each time.
-const COPIED_MAX: usize = 3 << 20;
+/// All that a JSON patch copies and moves has at most so many bytes: what is copied into itself again and again doubles each time.
+const CARRIED_MAX: usize = 3 << 20;
 
 /// Applies a JSON patch (RFC 6902), all of it or nothing. `null` is a patch that does nothing.
 ///
@@ -35,10 +36,10 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
     }
     let operations: Vec<Operation<'_>> =
         operations.iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
-    let mut copied = 0;
+    let mut carried = 0;
     for (at, operation) in operations.iter().enumerate() {
         // What was done before an operation failed goes with the object: nothing is to be undone.
-        operation.apply(&mut object, &mut copied).map_err(|why| {
+        operation.apply(&mut object, &mut carried).map_err(|why| {
             let Operation { op, path, .. } = operation;
             PatchError::DoesNotApply(format!("operation {at}, {op:?} at {:?}: {why}", path.unwrap_or("")))
         })?;
@@ -73,23 +74,27 @@ impl<'a> Operation<'a> {
         })
     }
 
-    fn apply(&self, object: &mut Value, copied: &mut usize) -> Result<(), &'static str> {
+    fn apply(&self, object: &mut Value, carried: &mut usize) -> Result<(), &'static str> {
         let path = || self.path.ok_or("it has no path");
         let from = || self.from.ok_or("it does not say from where");
         match self.op {
-            "add" => add(object, path()?, self.value.clone()),
-            "remove" => remove(object, path()?),
-            "replace" => replace(object, path()?, self.value.clone()),
-            "move" => {
-                let value = get(object, from()?)?;
-                remove(object, from()?)?;
-                add(object, path()?, value)
+            "add" => {
+                weigh(self.value, levels_below(path()?)?)?;
+                add(object, path()?, self.value.clone())
             }
-            "copy" => {
+            "remove" => remove(object, path()?),
+            "replace" => {
+                weigh(self.value, levels_below(path()?)?)?;
+                replace(object, path()?, self.value.clone())
+            }
+            "move" | "copy" => {
                 let value = get(object, from()?)?;
-                *copied = weigh(&value, *copied);
-                if *copied > COPIED_MAX {
-                    return Err("the patch copies too much");
+                *carried += weigh(&value, levels_below(path()?)?)?;
+                if *carried > CARRIED_MAX {
+                    return Err("the patch copies and moves too much");
+                }
+                if self.op == "move" {
+                    remove(object, from()?)?;
                 }
                 add(object, path()?, value)
             }
@@ -103,6 +108,7 @@ impl<'a> Operation<'a> {
 
 const NO_PATH: &str = "there is no such path";
 const NO_INDEX: &str = "there is no such index";
+const TOO_DEEP: &str = "what it makes is nested too deep";
 
 /// The steps to what holds a path's end, and the end. What stands before the first slash does not count.
 fn steps(path: &str) -> Result<(Vec<Cow<'_, str>>, Cow<'_, str>), &'static str> {
@@ -193,17 +199,25 @@ fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), &'static 
     Ok(())
 }
 
-/// About how many bytes of text a value has, added to `before`. Counts no further than to the limit.
-fn weigh(value: &Value, before: usize) -> usize {
-    if before > COPIED_MAX {
-        return before;
-    }
+/// How deep what is put at a path may be, so that the whole is nested no deeper than a body may be: whoever walks through an object relies
+/// on it.
+fn levels_below(path: &str) -> Result<usize, &'static str> {
+    DEPTH_MAX.checked_sub(path.matches('/').count()).ok_or(TOO_DEEP)
+}
+
+/// About how many bytes of text a value has, if it is nested no deeper than so many levels.
+fn weigh(value: &Value, levels: usize) -> Result<usize, &'static str> {
+    let below = || levels.checked_sub(1).ok_or(TOO_DEEP);
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => before + 4,
-        Value::String(text) => before + text.len() + 2,
-        Value::Array(items) => items.iter().fold(before + 2, |sum, item| weigh(item, sum + 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(4),
+        Value::String(text) => Ok(text.len() + 2),
+        Value::Array(items) => {
+            let below = below()?;
+            items.iter().try_fold(2, |sum, item| Ok(sum + 1 + weigh(item, below)?))
+        }
         Value::Object(map) => {
-            map.iter().fold(before + 2, |sum, (name, value)| weigh(value, sum + name.len() + 4))
+            let below = below()?;
+            map.iter().try_fold(2, |sum, (name, value)| Ok(sum + 4 + name.len() + weigh(value, below)?))
         }
     }
 }
@@ -328,5 +342,29 @@ mod tests {
             ["a", "b"].map(|to| json!({"op": "copy", "from": "/data", "path": format!("/data/{to}")}));
         let patch = Value::Array(vec![double; 32].concat().into());
         assert!(matches!(json_patch(object(), &patch), Err(PatchError::DoesNotApply(_))));
+    }
+
+    #[test]
+    fn nothing_is_nested_deeper_than_whoever_walks_through_it_can_bear() {
+        let nested = |depth: usize| (1..depth).fold(json!({}), |inner, _| json!({"b": inner}));
+        let add = |value: Value, steps: usize| json!([{"op": "add", "path": format!("/x{}", "/b".repeat(steps)), "value": value}]);
+        assert!(json_patch(json!({}), &add(nested(DEPTH_MAX - 1), 0)).is_ok());
+        assert!(json_patch(json!({}), &add(nested(DEPTH_MAX), 0)).is_err());
+        let object = json!({"x": nested(DEPTH_MAX - 1)});
+        assert!(json_patch(object.clone(), &add(json!(1), DEPTH_MAX - 1)).is_ok());
+        assert!(json_patch(object, &add(json!({}), DEPTH_MAX - 1)).is_err());
+        // Twice as deep with each operation: hundreds of thousands of levels in a body of a megabyte.
+        for op in ["copy", "move"] {
+            let mut patch = vec![
+                json!({"op": "add", "path": "/x", "value": {}}),
+                json!({"op": "add", "path": "/y", "value": {}}),
+            ];
+            for depth in (0..18).map(|power| 1 << power) {
+                patch.push(json!({"op": "copy", "from": "/x", "path": "/y"}));
+                patch.push(json!({"op": op, "from": "/y", "path": format!("/x{}", "/b".repeat(depth))}));
+            }
+            let refused = json_patch(json!({}), &patch.into()).unwrap_err().to_string();
+            assert!(refused.contains(TOO_DEEP), "{refused}");
+        }
     }
 }
