@@ -1,7 +1,7 @@
 //! The devices of a slice without what changes often: names, attributes, capacities, counters, conditions.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::hash::Hasher;
+use core::ops::Range;
 
 use lazaret_model::{
     AttrId, AttrValue, CapacityValue, CounterConsumption, Device, NodeScope, ResourceSlice, Text,
@@ -10,9 +10,9 @@ use lazaret_model::{
 use crate::{
     DEVICES_PER_SLICE_MAX, ShapeId,
     bits::DeviceBits,
-    fingerprint::{Fingerprint, of_hash},
-    patch::Override,
-    table::{Table, Value},
+    patch::{Override, merge},
+    shapes::Shapes,
+    table::{Rows, Table, Value},
     vocabulary::Vocabulary,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct SliceBody {
     pub(crate) names: Box<[Text]>,
     pub(crate) attributes: Table<AttrValue>,
     pub(crate) capacity: Table<CapacityValue>,
-    pub(crate) shapes: Box<[ShapeId]>,
+    shapes: Shapes,
     /// `None` where none is set.
     flags: Option<Box<Flags>>,
     /// Empty where no device has any.
@@ -57,8 +57,8 @@ pub(crate) struct Extra {
 impl SliceBody {
     pub(crate) fn of_slice(slice: &ResourceSlice, vocabulary: &mut Vocabulary) -> Self {
         let devices = &slice.devices[..slice.devices.len().min(DEVICES_PER_SLICE_MAX)];
-        let attributes: Vec<_> = devices.iter().map(|d| d.attributes.as_slice()).collect();
-        let capacity: Vec<_> = devices.iter().map(|d| d.capacity.as_slice()).collect();
+        let attributes = Rows { len: devices.len(), of: |at: usize| devices[at].attributes.as_slice() };
+        let capacity = Rows { len: devices.len(), of: |at: usize| devices[at].capacity.as_slice() };
         let parts = Parts {
             driver: vocabulary.text(&slice.driver),
             names: devices.iter().map(|d| vocabulary.text(&d.name)).collect(),
@@ -76,8 +76,8 @@ impl SliceBody {
         let parts = Parts {
             driver: vocabulary.text(driver),
             names: [vocabulary.text(name)].into(),
-            attributes: Table::build(driver, &[&[]], vocabulary),
-            capacity: Table::build(driver, &[&[]], vocabulary),
+            attributes: Table::build(driver, &Rows { len: 1, of: |_| &[][..] }, vocabulary),
+            capacity: Table::build(driver, &Rows { len: 1, of: |_| &[][..] }, vocabulary),
             allow_multiple: DeviceBits::EMPTY,
             binds_to_node: DeviceBits::EMPTY,
             extras: Box::new([]),
@@ -87,49 +87,42 @@ impl SliceBody {
 
     /// One of the devices alone.
     pub(crate) fn alone(&self, device: usize, vocabulary: &mut Vocabulary) -> Self {
-        self.rebuilt(&[device], |_| &[], vocabulary)
+        self.rebuilt(device..device + 1, &[], vocabulary)
     }
 
-    /// The same devices with attributes and capacities overridden: for each device, by rising precedence.
-    pub(crate) fn overridden<'p>(
-        &self,
-        overrides: impl Fn(usize) -> &'p [Override<'p>],
-        vocabulary: &mut Vocabulary,
-    ) -> Self {
-        let all: Vec<usize> = (0..self.names.len()).collect();
-        self.rebuilt(&all, overrides, vocabulary)
+    /// The same devices with attributes and capacities overridden, by rising precedence.
+    pub(crate) fn overridden(&self, overrides: &[Override<'_>], vocabulary: &mut Vocabulary) -> Self {
+        self.rebuilt(0..self.len(), overrides, vocabulary)
     }
 
-    fn rebuilt<'p>(
+    fn rebuilt(
         &self,
-        devices: &[usize],
-        overrides: impl Fn(usize) -> &'p [Override<'p>],
+        devices: Range<usize>,
+        overrides: &[Override<'_>],
         vocabulary: &mut Vocabulary,
     ) -> Self {
-        let mut attributes = Vec::new();
-        let mut capacity = Vec::new();
-        for &device in devices {
-            let patches = overrides(device);
-            let mut row = owned_row(&self.attributes, device);
-            patches.iter().for_each(|p| p.attributes(&self.driver, &mut row, vocabulary));
-            attributes.push(sorted(row));
-            let mut row = owned_row(&self.capacity, device);
-            patches.iter().for_each(|p| p.capacity(&self.driver, &mut row, vocabulary));
-            capacity.push(sorted(row));
-        }
-        let attributes: Vec<_> = attributes.iter().map(Vec::as_slice).collect();
-        let capacity: Vec<_> = capacity.iter().map(Vec::as_slice).collect();
+        let of = |device| overrides.iter().filter(move |patch| patch.hits(device));
+        let attributes: Vec<_> = devices
+            .clone()
+            .map(|device| overridden_row(&self.attributes, device, of(device).map(Override::attributes)))
+            .collect();
+        let capacity: Vec<_> = devices
+            .clone()
+            .map(|device| overridden_row(&self.capacity, device, of(device).map(Override::capacity)))
+            .collect();
+        let attributes = Rows { len: devices.len(), of: |at: usize| attributes[at].as_slice() };
+        let capacity = Rows { len: devices.len(), of: |at: usize| capacity[at].as_slice() };
         let extras: Box<[_]> = match self.extras.len() {
             0 => Box::new([]),
-            _ => devices.iter().map(|&d| self.extras[d].clone()).collect(),
+            _ => self.extras[devices.clone()].into(),
         };
         let parts = Parts {
             driver: self.driver.clone(),
-            names: devices.iter().map(|&d| self.names[d].clone()).collect(),
+            names: self.names[devices.clone()].into(),
             attributes: Table::build(&self.driver, &attributes, vocabulary),
             capacity: Table::build(&self.driver, &capacity, vocabulary),
-            allow_multiple: devices.iter().map(|&d| self.flags().allow_multiple.has(d)).collect(),
-            binds_to_node: devices.iter().map(|&d| self.flags().binds_to_node.has(d)).collect(),
+            allow_multiple: devices.clone().map(|d| self.flags().allow_multiple.has(d)).collect(),
+            binds_to_node: devices.map(|d| self.flags().binds_to_node.has(d)).collect(),
             extras,
         };
         parts.assemble()
@@ -139,20 +132,22 @@ impl SliceBody {
         self.names.len()
     }
 
-    /// How many different names its devices have. Equal names are one allocation, for all come from the vocabulary.
-    pub(crate) fn distinct_names(&self) -> usize {
-        let mut places: Vec<usize> = self.names.iter().map(|name| name.as_ptr().addr()).collect();
-        places.sort_unstable();
-        places.dedup();
-        places.len()
-    }
-
     pub(crate) fn flags(&self) -> &Flags {
         self.flags.as_deref().unwrap_or(&NO_FLAGS)
     }
 
     pub(crate) fn all(&self) -> DeviceBits {
         DeviceBits::first(self.len())
+    }
+
+    /// What CEL sees of a device, as a number.
+    pub(crate) fn shape(&self, device: usize) -> ShapeId {
+        self.shapes.of(self)[device]
+    }
+
+    /// Whether the devices of both, in order, look the same to CEL.
+    pub(crate) fn same_shapes(&self, other: &Self) -> bool {
+        self.shapes.of(self) == other.shapes.of(other)
     }
 
     pub(crate) fn extra(&self, device: usize) -> Option<&Extra> {
@@ -198,34 +193,11 @@ struct Parts {
 impl Parts {
     fn assemble(self) -> SliceBody {
         let Self { driver, names, attributes, capacity, allow_multiple, binds_to_node, extras } = self;
-        let unsupported =
-            (0..names.len()).map(|at| attributes.row(at).any(|(_, _, v)| is_unsupported(v))).collect();
-        let mut prefix = Fingerprint::new();
-        prefix.write_u128(of_hash(&driver));
-        let shapes = (0..names.len())
-            .map(|at| {
-                let mut hasher = prefix.clone();
-                hasher.write_u64(u64::from(allow_multiple.has(at)));
-                feed(&mut hasher, attributes.prints(at));
-                feed(&mut hasher, capacity.prints(at));
-                ShapeId(hasher.finish128())
-            })
-            .collect();
+        let unsupported = attributes.devices_with(names.len(), is_unsupported);
         let flags = Flags { allow_multiple, binds_to_node, unsupported };
         let flags = (flags != NO_FLAGS).then(|| Box::new(flags));
-        SliceBody { driver, names, attributes, capacity, shapes, flags, extras }
+        SliceBody { driver, names, attributes, capacity, shapes: Shapes::default(), flags, extras }
     }
-}
-
-/// Names and values, and at the end how many: so no two lists of lists look alike.
-fn feed(hasher: &mut Fingerprint, prints: impl Iterator<Item = (u128, u128)>) {
-    let mut count = 0;
-    for (name, value) in prints {
-        hasher.write_u128(name);
-        hasher.write_u128(value);
-        count += 1;
-    }
-    hasher.write_u64(count);
 }
 
 fn is_unsupported(value: &AttrValue) -> bool {
@@ -290,11 +262,18 @@ fn extras_of(devices: &[Device]) -> Box<[Option<Arc<Extra>>]> {
     extras.into()
 }
 
-fn owned_row<T: Value>(table: &Table<T>, device: usize) -> Vec<(Text, AttrId, T)> {
-    table.row(device).map(|(key, id, value)| (key.clone(), id, value.clone())).collect()
-}
-
-fn sorted<T>(row: Vec<(Text, AttrId, T)>) -> Vec<(Text, T)> {
+/// What a device has, by key, after these patches.
+fn overridden_row<'p, T: Value + 'p>(
+    table: &Table<T>,
+    device: usize,
+    patches: impl Iterator<Item = &'p [(&'p Text, AttrId, Option<&'p T>)]>,
+) -> Vec<(Text, T)> {
+    let mut patches = patches.peekable();
+    if patches.peek().is_none() {
+        return table.row(device).map(|(key, _, value)| (key.clone(), value.clone())).collect();
+    }
+    let mut row = table.row(device).map(|(key, id, value)| (key.clone(), id, value.clone())).collect();
+    patches.for_each(|patch| merge(&mut row, patch));
     let mut row: Vec<_> = row.into_iter().map(|(key, _, value)| (key, value)).collect();
     row.sort_by(|a, b| a.0.cmp(&b.0));
     row

@@ -46,8 +46,8 @@ impl Changes {
 /// Changes being collected. Claims, pods and pools carry a flag of their own, so that each is noted once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
-    pub(crate) claims: Vec<u32>,
-    pub(crate) pods: Vec<u32>,
+    pub(crate) claims: Vec<ClaimIx>,
+    pub(crate) pods: Vec<PodIx>,
     pub(crate) pools: Vec<u32>,
     pub(crate) gone_pools: Vec<PoolId>,
     pub(crate) rules: BTreeSet<Text>,
@@ -70,13 +70,13 @@ impl Fleet {
         let claims = first(&mut noted.claims, most);
         let pods = first(&mut noted.pods, most - claims.len());
         let partial = !(noted.claims.is_empty() && noted.pods.is_empty());
-        for &claim in &claims {
-            if let Some(entry) = self.claims.get_mut(claim) {
+        for claim in &claims {
+            if let Some(entry) = self.claims.get_mut(claim.0) {
                 entry.noted = false;
             }
         }
-        for &pod in &pods {
-            if let Some(entry) = self.pods.get_mut(pod) {
+        for pod in &pods {
+            if let Some(entry) = self.pods.get_mut(pod.0) {
                 entry.noted = false;
             }
         }
@@ -85,16 +85,19 @@ impl Fleet {
             self.pods.recycle();
         }
         let mut pools = core::mem::take(&mut noted.gone_pools);
-        for pool in noted.pools.drain(..) {
-            if let Some(entry) = self.pools.get_mut(pool) {
-                entry.noted = false;
-                pools.push(entry.id.clone());
+        if !noted.pools.is_empty() {
+            pools.reserve(noted.pools.len());
+            for pool in noted.pools.drain(..) {
+                if let Some(entry) = self.pools.get_mut(pool) {
+                    entry.noted = false;
+                    pools.push(entry.id.clone());
+                }
             }
         }
         Changes {
             revision: self.revision,
-            claims: sorted(claims.into_iter().map(ClaimIx).collect()),
-            pods: sorted(pods.into_iter().map(PodIx).collect()),
+            claims: sorted(claims),
+            pods: sorted(pods),
             rules: listed(&mut noted.rules),
             pools: sorted(pools),
             nodes: listed(&mut noted.nodes),
@@ -109,7 +112,7 @@ impl Fleet {
             && !entry.noted
         {
             entry.noted = true;
-            self.noted.claims.push(claim);
+            self.noted.claims.push(ClaimIx(claim));
         }
     }
 
@@ -119,7 +122,7 @@ impl Fleet {
             && !entry.noted
         {
             entry.noted = true;
-            self.noted.pods.push(pod);
+            self.noted.pods.push(PodIx(pod));
         }
     }
 
@@ -147,7 +150,7 @@ impl Fleet {
 }
 
 /// Takes out as many, the latest noted first: nothing has to move for that.
-fn first(noted: &mut Vec<u32>, most: usize) -> Vec<u32> {
+fn first<T>(noted: &mut Vec<T>, most: usize) -> Vec<T> {
     if noted.len() <= most { core::mem::take(noted) } else { noted.split_off(noted.len() - most) }
 }
 
@@ -157,7 +160,9 @@ fn listed(names: &mut BTreeSet<Text>) -> Vec<Text> {
 }
 
 fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
-    items.sort_unstable();
-    items.dedup();
+    if items.len() > 1 {
+        items.sort_unstable();
+        items.dedup();
+    }
     items
 }

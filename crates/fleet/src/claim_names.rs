@@ -76,6 +76,7 @@ impl ClaimNames {
 
     /// Makes room for so many more.
     pub(crate) fn reserve(&mut self, more: usize) {
+        self.names.reserve(more);
         self.lookup.reserve(more, |(hash, _)| *hash);
     }
 }

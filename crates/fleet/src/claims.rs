@@ -4,10 +4,7 @@ use alloc::sync::Arc;
 
 use lazaret_model::{DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text};
 
-use crate::{
-    Fleet, Presence, bits::DeviceBits, body::SliceBody, few::Few, pools::PoolEntry, slice::SharedUse,
-    sparse::Sparse, taints::Source, vocabulary::hash,
-};
+use crate::{Fleet, Presence, body::SliceBody, few::Few, taints::Source, vocabulary::hash};
 
 /// A claim, as a small number. Stable while the claim (by UID) exists; not given to another before
 /// [`Fleet::take_changes`] has reported it gone.
@@ -57,7 +54,7 @@ impl Fleet {
         let old = core::mem::replace(&mut entry.claim, claim.clone());
         self.note_claim(known);
         if results(&old) != results(&claim) {
-            self.hold(known, &claim);
+            self.hold(known, results(&claim));
         }
         if old.owner != claim.owner
             || old.reserved_for != claim.reserved_for
@@ -76,7 +73,7 @@ impl Fleet {
             name.claim = Some(ix);
         }
         self.note_claim(ix);
-        self.hold(ix, &claim);
+        self.hold(ix, results(&claim));
         self.relate_claim(ix);
     }
 
@@ -85,7 +82,7 @@ impl Fleet {
         let name = self.claim_names.get_mut(at);
         let Some(ix) = name.and_then(|name| name.claim.take()) else { return };
         self.note_claim(ix);
-        self.hold(ix, &ResourceClaim::default());
+        self.hold(ix, &[]);
         self.unrelate_claim(ix);
         self.claims.retire(ix);
         self.claim_names.forget_if_unused(at);
@@ -95,10 +92,10 @@ impl Fleet {
 
     /// Moves a claim from what it held to what it holds. New devices are taken before old ones are let go, so that a
     /// device that stays is never forgotten.
-    fn hold(&mut self, claim: u32, new: &ResourceClaim) {
-        let holders: Few<u32> = results(new).iter().map(|result| self.holder_or_new(result)).collect();
+    fn hold(&mut self, claim: u32, new: &[DeviceResult]) {
+        let holders: Few<u32> = new.iter().map(|result| self.holder_or_new(result)).collect();
         let Some(entry) = self.claims.get_mut(claim) else { return };
-        let old = core::mem::replace(&mut entry.holders, holders.clone());
+        let old = core::mem::take(&mut entry.holders);
         for (at, holder) in (0u32..).zip(&*old) {
             if let Some(entry) = self.holders.get_mut(*holder) {
                 entry.results.remove((claim, at));
@@ -109,24 +106,29 @@ impl Fleet {
                 entry.results.insert((claim, at));
             }
         }
-        let mut touched: Few<u32> = old.iter().chain(&*holders).copied().collect();
+        let mut touched = old;
+        holders.iter().for_each(|holder| touched.push(*holder));
         touched.sort();
+        if let Some(entry) = self.claims.get_mut(claim) {
+            entry.holders = holders;
+        }
         touched.iter().for_each(|holder| self.holder_changed(*holder));
     }
 
     fn holder_or_new(&mut self, result: &DeviceResult) -> u32 {
         let DeviceId { driver, pool, device } = &result.device;
         let pool = self.pool_or_new(driver, pool);
-        let hash = holder_hash(pool, device);
-        if let Some(found) = self.holder_hashed(hash, pool, device) {
-            return found;
+        let published = self.newest_shown(pool, device);
+        let known = match published {
+            // A slice knows by place who holds its devices.
+            Some((_, at, entry)) => entry.holder(at),
+            None => self.holder_ix(pool, device),
+        };
+        if let Some(known) = known {
+            return known;
         }
-        let (device, place) = match self.find_published(pool, device) {
-            Some((slice, at)) => {
-                let published = self.slices.get(slice).and_then(|entry| entry.raw.names.get(at));
-                let name = published.unwrap_or(device).clone();
-                (name, Place::Published { slice, device: at })
-            }
+        let (device, place) = match published {
+            Some((slice, at, entry)) => (entry.raw.names[at].clone(), Place::Published { slice, device: at }),
             None => {
                 let device = self.vocabulary.text(device);
                 let memory = self.memory_of(pool, &device, None);
@@ -134,10 +136,17 @@ impl Fleet {
                 (device, Place::Ghost(ghost.unwrap_or(u32::MAX)))
             }
         };
+        let hash = holder_hash(pool, &device);
         let holder = self.holders.insert(Holder { pool, device, results: Few::None, place });
         self.holder_lookup.insert_unique(hash, (hash, holder), |(hash, _)| *hash);
         if let Some(pool) = self.pools.get_mut(pool) {
-            pool.add_holder(holder);
+            pool.add_holder();
+        }
+        // At once, for the same claim may have the device in more than one result.
+        if let Place::Published { slice, device } = place
+            && let Some(entry) = self.slices.get_mut(slice)
+        {
+            entry.set_held(device, Some(holder));
         }
         holder
     }
@@ -148,33 +157,41 @@ impl Fleet {
         let (pool, place) = (entry.pool, entry.place);
         self.note_rules_at(place);
         let Some(entry) = self.holders.get(holder) else { return };
-        if !entry.results.is_empty()
-            && let Place::Published { slice, device } = place
-            && self.pools.get(pool).is_some_and(|pool| pool.repeats == 0)
-        {
-            // No other slice of the pool has the device.
-            return self.refresh_usage_by(slice, device, Some(holder));
-        }
         let device = entry.device.clone();
-        let empty = entry.results.is_empty();
-        if empty {
-            if let Place::Ghost(ghost) = place {
-                self.drop_ghost(ghost);
+        let left = if entry.results.is_empty() { None } else { Some(holder) };
+        if left.is_none() {
+            self.let_go(holder, pool, &device, place);
+        }
+        match place {
+            // No other slice of the pool has the device.
+            Place::Published { slice, device }
+                if self.pools.get(pool).is_some_and(|pool| pool.repeats == 0) =>
+            {
+                self.refresh_usage_by(slice, device, left);
             }
-            self.holders.remove(holder);
-            let found = self.holder_lookup.find_entry(holder_hash(pool, &device), |(_, at)| *at == holder);
-            if let Ok(found) = found {
-                found.remove();
-            }
-            if let Some(pool) = self.pools.get_mut(pool) {
-                pool.remove_holder(holder);
+            Place::Published { .. } | Place::Ghost(_) => {
+                for (slice, at) in self.places_of(pool, &device) {
+                    self.refresh_usage_by(slice, at, left);
+                }
             }
         }
-        for (slice, at) in self.places_of(pool, &device) {
-            self.refresh_usage_of(slice, at);
-        }
-        if empty {
+        if left.is_none() {
             self.drop_pool_if_empty(pool);
+        }
+    }
+
+    /// Nobody holds a device any more.
+    fn let_go(&mut self, holder: u32, pool: u32, device: &Text, place: Place) {
+        if let Place::Ghost(ghost) = place {
+            self.drop_ghost(ghost);
+        }
+        self.holders.remove(holder);
+        let found = self.holder_lookup.find_entry(holder_hash(pool, device), |(_, at)| *at == holder);
+        if let Ok(found) = found {
+            found.remove();
+        }
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.remove_holder();
         }
     }
 
@@ -239,7 +256,7 @@ impl Fleet {
 
     fn remembers(&self, ghost: u32, memory: &SliceBody) -> bool {
         self.slices.get(ghost).is_some_and(|entry| {
-            entry.state.head.presence == Presence::Remembered && entry.raw.shapes == memory.shapes
+            entry.state.head.presence == Presence::Remembered && entry.raw.same_shapes(memory)
         })
     }
 
@@ -283,86 +300,11 @@ impl Fleet {
             }
         }
     }
-
-    // === Usage ===
-
-    /// Works out what is in use of a slice that is new or has other devices.
-    pub(crate) fn refresh_usage(&mut self, slice: u32) {
-        let Some(entry) = self.slices.get_mut(slice) else { return };
-        let (pool, devices) = (entry.pool, entry.raw.len());
-        entry.held = Sparse::default();
-        if entry.state.in_use.0 != 0 || !entry.state.shared.is_empty() {
-            let state = Arc::make_mut(&mut entry.state);
-            state.in_use = DeviceBits::EMPTY;
-            state.shared = Sparse::default();
-        }
-        if self.pools.get(pool).is_some_and(PoolEntry::has_holders) {
-            (0..devices).for_each(|device| self.refresh_usage_of(slice, device));
-        }
-    }
-
-    fn refresh_usage_of(&mut self, slice: u32, device: usize) {
-        let Some(entry) = self.slices.get(slice) else { return };
-        let holder = self.holder_ix(entry.pool, &entry.raw.names[device]);
-        self.refresh_usage_by(slice, device, holder);
-    }
-
-    /// The same for a device of which is known who holds it.
-    fn refresh_usage_by(&mut self, slice: u32, device: usize, holder: Option<u32>) {
-        let Some(entry) = self.slices.get(slice) else { return };
-        let pool = entry.pool;
-        let results = holder.and_then(|holder| self.holders.get(holder)).map_or(&[][..], |h| &h.results);
-        let holder = holder.filter(|_| !results.is_empty());
-        let mut in_use = false;
-        let mut shared = SharedUse::default();
-        for &(claim, at) in results.iter() {
-            let Some(entry) = self.claims.get(claim) else { continue };
-            let Some(result) = self::results(&entry.claim).get(at as usize) else { continue };
-            match (result.admin_access, &result.share_id) {
-                (true, _) => {}
-                (false, None) => in_use = true,
-                (false, Some(_)) => add_share(&mut shared, result),
-            }
-        }
-        let Some(entry) = self.slices.get_mut(slice) else { return };
-        entry.set_held(device, holder);
-        let state = &entry.state;
-        let found = state.shared.binary_search_by_key(&device, |(at, _)| usize::from(*at));
-        let same_shared = match found {
-            Ok(at) => state.shared[at].1 == shared,
-            Err(_) => shared == SharedUse::default(),
-        };
-        if same_shared && state.in_use.has(device) == in_use {
-            return;
-        }
-        let state = Arc::make_mut(&mut entry.state);
-        state.in_use.set(device, in_use);
-        if !same_shared {
-            let none = shared == SharedUse::default();
-            state.shared.edit(|all| match (found, u8::try_from(device)) {
-                (Ok(at), _) if none => drop(all.remove(at)),
-                (Ok(at), _) => all[at].1 = shared,
-                (Err(at), Ok(device)) => all.insert(at, (device, shared)),
-                (Err(_), Err(_)) => {}
-            });
-        }
-        self.note_pool(pool);
-    }
 }
 
 /// What a claim was given.
 pub(crate) fn results(claim: &ResourceClaim) -> &[DeviceResult] {
     claim.allocation.as_ref().map_or(&[], |allocation| &allocation.results)
-}
-
-fn add_share(shared: &mut SharedUse, result: &DeviceResult) {
-    shared.shares = shared.shares.saturating_add(1);
-    for (key, amount) in &result.consumed_capacity {
-        match shared.consumed.binary_search_by(|(known, _)| known.cmp(key)) {
-            Ok(at) => shared.consumed[at].1 = shared.consumed[at].1.add(amount),
-            Err(at) => shared.consumed.insert(at, (key.clone(), amount.clone())),
-        }
-    }
 }
 
 fn holder_hash(pool: u32, device: &Text) -> u64 {

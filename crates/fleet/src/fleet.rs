@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use lazaret_model::{PoolId, Slab, Text};
 
 use crate::{
-    Input, Kind, Snapshot,
+    DEVICES_PER_SLICE_MAX, Input, Kind, Snapshot,
     changes::Noted,
     claim_names::ClaimNames,
     claims::{ClaimEntry, Holder},
@@ -46,6 +46,8 @@ pub struct Fleet {
     pub(crate) pool_names: Hashes,
     pub(crate) pool_drivers: Hashes,
     pub(crate) devices: DeviceIndex,
+    /// Stand-ins by pool and device.
+    pub(crate) ghosts: BTreeMap<(u32, Text), u32>,
 
     pub(crate) rules: Slab<RuleState>,
     pub(crate) rule_names: BTreeMap<Text, u32>,
@@ -95,6 +97,7 @@ impl Fleet {
             pool_names: Hashes::default(),
             pool_drivers: Hashes::default(),
             devices: DeviceIndex::default(),
+            ghosts: BTreeMap::new(),
             rules: Slab::default(),
             rule_names: BTreeMap::new(),
             rule_index: SelectorIndex::default(),
@@ -152,22 +155,43 @@ impl Fleet {
     /// as usual.
     pub fn relist(&mut self, kind: Kind, objects: Vec<Input>) {
         let gone = self.not_among(kind, &objects);
-        self.make_room(kind, objects.len());
-        objects.into_iter().chain(gone).for_each(|object| self.apply(object));
+        self.make_room(kind, &objects);
+        for object in objects {
+            self.apply(object);
+        }
+        for object in gone {
+            self.apply(object);
+        }
     }
 
-    /// So many of a kind are about to come.
-    fn make_room(&mut self, kind: Kind, count: usize) {
+    /// These of a kind are about to come.
+    fn make_room(&mut self, kind: Kind, objects: &[Input]) {
+        let more = |known: usize| objects.len().saturating_sub(known);
         match kind {
             Kind::Pod => {
-                self.pod_keys.reserve(count.saturating_sub(self.pods.len()), |(hash, _)| *hash);
+                let more = more(self.pods.len());
+                self.pods.reserve(more);
+                self.pod_keys.reserve(more, |(hash, _)| *hash);
             }
             Kind::Claim => {
-                let more = count.saturating_sub(self.claims.len());
+                let more = more(self.claims.len());
+                self.claims.reserve(more);
                 self.claim_names.reserve(more);
+                self.holders.reserve(more);
                 self.holder_lookup.reserve(more, |(hash, _)| *hash);
             }
-            Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {}
+            Kind::Slice => {
+                let more = more(self.slices.len());
+                self.slices.reserve(more);
+                if more == objects.len() {
+                    let devices = |object: &Input| {
+                        let Input::Slice(slice) = object else { return 0 };
+                        slice.devices.len().min(DEVICES_PER_SLICE_MAX)
+                    };
+                    self.devices.reserve(objects.iter().map(devices).sum());
+                }
+            }
+            Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {}
         }
     }
 
@@ -175,6 +199,8 @@ impl Fleet {
     fn not_among(&self, kind: Kind, objects: &[Input]) -> Vec<Input> {
         let of_kind = || objects.iter().filter(|object| object.kind() == kind);
         match kind {
+            Kind::Pod if self.pods.is_empty() => Vec::new(),
+            Kind::Claim if self.claims.is_empty() => Vec::new(),
             Kind::Pod => {
                 let gone = self.pods.except(of_kind().filter_map(|pod| self.pod_ix_of(pod.object_key()?)));
                 gone.map(|entry| Input::PodGone(entry.pod.key.clone())).collect()

@@ -29,7 +29,7 @@ impl Fleet {
         entry.set_held(0, Some(holder));
         let ghost = self.slices.insert(entry);
         self.devices.insert_anywhere(ghost, &raw);
-        self.pools.get_mut(pool)?.add_ghost(device.clone(), ghost);
+        self.ghosts.insert((pool, device.clone()), ghost);
         self.refresh_patches(ghost);
         self.rebuild_body(ghost);
         self.refresh_rules(ghost, None);
@@ -40,9 +40,21 @@ impl Fleet {
         self.clear_hits(ghost);
         let Some(entry) = self.slices.remove(ghost) else { return };
         self.devices.remove_anywhere(ghost, &entry.raw);
-        if let Some(pool) = self.pools.get_mut(entry.pool) {
-            pool.remove_ghost(&entry.raw.names[0]);
+        self.ghosts.remove(&(entry.pool, entry.raw.names[0].clone()));
+    }
+
+    /// The stand-in for a device of a pool, if it has one.
+    pub(crate) fn ghost(&self, pool: u32, device: &Text) -> Option<u32> {
+        if self.ghosts.is_empty() {
+            return None;
         }
+        self.ghosts.get(&(pool, device.clone())).copied()
+    }
+
+    /// All stand-ins for devices of a pool.
+    pub(crate) fn ghosts_of(&self, pool: u32) -> impl Iterator<Item = u32> {
+        let first = |pool| (pool, Text::default());
+        self.ghosts.range(first(pool)..first(pool.saturating_add(1))).map(|(_, ghost)| *ghost)
     }
 
     pub(crate) fn state_at(&self, place: Place) -> Option<(&Arc<SliceState>, usize)> {
@@ -59,7 +71,7 @@ impl Fleet {
         if let Some((slice, device)) = self.find_published(pool, &id.device) {
             return Some((&self.slices.get(slice)?.state, device));
         }
-        let ghost = self.pools.get(pool)?.ghost(&id.device)?;
+        let ghost = self.ghost(pool, &id.device)?;
         Some((&self.slices.get(ghost)?.state, 0))
     }
 }

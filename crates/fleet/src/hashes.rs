@@ -24,6 +24,12 @@ impl Hashes {
     }
 }
 
+impl<'a> FromIterator<(&'a str, u32)> for Hashes {
+    fn from_iter<I: IntoIterator<Item = (&'a str, u32)>>(names: I) -> Self {
+        Self(names.into_iter().map(|(name, number)| (short_hash(name), number)).collect())
+    }
+}
+
 pub(crate) fn short_hash<T: core::hash::Hash + ?Sized>(value: &T) -> u32 {
     fold(hash(value))
 }

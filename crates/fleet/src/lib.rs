@@ -44,12 +44,14 @@ pub mod reference;
 mod rules;
 mod selection;
 mod selector;
+mod shapes;
 mod slice;
 mod slices;
 mod snapshot;
 mod sparse;
 mod table;
 mod taints;
+mod usage;
 mod vocabulary;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::{
     Fleet,
     bits::DeviceBits,
     body::SliceBody,
-    patch,
+    patch::Override,
     selector::Hits,
     taints::{Mark, Source},
 };
@@ -72,8 +72,12 @@ impl Fleet {
             entry.raw.clone()
         } else {
             patches.sort_by(|(_, a), (_, b)| a.strength(b));
-            let of_device = patch::by_device(&patches, entry.raw.len());
-            Arc::new(entry.raw.overridden(|device| &of_device[device], &mut self.vocabulary))
+            let (raw, vocabulary) = (&entry.raw, &mut self.vocabulary);
+            let overrides: Vec<Override<'_>> = patches
+                .into_iter()
+                .map(|(hits, state)| Override::new(&state.patch.patch, hits, &raw.driver, vocabulary))
+                .collect();
+            Arc::new(raw.overridden(&overrides, &mut self.vocabulary))
         };
         if let Some(entry) = self.slices.get_mut(ix)
             && !Arc::ptr_eq(&entry.state.body, &body)
@@ -183,10 +187,14 @@ impl Fleet {
 
     pub(crate) fn taints_changed(&mut self, ix: u32, devices: DeviceBits) {
         let Some(entry) = self.slices.get(ix) else { return };
-        let (pool, held) = (entry.pool, entry.held.clone());
-        self.note_pool(pool);
-        held.iter()
-            .filter(|(device, _)| devices.has(usize::from(*device)))
-            .for_each(|(_, holder)| self.note_claims_of(*holder));
+        self.note_pool(entry.pool);
+        for at in 0.. {
+            let Some(&(device, holder)) = self.slices.get(ix).and_then(|entry| entry.held.get(at)) else {
+                return;
+            };
+            if devices.has(usize::from(device)) {
+                self.note_claims_of(holder);
+            }
+        }
     }
 }

@@ -55,55 +55,59 @@ pub(crate) fn overrides_values(patch: &ResourceSlicePatch) -> bool {
     !patch.patch.attributes.is_empty() || !patch.patch.capacity.is_empty()
 }
 
-/// A patch about to be applied to a device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Override<'a>(&'a DevicePatch);
-
-impl Override<'_> {
-    pub(crate) fn attributes(
-        self,
-        driver: &str,
-        row: &mut Vec<(Text, AttrId, AttrValue)>,
-        vocabulary: &mut Vocabulary,
-    ) {
-        merge(&self.0.attributes, driver, row, vocabulary);
-    }
-
-    pub(crate) fn capacity(
-        self,
-        driver: &str,
-        row: &mut Vec<(Text, AttrId, CapacityValue)>,
-        vocabulary: &mut Vocabulary,
-    ) {
-        merge(&self.0.capacity, driver, row, vocabulary);
-    }
+/// A patch about to be applied to devices of a driver.
+#[derive(Clone, Debug)]
+pub(crate) struct Override<'a> {
+    hits: DeviceBits,
+    attributes: Values<'a, AttrValue>,
+    capacity: Values<'a, CapacityValue>,
 }
 
-/// Keys are the same where their names with domain are: `driver/x` overrides `x`.
-fn merge<T: Clone>(
-    patch: &[(Text, Option<T>)],
-    driver: &str,
-    row: &mut Vec<(Text, AttrId, T)>,
-    vocabulary: &mut Vocabulary,
-) {
-    for (key, value) in patch {
-        let id = vocabulary.id(key, driver);
-        let published = row.iter().find(|(_, other, _)| *other == id).map(|(key, _, _)| key.clone());
-        row.retain(|(_, other, _)| *other != id);
-        if let Some(value) = value {
-            row.push((published.unwrap_or_else(|| key.clone()), id, value.clone()));
+/// Keys as the patch has them, their numbers, and what they are set to. `None` takes away.
+type Values<'a, T> = Vec<(&'a Text, AttrId, Option<&'a T>)>;
+
+impl<'a> Override<'a> {
+    pub(crate) fn new(
+        patch: &'a DevicePatch,
+        hits: DeviceBits,
+        driver: &str,
+        vocabulary: &mut Vocabulary,
+    ) -> Self {
+        Self {
+            hits,
+            attributes: numbered(&patch.attributes, driver, vocabulary),
+            capacity: numbered(&patch.capacity, driver, vocabulary),
         }
     }
+
+    pub(crate) fn hits(&self, device: usize) -> bool {
+        self.hits.has(device)
+    }
+
+    pub(crate) fn attributes(&self) -> &[(&'a Text, AttrId, Option<&'a AttrValue>)] {
+        &self.attributes
+    }
+
+    pub(crate) fn capacity(&self) -> &[(&'a Text, AttrId, Option<&'a CapacityValue>)] {
+        &self.capacity
+    }
 }
 
-/// The patches of each device of a slice, weakest first, given all that hit the slice, weakest first.
-pub(crate) fn by_device<'a>(
-    patches: &[(DeviceBits, &'a PatchState)],
-    devices: usize,
-) -> Vec<Vec<Override<'a>>> {
-    let of = |device| {
-        let hit = patches.iter().filter(move |(bits, _)| bits.has(device));
-        hit.map(|(_, state)| Override(&state.patch.patch)).collect()
-    };
-    (0..devices).map(of).collect()
+fn numbered<'a, T>(
+    patch: &'a [(Text, Option<T>)],
+    driver: &str,
+    vocabulary: &mut Vocabulary,
+) -> Values<'a, T> {
+    patch.iter().map(|(key, value)| (key, vocabulary.id(key, driver), value.as_ref())).collect()
+}
+
+/// Overrides what a device has. Keys are the same where their names with domain are: `driver/x` overrides `x`.
+pub(crate) fn merge<T: Clone>(row: &mut Vec<(Text, AttrId, T)>, patch: &[(&Text, AttrId, Option<&T>)]) {
+    for (key, id, value) in patch {
+        let published = row.iter().find(|(_, other, _)| other == id).map(|(key, _, _)| key.clone());
+        row.retain(|(_, other, _)| other != id);
+        if let Some(value) = value {
+            row.push((published.unwrap_or_else(|| (*key).clone()), *id, (*value).clone()));
+        }
+    }
 }

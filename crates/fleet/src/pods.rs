@@ -24,12 +24,19 @@ pub(crate) struct PodEntry {
     pub(crate) noted: bool,
 }
 
+impl PodEntry {
+    /// The numbers of the names in its spec, each with how it comes to the claim.
+    fn named(&self) -> impl Iterator<Item = (u32, Via)> {
+        self.names.iter().copied().zip(claim_names(&self.pod).map(|(_, via)| via))
+    }
+}
+
 /// From this many reservations on, they are put in order before pods are looked up among them.
 const RESERVATIONS_SCANNED_MAX: usize = 8;
 
 /// How a pod comes to name a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Via {
+enum Via {
     /// By the claim's name.
     Name,
     /// From a template: the claim must belong to the pod or its group.
@@ -123,19 +130,22 @@ impl Fleet {
     /// Finds out anew which claims a pod uses.
     fn relate_pod(&mut self, ix: u32) {
         let Some(entry) = self.pods.get(ix) else { return };
-        let mut claims: Few<u32> = entry
-            .names
-            .iter()
-            .filter_map(|name| self.claim_names.get(*name)?.claim)
-            .filter(|claim| self.claims.get(*claim).is_some_and(|known| uses(&entry.pod, &known.claim)))
-            .collect();
+        let used = |(name, via): (u32, Via)| {
+            let claim = self.claim_names.get(name)?.claim?;
+            let known = &self.claims.get(claim)?.claim;
+            uses(&entry.pod, known, &Reservations::of(known), via).then_some(claim)
+        };
+        let mut claims: Few<u32> = entry.named().filter_map(used).collect();
         claims.sort();
         self.set_claims_of(ix, claims);
     }
 
     fn set_claims_of(&mut self, ix: u32, claims: Few<u32>) {
         let Some(entry) = self.pods.get_mut(ix) else { return };
-        let old = core::mem::replace(&mut entry.claims, claims.clone());
+        if *entry.claims == *claims {
+            return;
+        }
+        let old = core::mem::take(&mut entry.claims);
         for &claim in old.iter().filter(|claim| claims.binary_search(claim).is_err()) {
             self.note_claim(claim);
             if let Some(entry) = self.claims.get_mut(claim) {
@@ -148,6 +158,9 @@ impl Fleet {
                 entry.pods.insert(ix);
             }
         }
+        if let Some(entry) = self.pods.get_mut(ix) {
+            entry.claims = claims;
+        }
     }
 
     /// Finds out anew which pods use a claim.
@@ -156,7 +169,10 @@ impl Fleet {
         let reservations = Reservations::of(&entry.claim);
         let users = self.claim_names.get(entry.name).map_or(&[][..], |name| &name.users);
         let uses = |pod: &&u32| {
-            self.pods.get(**pod).is_some_and(|user| uses_reserved(&user.pod, &entry.claim, &reservations))
+            self.pods.get(**pod).is_some_and(|user| {
+                let mut ways = user.named().filter(|(name, _)| *name == entry.name);
+                ways.any(|(_, via)| uses(&user.pod, &entry.claim, &reservations, via))
+            })
         };
         let pods = users.iter().filter(uses).copied().collect();
         self.set_pods_of(ix, pods);
@@ -168,7 +184,10 @@ impl Fleet {
 
     fn set_pods_of(&mut self, ix: u32, pods: Few<u32>) {
         let Some(entry) = self.claims.get_mut(ix) else { return };
-        let old = core::mem::replace(&mut entry.pods, pods.clone());
+        if *entry.pods == *pods {
+            return;
+        }
+        let old = core::mem::take(&mut entry.pods);
         for &pod in old.iter().filter(|pod| pods.binary_search(pod).is_err()) {
             self.note_pod(pod);
             if let Some(entry) = self.pods.get_mut(pod) {
@@ -181,11 +200,14 @@ impl Fleet {
                 entry.claims.insert(ix);
             }
         }
+        if let Some(entry) = self.claims.get_mut(ix) {
+            entry.pods = pods;
+        }
     }
 }
 
 /// The claims that a pod names, with how it comes to them.
-pub(crate) fn claim_names(pod: &Pod) -> impl Iterator<Item = (&Text, Via)> {
+fn claim_names(pod: &Pod) -> impl Iterator<Item = (&Text, Via)> {
     let listed = pod.claims.iter().filter_map(|entry| match &entry.source {
         ClaimSource::Claim(name) => Some((name, Via::Name)),
         ClaimSource::Template { resolved: Some(Some(name)), .. } => Some((name, Via::Template)),
@@ -194,17 +216,9 @@ pub(crate) fn claim_names(pod: &Pod) -> impl Iterator<Item = (&Text, Via)> {
     listed.chain(pod.extended_claim.as_ref().map(|name| (name, Via::Extended)))
 }
 
-/// Whether a pod uses a claim: it names it, may have it, and the claim is allocated and reserved for it.
-pub(crate) fn uses(pod: &Pod, claim: &ResourceClaim) -> bool {
-    uses_reserved(pod, claim, &Reservations::of(claim))
-}
-
-fn uses_reserved(pod: &Pod, claim: &ResourceClaim, reservations: &Reservations<'_>) -> bool {
-    let named = |(name, via): (&Text, Via)| *name == claim.key.name && may_have(pod, claim, via);
-    claim.allocation.is_some()
-        && pod.key.namespace == claim.key.namespace
-        && reservations.cover(pod)
-        && claim_names(pod).any(named)
+/// Whether a pod that names a claim uses it: it may have it so, and the claim is allocated and reserved for it.
+fn uses(pod: &Pod, claim: &ResourceClaim, reservations: &Reservations<'_>, via: Via) -> bool {
+    claim.allocation.is_some() && reservations.cover(pod) && may_have(pod, claim, via)
 }
 
 fn may_have(pod: &Pod, claim: &ResourceClaim, via: Via) -> bool {

@@ -1,15 +1,10 @@
 //! Pools inside the fleet: their slices, what generation counts, who holds their devices.
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_model::{PoolId, Text};
 
-use crate::{Fleet, pool::PoolFacts, sparse::Sparse, vocabulary::hash};
+use crate::{Fleet, pool::PoolFacts, slices::SliceEntry, sparse::Sparse, vocabulary::hash};
 
 /// A pool that has slices, or held devices, or both.
 #[derive(Clone, Debug)]
@@ -19,10 +14,10 @@ pub(crate) struct PoolEntry {
     pub(crate) slices: Vec<u32>,
     /// The slices of taints among them, by name.
     pub(crate) taint_slices: Sparse<u32>,
-    /// `None` while nobody holds a device of it.
-    held: Option<Box<HeldPart>>,
+    /// How many of its devices are held.
+    holders: u32,
     pub(crate) view: View,
-    /// Pairs of slices, of whatever generation, that have a device of the same name. Zero: no name repeats.
+    /// Pairs of devices, of slices of whatever generation, that may have the same name. Zero: no name repeats.
     pub(crate) repeats: usize,
     pub(crate) revision: u64,
     /// Already among the changes.
@@ -31,14 +26,6 @@ pub(crate) struct PoolEntry {
     pub(crate) stale: bool,
     /// `None` when heads or devices changed since they were found out.
     pub(crate) facts: Option<Arc<PoolFacts>>,
-}
-
-/// What is kept of a pool while claims hold devices of it.
-#[derive(Clone, Debug, Default)]
-struct HeldPart {
-    /// Stand-ins for held devices that are not published.
-    ghosts: BTreeMap<Text, u32>,
-    holders: BTreeSet<u32>,
 }
 
 /// Which slices of a pool speak for its devices.
@@ -62,7 +49,7 @@ impl PoolEntry {
             id,
             slices: Vec::new(),
             taint_slices: Sparse::default(),
-            held: None,
+            holders: 0,
             view: View::default(),
             repeats: 0,
             revision: 0,
@@ -72,50 +59,16 @@ impl PoolEntry {
         }
     }
 
-    /// The stand-in for a held device that is not published.
-    pub(crate) fn ghost(&self, device: &Text) -> Option<u32> {
-        self.held.as_ref()?.ghosts.get(device).copied()
-    }
-
-    pub(crate) fn ghosts(&self) -> impl Iterator<Item = u32> {
-        self.held.iter().flat_map(|held| held.ghosts.values().copied())
-    }
-
-    pub(crate) fn add_ghost(&mut self, device: Text, ghost: u32) {
-        self.held.get_or_insert_default().ghosts.insert(device, ghost);
-    }
-
-    pub(crate) fn remove_ghost(&mut self, device: &Text) {
-        if let Some(held) = &mut self.held {
-            held.ghosts.remove(device);
-        }
-        self.drop_held_if_empty();
-    }
-
-    /// Numbers of the held devices.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = u32> {
-        self.held.iter().flat_map(|held| held.holders.iter().copied())
-    }
-
     pub(crate) fn has_holders(&self) -> bool {
-        self.held.as_ref().is_some_and(|held| !held.holders.is_empty())
+        self.holders > 0
     }
 
-    pub(crate) fn add_holder(&mut self, holder: u32) {
-        self.held.get_or_insert_default().holders.insert(holder);
+    pub(crate) fn add_holder(&mut self) {
+        self.holders += 1;
     }
 
-    pub(crate) fn remove_holder(&mut self, holder: u32) {
-        if let Some(held) = &mut self.held {
-            held.holders.remove(&holder);
-        }
-        self.drop_held_if_empty();
-    }
-
-    fn drop_held_if_empty(&mut self) {
-        if self.held.as_ref().is_some_and(|held| held.ghosts.is_empty() && held.holders.is_empty()) {
-            self.held = None;
-        }
+    pub(crate) fn remove_holder(&mut self) {
+        self.holders = self.holders.saturating_sub(1);
     }
 }
 
@@ -176,32 +129,39 @@ impl Fleet {
     /// The slice that speaks for a device, and the device's place in it: the newest that has it, and of several the
     /// first by name.
     pub(crate) fn find_published(&self, pool: u32, device: &Text) -> Option<(u32, usize)> {
-        let view = self.pools.get(pool)?.view;
-        self.find_newest(pool, device).filter(|(slice, _)| {
-            self.slices.get(*slice).is_some_and(|entry| view.shows(entry.state.generation()))
-        })
+        self.newest_shown(pool, device).map(|(slice, at, _)| (slice, at))
+    }
+
+    pub(crate) fn newest_shown(&self, pool: u32, device: &Text) -> Option<(u32, usize, &SliceEntry)> {
+        let newest = self.newest(pool, device)?;
+        self.pools.get(pool)?.view.shows(newest.2.state.generation()).then_some(newest)
     }
 
     /// The newest slice that has a device, be it of a generation that is over.
     pub(crate) fn find_newest(&self, pool: u32, device: &Text) -> Option<(u32, usize)> {
-        let places = self.devices.in_pool(pool, device).filter_map(|(slice, at)| {
-            let entry = self.slices.get(slice)?;
-            let here = entry.pool == pool && entry.state.body.names.get(at) == Some(device);
-            here.then_some((&entry.state, slice, at))
-        });
-        let best = places.min_by(|(a, _, i), (b, _, j)| {
+        self.newest(pool, device).map(|(slice, at, _)| (slice, at))
+    }
+
+    fn newest(&self, pool: u32, device: &Text) -> Option<(u32, usize, &SliceEntry)> {
+        if self.pools.get(pool)?.repeats == 0 {
+            return self.has(pool, device, self.devices.only_in_pool(pool, device)?);
+        }
+        let places = self.devices.in_pool(pool, device).filter_map(|place| self.has(pool, device, place));
+        places.min_by(|(_, i, a), (_, j, b)| {
+            let (a, b) = (&a.state, &b.state);
             b.generation().cmp(&a.generation()).then_with(|| a.name().cmp(b.name())).then(i.cmp(j))
-        })?;
-        Some((best.1, best.2))
+        })
+    }
+
+    /// A place, unless it is that of another device whose name has the same hash.
+    fn has(&self, pool: u32, device: &Text, (slice, at): (u32, usize)) -> Option<(u32, usize, &SliceEntry)> {
+        let entry = self.slices.get(slice)?;
+        (entry.pool == pool && entry.raw.names.get(at) == Some(device)).then_some((slice, at, entry))
     }
 
     /// All slices of a pool, of any generation, with a device of this name, and its place in each.
     pub(crate) fn places_of(&self, pool: u32, device: &Text) -> Vec<(u32, usize)> {
-        let has = |&(slice, at): &(u32, usize)| {
-            self.slices
-                .get(slice)
-                .is_some_and(|entry| entry.pool == pool && entry.state.body.names.get(at) == Some(device))
-        };
-        self.devices.in_pool(pool, device).filter(has).collect()
+        let places = self.devices.in_pool(pool, device).filter_map(|place| self.has(pool, device, place));
+        places.map(|(slice, at, _)| (slice, at)).collect()
     }
 }

@@ -11,6 +11,7 @@ use lazaret_model::{DeviceSelector, DeviceTaintRule, Text};
 use crate::{
     Fleet, Problem,
     selector::{Compiled, Hits, Verdict, text_of},
+    slices::SliceEntry,
     taints::Source,
 };
 
@@ -25,6 +26,7 @@ pub(crate) struct RuleState {
 
 impl Fleet {
     pub(crate) fn apply_rule(&mut self, rule: Arc<DeviceTaintRule>) {
+        self.learn_names_for(rule.selector.as_ref());
         let Some(&ix) = self.rule_names.get(&rule.name) else { return self.add_rule(rule) };
         let Some(mut state) = self.rules.take(ix) else { return };
         if state.rule != rule {
@@ -122,6 +124,13 @@ impl Fleet {
         Compiled::new(selector, class, self.vocabulary.names())
     }
 
+    /// Prepares to look for what a selector means, now and when it changes.
+    pub(crate) fn learn_names_for(&mut self, selector: Option<&DeviceSelector>) {
+        if selector.is_some_and(|selector| selector.pool.is_none() && selector.device.is_some()) {
+            self.devices.learn_anywhere(self.slices.iter().map(|(slice, entry)| (slice, &*entry.raw)));
+        }
+    }
+
     /// The slices and stand-ins, ascending, in which a selector may mean a device, judging by names.
     pub(crate) fn candidates(&self, selector: Option<&DeviceSelector>) -> Vec<u32> {
         let Some(selector) = selector else { return Vec::new() };
@@ -131,7 +140,10 @@ impl Fleet {
                 let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id.pool == *pool);
                 self.in_pools(self.pool_names.of(pool).filter(is_it), device.as_ref())
             }
-            (_, None, Some(device)) => self.devices.anywhere(device),
+            (_, None, Some(device)) => self.devices.anywhere(device).unwrap_or_else(|| {
+                let has = |entry: &SliceEntry| entry.raw.names.contains(device);
+                self.slices.iter().filter(|(_, entry)| has(entry)).map(|(slice, _)| slice).collect()
+            }),
             (Some(driver), None, None) => {
                 let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id.driver == *driver);
                 self.in_pools(self.pool_drivers.of(driver).filter(is_it), None)
@@ -150,9 +162,9 @@ impl Fleet {
             match device {
                 Some(device) => {
                     found.extend(self.devices.in_pool(pool, device).map(|(slice, _)| slice));
-                    found.extend(entry.ghost(device));
+                    found.extend(self.ghost(pool, device));
                 }
-                None => found.extend(entry.slices.iter().copied().chain(entry.ghosts())),
+                None => found.extend(entry.slices.iter().copied().chain(self.ghosts_of(pool))),
             }
         }
         found

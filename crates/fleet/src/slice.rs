@@ -348,7 +348,7 @@ impl<'a> DeviceRef<'a> {
     /// What CEL sees of it, as a number to remember answers by.
     #[must_use]
     pub fn shape(self) -> ShapeId {
-        self.slice.body.shapes[self.index]
+        self.slice.body.shape(self.index)
     }
 
     /// The value of an attribute, patches included.

@@ -8,6 +8,7 @@ use crate::{
     DEVICES_PER_SLICE_MAX, Fleet, SliceState,
     bits::DeviceBits,
     body::SliceBody,
+    few::Few,
     pools::PoolEntry,
     slice::SliceHead,
     sparse::Sparse,
@@ -23,7 +24,7 @@ pub(crate) struct SliceEntry {
     /// The devices as the driver published them. The state's are the same unless patches override something.
     pub(crate) raw: Arc<SliceBody>,
     /// Devices that some claim holds, in whatever way, by place: each with its number among the held devices.
-    pub(crate) held: Sparse<(u8, u32)>,
+    pub(crate) held: Few<(u8, u32)>,
     /// Patches that hit one of its devices, or fail on one.
     pub(crate) patches: Sparse<u32>,
 }
@@ -31,7 +32,7 @@ pub(crate) struct SliceEntry {
 impl SliceEntry {
     pub(crate) fn new(pool: u32, state: SliceState) -> Self {
         let raw = state.body.clone();
-        Self { pool, state: Arc::new(state), raw, held: Sparse::default(), patches: Sparse::default() }
+        Self { pool, state: Arc::new(state), raw, held: Few::None, patches: Sparse::default() }
     }
 
     /// The slice as the driver published it.
@@ -43,16 +44,23 @@ impl SliceEntry {
 
     /// Takes note of who holds the device at a place, if anybody does.
     pub(crate) fn set_held(&mut self, device: usize, holder: Option<u32>) {
+        let known = self.holder(device);
         let Ok(device) = u8::try_from(device) else { return };
-        match (self.held.binary_search_by_key(&device, |(at, _)| *at), holder) {
-            (Ok(at), Some(holder)) if self.held[at].1 == holder => {}
-            (Ok(at), Some(holder)) => self.held.edit(|held| held[at].1 = holder),
-            (Ok(at), None) => {
-                self.held.edit(|held| held.remove(at));
-            }
-            (Err(at), Some(holder)) => self.held.edit(|held| held.insert(at, (device, holder))),
-            (Err(_), None) => {}
+        if known == holder {
+            return;
         }
+        if let Some(known) = known {
+            self.held.remove((device, known));
+        }
+        if let Some(holder) = holder {
+            self.held.insert((device, holder));
+        }
+    }
+
+    /// Who holds the device at a place.
+    pub(crate) fn holder(&self, device: usize) -> Option<u32> {
+        let at = self.held.binary_search_by_key(&device, |(at, _)| usize::from(*at)).ok()?;
+        Some(self.held[at].1)
     }
 
     /// The numbers of those of `devices` that some claim holds, each with its place.
@@ -166,12 +174,11 @@ impl Fleet {
 
     // === Membership of a pool ===
 
-    /// Makes the slice one of its pool. How many of its devices are in the pool already.
+    /// Makes the slice one of its pool. How many pairs of devices of the same name that makes.
     fn link(&mut self, ix: u32) -> usize {
         let Some(entry) = self.slices.get(ix) else { return 0 };
         let (pool, body, state) = (entry.pool, entry.raw.clone(), entry.state.clone());
-        let repeats = self.repeats(pool, &body);
-        self.devices.insert(pool, ix, &body);
+        let repeats = self.devices.insert(pool, ix, &body);
         let slices = &self.slices;
         let place = |list: &[u32]| {
             list.partition_point(|&other| slices.get(other).is_some_and(|e| e.state.name() < state.name()))
@@ -188,12 +195,11 @@ impl Fleet {
         repeats
     }
 
-    /// Takes the slice out of its pool. How many of its devices stay there.
+    /// Takes the slice out of its pool. How many pairs of devices of the same name it was part of.
     fn unlink(&mut self, ix: u32) -> usize {
         let Some(entry) = self.slices.get(ix) else { return 0 };
         let (pool, body) = (entry.pool, entry.raw.clone());
-        self.devices.remove(pool, ix, &body);
-        let repeats = self.repeats(pool, &body);
+        let repeats = self.devices.remove(pool, ix, &body);
         if let Some(entry) = self.pools.get_mut(pool) {
             entry.repeats -= repeats.min(entry.repeats);
             entry.facts = None;
@@ -205,20 +211,9 @@ impl Fleet {
         repeats
     }
 
-    /// How many times its device names occur in the pool's other slices, or again in itself.
-    fn repeats(&self, pool: u32, body: &SliceBody) -> usize {
-        let elsewhere: usize = match self.pools.get(pool) {
-            Some(entry) if !entry.slices.is_empty() => {
-                body.names.iter().map(|name| self.devices.in_pool(pool, name).count()).sum()
-            }
-            Some(_) | None => 0,
-        };
-        elsewhere + body.len() - body.distinct_names()
-    }
-
     /// After slices changed: which generation speaks, which slice speaks for each held device, and what slices of
-    /// taints say. `raws` and `heads` are those that `changed` had and has, `repeats` the devices that it had or has and
-    /// that other slices have, too.
+    /// taints say. `raws` and `heads` are those that `changed` had and has, `repeats` how many of its devices have
+    /// or had a name that another has, too.
     fn settle_pool(
         &mut self,
         pool: u32,
@@ -249,15 +244,15 @@ impl Fleet {
         if !entry.has_holders() {
             return;
         }
-        let holders: Vec<u32> = if same_view {
-            let named = raws.iter().flat_map(|raw| raw.names.iter());
-            let mut held: Vec<u32> = named.filter_map(|device| self.holder_ix(pool, device)).collect();
-            held.sort_unstable();
-            held.dedup();
-            held
-        } else {
-            entry.holders().collect()
-        };
+        let named = raws.iter().flat_map(|raw| raw.names.iter());
+        let mut holders: Vec<u32> = named.filter_map(|device| self.holder_ix(pool, device)).collect();
+        if !same_view {
+            let all = entry.slices.iter().copied().chain(self.ghosts_of(pool));
+            let held = all.filter_map(|slice| Some(self.slices.get(slice)?.held.iter()));
+            holders.extend(held.flatten().map(|(_, holder)| *holder));
+        }
+        holders.sort_unstable();
+        holders.dedup();
         let before = raws.first().map(|raw| (changed, *raw));
         holders.into_iter().for_each(|holder| self.settle_holder(holder, before));
     }

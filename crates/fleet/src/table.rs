@@ -8,6 +8,7 @@ use lazaret_model::{AttrId, AttrValue, CapacityValue, Quantity, RequestPolicy, T
 use rustc_hash::FxHasher;
 
 use crate::{
+    bits::DeviceBits,
     fingerprint::{exact, of_hash},
     vocabulary::{SHARED_LEN_MAX, Schema, Sweeping, Vocabulary},
 };
@@ -38,8 +39,8 @@ pub(crate) struct Layout<T> {
     each_len: usize,
 }
 
-#[derive(Debug)]
-enum Slot<T> {
+#[derive(Clone, Debug)]
+pub(crate) enum Slot<T> {
     /// Every device has it, all the same: the value and its [print](Value::print).
     Same(T, u128),
     /// Each device has its own, or none: in this place of its part of `each`.
@@ -56,45 +57,123 @@ pub(crate) trait Value: Clone {
     fn shared(&self, vocabulary: &mut Vocabulary) -> Self;
     /// What CEL sees of it, as a number: equal for two values exactly where CEL cannot tell them apart.
     fn print(&self) -> u128;
+    /// Where the slots of a layout that may be known already are put together.
+    fn slots(vocabulary: &mut Vocabulary) -> &mut Vec<Slot<Self>>;
     /// Where layouts of tables of such values are kept.
     fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>>;
 }
 
-impl<T: Value> Table<T> {
-    /// The table of these devices, each a list of keys and values. A key that occurs twice counts once.
-    pub(crate) fn build<'a>(driver: &Text, devices: &[&'a [(Text, T)]], vocabulary: &mut Vocabulary) -> Self
-    where
-        T: 'a,
-    {
+/// The devices that a table is built of, as lists of keys and values.
+pub(crate) struct Rows<F> {
+    /// How many devices there are.
+    pub(crate) len: usize,
+    /// What each has.
+    pub(crate) of: F,
+}
+
+impl<'a, T: Value + 'a, F: Fn(usize) -> &'a [(Text, T)]> Rows<F> {
+    fn iter(&self) -> impl Iterator<Item = &'a [(Text, T)]> {
+        (0..self.len).map(&self.of)
+    }
+
+    /// What a device has under a key that others have in place `at`: mostly it has it there too.
+    fn cell(&self, device: usize, at: usize, key: &Text) -> Option<&'a T> {
+        let row = (self.of)(device);
+        match row.get(at) {
+            Some((known, value)) if known == key => Some(value),
+            Some(_) | None => row.iter().find(|(known, _)| known == key).map(|(_, value)| value),
+        }
+    }
+
+    /// The value that all devices have under a key. A device that is alone in its slice has everything in common
+    /// with itself; what counts then is whether others may have it too.
+    fn common(&self, at: usize, key: &Text) -> Option<&'a T> {
+        let value = if self.len == 0 { None } else { self.cell(0, at, key) }?;
+        let same = |device| self.cell(device, at, key).is_some_and(|other| other.same(value));
+        let all = if self.len == 1 { value.is_common() } else { (1..self.len).all(same) };
+        all.then_some(value)
+    }
+
+    /// The schema that all devices together have. A key that occurs twice counts once.
+    fn schema(&self, driver: &Text, vocabulary: &mut Vocabulary) -> Arc<Schema> {
+        let keys_are = |schema: &Schema| {
+            let known = &*schema.keys;
+            let same = |row: &[(Text, T)]| row.iter().zip(known).all(|((key, _), known)| key == known);
+            self.iter().all(|row| row.len() == known.len() && same(row))
+        };
+        // Drivers describe their devices alike, so the keys are mostly those of a slice seen just before.
+        if self.len > 0
+            && let Some(known) = vocabulary.recent_schema(driver, keys_are)
+        {
+            return known;
+        }
+        let mut rows = self.iter();
         let mut keys: Vec<&Text> =
-            devices.first().map_or(&[][..], |d| d).iter().map(|(key, _)| key).collect();
+            rows.next().map_or(&[][..], |row| row).iter().map(|(key, _)| key).collect();
         keys.sort_unstable();
         keys.dedup();
-        for device in devices.iter().skip(1) {
-            for (key, _) in *device {
-                if let Err(at) = keys.binary_search(&key) {
-                    keys.insert(at, key);
-                }
+        for (key, _) in rows.flatten() {
+            if let Err(at) = keys.binary_search(&key) {
+                keys.insert(at, key);
             }
         }
-        let schema = vocabulary.schema(driver, &keys);
-        let mut varying = Vec::new();
-        let mut slots = Vec::with_capacity(keys.len());
-        for (at, key) in keys.iter().enumerate() {
-            slots.push(match common(devices, at, key) {
-                Some(value) => Slot::Same(value.shared(vocabulary), value.print()),
+        vocabulary.schema(driver, &keys)
+    }
+}
+
+impl<T: Value> Table<T> {
+    /// The table of these devices.
+    pub(crate) fn build<'a, F>(driver: &Text, rows: &Rows<F>, vocabulary: &mut Vocabulary) -> Self
+    where
+        T: 'a,
+        F: Fn(usize) -> &'a [(Text, T)],
+    {
+        let schema = rows.schema(driver, vocabulary);
+        let mut slots = core::mem::take(T::slots(vocabulary));
+        let mut each_len = 0;
+        for (at, key) in schema.keys.iter().enumerate() {
+            slots.push(match rows.common(at, key) {
+                Some(value) => Slot::Same(value.clone(), value.print()),
                 None => {
-                    varying.push((at, *key));
-                    Slot::Each(u32::try_from(varying.len() - 1).unwrap_or(u32::MAX))
+                    each_len += 1;
+                    Slot::Each(u32::try_from(each_len - 1).unwrap_or(u32::MAX))
                 }
             });
         }
-        let mut each = Vec::with_capacity(devices.len() * varying.len());
-        for device in devices {
-            let values = varying.iter().map(|(at, key)| find(device, *at, key));
-            each.extend(values.map(|value| value.map(|value| value.shared(vocabulary))));
+        let mut each: Vec<Option<T>> = Vec::with_capacity(rows.len * each_len);
+        for device in 0..if each_len > 0 { rows.len } else { 0 } {
+            for (at, key) in schema.keys.iter().enumerate() {
+                if let Slot::Same(..) = &slots[at] {
+                    continue;
+                }
+                let above = each.len().checked_sub(each_len).and_then(|above| each[above].as_ref());
+                each.push(rows.cell(device, at, key).map(|value| match above {
+                    // Neighbours often have the same, and then it need not be looked for.
+                    Some(above) if above.same(value) => above.clone(),
+                    Some(_) | None => value.shared(vocabulary),
+                }));
+            }
         }
-        Self { layout: shared_layout(schema, slots, varying.len(), vocabulary), each: each.into() }
+        let layout = shared_layout(schema, &slots, each_len, vocabulary);
+        slots.clear();
+        *T::slots(vocabulary) = slots;
+        Self { layout, each: each.into() }
+    }
+
+    /// Which of so many devices have a value of some kind.
+    pub(crate) fn devices_with(&self, len: usize, wanted: impl Fn(&T) -> bool) -> DeviceBits {
+        let mut found = DeviceBits::EMPTY;
+        for (column, slot) in self.layout.slots.iter().enumerate() {
+            match slot {
+                Slot::Same(value, _) if wanted(value) => found = DeviceBits::first(len),
+                Slot::Same(..) => {}
+                Slot::Each(_) => {
+                    let has = |device: &usize| self.cell(column, *device).is_some_and(&wanted);
+                    (0..len).filter(has).for_each(|device| found.set(device, true));
+                }
+            }
+        }
+        found
     }
 
     /// What a device has in a column.
@@ -153,38 +232,22 @@ impl<T: Value> Table<T> {
     }
 }
 
-/// What a device has under a key that others have in place `at`: mostly it has it there too.
-fn find<'a, T>(device: &&'a [(Text, T)], at: usize, key: &Text) -> Option<&'a T> {
-    let found = device.get(at).filter(|(k, _)| k == key).or_else(|| device.iter().find(|(k, _)| k == key));
-    found.map(|(_, value)| value)
-}
-
-/// The value that all devices have under a key. A device that is alone in its slice has everything in common with
-/// itself; what counts then is whether others may have it too.
-fn common<'a, T: Value>(devices: &[&'a [(Text, T)]], at: usize, key: &Text) -> Option<&'a T> {
-    let (first, others) = devices.split_first()?;
-    let value = find(first, at, key)?;
-    let same = |device: &&'a [(Text, T)]| find(device, at, key).is_some_and(|other| other.same(value));
-    let all = if others.is_empty() { value.is_common() } else { others.iter().all(same) };
-    all.then_some(value)
-}
-
 fn shared_layout<T: Value>(
     schema: Arc<Schema>,
-    slots: Vec<Slot<T>>,
+    slots: &[Slot<T>],
     each_len: usize,
     vocabulary: &mut Vocabulary,
 ) -> Arc<Layout<T>> {
     let mut hasher = FxHasher::default();
     Arc::as_ptr(&schema).hash(&mut hasher);
-    for slot in &slots {
+    for slot in slots {
         match slot {
             Slot::Same(_, print) => hasher.write_u128(*print),
             Slot::Each(_) => hasher.write_u8(1),
         }
     }
     let same = |known: &Arc<Layout<T>>| {
-        let pairs = || known.slots.iter().zip(&slots);
+        let pairs = || known.slots.iter().zip(slots);
         Arc::ptr_eq(&known.schema, &schema)
             && known.slots.len() == slots.len()
             && pairs().all(|(a, b)| match (a, b) {
@@ -193,11 +256,15 @@ fn shared_layout<T: Value>(
                 (Slot::Same(..), Slot::Each(_)) | (Slot::Each(_), Slot::Same(..)) => false,
             })
     };
-    let layouts = T::layouts(vocabulary);
-    match layouts.get(hasher.finish(), same) {
-        Some(known) => known,
-        None => layouts.insert(hasher.finish(), Arc::new(Layout { schema, slots: slots.into(), each_len })),
+    if let Some(known) = T::layouts(vocabulary).get(hasher.finish(), same) {
+        return known;
     }
+    let kept = slots.iter().map(|slot| match slot {
+        Slot::Same(value, print) => Slot::Same(value.shared(vocabulary), *print),
+        Slot::Each(at) => Slot::Each(*at),
+    });
+    let layout = Layout { slots: kept.collect(), schema, each_len };
+    T::layouts(vocabulary).insert(hasher.finish(), Arc::new(layout))
 }
 
 impl Value for AttrValue {
@@ -215,6 +282,10 @@ impl Value for AttrValue {
 
     fn shared(&self, vocabulary: &mut Vocabulary) -> Self {
         vocabulary.value(self)
+    }
+
+    fn slots(vocabulary: &mut Vocabulary) -> &mut Vec<Slot<Self>> {
+        &mut vocabulary.attribute_slots
     }
 
     fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>> {
@@ -258,6 +329,10 @@ impl Value for CapacityValue {
 
     fn shared(&self, _: &mut Vocabulary) -> Self {
         self.clone()
+    }
+
+    fn slots(vocabulary: &mut Vocabulary) -> &mut Vec<Slot<Self>> {
+        &mut vocabulary.capacity_slots
     }
 
     fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>> {

@@ -7,7 +7,10 @@ use hashbrown::HashTable;
 use lazaret_model::{AttrId, AttrNames, AttrValue, CapacityValue, QualifiedName, Text};
 use rustc_hash::FxHasher;
 
-use crate::{fingerprint::Fingerprint, table::Layout};
+use crate::{
+    fingerprint::Fingerprint,
+    table::{Layout, Slot},
+};
 
 /// Strings up to this length are worth a look whether they are already there: models, numbers, bus addresses.
 /// Longer ones are mostly serial numbers and occur once.
@@ -15,6 +18,9 @@ pub(crate) const SHARED_LEN_MAX: usize = 24;
 
 /// A table is swept when it has grown to twice what the last sweep left, and at least to this.
 const SWEEP_LEN_MIN: usize = 1024;
+
+/// As many kinds of table as a node with a few drivers has, attributes and capacities.
+const RECENT_SCHEMAS: usize = 8;
 
 /// The keys of the attributes (or capacities) of a slice's devices, as published and as numbers.
 #[derive(Debug)]
@@ -58,6 +64,11 @@ pub(crate) struct Vocabulary {
     schemas: Sweeping<Arc<Schema>>,
     pub(crate) attribute_layouts: Sweeping<Arc<Layout<AttrValue>>>,
     pub(crate) capacity_layouts: Sweeping<Arc<Layout<CapacityValue>>>,
+    /// Schemas used lately, at most [`RECENT_SCHEMAS`].
+    recent_schemas: Vec<Arc<Schema>>,
+    /// Empty between uses, kept for their room.
+    pub(crate) attribute_slots: Vec<Slot<AttrValue>>,
+    pub(crate) capacity_slots: Vec<Slot<CapacityValue>>,
 }
 
 impl Vocabulary {
@@ -86,8 +97,26 @@ impl Vocabulary {
         }
     }
 
+    /// The schema of a driver's devices that was used lately and has the right keys, if there is one.
+    pub(crate) fn recent_schema(
+        &mut self,
+        driver: &Text,
+        keys_are: impl Fn(&Schema) -> bool,
+    ) -> Option<Arc<Schema>> {
+        let fits = |known: &Arc<Schema>| known.driver == *driver && keys_are(known);
+        let at = self.recent_schemas.iter().position(fits)?;
+        Some(self.recent_schemas[at].clone())
+    }
+
     /// The schema of these keys (sorted, distinct) for this driver.
     pub(crate) fn schema(&mut self, driver: &Text, keys: &[&Text]) -> Arc<Schema> {
+        let schema = self.schema_of(driver, keys);
+        self.recent_schemas.truncate(RECENT_SCHEMAS - 1);
+        self.recent_schemas.insert(0, schema.clone());
+        schema
+    }
+
+    fn schema_of(&mut self, driver: &Text, keys: &[&Text]) -> Arc<Schema> {
         let mut hasher = FxHasher::default();
         driver.hash(&mut hasher);
         keys.hash(&mut hasher);

@@ -31,6 +31,11 @@ impl<T> Slab<T> {
         u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
     }
 
+    /// Makes room for so many more values.
+    pub fn reserve(&mut self, more: usize) {
+        self.slots.reserve(more.saturating_sub(self.free.len()));
+    }
+
     /// The number that the next value gets.
     #[must_use]
     pub fn next(&self) -> u32 {

@@ -64,6 +64,7 @@ const CORES: &[&str] =
     &["model", "cel", "fleet", "allocator", "eviction", "replacement", "claims", "scheduler", "workloads"];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
+    ("once_cell", "what is worked out when first asked for, without a lock"),
     ("rustc-hash", "a fast hash that is the same in every run"),
     ("num-bigint", "amounts beyond 128 bits"),
     ("num-traits", "comes with num-bigint"),
