@@ -1,6 +1,6 @@
 //! What became of the effects, and what is counted.
 
-use alloc::{boxed::Box, format, vec::Vec};
+use alloc::{boxed::Box, string::String};
 
 use lazaret_fleet::PodIx;
 use lazaret_model::{Timestamp, Uid};
@@ -11,7 +11,7 @@ use crate::{
     effect::{EVENT_REASON, EffectId, Outcome, PodEvent},
     flights::{EvictFlight, Flight},
     pods::Phase,
-    reason::{Reason, due_of, spell_out},
+    reason::{due_of, spell_out},
 };
 
 impl Eviction {
@@ -118,12 +118,13 @@ impl Eviction {
     }
 
     fn announce_eviction(&mut self, flight: &EvictFlight) {
-        let due: Vec<Reason> = due_of(&flight.reasons, flight.decided).cloned().collect();
+        let mut message = String::from("Marking for deletion: ");
+        spell_out(&mut message, due_of(&flight.reasons, flight.decided));
         let event = PodEvent {
             pod: flight.pod.key.clone(),
             uid: flight.pod.uid.clone(),
             reason: EVENT_REASON,
-            message: format!("Marking for deletion: {}", spell_out(&due)).into(),
+            message: message.into(),
         };
         self.flights.announce(event, self.options.events_queued_max);
     }

@@ -4,7 +4,10 @@ use alloc::vec::Vec;
 
 use lazaret_model::{Pod, Text, Timestamp, Uid};
 
-use crate::reason::{Reason, Source, due_of, marks_of};
+use crate::{
+    marks::marks_of,
+    reason::{Reason, Source, due_of},
+};
 
 /// The rules that made a pod leave, or may have.
 #[derive(Clone, Debug)]
@@ -18,7 +21,7 @@ pub(crate) struct Blame {
 impl Blame {
     /// The rules among these reasons that were due when the decision was made.
     pub(crate) fn of(reasons: &[Reason], decided: Timestamp) -> Self {
-        let rules = due_of(reasons, decided).filter_map(|reason| match &reason.cause.source {
+        let rules = due_of(reasons, decided).iter().filter_map(|reason| match &reason.cause.source {
             Source::Rule { name, uid } => Some((name.clone(), uid.clone())),
             Source::Device { .. } | Source::TaintSlice { .. } | Source::Patch { .. } => None,
         });

@@ -119,19 +119,20 @@ impl Causes {
         at
     }
 
-    /// One more pod has it.
-    pub(crate) fn add_pod(&mut self, at: u32) {
-        if let Some(state) = self.slab.get_mut(at) {
-            state.pods += 1;
-        }
+    /// One more pod has it. The rule that it is, if it is one.
+    pub(crate) fn add_pod(&mut self, at: u32) -> Option<u32> {
+        let state = self.slab.get_mut(at)?;
+        state.pods += 1;
+        state.rule
     }
 
-    /// One pod less has it. With the last it is forgotten.
-    pub(crate) fn remove_pod(&mut self, at: u32, paces: &mut Paces, now: Timestamp) {
-        let Some(state) = self.slab.get_mut(at) else { return };
+    /// One pod less has it. With the last it is forgotten. The rule that it is, if it is one.
+    pub(crate) fn remove_pod(&mut self, at: u32, paces: &mut Paces, now: Timestamp) -> Option<u32> {
+        let state = self.slab.get_mut(at)?;
+        let rule = state.rule;
         state.pods = state.pods.saturating_sub(1);
         if state.pods > 0 {
-            return;
+            return rule;
         }
         self.last = None;
         if let Ok(found) = self.by_identity.find_entry(state.hash, |other| *other == at) {
@@ -142,6 +143,7 @@ impl Causes {
         {
             paces.detach(pace, rate, now);
         }
+        rule
     }
 
     /// How many causes are in use.

@@ -6,7 +6,7 @@ use core::fmt;
 use lazaret_model::{Condition, ObjectKey, Text, Timestamp, Uid};
 pub use lazaret_model::{EffectId, Outcome};
 
-use crate::reason::{PaceKey, Reason, pod_condition};
+use crate::reason::{PaceKey, Reason, due_of, pod_condition};
 
 /// The reason of every event about a pod.
 pub const EVENT_REASON: &str = "DeviceTaintManagerEviction";
@@ -55,7 +55,7 @@ impl Evict {
     /// The reasons that were due when the decision was made: the only ones it is counted for.
     #[must_use]
     pub fn due_reasons(&self) -> &[Reason] {
-        &self.reasons[..self.reasons.partition_point(|reason| reason.is_due(self.decided))]
+        due_of(&self.reasons, self.decided)
     }
 
     /// `DisruptionTarget`, naming each due rule or slice, its taint and the device.

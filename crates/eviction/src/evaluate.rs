@@ -1,18 +1,12 @@
 //! From a change of the fleet to new plans.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 
 use lazaret_fleet::{Changes, EffectiveTaint, Fleet, Held, Origin, PodIx};
-use lazaret_model::{Effect, Pod, Timestamp, Toleration};
+use lazaret_model::{Effect, Timestamp, Toleration};
 
 use crate::{
-    Eviction,
-    blame::Blame,
-    causes::Surroundings,
-    deadline::patience,
-    effect::{EVENT_REASON, PodEvent},
-    pods::Phase,
-    reason::{Reason, marks_of},
+    Eviction, causes::Surroundings, deadline::patience, marks::marks_of, pods::Phase, reason::Reason,
 };
 
 impl Eviction {
@@ -25,17 +19,37 @@ impl Eviction {
                 None => self.rules.remove(name),
             }
         }
+        let round = self.round_of(fleet, changes);
         let mut pods = core::mem::take(&mut self.concerned);
-        pods.extend_from_slice(&changes.pods);
+        for pod in &changes.pods {
+            if self.pods.is_first_in(round, *pod) {
+                pods.push(*pod);
+            }
+        }
         for claim in &changes.claims {
-            pods.extend(fleet.pods_of_claim(*claim));
+            for pod in fleet.pods_of_claim(*claim) {
+                if self.pods.is_first_in(round, pod) {
+                    pods.push(pod);
+                }
+            }
         }
         pods.sort_unstable();
-        pods.dedup();
-        for pod in pods.drain(..) {
-            self.evaluate(now, fleet, pod);
+        for pod in &pods {
+            self.evaluate(now, fleet, *pod);
         }
+        pods.clear();
         self.concerned = pods;
+    }
+
+    /// The round that these changes belong to: a new one unless the fleet is what it was when it was last told of, and
+    /// they are about that. In one round no pod is looked at twice, however many of its claims are told one by one.
+    fn round_of(&mut self, fleet: &Fleet, changes: &Changes) -> u64 {
+        let known = self.round.of == Some(changes.revision) && fleet.revision() == changes.revision;
+        if !known {
+            self.round.number += 1;
+            self.round.of = (fleet.revision() == changes.revision).then_some(changes.revision);
+        }
+        self.round.number
     }
 
     fn follow_rule(&mut self, rule: &Arc<lazaret_model::DeviceTaintRule>) {
@@ -49,25 +63,21 @@ impl Eviction {
         self.rules.upsert(rule, leading);
         if is_new {
             // Pods that were marked by it may have been seen before it was.
-            for at in self.pods.settled() {
-                let Some(slot) = self.pods.get(at) else { continue };
-                let own = self.counted.contains(&slot.pod.uid);
-                for mark in marks_of(&slot.pod).filter(|mark| rule.uid == *mark.uid) {
-                    self.rules.see_mark(mark, &slot.pod.uid, own, leading);
-                }
+            for place in 0..self.pods.settled_len() {
+                let Some((at, pod, settled)) = self.pods.settled_mut(place) else { continue };
+                let own = self.counted.contains(&pod.uid);
+                let marks = marks_of(pod).filter(|mark| rule.uid == *mark.uid);
+                settled.rules.extend(marks.filter_map(|mark| self.rules.see_mark(mark, at, own, leading)));
             }
         }
     }
 
     /// Makes the plan of one pod what the fleet says it should be.
     pub(crate) fn evaluate(&mut self, now: Timestamp, fleet: &Fleet, at: PodIx) {
-        let pod = fleet.pod(at);
-        if let Some(slot) = self.pods.get(at)
-            && pod.is_none_or(|pod| pod.uid != slot.pod.uid)
-        {
+        let Some(pod) = fleet.pod(at) else { return self.forget(now, at) };
+        if self.pods.get(at).is_some_and(|slot| slot.pod.uid != pod.uid) {
             self.forget(now, at);
         }
-        let Some(pod) = pod else { return };
         if pod.deleting_since.is_some() {
             return self.see_terminating(now, at, pod);
         }
@@ -93,14 +103,15 @@ impl Eviction {
     }
 
     fn find_reasons(&mut self, now: Timestamp, fleet: &Fleet, at: PodIx) {
-        for claim_ix in fleet.claims_of_pod(at) {
-            let Some(claim) = fleet.claim(claim_ix) else { continue };
+        for claim_ix in fleet.claims_of_pod(at).filter(|claim| fleet.may_be_tainted(*claim)) {
             for held in fleet.held(claim_ix) {
                 for taint in held.taints() {
                     match taint.taint.effect {
                         Effect::NoExecute => {
-                            if let Some((cause_ix, deadline)) = self.deadline(now, &taint, &held) {
-                                let Some(state) = self.causes.get(cause_ix) else { continue };
+                            if let Some((cause_ix, deadline)) = self.deadline(now, &taint, &held)
+                                && let Some(state) = self.causes.get(cause_ix)
+                                && let Some(claim) = fleet.claim(claim_ix)
+                            {
                                 let cause = (cause_ix, &state.cause);
                                 self.found.extend(Reason::new(cause, claim, held.result, deadline));
                             }
@@ -167,151 +178,4 @@ impl Eviction {
             self.found_would.push(at);
         }
     }
-
-    /// Puts what was found in the place of what was known.
-    fn adopt(&mut self, now: Timestamp, at: PodIx, pod: &Arc<Pod>) {
-        let idle = self.found.is_empty() && self.found_would.is_empty();
-        if idle && self.pods.get(at).is_none() {
-            return;
-        }
-        let slot = self.pods.entry(at, pod);
-        slot.pod = pod.clone();
-        if *slot.would != self.found_would[..] {
-            let new: Box<[u32]> = self.found_would[..].into();
-            new.iter().for_each(|rule| self.rules.add_pod(*rule, &pod.key.namespace));
-            let old = core::mem::replace(&mut slot.would, new);
-            old.iter().for_each(|rule| self.rules.remove_pod(*rule, &pod.key.namespace));
-        }
-        if *slot.reasons != self.found[..] {
-            let new: Arc<[Reason]> = self.found.drain(..).collect();
-            let cancelled = new.is_empty() && !pod.phase.is_finished();
-            if self.replan(now, at, new) && cancelled {
-                self.say_spared(pod);
-            }
-        }
-        self.drop_if_blank(at);
-    }
-
-    /// Gives a pod new reasons. Returns whether it was waiting to be evicted and can be said to be spared if the new
-    /// ones are none: an eviction that somebody has taken may still happen.
-    fn replan(&mut self, now: Timestamp, at: PodIx, reasons: Arc<[Reason]>) -> bool {
-        self.unschedule(at, now);
-        self.retract(now, at);
-        self.link(at, &reasons);
-        let spared = reasons.is_empty();
-        let old = self.pods.replace_reasons(at, reasons);
-        self.unlink(now, at, &old);
-        let Some(slot) = self.pods.get_mut(at) else { return false };
-        if spared {
-            slot.failures = 0;
-            slot.not_before = None;
-        }
-        let waiting = slot.phase == Phase::Waiting;
-        self.schedule(at, now);
-        waiting && !old.is_empty()
-    }
-
-    /// The pod has no reasons any more, or none that matter.
-    pub(crate) fn unplan(&mut self, now: Timestamp, at: PodIx) {
-        let Some(slot) = self.pods.get_mut(at) else { return };
-        let would = core::mem::take(&mut slot.would);
-        let namespace = slot.pod.key.namespace.clone();
-        would.iter().for_each(|rule| self.rules.remove_pod(*rule, &namespace));
-        self.replan(now, at, Arc::default());
-    }
-
-    fn link(&mut self, at: PodIx, reasons: &[Reason]) {
-        let Some(slot) = self.pods.get(at) else { return };
-        for cause in distinct_causes(reasons) {
-            self.causes.add_pod(cause);
-            if let Some(rule) = self.causes.get(cause).and_then(|state| state.rule) {
-                self.rules.add_pod(rule, &slot.pod.key.namespace);
-            }
-        }
-    }
-
-    fn unlink(&mut self, now: Timestamp, at: PodIx, reasons: &[Reason]) {
-        let Some(slot) = self.pods.get(at) else { return };
-        for cause in distinct_causes(reasons) {
-            if let Some(rule) = self.causes.get(cause).and_then(|state| state.rule) {
-                self.rules.remove_pod(rule, &slot.pod.key.namespace);
-            }
-            self.causes.remove_pod(cause, &mut self.paces, now);
-        }
-    }
-
-    /// The pod is gone.
-    fn forget(&mut self, now: Timestamp, at: PodIx) {
-        self.unplan(now, at);
-        let Some(slot) = self.pods.remove(at) else { return };
-        if let Some(blame) = slot.uncertain {
-            if let Phase::InFlight(id) = slot.phase {
-                self.flights.keep_before(id, *blame);
-            } else {
-                self.count(&slot.pod.uid, &blame);
-            }
-        }
-        if slot.settled {
-            self.pods.unsettle(at);
-            marks_of(&slot.pod).for_each(|mark| self.rules.forget_mark(mark.rule, &slot.pod.uid));
-        }
-    }
-
-    /// The pod is on its way out: it is neither evicted nor counted as pending.
-    fn see_terminating(&mut self, now: Timestamp, at: PodIx, pod: &Arc<Pod>) {
-        if self.pods.get(at).is_none() && marks_of(pod).next().is_none() {
-            return;
-        }
-        self.pods.entry(at, pod).pod = pod.clone();
-        self.unplan(now, at);
-        self.settle(at);
-    }
-
-    /// Finds out whose eviction a terminating pod is. Waits while one of ours is under way: its outcome will tell.
-    pub(crate) fn settle(&mut self, at: PodIx) {
-        let leading = self.leader_since.is_some();
-        let Some(slot) = self.pods.get_mut(at) else { return };
-        if slot.settled || slot.pod.deleting_since.is_none() || matches!(slot.phase, Phase::InFlight(_)) {
-            return;
-        }
-        slot.phase = Phase::Waiting;
-        let (pod, uncertain) = (slot.pod.clone(), slot.uncertain.take());
-        let marked = marks_of(&pod).next().is_some();
-        slot.settled = marked;
-        if marked {
-            self.pods.mark_settled(at);
-            if let Some(blame) = uncertain {
-                self.count(&pod.uid, &Blame::of_marks(&pod, blame.decided));
-            }
-            let own = self.counted.contains(&pod.uid);
-            marks_of(&pod).for_each(|mark| self.rules.see_mark(mark, &pod.uid, own, leading));
-        }
-        self.drop_if_blank(at);
-    }
-
-    pub(crate) fn drop_if_blank(&mut self, at: PodIx) {
-        if self.pods.get(at).is_some_and(|slot| slot.is_blank()) {
-            self.pods.remove(at);
-        }
-    }
-
-    /// Tells people that a pod need not leave after all, if it is ours to tell.
-    pub(crate) fn say_spared(&mut self, pod: &Pod) {
-        if self.leader_since.is_some() {
-            let message = self.cancelling.clone();
-            let event =
-                PodEvent { pod: pod.key.clone(), uid: pod.uid.clone(), reason: EVENT_REASON, message };
-            self.flights.announce(event, self.options.events_queued_max);
-        }
-    }
-}
-
-/// Each cause once. Almost always there is one reason, and nothing to sort.
-fn distinct_causes(reasons: &[Reason]) -> impl Iterator<Item = u32> {
-    let single = if let [only] = reasons { Some(only.cause_ix) } else { None };
-    let mut several: Vec<u32> =
-        if single.is_some() { Vec::new() } else { reasons.iter().map(|reason| reason.cause_ix).collect() };
-    several.sort_unstable();
-    several.dedup();
-    single.into_iter().chain(several)
 }

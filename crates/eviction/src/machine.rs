@@ -71,12 +71,22 @@ pub struct Eviction {
     pub(crate) latest: Timestamp,
     /// The words of the event about a pod that is spared.
     pub(crate) cancelling: Text,
+    /// What belongs together of what is told.
+    pub(crate) round: Round,
     /// Pods to be looked at; here, like the next two, to be used again.
     pub(crate) concerned: Vec<PodIx>,
     /// Reasons of the pod being looked at.
     pub(crate) found: Vec<Reason>,
     /// Rules that would make it leave.
     pub(crate) found_would: Vec<u32>,
+}
+
+/// Changes that are told one after the other and lead to the same state of the fleet.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) number: u64,
+    /// The revision of the fleet that they lead to, if it was there when they were told.
+    pub(crate) of: Option<u64>,
 }
 
 /// A pod that has to leave.
@@ -126,6 +136,7 @@ impl Eviction {
             partial: false,
             latest: Timestamp::from_millis(i64::MIN),
             cancelling: "Cancelling deletion".into(),
+            round: Round::default(),
             concerned: Vec::new(),
             found: Vec::new(),
             found_would: Vec::new(),

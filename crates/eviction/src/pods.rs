@@ -38,7 +38,16 @@ pub(crate) struct Slot {
     /// The rules of all attempts of which nobody knows the outcome.
     pub(crate) uncertain: Option<Box<Blame>>,
     /// The terminating pod was looked at: whose eviction it is has been settled.
-    pub(crate) settled: bool,
+    pub(crate) settled: Option<Settled>,
+}
+
+/// A terminating pod that carries the mark of an eviction.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    /// The rules that it is known to be marked by.
+    pub(crate) rules: Vec<u32>,
+    /// Its place among the settled.
+    place: usize,
 }
 
 impl Slot {
@@ -53,7 +62,7 @@ impl Slot {
             failures: 0,
             not_before: None,
             uncertain: None,
-            settled: false,
+            settled: None,
         }
     }
 
@@ -68,7 +77,7 @@ impl Slot {
             && self.would.is_empty()
             && self.phase == Phase::Waiting
             && self.uncertain.is_none()
-            && !self.settled
+            && self.settled.is_none()
     }
 }
 
@@ -80,8 +89,10 @@ pub(crate) struct Pods {
     /// Pods that are due for a cause without a pace, the longest overdue first.
     pub(crate) unpaced: BTreeSet<(Timestamp, u32)>,
     planned: usize,
-    /// Terminating pods that carry the mark of an eviction.
-    settled: BTreeSet<u32>,
+    /// In which round each pod was last looked at.
+    looked: Vec<u64>,
+    /// Terminating pods that carry the mark of an eviction, in no order.
+    settled: Vec<PodIx>,
 }
 
 impl Pods {
@@ -102,8 +113,30 @@ impl Pods {
         self.slots[place].get_or_insert_with(|| Box::new(Slot::new(pod.clone())))
     }
 
+    /// Whether this pod is looked at for the first time in this round. The fleet gives numbers without gaps.
+    pub(crate) fn is_first_in(&mut self, round: u64, at: PodIx) -> bool {
+        let place = at.0 as usize;
+        match self.looked.get_mut(place) {
+            Some(last) => core::mem::replace(last, round) != round,
+            None => {
+                self.looked.resize(place + 1, 0);
+                self.looked[place] = round;
+                true
+            }
+        }
+    }
+
     pub(crate) fn remove(&mut self, at: PodIx) -> Option<Box<Slot>> {
-        self.slots.get_mut(at.0 as usize)?.take()
+        let slot = self.slots.get_mut(at.0 as usize)?.take()?;
+        if let Some(Settled { place, .. }) = slot.settled {
+            self.settled.swap_remove(place);
+            if let Some(&moved) = self.settled.get(place)
+                && let Some(settled) = self.get_mut(moved).and_then(|slot| slot.settled.as_mut())
+            {
+                settled.place = place;
+            }
+        }
+        Some(slot)
     }
 
     pub(crate) fn numbers(&self) -> Vec<PodIx> {
@@ -132,17 +165,25 @@ impl Pods {
         self.planned
     }
 
-    /// Terminating pods that carry the mark of an eviction.
-    pub(crate) fn settled(&self) -> Vec<PodIx> {
-        self.settled.iter().copied().map(PodIx).collect()
+    /// How many terminating pods carry the mark of an eviction.
+    pub(crate) fn settled_len(&self) -> usize {
+        self.settled.len()
     }
 
-    pub(crate) fn mark_settled(&mut self, at: PodIx) {
-        self.settled.insert(at.0);
+    /// One of them.
+    pub(crate) fn settled_mut(&mut self, place: usize) -> Option<(PodIx, &Pod, &mut Settled)> {
+        let at = *self.settled.get(place)?;
+        let slot = self.get_mut(at)?;
+        Some((at, &slot.pod, slot.settled.as_mut()?))
     }
 
-    pub(crate) fn unsettle(&mut self, at: PodIx) {
-        self.settled.remove(&at.0);
+    /// The pod carries the mark of an eviction by these rules.
+    pub(crate) fn settle(&mut self, at: PodIx, rules: Vec<u32>) {
+        let place = self.settled.len();
+        if let Some(slot) = self.slots.get_mut(at.0 as usize).and_then(Option::as_deref_mut) {
+            slot.settled = Some(Settled { rules, place });
+            self.settled.push(at);
+        }
     }
 
     pub(crate) fn set_timer(&mut self, at: PodIx, when: Option<Timestamp>) {

@@ -5,9 +5,11 @@ use core::fmt::{self, Write as _};
 
 use lazaret_fleet::Origin;
 use lazaret_model::{
-    Allocation, Condition, ConditionStatus, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Taint, Text,
+    Allocation, Condition, ConditionStatus, DeviceId, ObjectKey, PoolId, ResourceClaim, Taint, Text,
     Timestamp, Uid,
 };
+
+use crate::marks::{RULE, RULE_UID};
 
 /// The type of the condition that a pod gets before it is deleted.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
@@ -15,6 +17,8 @@ pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 pub const DELETION_BY_TAINT: &str = "DeletionByDeviceTaintManager";
 /// How many reasons a condition or an event spells out; the rest is a number.
 const REASONS_SPELLED_MAX: usize = 16;
+/// Room for one reason and what comes before and after it, in most clusters.
+const REASON_BYTES_USUAL: usize = 192;
 
 /// Which object carries a taint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +86,9 @@ impl From<&Origin<'_>> for Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule { name, uid } => write!(f, "DeviceTaintRule {name} (uid {uid})"),
+            Self::Rule { name, uid } => {
+                [RULE, name, RULE_UID, uid, ")"].into_iter().try_for_each(|part| f.write_str(part))
+            }
             Self::Device { slice, index } | Self::TaintSlice { slice, index } => {
                 write!(f, "ResourceSlice {slice} taint #{index}")
             }
@@ -225,17 +231,27 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: taint {} on device {}", self.cause.source, self.cause.taint, self.device())
+        fmt::Display::fmt(&self.cause.source, f)?;
+        f.write_str(": taint ")?;
+        fmt::Display::fmt(&self.cause.taint, f)?;
+        f.write_str(" on device ")?;
+        fmt::Display::fmt(self.device(), f)
     }
 }
 
 /// The reasons that were due when a decision was made.
-pub(crate) fn due_of(reasons: &[Reason], decided: Timestamp) -> impl Iterator<Item = &Reason> {
-    reasons.iter().take_while(move |reason| reason.is_due(decided))
+pub(crate) fn due_of(reasons: &[Reason], decided: Timestamp) -> &[Reason] {
+    &reasons[..reasons.partition_point(|reason| reason.is_due(decided))]
 }
 
-/// The reasons in one line, at most sixteen of them; no rule is left out for the sake of another of its devices.
-pub(crate) fn spell_out(reasons: &[Reason]) -> String {
+/// Adds the reasons in one line, at most sixteen of them; no rule is left out for the sake of another of its devices.
+pub(crate) fn spell_out(text: &mut String, reasons: &[Reason]) {
+    text.reserve(reasons.len().min(REASONS_SPELLED_MAX) * REASON_BYTES_USUAL);
+    if let [only] = reasons {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{only}");
+        return;
+    }
     let mut first_of_source: Vec<&Reason> = Vec::new();
     let mut repeated: Vec<&Reason> = Vec::new();
     for reason in reasons {
@@ -245,21 +261,18 @@ pub(crate) fn spell_out(reasons: &[Reason]) -> String {
             first_of_source.push(reason);
         }
     }
-    let mut text = String::new();
     for (i, reason) in first_of_source.iter().chain(&repeated).take(REASONS_SPELLED_MAX).enumerate() {
-        // Writing to a string cannot fail.
         let _ = write!(text, "{}{reason}", if i == 0 { "" } else { "; " });
     }
     if reasons.len() > REASONS_SPELLED_MAX {
         let _ = write!(text, "; and {} more", reasons.len() - REASONS_SPELLED_MAX);
     }
-    text
 }
 
 /// The condition a pod gets before it is deleted for these reasons.
 pub(crate) fn pod_condition(reasons: &[Reason], now: Timestamp) -> Condition {
     let mut message = String::from("Must leave its device. ");
-    message.push_str(&spell_out(reasons));
+    spell_out(&mut message, reasons);
     message.push('.');
     Condition {
         kind: DISRUPTION_TARGET.into(),
@@ -269,32 +282,4 @@ pub(crate) fn pod_condition(reasons: &[Reason], now: Timestamp) -> Condition {
         observed_generation: 0,
         last_transition: Some(now),
     }
-}
-
-/// The rules that a pod's condition says it was evicted for (name and UID), and when. Empty for a pod that was not
-/// marked by an eviction of this project.
-pub fn marks_of(pod: &Pod) -> impl Iterator<Item = Mark<'_>> {
-    let condition = pod.conditions.iter().find(|condition| {
-        condition.kind == DISRUPTION_TARGET
-            && condition.status == ConditionStatus::True
-            && condition.reason == DELETION_BY_TAINT
-    });
-    condition.into_iter().flat_map(|condition| {
-        condition.message.split("DeviceTaintRule ").skip(1).filter_map(move |rest| {
-            let (rule, rest) = rest.split_once(" (uid ")?;
-            let (uid, _) = rest.split_once(')')?;
-            Some(Mark { rule, uid, at: condition.last_transition.unwrap_or(Timestamp::EPOCH) })
-        })
-    })
-}
-
-/// A rule named in a pod's condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark<'a> {
-    /// The rule's name.
-    pub rule: &'a str,
-    /// The rule's incarnation.
-    pub uid: &'a str,
-    /// When the pod was marked.
-    pub at: Timestamp,
 }

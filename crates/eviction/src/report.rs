@@ -18,7 +18,7 @@ const COUNTED_ANEW_MAX: u64 = 256;
 impl Eviction {
     /// Writes each status that has to change and may.
     pub(crate) fn write_statuses(&mut self, now: Timestamp, fleet: &Fleet) {
-        for at in self.rules.take_dirty(now).into_iter().flatten() {
+        for at in self.rules.take_dirty(now) {
             if self.flights.statuses >= self.options.statuses_in_flight_max {
                 self.rules.touch(at);
                 continue;
@@ -118,12 +118,15 @@ fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
         problem: selection.problem().map(|problem| alloc::format!("{problem}")),
         ..Facts::default()
     };
-    if matches!(rule.taint.effect, Effect::None | Effect::NoExecute) {
-        facts.published = selection.published_count();
-        for held in selection.held() {
-            facts.allocated += 1;
-            facts.from_memory += usize::from(held.from_memory);
+    match rule.taint.effect {
+        Effect::None => {
+            facts.published = selection.published_count();
+            facts.allocated = selection.held().count();
+            facts.from_memory = selection.from_memory_count();
         }
+        // Its status speaks of pods, not of devices.
+        Effect::NoExecute => facts.from_memory = selection.from_memory_count(),
+        Effect::NoSchedule | Effect::Unknown(_) => {}
     }
     facts
 }

@@ -9,15 +9,22 @@ use alloc::{
 };
 
 use hashbrown::HashMap;
+use lazaret_fleet::PodIx;
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, Slab, Taint, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
-use crate::{effect::EffectId, reason::Mark, status};
+use crate::{
+    effect::EffectId,
+    marks::Mark,
+    status::{self, Progress},
+};
 
 /// What is known of one incarnation of a rule.
 #[derive(Debug)]
 pub(crate) struct RuleState {
     pub(crate) rule: Arc<DeviceTaintRule>,
+    /// What its status says of evictions so far.
+    progress: Progress,
     /// The taint as it would be if the effect was NoExecute; only while the effect is None.
     pub(crate) as_if_evicting: Option<Taint>,
     /// Pods that it makes leave, or would if its effect was NoExecute.
@@ -30,11 +37,13 @@ pub(crate) struct RuleState {
     evicted: u64,
     /// Evictions up to this instant are in the counts.
     counted_until: Timestamp,
-    /// Terminating pods that are marked as evicted by this rule.
-    marks: BTreeMap<Uid, Marked>,
+    /// Terminating pods that are marked as evicted by this rule, by number.
+    marks: BTreeMap<u32, Marked>,
     pub(crate) status: StatusState,
     /// The rule is gone; the state lives until no pod refers to it.
     retired: bool,
+    /// It is among those whose status may have to change.
+    dirty: bool,
 }
 
 /// A terminating pod that is marked as evicted by a rule.
@@ -72,14 +81,15 @@ pub(crate) struct StatusState {
 pub(crate) struct Rules {
     slab: Slab<RuleState>,
     by_name: HashMap<Text, u32, FxBuildHasher>,
-    /// Rules whose status may have to change.
-    dirty: BTreeSet<u32>,
+    /// Rules whose status may have to change, in no order. Each has a flag of its own, so that it is here once.
+    dirty: Vec<u32>,
     timers: BTreeSet<(Timestamp, u32)>,
 }
 
 impl RuleState {
     fn new(rule: Arc<DeviceTaintRule>) -> Self {
         let mut state = Self {
+            progress: Progress::default(),
             as_if_evicting: None,
             pods: 0,
             namespaces: HashMap::default(),
@@ -89,6 +99,7 @@ impl RuleState {
             marks: BTreeMap::new(),
             status: StatusState::default(),
             retired: false,
+            dirty: false,
             rule,
         };
         state.follow_spec();
@@ -99,17 +110,17 @@ impl RuleState {
         self.as_if_evicting = matches!(self.rule.taint.effect, Effect::None)
             .then(|| Taint { effect: Effect::NoExecute, ..self.rule.taint.clone() });
         self.status.known = status::existing(&self.rule).cloned();
+        self.progress = status::progress_of(&self.rule);
     }
 
     /// Takes over the count of whoever wrote the status so far, and adds the terminating pods that were marked since.
     /// Never counts a pod twice; misses those that were evicted after the status was written and are gone by now.
     fn recover(&mut self) {
-        let progress = status::progress_of(&self.rule);
-        let until = progress.until.unwrap_or(Timestamp::from_millis(i64::MIN));
+        let until = self.progress.until.unwrap_or(Timestamp::from_millis(i64::MIN));
         let later = self.marks.values().filter(|mark| !mark.own && mark.at > until);
         self.counted_until =
             later.clone().map(|mark| mark.at).fold(self.counted_until.max(until), Timestamp::max);
-        self.evicted_before = progress.evicted.saturating_add(later.count() as u64);
+        self.evicted_before = self.progress.evicted.saturating_add(later.count() as u64);
     }
 
     /// How many pods have left because of it.
@@ -177,14 +188,14 @@ impl Rules {
         {
             if state.rule.uid == rule.uid {
                 if !Arc::ptr_eq(&state.rule, rule) {
-                    let before = status::progress_of(&state.rule);
+                    let before = state.progress;
                     state.rule = rule.clone();
                     state.follow_spec();
-                    if leading && state.status.wanted == 0 && status::progress_of(rule) != before {
+                    if leading && state.status.wanted == 0 && state.progress != before {
                         state.recover();
                     }
                 }
-                self.dirty.insert(at);
+                self.touch(at);
                 return at;
             }
             self.remove(&rule.name);
@@ -193,14 +204,13 @@ impl Rules {
         state.recover();
         let at = self.slab.insert(state);
         self.by_name.insert(rule.name.clone(), at);
-        self.dirty.insert(at);
+        self.touch(at);
         at
     }
 
     /// The rule is gone.
     pub(crate) fn remove(&mut self, name: &str) {
         let Some(at) = self.by_name.remove(name) else { return };
-        self.dirty.remove(&at);
         self.set_timer(at, None);
         if let Some(state) = self.slab.get_mut(at) {
             state.retired = true;
@@ -245,25 +255,25 @@ impl Rules {
     }
 
     /// A terminating pod is seen that is marked as evicted by this rule; `own` if it was counted in this leadership.
-    pub(crate) fn see_mark(&mut self, mark: Mark<'_>, pod: &Uid, own: bool, leading: bool) {
-        let Some(at) = self.by_name(mark.rule) else { return };
-        let Some(state) = self.slab.get_mut(at).filter(|state| state.rule.uid == *mark.uid) else { return };
-        if state.marks.insert(pod.clone(), Marked { at: mark.at, own }).is_some() || own || !leading {
-            return;
+    /// Returns the rule, if it is there and did not know yet.
+    pub(crate) fn see_mark(&mut self, mark: Mark<'_>, pod: PodIx, own: bool, leading: bool) -> Option<u32> {
+        let at = self.by_name(mark.rule)?;
+        let state = self.slab.get_mut(at).filter(|state| state.rule.uid == *mark.uid)?;
+        if state.marks.insert(pod.0, Marked { at: mark.at, own }).is_some() {
+            return None;
         }
-        if status::progress_of(&state.rule).until.is_none_or(|until| mark.at > until) {
+        if !own && leading && state.progress.until.is_none_or(|until| mark.at > until) {
             state.evicted_before = state.evicted_before.saturating_add(1);
             state.counted_until = state.counted_until.max(mark.at);
             self.touch(at);
         }
+        Some(at)
     }
 
     /// That pod is gone.
-    pub(crate) fn forget_mark(&mut self, name: &str, pod: &Uid) {
-        if let Some(at) = self.by_name(name)
-            && let Some(state) = self.slab.get_mut(at)
-        {
-            state.marks.remove(pod);
+    pub(crate) fn forget_mark(&mut self, at: u32, pod: PodIx) {
+        if let Some(state) = self.slab.get_mut(at) {
+            state.marks.remove(&pod.0);
         }
     }
 
@@ -295,13 +305,17 @@ impl Rules {
 
     /// The status of this rule may have to change.
     pub(crate) fn touch(&mut self, at: u32) {
-        if self.slab.get(at).is_some_and(|state| !state.retired) {
-            self.dirty.insert(at);
+        if let Some(state) = self.slab.get_mut(at)
+            && !state.retired
+            && !core::mem::replace(&mut state.dirty, true)
+        {
+            self.dirty.push(at);
         }
     }
 
-    /// Takes the rules whose status may have to change, those included whose time has come. Mostly there are none.
-    pub(crate) fn take_dirty(&mut self, now: Timestamp) -> Option<BTreeSet<u32>> {
+    /// Takes the rules whose status may have to change, ascending, those included whose time has come. Mostly there are
+    /// none.
+    pub(crate) fn take_dirty(&mut self, now: Timestamp) -> Vec<u32> {
         while let Some(&(due, at)) = self.timers.first() {
             if due > now {
                 break;
@@ -309,7 +323,14 @@ impl Rules {
             self.set_timer(at, None);
             self.touch(at);
         }
-        (!self.dirty.is_empty()).then(|| core::mem::take(&mut self.dirty))
+        let mut dirty = core::mem::take(&mut self.dirty);
+        // A rule that is gone, or gone and come again under the same number, left its entry behind.
+        let slab = &mut self.slab;
+        dirty.retain(|at| {
+            slab.get_mut(*at).is_some_and(|state| core::mem::take(&mut state.dirty) && !state.retired)
+        });
+        dirty.sort_unstable();
+        dirty
     }
 
     /// When the status of this rule is to be looked at again.

@@ -57,6 +57,7 @@ impl Fleet {
         self.ghosts.range(first(pool)..first(pool.saturating_add(1))).map(|(_, ghost)| *ghost)
     }
 
+    #[inline]
     pub(crate) fn state_at(&self, place: Place) -> Option<(&Arc<SliceState>, usize)> {
         let (slice, device) = match place {
             Place::Published { slice, device } => (slice, device),

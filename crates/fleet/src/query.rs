@@ -152,7 +152,21 @@ impl Fleet {
         self.pods.iter().map(|(ix, entry)| (PodIx(ix), &entry.pod))
     }
 
+    /// Whether a device that a claim holds may have taints. Mostly none has, and to know that costs less than to walk
+    /// over them.
+    #[must_use]
+    pub fn may_be_tainted(&self, claim: ClaimIx) -> bool {
+        let holders = self.claims.get(claim.0).map_or(&[][..], |entry| &*entry.holders);
+        holders.iter().any(|holder| {
+            let place = self.holders.get(*holder).map(|holder| holder.place);
+            place.and_then(|place| self.state_at(place)).is_some_and(|(slice, device)| {
+                !slice.own.is_empty() || slice.marks.iter().any(|mark| mark.bits.has(device))
+            })
+        })
+    }
+
     /// The devices that a claim holds, in the order of its allocation results.
+    #[inline]
     pub fn held(&self, claim: ClaimIx) -> impl Iterator<Item = Held<'_>> {
         let entry = self.claims.get(claim.0);
         let (results, holders) =
@@ -166,11 +180,13 @@ impl Fleet {
 
     /// The pods that use a claim: they name it, may have it, and it is allocated and reserved for them. Whether they
     /// are scheduled, finished or terminating is not looked at.
+    #[inline]
     pub fn pods_of_claim(&self, claim: ClaimIx) -> impl Iterator<Item = PodIx> {
         self.claims.get(claim.0).map_or(&[][..], |entry| &entry.pods).iter().copied().map(PodIx)
     }
 
     /// The claims that a pod uses: [`Fleet::pods_of_claim`] the other way round.
+    #[inline]
     pub fn claims_of_pod(&self, pod: PodIx) -> impl Iterator<Item = ClaimIx> {
         self.pods.get(pod.0).map_or(&[][..], |entry| &entry.claims).iter().copied().map(ClaimIx)
     }

@@ -65,6 +65,17 @@ impl<'a> Selection<'a> {
         })
     }
 
+    /// How many of those results are selected by attributes that are remembered. Costs the slices that have any device,
+    /// not the devices.
+    #[must_use]
+    pub fn from_memory_count(&self) -> usize {
+        if !self.compiled.by_attributes() {
+            return 0;
+        }
+        let remembered = self.held_devices_in(|entry| entry.state.head.presence == Presence::Remembered);
+        remembered.map(|(_, holder)| holder.results.len()).sum()
+    }
+
     /// The held devices that are selected although no slice has them.
     pub fn unpublished(&self) -> impl Iterator<Item = (DeviceId, Presence)> {
         let fleet = self.fleet;
@@ -116,8 +127,16 @@ impl<'a> Selection<'a> {
     }
 
     fn held_devices(&self) -> impl Iterator<Item = (Presence, &'a Holder)> {
+        self.held_devices_in(|_| true)
+    }
+
+    fn held_devices_in(
+        &self,
+        wanted: impl Fn(&SliceEntry) -> bool,
+    ) -> impl Iterator<Item = (Presence, &'a Holder)> {
         let fleet = self.fleet;
-        self.entries().flat_map(move |(slice, entry, bits)| {
+        let entries = self.entries().filter(move |(_, entry, _)| wanted(entry));
+        entries.flat_map(move |(slice, entry, bits)| {
             entry.held_among(bits).filter_map(move |(at, holder)| {
                 let holder = fleet.holders.get(holder)?;
                 let here = match holder.place {

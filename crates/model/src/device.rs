@@ -31,7 +31,9 @@ impl DeviceId {
 
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.driver, self.pool, self.device)
+        [&*self.driver, "/", &*self.pool, "/", &*self.device]
+            .into_iter()
+            .try_for_each(|part| f.write_str(part))
     }
 }
 

@@ -82,12 +82,14 @@ impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.key)?;
         if !self.value.is_empty() {
-            write!(f, "={}", self.value)?;
+            f.write_str("=")?;
+            f.write_str(&self.value)?;
         }
         if self.effect.name().is_empty() {
             return if self.value.is_empty() { Ok(()) } else { f.write_str(":") };
         }
-        write!(f, ":{}", self.effect)
+        f.write_str(":")?;
+        f.write_str(self.effect.name())
     }
 }
 

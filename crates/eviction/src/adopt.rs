@@ -1,0 +1,117 @@
+//! From what was found about a pod to its new plan.
+
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+use lazaret_fleet::PodIx;
+use lazaret_model::{Pod, Timestamp};
+
+use crate::{
+    Eviction,
+    effect::{EVENT_REASON, PodEvent},
+    pods::Phase,
+    reason::Reason,
+};
+
+impl Eviction {
+    /// Puts what was found in the place of what was known.
+    pub(crate) fn adopt(&mut self, now: Timestamp, at: PodIx, pod: &Arc<Pod>) {
+        let idle = self.found.is_empty() && self.found_would.is_empty();
+        if idle && self.pods.get(at).is_none() {
+            return;
+        }
+        let slot = self.pods.entry(at, pod);
+        slot.pod = pod.clone();
+        if *slot.would != self.found_would[..] {
+            let new: Box<[u32]> = self.found_would[..].into();
+            new.iter().for_each(|rule| self.rules.add_pod(*rule, &pod.key.namespace));
+            let old = core::mem::replace(&mut slot.would, new);
+            old.iter().for_each(|rule| self.rules.remove_pod(*rule, &pod.key.namespace));
+        }
+        if *slot.reasons != self.found[..] {
+            // Nothing has room of its own only if it is asked for by that name.
+            let new =
+                if self.found.is_empty() { Arc::default() } else { self.found.drain(..).collect::<Arc<_>>() };
+            let cancelled = new.is_empty() && !pod.phase.is_finished();
+            if self.replan(now, at, new) && cancelled {
+                self.say_spared(pod);
+            }
+        }
+        self.drop_if_blank(at);
+    }
+
+    /// Gives a pod new reasons. Returns whether it was waiting to be evicted and can be said to be spared if the new
+    /// ones are none: an eviction that somebody has taken may still happen.
+    fn replan(&mut self, now: Timestamp, at: PodIx, reasons: Arc<[Reason]>) -> bool {
+        self.unschedule(at, now);
+        self.retract(now, at);
+        self.link(at, &reasons);
+        let spared = reasons.is_empty();
+        let old = self.pods.replace_reasons(at, reasons);
+        self.unlink(now, at, &old);
+        let Some(slot) = self.pods.get_mut(at) else { return false };
+        if spared {
+            slot.failures = 0;
+            slot.not_before = None;
+        }
+        let waiting = slot.phase == Phase::Waiting;
+        self.schedule(at, now);
+        waiting && !old.is_empty()
+    }
+
+    /// The pod has no reasons any more, or none that matter.
+    pub(crate) fn unplan(&mut self, now: Timestamp, at: PodIx) {
+        let Some(slot) = self.pods.get_mut(at) else { return };
+        for rule in core::mem::take(&mut slot.would) {
+            self.rules.remove_pod(rule, &slot.pod.key.namespace);
+        }
+        if slot.reasons.is_empty() {
+            // Then it waits for nothing, and nothing that could be withdrawn is under way.
+            slot.failures = 0;
+            slot.not_before = None;
+        } else {
+            self.replan(now, at, Arc::default());
+        }
+    }
+
+    fn link(&mut self, at: PodIx, reasons: &[Reason]) {
+        let Some(slot) = self.pods.get(at) else { return };
+        for_each_cause(reasons, |cause| {
+            if let Some(rule) = self.causes.add_pod(cause) {
+                self.rules.add_pod(rule, &slot.pod.key.namespace);
+            }
+        });
+    }
+
+    fn unlink(&mut self, now: Timestamp, at: PodIx, reasons: &[Reason]) {
+        let Some(slot) = self.pods.get(at) else { return };
+        for_each_cause(reasons, |cause| {
+            if let Some(rule) = self.causes.remove_pod(cause, &mut self.paces, now) {
+                self.rules.remove_pod(rule, &slot.pod.key.namespace);
+            }
+        });
+    }
+
+    /// Tells people that a pod need not leave after all, if it is ours to tell.
+    pub(crate) fn say_spared(&mut self, pod: &Pod) {
+        if self.leader_since.is_some() {
+            let message = self.cancelling.clone();
+            let event =
+                PodEvent { pod: pod.key.clone(), uid: pod.uid.clone(), reason: EVENT_REASON, message };
+            self.flights.announce(event, self.options.events_queued_max);
+        }
+    }
+}
+
+/// Visits each cause once. Almost always there is one reason, and nothing to sort.
+fn for_each_cause(reasons: &[Reason], mut visit: impl FnMut(u32)) {
+    match reasons {
+        [] => {}
+        [only] => visit(only.cause_ix),
+        several => {
+            let mut causes: Vec<u32> = several.iter().map(|reason| reason.cause_ix).collect();
+            causes.sort_unstable();
+            causes.dedup();
+            causes.into_iter().for_each(visit);
+        }
+    }
+}

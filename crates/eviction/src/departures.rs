@@ -1,0 +1,66 @@
+//! Pods on their way out, and pods that are gone.
+
+use alloc::sync::Arc;
+
+use lazaret_fleet::PodIx;
+use lazaret_model::{Pod, Timestamp};
+
+use crate::{Eviction, blame::Blame, marks::marks_of, pods::Phase};
+
+impl Eviction {
+    /// The pod is gone.
+    pub(crate) fn forget(&mut self, now: Timestamp, at: PodIx) {
+        self.unplan(now, at);
+        let Some(slot) = self.pods.remove(at) else { return };
+        if let Some(blame) = slot.uncertain {
+            if let Phase::InFlight(id) = slot.phase {
+                self.flights.keep_before(id, *blame);
+            } else {
+                self.count(&slot.pod.uid, &blame);
+            }
+        }
+        for rule in slot.settled.into_iter().flat_map(|settled| settled.rules) {
+            self.rules.forget_mark(rule, at);
+        }
+    }
+
+    /// The pod is on its way out: it is neither evicted nor counted as pending.
+    pub(crate) fn see_terminating(&mut self, now: Timestamp, at: PodIx, pod: &Arc<Pod>) {
+        if self.pods.get(at).is_none() && marks_of(pod).next().is_none() {
+            return;
+        }
+        self.pods.entry(at, pod).pod = pod.clone();
+        self.unplan(now, at);
+        self.settle(at);
+    }
+
+    /// Finds out whose eviction a terminating pod is. Waits while one of ours is under way: its outcome will tell.
+    pub(crate) fn settle(&mut self, at: PodIx) {
+        let leading = self.leader_since.is_some();
+        let Some(slot) = self.pods.get_mut(at) else { return };
+        if slot.settled.is_some()
+            || slot.pod.deleting_since.is_none()
+            || matches!(slot.phase, Phase::InFlight(_))
+        {
+            return;
+        }
+        slot.phase = Phase::Waiting;
+        let (pod, uncertain) = (slot.pod.clone(), slot.uncertain.take());
+        let mut marks = marks_of(&pod).peekable();
+        if marks.peek().is_none() {
+            return self.drop_if_blank(at);
+        }
+        if let Some(blame) = uncertain {
+            self.count(&pod.uid, &Blame::of_marks(&pod, blame.decided));
+        }
+        let own = self.counted.contains(&pod.uid);
+        let rules = marks.filter_map(|mark| self.rules.see_mark(mark, at, own, leading)).collect();
+        self.pods.settle(at, rules);
+    }
+
+    pub(crate) fn drop_if_blank(&mut self, at: PodIx) {
+        if self.pods.get(at).is_some_and(|slot| slot.is_blank()) {
+            self.pods.remove(at);
+        }
+    }
+}
