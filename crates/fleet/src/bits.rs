@@ -48,11 +48,11 @@ impl DeviceBits {
 impl FromIterator<bool> for DeviceBits {
     fn from_iter<I: IntoIterator<Item = bool>>(iter: I) -> Self {
         let mut bits = Self::EMPTY;
-        iter.into_iter()
-            .take(128)
-            .enumerate()
-            .filter(|(_, value)| *value)
-            .for_each(|(at, _)| bits.set(at, true));
+        for (at, value) in (0..128).zip(iter) {
+            if value {
+                bits.set(at, true);
+            }
+        }
         bits
     }
 }

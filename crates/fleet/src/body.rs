@@ -20,7 +20,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct SliceBody {
     pub(crate) driver: Text,
-    pub(crate) names: Box<[Text]>,
+    /// Shared: nodes that are alike have devices of the same names.
+    pub(crate) names: Arc<[Text]>,
     pub(crate) attributes: Table<AttrValue>,
     pub(crate) capacity: Table<CapacityValue>,
     shapes: Shapes,
@@ -61,7 +62,7 @@ impl SliceBody {
         let capacity = Rows { len: devices.len(), of: |at: usize| devices[at].capacity.as_slice() };
         let parts = Parts {
             driver: vocabulary.text(&slice.driver),
-            names: devices.iter().map(|d| vocabulary.text(&d.name)).collect(),
+            names: vocabulary.texts(devices.iter().map(|d| &d.name)),
             attributes: Table::build(&slice.driver, &attributes, vocabulary),
             capacity: Table::build(&slice.driver, &capacity, vocabulary),
             allow_multiple: devices.iter().map(allows_multiple).collect(),
@@ -75,7 +76,7 @@ impl SliceBody {
     pub(crate) fn of_name(driver: &Text, name: &Text, vocabulary: &mut Vocabulary) -> Self {
         let parts = Parts {
             driver: vocabulary.text(driver),
-            names: [vocabulary.text(name)].into(),
+            names: vocabulary.texts([name].into_iter()),
             attributes: Table::build(driver, &Rows { len: 1, of: |_| &[][..] }, vocabulary),
             capacity: Table::build(driver, &Rows { len: 1, of: |_| &[][..] }, vocabulary),
             allow_multiple: DeviceBits::EMPTY,
@@ -118,7 +119,10 @@ impl SliceBody {
         };
         let parts = Parts {
             driver: self.driver.clone(),
-            names: self.names[devices.clone()].into(),
+            names: match devices.len() == self.len() {
+                true => self.names.clone(),
+                false => vocabulary.texts(self.names[devices.clone()].iter()),
+            },
             attributes: Table::build(&self.driver, &attributes, vocabulary),
             capacity: Table::build(&self.driver, &capacity, vocabulary),
             allow_multiple: devices.clone().map(|d| self.flags().allow_multiple.has(d)).collect(),
@@ -164,12 +168,14 @@ impl SliceBody {
 
     /// Whether the slice says of its devices what this says, taints aside.
     pub(crate) fn is_of(&self, slice: &ResourceSlice) -> bool {
+        let devices = &slice.devices[..slice.devices.len().min(DEVICES_PER_SLICE_MAX)];
+        let flags = self.flags();
         self.driver == slice.driver
-            && self.len() == slice.devices.len().min(DEVICES_PER_SLICE_MAX)
-            && slice.devices.iter().take(self.len()).enumerate().all(|(at, device)| {
+            && self.len() == devices.len()
+            && flags.allow_multiple == devices.iter().map(allows_multiple).collect()
+            && flags.binds_to_node == devices.iter().map(|device| device.binds_to_node).collect()
+            && devices.iter().enumerate().all(|(at, device)| {
                 self.names[at] == device.name
-                    && self.flags().allow_multiple.has(at) == allows_multiple(device)
-                    && self.flags().binds_to_node.has(at) == device.binds_to_node
                     && self.attributes.row_is(at, &device.attributes)
                     && self.capacity.row_is(at, &device.capacity)
                     && match self.extra(at) {
@@ -182,7 +188,7 @@ impl SliceBody {
 
 struct Parts {
     driver: Text,
-    names: Box<[Text]>,
+    names: Arc<[Text]>,
     attributes: Table<AttrValue>,
     capacity: Table<CapacityValue>,
     allow_multiple: DeviceBits,

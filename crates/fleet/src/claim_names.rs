@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use lazaret_model::{ObjectKey, Slab, Text};
 
-use crate::{few::Few, vocabulary::hash};
+use crate::{few::Few, vocabulary::hash_texts};
 
 /// All names that a claim has or a pod uses.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct ClaimName {
 impl ClaimNames {
     /// The number of a name.
     pub(crate) fn find(&self, namespace: &Text, name: &Text) -> Option<u32> {
-        self.find_hashed(hash(&(namespace, name)), namespace, name)
+        self.find_hashed(hash_texts([namespace, name]), namespace, name)
     }
 
     fn find_hashed(&self, hash: u64, namespace: &Text, name: &Text) -> Option<u32> {
@@ -44,7 +44,7 @@ impl ClaimNames {
 
     /// The number of a name, given if it has none.
     pub(crate) fn number(&mut self, namespace: &Text, name: &Text) -> u32 {
-        let hash = hash(&(namespace, name));
+        let hash = hash_texts([namespace, name]);
         if let Some(known) = self.find_hashed(hash, namespace, name) {
             return known;
         }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use lazaret_model::{DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text};
 
-use crate::{Fleet, Presence, body::SliceBody, few::Few, taints::Source, vocabulary::hash};
+use crate::{Fleet, Presence, body::SliceBody, few::Few, taints::Source, vocabulary::hash_numbered};
 
 /// A claim, as a small number. Stable while the claim (by UID) exists; not given to another before
 /// [`Fleet::take_changes`] has reported it gone.
@@ -93,18 +93,23 @@ impl Fleet {
     /// Moves a claim from what it held to what it holds. New devices are taken before old ones are let go, so that a
     /// device that stays is never forgotten.
     fn hold(&mut self, claim: u32, new: &[DeviceResult]) {
-        let holders: Few<u32> = new.iter().map(|result| self.holder_or_new(result)).collect();
         let Some(entry) = self.claims.get_mut(claim) else { return };
         let old = core::mem::take(&mut entry.holders);
+        if new.is_empty() && old.is_empty() {
+            return;
+        }
         for (at, holder) in (0u32..).zip(&*old) {
             if let Some(entry) = self.holders.get_mut(*holder) {
                 entry.results.remove((claim, at));
             }
         }
-        for (at, holder) in (0u32..).zip(&*holders) {
-            if let Some(entry) = self.holders.get_mut(*holder) {
+        let mut holders = Few::None;
+        for (at, result) in (0u32..).zip(new) {
+            let holder = self.holder_or_new(result);
+            if let Some(entry) = self.holders.get_mut(holder) {
                 entry.results.insert((claim, at));
             }
+            holders.push(holder);
         }
         let mut touched = old;
         holders.iter().for_each(|holder| touched.push(*holder));
@@ -156,12 +161,8 @@ impl Fleet {
         let Some(entry) = self.holders.get(holder) else { return };
         let (pool, place) = (entry.pool, entry.place);
         self.note_rules_at(place);
-        let Some(entry) = self.holders.get(holder) else { return };
-        let device = entry.device.clone();
-        let left = if entry.results.is_empty() { None } else { Some(holder) };
-        if left.is_none() {
-            self.let_go(holder, pool, &device, place);
-        }
+        let left = self.holders.get(holder).filter(|entry| !entry.results.is_empty()).map(|_| holder);
+        let gone = if left.is_none() { self.let_go(holder) } else { None };
         match place {
             // No other slice of the pool has the device.
             Place::Published { slice, device }
@@ -170,9 +171,9 @@ impl Fleet {
                 self.refresh_usage_by(slice, device, left);
             }
             Place::Published { .. } | Place::Ghost(_) => {
-                for (slice, at) in self.places_of(pool, &device) {
-                    self.refresh_usage_by(slice, at, left);
-                }
+                let known = gone.as_ref().or_else(|| self.holders.get(holder));
+                let places = known.map(|entry| self.places_of(pool, &entry.device)).unwrap_or_default();
+                places.into_iter().for_each(|(slice, at)| self.refresh_usage_by(slice, at, left));
             }
         }
         if left.is_none() {
@@ -180,19 +181,20 @@ impl Fleet {
         }
     }
 
-    /// Nobody holds a device any more.
-    fn let_go(&mut self, holder: u32, pool: u32, device: &Text, place: Place) {
-        if let Place::Ghost(ghost) = place {
+    /// Forgets a device that nobody holds any more.
+    fn let_go(&mut self, holder: u32) -> Option<Holder> {
+        if let Place::Ghost(ghost) = self.holders.get(holder)?.place {
             self.drop_ghost(ghost);
         }
-        self.holders.remove(holder);
-        let found = self.holder_lookup.find_entry(holder_hash(pool, device), |(_, at)| *at == holder);
-        if let Ok(found) = found {
+        let entry = self.holders.remove(holder)?;
+        let hash = holder_hash(entry.pool, &entry.device);
+        if let Ok(found) = self.holder_lookup.find_entry(hash, |(_, at)| *at == holder) {
             found.remove();
         }
-        if let Some(pool) = self.pools.get_mut(pool) {
+        if let Some(pool) = self.pools.get_mut(entry.pool) {
             pool.remove_holder();
         }
+        Some(entry)
     }
 
     /// Finds out anew from where a held device is known. `before` are the devices that a slice had until now.
@@ -308,5 +310,5 @@ pub(crate) fn results(claim: &ResourceClaim) -> &[DeviceResult] {
 }
 
 fn holder_hash(pool: u32, device: &Text) -> u64 {
-    hash(&(pool, device))
+    hash_numbered(pool, [device])
 }

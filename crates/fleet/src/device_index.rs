@@ -7,7 +7,8 @@ use lazaret_model::Text;
 
 use crate::{
     body::SliceBody,
-    hashes::{Hashes, short_hash},
+    hashes::{Hashes, fold},
+    vocabulary::hash_numbered,
 };
 
 /// Entries are hashes, not names, to be small: whoever asks compares names.
@@ -32,7 +33,7 @@ impl DeviceIndex {
     pub(crate) fn insert(&mut self, pool: u32, slice: u32, body: &SliceBody) -> usize {
         let mut repeats = 0;
         self.reserve(body.len());
-        for (device, name) in (0..=u8::MAX).zip(&body.names) {
+        for (device, name) in (0..=u8::MAX).zip(&*body.names) {
             let hash = hash_in_pool(pool, name);
             let entry = Entry { hash, slice, device };
             match self.in_pool.entry(spread(hash), |e| e.hash == hash, |e| spread(e.hash)) {
@@ -52,7 +53,7 @@ impl DeviceIndex {
     /// Strikes them again. How many pairs there are less: those that [`Self::insert`] counted.
     pub(crate) fn remove(&mut self, pool: u32, slice: u32, body: &SliceBody) -> usize {
         let mut repeats = 0;
-        for (device, name) in (0..=u8::MAX).zip(&body.names) {
+        for (device, name) in (0..=u8::MAX).zip(&*body.names) {
             let hash = hash_in_pool(pool, name);
             let same = |e: &Entry| e.slice == slice && e.device == device;
             if let Ok(entry) = self.in_pool.find_entry(spread(hash), same) {
@@ -114,7 +115,7 @@ impl DeviceIndex {
 }
 
 fn hash_in_pool(pool: u32, name: &Text) -> u32 {
-    short_hash(&(pool, name))
+    fold(hash_numbered(pool, [name]))
 }
 
 /// The table looks at the highest and the lowest bits.

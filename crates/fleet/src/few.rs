@@ -3,6 +3,9 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
+/// What has become more than one may well become a few.
+const MANY_LEN_MIN: usize = 4;
+
 /// A list of small things.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Few<T> {
@@ -25,21 +28,70 @@ impl<T> Deref for Few<T> {
 }
 
 impl<T: Copy + Ord> Few<T> {
+    /// Whether an ascending list has this.
+    pub(crate) fn has(&self, item: &T) -> bool {
+        match self {
+            Self::None => false,
+            Self::One(only) => only == item,
+            Self::Many(all) => all.binary_search(item).is_ok(),
+        }
+    }
+
     /// Adds to the end.
     pub(crate) fn push(&mut self, item: T) {
-        match self {
-            Self::None => *self = Self::One(item),
-            Self::One(first) => *self = Self::Many(alloc::vec![*first, item]),
-            Self::Many(all) => all.push(item),
-        }
+        self.insert_at(self.len(), item);
     }
 
     /// Adds to an ascending list, where it belongs, what is not there yet.
     pub(crate) fn insert(&mut self, item: T) {
-        let Err(at) = self.binary_search(&item) else { return };
-        self.push(item);
-        if let Self::Many(all) = self {
-            all[at..].rotate_right(1);
+        match self {
+            Self::None => *self = Self::One(item),
+            Self::One(only) if *only == item => {}
+            Self::One(only) => {
+                let at = usize::from(*only < item);
+                self.insert_at(at, item);
+            }
+            Self::Many(all) => {
+                if let Err(at) = all.binary_search(&item) {
+                    all.insert(at, item);
+                }
+            }
+        }
+    }
+
+    /// Puts something in between.
+    pub(crate) fn insert_at(&mut self, at: usize, item: T) {
+        match self {
+            Self::None => *self = Self::One(item),
+            Self::One(only) => {
+                let mut all = Vec::with_capacity(MANY_LEN_MIN);
+                all.push(*only);
+                all.insert(at, item);
+                *self = Self::Many(all);
+            }
+            Self::Many(all) => all.insert(at, item),
+        }
+    }
+
+    /// Puts something in the place of what is there.
+    pub(crate) fn set(&mut self, at: usize, item: T) {
+        match self {
+            Self::None => {}
+            Self::One(only) => *only = item,
+            Self::Many(all) => all[at] = item,
+        }
+    }
+
+    /// Takes out what is in a place.
+    pub(crate) fn remove_at(&mut self, at: usize) {
+        match self {
+            Self::None | Self::One(_) => *self = Self::None,
+            Self::Many(all) => {
+                all.remove(at);
+                if all.is_empty() {
+                    *self = Self::None;
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeSet;
 
-use crate::vocabulary::hash;
+use crate::vocabulary::hash_texts;
 
 /// Numbers under hashes of names. Different names may have the same hash: whoever asks compares.
 #[derive(Clone, Debug, Default)]
@@ -30,11 +30,12 @@ impl<'a> FromIterator<(&'a str, u32)> for Hashes {
     }
 }
 
-pub(crate) fn short_hash<T: core::hash::Hash + ?Sized>(value: &T) -> u32 {
-    fold(hash(value))
+fn short_hash(name: &str) -> u32 {
+    fold(hash_texts([name]))
 }
 
+/// A hash in half the room.
 #[expect(clippy::cast_possible_truncation, reason = "both halves are folded in")]
-fn fold(hash: u64) -> u32 {
+pub(crate) fn fold(hash: u64) -> u32 {
     (hash ^ hash >> 32) as u32
 }

@@ -23,6 +23,11 @@ struct Drawer {
 }
 
 impl SelectorIndex {
+    /// Whether no selector is filed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.drawers.is_empty()
+    }
+
     /// Files a selector. None means nothing and is not filed.
     pub(crate) fn insert(&mut self, number: u32, selector: Option<&DeviceSelector>) {
         let Some(selector) = selector else { return };

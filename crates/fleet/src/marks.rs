@@ -21,12 +21,15 @@ impl Fleet {
     }
 
     pub(crate) fn refresh_patches(&mut self, ix: u32) {
+        self.rebind_if_names_grew();
         let Some(entry) = self.slices.get(ix) else { return };
+        if entry.patches.is_empty() && self.patch_index.is_empty() {
+            return;
+        }
         let raw = entry.as_published();
         let candidates = self.patch_index.candidates(raw.pool(), &raw.body);
         let stale: Vec<u32> =
             entry.patches.iter().copied().filter(|patch| !candidates.contains(patch)).collect();
-        self.rebind_if_names_grew();
         for patch in stale {
             self.set_patch_hits(patch, ix, Hits::default());
         }
@@ -60,6 +63,9 @@ impl Fleet {
     /// Applies the patches that hit a slice to what the driver published.
     pub(crate) fn rebuild_body(&mut self, ix: u32) {
         let Some(entry) = self.slices.get(ix) else { return };
+        if entry.patches.is_empty() && Arc::ptr_eq(&entry.state.body, &entry.raw) {
+            return;
+        }
         let mut patches: Vec<_> = entry
             .patches
             .iter()
@@ -94,6 +100,9 @@ impl Fleet {
 
     /// Evaluates all rules for a slice anew.
     pub(crate) fn refresh_rules(&mut self, ix: u32, old: Option<&Arc<SliceBody>>) {
+        if self.rule_index.is_empty() {
+            return;
+        }
         let Some(entry) = self.slices.get(ix) else { return };
         let state = entry.state.clone();
         let mut candidates = self.rule_index.candidates(state.pool(), &state.body);
@@ -119,6 +128,9 @@ impl Fleet {
         let Some(entry) = self.slices.get(ix) else { return };
         let Some(pool) = self.pools.get(entry.pool) else { return };
         let state = &entry.state;
+        if pool.taint_slices.is_empty() && state.marks.is_empty() {
+            return;
+        }
         let is_taint = |mark: &Mark| matches!(*mark.source, Source::TaintSlice { .. });
         let old_len = state.marks.partition_point(is_taint);
         let mut marks: Vec<Mark> = Vec::new();

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeSet, sync::Arc};
 
 use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, ResourceClaim, Text};
 
-use crate::{Fleet, few::Few, vocabulary::hash};
+use crate::{Fleet, few::Few, vocabulary::hash_texts};
 
 /// The API group of pod groups.
 const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
@@ -47,7 +47,7 @@ enum Via {
 
 impl Fleet {
     pub(crate) fn apply_pod(&mut self, pod: Arc<Pod>) {
-        let hash = hash(&pod.key);
+        let hash = hash_of(&pod.key);
         let Some(known) = self.pod_ix_hashed(hash, &pod.key) else { return self.add_pod(hash, pod) };
         let Some(entry) = self.pods.get_mut(known) else { return };
         if entry.pod.uid != pod.uid {
@@ -60,27 +60,24 @@ impl Fleet {
         let old = core::mem::replace(&mut entry.pod, pod.clone());
         self.note_pod(known);
         if old.claims != pod.claims || old.extended_claim != pod.extended_claim || old.group != pod.group {
-            let before = self.file_names(known, &pod);
+            let (names, claims) = self.file_names(known, &pod);
+            let entry = self.pods.get_mut(known);
+            let before = entry.map(|entry| core::mem::replace(&mut entry.names, names)).unwrap_or_default();
             self.forget_names(known, &before);
-            self.relate_pod(known);
+            self.set_claims_of(known, claims);
         }
     }
 
     fn add_pod(&mut self, hash: u64, pod: Arc<Pod>) {
-        let ix = self.pods.insert(PodEntry {
-            pod: pod.clone(),
-            claims: Few::None,
-            names: Few::None,
-            noted: false,
-        });
+        let (names, claims) = self.file_names(self.pods.next(), &pod);
+        let ix = self.pods.insert(PodEntry { pod, claims: Few::None, names, noted: false });
         self.pod_keys.insert_unique(hash, (hash, ix), |(hash, _)| *hash);
         self.note_pod(ix);
-        self.file_names(ix, &pod);
-        self.relate_pod(ix);
+        self.set_claims_of(ix, claims);
     }
 
     pub(crate) fn pod_gone(&mut self, key: &ObjectKey) {
-        let hash = hash(key);
+        let hash = hash_of(key);
         let Some(ix) = self.pod_ix_hashed(hash, key) else { return };
         if let Ok(found) = self.pod_keys.find_entry(hash, |(_, other)| *other == ix) {
             found.remove();
@@ -93,7 +90,7 @@ impl Fleet {
     }
 
     pub(crate) fn pod_ix_of(&self, key: &ObjectKey) -> Option<u32> {
-        self.pod_ix_hashed(hash(key), key)
+        self.pod_ix_hashed(hash_of(key), key)
     }
 
     fn pod_ix_hashed(&self, hash: u64, key: &ObjectKey) -> Option<u32> {
@@ -101,17 +98,24 @@ impl Fleet {
         self.pod_keys.find(hash, |(other, ix)| *other == hash && is_it(*ix)).map(|(_, ix)| *ix)
     }
 
-    /// Files a pod under the names in its spec. Those that it had before stay filed until they are forgotten.
-    fn file_names(&mut self, ix: u32, pod: &Pod) -> Few<u32> {
-        let mut names = Few::None;
-        for (name, _) in claim_names(pod) {
+    /// Files a pod under the names in its spec: the names, and the claims behind them that it uses. Names that it had
+    /// before stay filed until they are forgotten.
+    fn file_names(&mut self, ix: u32, pod: &Pod) -> (Few<u32>, Few<u32>) {
+        let (mut names, mut claims) = (Few::None, Few::None);
+        for (name, via) in claim_names(pod) {
             let at = self.claim_names.number(&pod.key.namespace, name);
-            if let Some(name) = self.claim_names.get_mut(at) {
-                name.users.insert(ix);
-            }
             names.push(at);
+            let Some(name) = self.claim_names.get_mut(at) else { continue };
+            name.users.insert(ix);
+            if let Some(claim) = name.claim
+                && let Some(known) = self.claims.get(claim)
+                && uses(pod, &known.claim, &Reservations::Few(&known.claim.reserved_for), via)
+            {
+                claims.push(claim);
+            }
         }
-        self.pods.get_mut(ix).map(|entry| core::mem::replace(&mut entry.names, names)).unwrap_or_default()
+        claims.sort();
+        (names, claims)
     }
 
     /// Strikes a pod from the names that it has no more.
@@ -127,32 +131,20 @@ impl Fleet {
         }
     }
 
-    /// Finds out anew which claims a pod uses.
-    fn relate_pod(&mut self, ix: u32) {
-        let Some(entry) = self.pods.get(ix) else { return };
-        let used = |(name, via): (u32, Via)| {
-            let claim = self.claim_names.get(name)?.claim?;
-            let known = &self.claims.get(claim)?.claim;
-            uses(&entry.pod, known, &Reservations::of(known), via).then_some(claim)
-        };
-        let mut claims: Few<u32> = entry.named().filter_map(used).collect();
-        claims.sort();
-        self.set_claims_of(ix, claims);
-    }
-
+    /// Says which claims a pod uses now.
     fn set_claims_of(&mut self, ix: u32, claims: Few<u32>) {
         let Some(entry) = self.pods.get_mut(ix) else { return };
         if *entry.claims == *claims {
             return;
         }
         let old = core::mem::take(&mut entry.claims);
-        for &claim in old.iter().filter(|claim| claims.binary_search(claim).is_err()) {
+        for &claim in old.iter().filter(|claim| !claims.has(claim)) {
             self.note_claim(claim);
             if let Some(entry) = self.claims.get_mut(claim) {
                 entry.pods.remove(ix);
             }
         }
-        for &claim in claims.iter().filter(|claim| old.binary_search(claim).is_err()) {
+        for &claim in claims.iter().filter(|claim| !old.has(claim)) {
             self.note_claim(claim);
             if let Some(entry) = self.claims.get_mut(claim) {
                 entry.pods.insert(ix);
@@ -166,8 +158,11 @@ impl Fleet {
     /// Finds out anew which pods use a claim.
     pub(crate) fn relate_claim(&mut self, ix: u32) {
         let Some(entry) = self.claims.get(ix) else { return };
-        let reservations = Reservations::of(&entry.claim);
         let users = self.claim_names.get(entry.name).map_or(&[][..], |name| &name.users);
+        if users.is_empty() && entry.pods.is_empty() {
+            return;
+        }
+        let reservations = Reservations::of(&entry.claim);
         let uses = |pod: &&u32| {
             self.pods.get(**pod).is_some_and(|user| {
                 let mut ways = user.named().filter(|(name, _)| *name == entry.name);
@@ -188,13 +183,13 @@ impl Fleet {
             return;
         }
         let old = core::mem::take(&mut entry.pods);
-        for &pod in old.iter().filter(|pod| pods.binary_search(pod).is_err()) {
+        for &pod in old.iter().filter(|pod| !pods.has(pod)) {
             self.note_pod(pod);
             if let Some(entry) = self.pods.get_mut(pod) {
                 entry.claims.remove(ix);
             }
         }
-        for &pod in pods.iter().filter(|pod| old.binary_search(pod).is_err()) {
+        for &pod in pods.iter().filter(|pod| !old.has(pod)) {
             self.note_pod(pod);
             if let Some(entry) = self.pods.get_mut(pod) {
                 entry.claims.insert(ix);
@@ -272,4 +267,8 @@ impl<'a> Reservations<'a> {
 
 fn is_group(consumer: &&Consumer) -> bool {
     consumer.api_group == *SCHEDULING_GROUP && consumer.resource == *"podgroups"
+}
+
+fn hash_of(key: &ObjectKey) -> u64 {
+    hash_texts([&key.namespace, &key.name])
 }

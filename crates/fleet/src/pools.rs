@@ -4,7 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_model::{PoolId, Text};
 
-use crate::{Fleet, pool::PoolFacts, slices::SliceEntry, sparse::Sparse, vocabulary::hash};
+use crate::{Fleet, pool::PoolFacts, slices::SliceEntry, sparse::Sparse, vocabulary::hash_texts};
 
 /// A pool that has slices, or held devices, or both.
 #[derive(Clone, Debug)]
@@ -77,8 +77,7 @@ impl Fleet {
         let is_it = |ix: &u32| {
             self.pools.get(*ix).is_some_and(|entry| entry.id.pool == *pool && entry.id.driver == *driver)
         };
-        // The same hash as that of the two as a [`PoolId`].
-        self.pool_ids.find(hash(&(driver, pool)), is_it).copied()
+        self.pool_ids.find(hash_texts([driver, pool]), is_it).copied()
     }
 
     pub(crate) fn pool_or_new(&mut self, driver: &Text, pool: &Text) -> u32 {
@@ -89,10 +88,10 @@ impl Fleet {
         let id = PoolId { driver: self.vocabulary.text(driver), pool: pool.clone() };
         self.pool_names.insert(&id.pool, self.pools.next());
         self.pool_drivers.insert(&id.driver, self.pools.next());
-        let own_hash = hash(&id);
+        let own_hash = hash_of(&id);
         let pool = self.pools.insert(PoolEntry::new(id));
         let pools = &self.pools;
-        let rehash = |ix: &u32| pools.get(*ix).map_or(0, |entry| hash(&entry.id));
+        let rehash = |ix: &u32| pools.get(*ix).map_or(0, |entry| hash_of(&entry.id));
         self.pool_ids.insert_unique(own_hash, pool, rehash);
         pool
     }
@@ -106,7 +105,7 @@ impl Fleet {
         let Some(entry) = self.pools.remove(pool) else { return };
         self.pool_names.remove(&entry.id.pool, pool);
         self.pool_drivers.remove(&entry.id.driver, pool);
-        if let Ok(found) = self.pool_ids.find_entry(hash(&entry.id), |ix| *ix == pool) {
+        if let Ok(found) = self.pool_ids.find_entry(hash_of(&entry.id), |ix| *ix == pool) {
             found.remove();
         }
         if entry.noted {
@@ -164,4 +163,8 @@ impl Fleet {
         let places = self.devices.in_pool(pool, device).filter_map(|place| self.has(pool, device, place));
         places.map(|(slice, at, _)| (slice, at)).collect()
     }
+}
+
+fn hash_of(id: &PoolId) -> u64 {
+    hash_texts([&id.driver, &id.pool])
 }

@@ -13,7 +13,7 @@ use crate::{
     slice::SliceHead,
     sparse::Sparse,
     taints::{OwnTaint, Source},
-    vocabulary::hash,
+    vocabulary::hash_texts,
 };
 
 /// A slice, or the stand-in for one held device that is not published.
@@ -44,16 +44,12 @@ impl SliceEntry {
 
     /// Takes note of who holds the device at a place, if anybody does.
     pub(crate) fn set_held(&mut self, device: usize, holder: Option<u32>) {
-        let known = self.holder(device);
-        let Ok(device) = u8::try_from(device) else { return };
-        if known == holder {
-            return;
-        }
-        if let Some(known) = known {
-            self.held.remove((device, known));
-        }
-        if let Some(holder) = holder {
-            self.held.insert((device, holder));
+        let found = self.held.binary_search_by_key(&device, |(at, _)| usize::from(*at));
+        match (found, holder, u8::try_from(device)) {
+            (Ok(at), Some(holder), Ok(device)) => self.held.set(at, (device, holder)),
+            (Ok(at), None, _) => self.held.remove_at(at),
+            (Err(at), Some(holder), Ok(device)) => self.held.insert_at(at, (device, holder)),
+            (Err(_), None, _) | (_, _, Err(_)) => {}
         }
     }
 
@@ -91,7 +87,7 @@ impl Fleet {
         let Some(slice) = self.slice_ix(name) else { return };
         let Some(entry) = self.slices.get(slice) else { return };
         let (pool, raw, head) = (entry.pool, entry.raw.clone(), entry.state.head.clone());
-        if let Ok(found) = self.slice_names.find_entry(hash(name), |ix| *ix == slice) {
+        if let Ok(found) = self.slice_names.find_entry(hash_texts([name]), |ix| *ix == slice) {
             found.remove();
         }
         let repeats = self.unlink(slice);
@@ -104,7 +100,7 @@ impl Fleet {
 
     fn slice_ix(&self, name: &Text) -> Option<u32> {
         let is_it = |ix: &u32| self.slices.get(*ix).is_some_and(|entry| entry.state.name() == name);
-        self.slice_names.find(hash(name), is_it).copied()
+        self.slice_names.find(hash_texts([name]), is_it).copied()
     }
 
     fn add_slice(&mut self, slice: &ResourceSlice) {
@@ -118,8 +114,8 @@ impl Fleet {
         let head = state.head.clone();
         let ix = self.slices.insert(SliceEntry::new(pool, state));
         let slices = &self.slices;
-        let rehash = |ix: &u32| slices.get(*ix).map_or(0, |entry| hash(entry.state.name()));
-        self.slice_names.insert_unique(hash(&name), ix, rehash);
+        let rehash = |ix: &u32| slices.get(*ix).map_or(0, |entry| hash_texts([entry.state.name()]));
+        self.slice_names.insert_unique(hash_texts([&name]), ix, rehash);
         let repeats = self.link(ix);
         self.refresh_usage(ix);
         self.refresh_marks(ix, None);
@@ -153,7 +149,7 @@ impl Fleet {
             self.refresh_marks(ix, Some(&old_body));
             // Whoever holds one of its devices may see other attributes, other taints, or nothing.
             if self.pools.get(pool).is_some_and(PoolEntry::has_holders) {
-                let named = old_raw.names.iter().chain(&raw.names);
+                let named = old_raw.names.iter().chain(raw.names.iter());
                 named.for_each(|device| self.note_holders(pool, device));
             }
         }
@@ -273,13 +269,11 @@ impl Fleet {
 
 fn own_taints(slice: &ResourceSlice) -> Sparse<OwnTaint> {
     let devices = &slice.devices[..slice.devices.len().min(DEVICES_PER_SLICE_MAX)];
-    let mut own = Vec::with_capacity(devices.iter().map(|device| device.taints.len()).sum());
+    let mut own = Vec::new();
     for (device, of) in (0..=u8::MAX).zip(devices) {
-        own.extend((0..).zip(&of.taints).map(|(index, taint)| OwnTaint {
-            device,
-            index,
-            taint: taint.clone(),
-        }));
+        for (index, taint) in (0..).zip(&of.taints) {
+            own.push(OwnTaint { device, index, taint: taint.clone() });
+        }
     }
     own.into()
 }

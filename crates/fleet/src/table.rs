@@ -53,8 +53,8 @@ pub(crate) trait Value: Clone {
     fn same(&self, other: &Self) -> bool;
     /// Whether devices of other slices may well have the same.
     fn is_common(&self) -> bool;
-    /// The same value, sharing what others have already.
-    fn shared(&self, vocabulary: &mut Vocabulary) -> Self;
+    /// The same value, sharing what others have already: `above` may well be the same.
+    fn shared(&self, above: Option<&Self>, vocabulary: &mut Vocabulary) -> Self;
     /// What CEL sees of it, as a number: equal for two values exactly where CEL cannot tell them apart.
     fn print(&self) -> u128;
     /// Where the slots of a layout that may be known already are put together.
@@ -98,7 +98,7 @@ impl<'a, T: Value + 'a, F: Fn(usize) -> &'a [(Text, T)]> Rows<F> {
     fn schema(&self, driver: &Text, vocabulary: &mut Vocabulary) -> Arc<Schema> {
         let keys_are = |schema: &Schema| {
             let known = &*schema.keys;
-            let same = |row: &[(Text, T)]| row.iter().zip(known).all(|((key, _), known)| key == known);
+            let same = |row: &[(Text, T)]| (0..known.len()).all(|at| row[at].0 == known[at]);
             self.iter().all(|row| row.len() == known.len() && same(row))
         };
         // Drivers describe their devices alike, so the keys are mostly those of a slice seen just before.
@@ -147,11 +147,7 @@ impl<T: Value> Table<T> {
                     continue;
                 }
                 let above = each.len().checked_sub(each_len).and_then(|above| each[above].as_ref());
-                each.push(rows.cell(device, at, key).map(|value| match above {
-                    // Neighbours often have the same, and then it need not be looked for.
-                    Some(above) if above.same(value) => above.clone(),
-                    Some(_) | None => value.shared(vocabulary),
-                }));
+                each.push(rows.cell(device, at, key).map(|value| value.shared(above, vocabulary)));
             }
         }
         let layout = shared_layout(schema, &slots, each_len, vocabulary);
@@ -162,15 +158,17 @@ impl<T: Value> Table<T> {
 
     /// Which of so many devices have a value of some kind.
     pub(crate) fn devices_with(&self, len: usize, wanted: impl Fn(&T) -> bool) -> DeviceBits {
+        let common = |slot: &Slot<T>| match slot {
+            Slot::Same(value, _) => wanted(value),
+            Slot::Each(_) => false,
+        };
+        if self.layout.slots.iter().any(common) {
+            return DeviceBits::first(len);
+        }
         let mut found = DeviceBits::EMPTY;
-        for (column, slot) in self.layout.slots.iter().enumerate() {
-            match slot {
-                Slot::Same(value, _) if wanted(value) => found = DeviceBits::first(len),
-                Slot::Same(..) => {}
-                Slot::Each(_) => {
-                    let has = |device: &usize| self.cell(column, *device).is_some_and(&wanted);
-                    (0..len).filter(has).for_each(|device| found.set(device, true));
-                }
+        for (at, value) in self.each.iter().enumerate() {
+            if value.as_ref().is_some_and(&wanted) {
+                found.set(at / self.layout.each_len, true);
             }
         }
         found
@@ -220,15 +218,12 @@ impl<T: Value> Table<T> {
 
     /// Whether a device has exactly these values.
     pub(crate) fn row_is(&self, device: usize, values: &[(Text, T)]) -> bool {
-        let mut row = self.row(device);
         let mut rest = values.iter();
-        loop {
-            match (row.next(), rest.next()) {
-                (None, None) => return true,
-                (Some((key, _, mine)), Some((other, theirs))) if key == other && mine.same(theirs) => {}
-                (None | Some(_), None | Some(_)) => return false,
-            }
-        }
+        let same = |(column, key)| match self.cell(column, device) {
+            Some(mine) => rest.next().is_some_and(|(other, theirs)| key == other && mine.same(theirs)),
+            None => true,
+        };
+        self.layout.schema.keys.iter().enumerate().all(same) && rest.next().is_none()
     }
 }
 
@@ -260,7 +255,7 @@ fn shared_layout<T: Value>(
         return known;
     }
     let kept = slots.iter().map(|slot| match slot {
-        Slot::Same(value, print) => Slot::Same(value.shared(vocabulary), *print),
+        Slot::Same(value, print) => Slot::Same(value.shared(None, vocabulary), *print),
         Slot::Each(at) => Slot::Each(*at),
     });
     let layout = Layout { slots: kept.collect(), schema, each_len };
@@ -280,8 +275,24 @@ impl Value for AttrValue {
         }
     }
 
-    fn shared(&self, vocabulary: &mut Vocabulary) -> Self {
-        vocabulary.value(self)
+    fn shared(&self, above: Option<&Self>, vocabulary: &mut Vocabulary) -> Self {
+        match (self, above) {
+            // Neighbours often have the same, and then it need not be looked for.
+            (Self::String(text), Some(Self::String(above))) if text == above => Self::String(above.clone()),
+            (Self::String(text), _) if text.len() <= SHARED_LEN_MAX => Self::String(vocabulary.text(text)),
+            (Self::Int(number), _) => Self::Int(*number),
+            (
+                Self::String(_)
+                | Self::Bool(_)
+                | Self::Version(_)
+                | Self::Ints(_)
+                | Self::Bools(_)
+                | Self::Strings(_)
+                | Self::Versions(_)
+                | Self::Unsupported,
+                _,
+            ) => self.clone(),
+        }
     }
 
     fn slots(vocabulary: &mut Vocabulary) -> &mut Vec<Slot<Self>> {
@@ -327,7 +338,7 @@ impl Value for CapacityValue {
         true
     }
 
-    fn shared(&self, _: &mut Vocabulary) -> Self {
+    fn shared(&self, _: Option<&Self>, _: &mut Vocabulary) -> Self {
         self.clone()
     }
 

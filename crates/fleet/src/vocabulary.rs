@@ -61,6 +61,7 @@ impl Schema {
 pub(crate) struct Vocabulary {
     names: Arc<AttrNames>,
     strings: Sweeping<Text>,
+    lists: Sweeping<Arc<[Text]>>,
     schemas: Sweeping<Arc<Schema>>,
     pub(crate) attribute_layouts: Sweeping<Arc<Layout<AttrValue>>>,
     pub(crate) capacity_layouts: Sweeping<Arc<Layout<CapacityValue>>>,
@@ -78,23 +79,22 @@ impl Vocabulary {
 
     /// The same text, in the allocation that others use already.
     pub(crate) fn text(&mut self, text: &Text) -> Text {
-        self.strings.get_or_insert(hash(&**text), |known| known == text, || text.clone())
+        self.strings.get_or_insert(hash_texts([text]), |known| known == text, || text.clone())
     }
 
-    /// The same value, with short strings shared.
-    pub(crate) fn value(&mut self, value: &AttrValue) -> AttrValue {
-        match value {
-            AttrValue::String(text) if text.len() <= SHARED_LEN_MAX => AttrValue::String(self.text(text)),
-            AttrValue::String(_)
-            | AttrValue::Int(_)
-            | AttrValue::Bool(_)
-            | AttrValue::Version(_)
-            | AttrValue::Ints(_)
-            | AttrValue::Bools(_)
-            | AttrValue::Strings(_)
-            | AttrValue::Versions(_)
-            | AttrValue::Unsupported => value.clone(),
+    /// The same texts, in the list that others use already.
+    pub(crate) fn texts<'a>(
+        &mut self,
+        texts: impl ExactSizeIterator<Item = &'a Text> + Clone,
+    ) -> Arc<[Text]> {
+        let mut hasher = FxHasher::default();
+        texts.clone().for_each(|text| hasher.write(text.as_bytes()));
+        let same = |known: &Arc<[Text]>| known.len() == texts.len() && known.iter().eq(texts.clone());
+        if let Some(known) = self.lists.get(hasher.finish(), same) {
+            return known;
         }
+        let list = texts.map(|text| self.text(text)).collect();
+        self.lists.insert(hasher.finish(), list)
     }
 
     /// The schema of a driver's devices that was used lately and has the right keys, if there is one.
@@ -126,7 +126,7 @@ impl Vocabulary {
             |known| known.driver == *driver && known.keys.iter().eq(keys.iter().copied()),
             || {
                 let mut shared = |text: &Text| {
-                    strings.get_or_insert(hash(&**text), |known| known == text, || text.clone())
+                    strings.get_or_insert(hash_texts([text]), |known| known == text, || text.clone())
                 };
                 let driver = shared(driver);
                 let keys: Box<[Text]> = keys.iter().map(|key| shared(key)).collect();
@@ -213,14 +213,22 @@ impl Shared for Text {
     }
 }
 
-impl<T> Shared for Arc<T> {
+impl<T: ?Sized> Shared for Arc<T> {
     fn is_unique(&self) -> bool {
         Arc::strong_count(self) == 1
     }
 }
 
-pub(crate) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
+/// The hash of some texts, in order.
+pub(crate) fn hash_texts<const N: usize>(texts: [&str; N]) -> u64 {
+    hash_numbered(0, texts)
+}
+
+/// The hash of a number and some texts. Each text is taken in whole, so that it matters where one ends.
+#[inline]
+pub(crate) fn hash_numbered<const N: usize>(number: u32, texts: [&str; N]) -> u64 {
     let mut hasher = FxHasher::default();
-    value.hash(&mut hasher);
+    hasher.write_u32(number);
+    texts.iter().for_each(|text| hasher.write(text.as_bytes()));
     hasher.finish()
 }
