@@ -1,12 +1,13 @@
 //! From what was found about a pod to its new plan.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc};
 
 use lazaret_fleet::PodIx;
 use lazaret_model::{Pod, Timestamp};
 
 use crate::{
     Eviction,
+    distinct::for_each_distinct,
     effect::{EVENT_REASON, PodEvent},
     pods::Phase,
     reason::Reason,
@@ -20,7 +21,6 @@ impl Eviction {
             return;
         }
         let slot = self.pods.entry(at, pod);
-        slot.pod = pod.clone();
         if *slot.would != self.found_would[..] {
             let new: Box<[u32]> = self.found_would[..].into();
             new.iter().for_each(|rule| self.rules.add_pod(*rule, &pod.key.namespace));
@@ -75,7 +75,7 @@ impl Eviction {
 
     fn link(&mut self, at: PodIx, reasons: &[Reason]) {
         let Some(slot) = self.pods.get(at) else { return };
-        for_each_cause(reasons, |cause| {
+        for_each_distinct(causes_of(reasons), |cause| {
             if let Some(rule) = self.causes.add_pod(cause) {
                 self.rules.add_pod(rule, &slot.pod.key.namespace);
             }
@@ -84,7 +84,7 @@ impl Eviction {
 
     fn unlink(&mut self, now: Timestamp, at: PodIx, reasons: &[Reason]) {
         let Some(slot) = self.pods.get(at) else { return };
-        for_each_cause(reasons, |cause| {
+        for_each_distinct(causes_of(reasons), |cause| {
             if let Some(rule) = self.causes.remove_pod(cause, &mut self.paces, now) {
                 self.rules.remove_pod(rule, &slot.pod.key.namespace);
             }
@@ -102,16 +102,6 @@ impl Eviction {
     }
 }
 
-/// Visits each cause once. Almost always there is one reason, and nothing to sort.
-fn for_each_cause(reasons: &[Reason], mut visit: impl FnMut(u32)) {
-    match reasons {
-        [] => {}
-        [only] => visit(only.cause_ix),
-        several => {
-            let mut causes: Vec<u32> = several.iter().map(|reason| reason.cause_ix).collect();
-            causes.sort_unstable();
-            causes.dedup();
-            causes.into_iter().for_each(visit);
-        }
-    }
+fn causes_of(reasons: &[Reason]) -> impl Iterator<Item = u32> + Clone {
+    reasons.iter().map(|reason| reason.cause_ix)
 }

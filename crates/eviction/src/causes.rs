@@ -56,6 +56,11 @@ impl Causes {
         self.slab.get(at)
     }
 
+    /// The pace of a cause, if it has one.
+    pub(crate) fn pace_of(&self, at: u32) -> Option<u32> {
+        self.slab.get(at)?.pace.map(|(pace, _)| pace)
+    }
+
     /// From here to the next call the fleet stays as it is.
     pub(crate) fn begin_pass(&mut self) {
         self.last = None;

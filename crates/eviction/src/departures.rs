@@ -29,7 +29,7 @@ impl Eviction {
         if self.pods.get(at).is_none() && marks_of(pod).next().is_none() {
             return;
         }
-        self.pods.entry(at, pod).pod = pod.clone();
+        self.pods.entry(at, pod);
         self.unplan(now, at);
         self.settle(at);
     }

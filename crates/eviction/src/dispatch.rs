@@ -1,54 +1,43 @@
 //! Who goes now. A pod goes as soon as any of its due reasons permits it: the highest of several rates wins.
 
-use alloc::vec::Vec;
-
 use lazaret_fleet::{Fleet, PodIx};
 use lazaret_model::Timestamp;
 
 use crate::{
     Eviction,
+    distinct::for_each_distinct,
     effect::{EffectKind, Evict, Wake, WakeReason},
     flights::{EvictFlight, Flight},
     pods::Phase,
 };
 
 impl Eviction {
-    /// Lets a pod wait for its deadline or, once due, for permits.
+    /// Lets a pod wait for its deadline or, once due, for permits. Who does not lead lets nobody wait.
     pub(crate) fn schedule(&mut self, at: PodIx, now: Timestamp) {
-        let leading = self.leader_since.is_some();
+        if self.leader_since.is_none() {
+            return;
+        }
         let mut next = None;
         while let Some(slot) = self.pods.get_mut(at).filter(|slot| slot.phase == Phase::Waiting)
             && let Some(reason) = slot.reasons.get(slot.active as usize)
         {
             let ripe_at = slot.ripe_at(reason);
-            if ripe_at > now || !leading {
+            if ripe_at > now {
                 next = Some(ripe_at);
                 break;
             }
             let (deadline, cause) = (reason.deadline, reason.cause_ix);
             slot.active += 1;
-            match self.causes.get(cause).and_then(|state| state.pace) {
-                Some((pace, _)) => self.paces.enter(pace, deadline, at.0, now),
-                None => {
-                    self.pods.unpaced.insert((deadline, at.0));
-                }
-            }
+            self.paces.enter(self.causes.pace_of(cause), deadline, at.0, now);
         }
         self.pods.set_timer(at, next);
     }
 
-    /// Takes a pod out of all waiting.
+    /// Takes a pod out of all waiting for permits. Its timer stays, for whoever schedules it next.
     pub(crate) fn unschedule(&mut self, at: PodIx, now: Timestamp) {
-        self.pods.set_timer(at, None);
-        let Some(slot) = self.pods.get_mut(at).filter(|slot| slot.active > 0) else { return };
-        let reasons = slot.reasons.clone();
-        for reason in &reasons[..core::mem::take(&mut slot.active) as usize] {
-            match self.causes.get(reason.cause_ix).and_then(|state| state.pace) {
-                Some((pace, _)) => self.paces.leave(pace, reason.deadline, at.0, now),
-                None => {
-                    self.pods.unpaced.remove(&(reason.deadline, at.0));
-                }
-            }
+        let Some(slot) = self.pods.get_mut(at) else { return };
+        for reason in &slot.reasons[..core::mem::take(&mut slot.active) as usize] {
+            self.paces.leave(self.causes.pace_of(reason.cause_ix), reason.deadline, at.0, now);
         }
     }
 
@@ -84,11 +73,8 @@ impl Eviction {
 
     /// Who goes next, and by whose permit if one is needed.
     fn next_to_go(&mut self, now: Timestamp) -> Option<(PodIx, Option<u32>)> {
-        if let Some(&(_, pod)) = self.pods.unpaced.first() {
-            return Some((PodIx(pod), None));
-        }
         let (pace, pod) = self.paces.next_permitted(now)?;
-        Some((PodIx(pod), Some(pace)))
+        Some((PodIx(pod), pace))
     }
 
     /// When the next permit comes for somebody who waits for one. Nobody waits for it while as many evictions as
@@ -97,9 +83,7 @@ impl Eviction {
         if self.flights.evictions >= self.options.evictions_in_flight_max {
             return None;
         }
-        let pace = self.paces.next_wake();
-        let unpaced = self.pods.unpaced.first().map(|_| self.latest);
-        let first = [pace, unpaced].into_iter().flatten().min()?;
+        let first = self.paces.next_wake(self.latest)?;
         let ceiling = self.ceiling.as_ref().map_or(first, |ceiling| ceiling.next_permit(self.latest));
         if ceiling == Timestamp::NEVER {
             None
@@ -113,16 +97,14 @@ impl Eviction {
     /// Every due taint is charged, whoever granted the permit: so pods with several taints leave at the highest of the
     /// rates and not at their sum.
     fn let_go(&mut self, now: Timestamp, at: PodIx, granted_by: Option<u32>) {
-        let Some(slot) = self.pods.get(at) else { return };
-        let due = &slot.reasons[..slot.active as usize];
-        let mut charged: Vec<u32> = due
-            .iter()
-            .filter_map(|reason| self.causes.get(reason.cause_ix)?.pace.map(|(pace, _)| pace))
-            .collect();
-        charged.sort_unstable();
-        charged.dedup();
+        let Some(due) = self.pods.get(at).map(|slot| slot.active as usize) else { return };
         self.unschedule(at, now);
-        charged.iter().for_each(|pace| self.paces.take(*pace, now));
+        self.pods.set_timer(at, None);
+        if let Some(slot) = self.pods.get(at) {
+            let (causes, paces) = (&self.causes, &mut self.paces);
+            let charged = slot.reasons[..due].iter().filter_map(|reason| causes.pace_of(reason.cause_ix));
+            for_each_distinct(charged, |pace| paces.take(pace, now));
+        }
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.take(now);
         }

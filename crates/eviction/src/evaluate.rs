@@ -57,11 +57,8 @@ impl Eviction {
         if let Some(at) = known {
             self.is_being_written(at);
         }
-        let known = known.and_then(|at| self.rules.get(at));
-        let is_new = known.is_none_or(|state| state.rule.uid != rule.uid);
         let leading = self.leader_since.is_some();
-        self.rules.upsert(rule, leading);
-        if is_new {
+        if self.rules.upsert(known, rule, leading) {
             // Pods that were marked by it may have been seen before it was.
             for place in 0..self.pods.settled_len() {
                 let Some((at, pod, settled)) = self.pods.settled_mut(place) else { continue };
@@ -81,9 +78,11 @@ impl Eviction {
         if pod.deleting_since.is_some() {
             return self.see_terminating(now, at, pod);
         }
-        match self.pods.get_mut(at) {
-            Some(slot) if slot.phase == Phase::Leaving => {
-                slot.pod = pod.clone();
+        // A pod that was not bound uses no device; one that has ended uses none any more.
+        let exposed = pod.node.is_some() && !pod.phase.is_finished() && fleet.uses_tainted(at);
+        match self.pods.get(at).map(|slot| slot.phase) {
+            Some(Phase::Leaving) => {
+                self.pods.entry(at, pod);
                 return;
             }
             // Old news of a pod that is gone already.
@@ -91,19 +90,20 @@ impl Eviction {
                 self.pods.entry(at, pod).phase = Phase::Leaving;
                 return;
             }
-            Some(_) | None => {}
+            // Most pods: nothing makes them leave, and nothing did.
+            None if !exposed => return,
+            Some(Phase::Waiting | Phase::InFlight(_)) | None => {}
         }
         self.found.clear();
         self.found_would.clear();
-        // A pod that was not bound uses no device; one that has ended uses none any more.
-        if pod.node.is_some() && !pod.phase.is_finished() {
+        if exposed {
             self.find_reasons(now, fleet, at);
         }
         self.adopt(now, at, pod);
     }
 
     fn find_reasons(&mut self, now: Timestamp, fleet: &Fleet, at: PodIx) {
-        for claim_ix in fleet.claims_of_pod(at).filter(|claim| fleet.may_be_tainted(*claim)) {
+        for claim_ix in fleet.claims_of_pod(at) {
             for held in fleet.held(claim_ix) {
                 for taint in held.taints() {
                     match taint.taint.effect {

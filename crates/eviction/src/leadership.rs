@@ -22,7 +22,10 @@ impl Eviction {
             .map(|rate| Limiter::empty_since(rate, self.options.burst, now, now));
         self.counted = Remembered::new(REMEMBERED_MAX);
         self.rules.start_leading();
-        self.reschedule_all(now);
+        // Nobody waited for anything so far.
+        for at in self.pods.numbers() {
+            self.schedule(at, now);
+        }
     }
 
     pub(crate) fn stop_leading(&mut self, now: Timestamp) {
@@ -33,17 +36,16 @@ impl Eviction {
             self.paces.release(pace, false, now);
         }
         self.rules.stop_leading();
-        for at in self.pods.numbers() {
-            if let Some(slot) = self.pods.get_mut(at) {
-                if let Phase::InFlight(_) = slot.phase {
-                    slot.phase = Phase::Waiting;
-                }
-                slot.failures = 0;
-                slot.not_before = None;
-                slot.uncertain = None;
+        self.paces.dismiss();
+        self.pods.clear_timers(|slot| {
+            if let Phase::InFlight(_) = slot.phase {
+                slot.phase = Phase::Waiting;
             }
-        }
-        self.reschedule_all(now);
+            slot.active = 0;
+            slot.failures = 0;
+            slot.not_before = None;
+            slot.uncertain = None;
+        });
     }
 
     /// What nobody has begun is not begun any more; what is known is written.
@@ -85,10 +87,6 @@ impl Eviction {
                 *not_before = (*not_before).min(now.plus_millis(self.options.retry_ms(slot.failures)));
             }
         }
-        self.reschedule_all(now);
-    }
-
-    fn reschedule_all(&mut self, now: Timestamp) {
         for at in self.pods.numbers() {
             self.unschedule(at, now);
             self.schedule(at, now);

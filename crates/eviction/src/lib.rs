@@ -23,6 +23,7 @@ mod causes;
 mod deadline;
 mod departures;
 mod dispatch;
+mod distinct;
 mod effect;
 mod evaluate;
 mod flights;

@@ -188,7 +188,7 @@ impl Eviction {
             let retry = self.pods.get(pod).is_some_and(|slot| slot.failures > 0);
             Wake { at, why: if retry { WakeReason::Retry } else { WakeReason::Deadline } }
         });
-        [timer, self.permit_wake(), status].into_iter().flatten().min_by_key(|wake| (wake.at, wake.why))
+        sooner(sooner(timer, self.permit_wake()), status)
     }
 
     /// Whether something is still to be written or heard of, once it is [closing](Input::Closing).
@@ -231,6 +231,15 @@ impl Eviction {
     #[must_use]
     pub fn sizes(&self) -> [usize; 4] {
         [self.pods.planned(), self.causes.len(), self.paces.len(), self.rules.len()]
+    }
+}
+
+fn sooner(one: Option<Wake>, other: Option<Wake>) -> Option<Wake> {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            Some(if (one.at, one.why) <= (other.at, other.why) { one } else { other })
+        }
+        (only, None) | (None, only) => only,
     }
 }
 

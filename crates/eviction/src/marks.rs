@@ -4,9 +4,9 @@ use lazaret_model::{ConditionStatus, Pod, Timestamp};
 
 use crate::reason::{DELETION_BY_TAINT, DISRUPTION_TARGET};
 
-/// What comes before the name of a rule, and between its name and its UID.
+/// What comes before the name of a rule, and before its UID.
 pub(crate) const RULE: &str = "DeviceTaintRule ";
-pub(crate) const RULE_UID: &str = " (uid ";
+pub(crate) const UID: &str = "(uid ";
 
 /// The rules that a pod's condition says it was evicted for (name and UID), and when. Empty for a pod that was not
 /// marked by an eviction of this project.
@@ -20,11 +20,8 @@ pub fn marks_of(pod: &Pod) -> impl Iterator<Item = Mark<'_>> {
     let mut rest = condition.map_or("", |condition| &condition.message);
     core::iter::from_fn(move || {
         loop {
-            let (_, found) = split_once(rest, RULE)?;
-            let (rule, after) = split_once(found, RULE_UID)?;
-            let (uid, after) = after.split_once(')')?;
-            // One that is cut off does not borrow its end from the next.
-            if [rule, uid].into_iter().all(|word| split_once(word, RULE).is_none()) {
+            let found = after(rest, RULE)?;
+            if let Some((rule, uid, after)) = name_and_uid(found) {
                 rest = after;
                 return Some(Mark { rule, uid, at });
             }
@@ -33,10 +30,18 @@ pub fn marks_of(pod: &Pod) -> impl Iterator<Item = Mark<'_>> {
     })
 }
 
-/// As [`str::split_once`], which prepares for words and texts of any length: longer than it takes to look through these.
-fn split_once<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
+/// What comes after the first `word` in `text`. [`str::find`] prepares for words and texts of any length: that takes
+/// longer than to look through these.
+fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let first = word.chars().next()?;
-    text.match_indices(first).find_map(|(at, _)| Some((&text[..at], text[at..].strip_prefix(word)?)))
+    text.match_indices(first).find_map(|(at, _)| text[at..].strip_prefix(word))
+}
+
+/// The name and the UID of a rule, and the rest. One that is cut off does not borrow its end from the next.
+fn name_and_uid(text: &str) -> Option<(&str, &str, &str)> {
+    let (rule, rest) = text.split_once(' ')?;
+    let (uid, rest) = rest.strip_prefix(UID)?.split_once(')')?;
+    (!uid.contains(' ')).then_some((rule, uid, rest))
 }
 
 /// A rule named in a pod's condition.
@@ -84,7 +89,7 @@ mod tests {
             ("DeviceTaintRule cut; DeviceTaintRule b (uid 2)", &[("b", "2")]),
             ("DeviceTaintRule a (uid cut; DeviceTaintRule b (uid 2)", &[("b", "2")]),
             ("DeviceTaintRule a (uid 1); DeviceTaintRule b (uid cut", &[("a", "1")]),
-            ("DDeviceTaintRule a (x) (uid 1)", &[("a (x)", "1")]),
+            ("DDeviceTaintRule a (uid 1): taint D", &[("a", "1")]),
         ] {
             let pod = marked(message);
             let marks: Vec<(&str, &str)> = marks_of(&pod).map(|mark| (mark.rule, mark.uid)).collect();

@@ -38,6 +38,8 @@ pub(crate) struct Paces {
     by_key: HashMap<PaceKey, u32, FxBuildHasher>,
     wakes: BTreeSet<(Timestamp, u32)>,
     idle: BTreeSet<(Timestamp, u32)>,
+    /// Pods that are due for a cause without a pace, the longest overdue first.
+    unpaced: BTreeSet<(Timestamp, u32)>,
 }
 
 impl Paces {
@@ -89,8 +91,12 @@ impl Paces {
         self.settle(at, now);
     }
 
-    /// A pod is due and waits for a permit of this pace.
-    pub(crate) fn enter(&mut self, at: u32, deadline: Timestamp, pod: u32, now: Timestamp) {
+    /// A pod is due and waits for a permit of this pace, if there is one to wait for.
+    pub(crate) fn enter(&mut self, at: Option<u32>, deadline: Timestamp, pod: u32, now: Timestamp) {
+        let Some(at) = at else {
+            self.unpaced.insert((deadline, pod));
+            return;
+        };
         if let Some(pace) = self.slab.get_mut(at) {
             let first = pace.ready.is_empty();
             pace.ready.insert((deadline, pod));
@@ -101,7 +107,11 @@ impl Paces {
     }
 
     /// A pod waits no more.
-    pub(crate) fn leave(&mut self, at: u32, deadline: Timestamp, pod: u32, now: Timestamp) {
+    pub(crate) fn leave(&mut self, at: Option<u32>, deadline: Timestamp, pod: u32, now: Timestamp) {
+        let Some(at) = at else {
+            self.unpaced.remove(&(deadline, pod));
+            return;
+        };
         if let Some(pace) = self.slab.get_mut(at)
             && pace.ready.remove(&(deadline, pod))
             && pace.ready.is_empty()
@@ -110,8 +120,21 @@ impl Paces {
         }
     }
 
-    /// A pace that has a permit now, and the pod that gets it. The permit is not taken yet.
-    pub(crate) fn next_permitted(&mut self, now: Timestamp) -> Option<(u32, u32)> {
+    /// Nobody waits any more.
+    pub(crate) fn dismiss(&mut self) {
+        self.unpaced.clear();
+        self.wakes.clear();
+        self.slab.for_each_mut(|pace| {
+            pace.ready.clear();
+            pace.wake = None;
+        });
+    }
+
+    /// A pace that has a permit now, if one is needed, and the pod that gets it. The permit is not taken yet.
+    pub(crate) fn next_permitted(&mut self, now: Timestamp) -> Option<(Option<u32>, u32)> {
+        if let Some(&(_, pod)) = self.unpaced.first() {
+            return Some((None, pod));
+        }
         while let Some(&(wake, at)) = self.wakes.first() {
             if wake > now {
                 return None;
@@ -119,7 +142,7 @@ impl Paces {
             match self.slab.get(at) {
                 Some(pace) if pace.limiter.permits(now) => {
                     let (_, pod) = *pace.ready.first()?;
-                    return Some((at, pod));
+                    return Some((Some(at), pod));
                 }
                 // Not yet, whatever was thought before: the wake-up moves into the future, so this loop ends.
                 Some(_) => self.retime(at, now),
@@ -162,9 +185,10 @@ impl Paces {
         self.slab.get(at).map(|pace| &pace.key)
     }
 
-    /// The next instant at which a pod may go.
-    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
-        self.wakes.first().map(|(at, _)| *at)
+    /// The next instant at which a pod may go; `now` if one needs no permit.
+    pub(crate) fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
+        let paced = self.wakes.first().map(|(at, _)| *at);
+        if self.unpaced.is_empty() { paced } else { Some(paced.map_or(now, |at| at.min(now))) }
     }
 
     /// A new leadership: nobody knows what the predecessor granted, so every bucket starts empty.
@@ -189,7 +213,9 @@ impl Paces {
 
     /// Forgets idle paces that are full again.
     pub(crate) fn sweep(&mut self, now: Timestamp) {
-        while let Some(&(full, at)) = self.idle.first() {
+        while !self.idle.is_empty()
+            && let Some(&(full, at)) = self.idle.first()
+        {
             if full > now && self.idle.len() <= IDLE_MAX {
                 return;
             }

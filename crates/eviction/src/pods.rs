@@ -86,8 +86,6 @@ impl Slot {
 pub(crate) struct Pods {
     slots: Vec<Option<Box<Slot>>>,
     timers: BTreeSet<(Timestamp, u32)>,
-    /// Pods that are due for a cause without a pace, the longest overdue first.
-    pub(crate) unpaced: BTreeSet<(Timestamp, u32)>,
     planned: usize,
     /// In which round each pod was last looked at.
     looked: Vec<u64>,
@@ -104,13 +102,21 @@ impl Pods {
         self.slots.get_mut(at.0 as usize)?.as_deref_mut()
     }
 
-    /// The slot of this pod, made if it has none.
+    /// The slot of this pod as it is now, made if it has none.
     pub(crate) fn entry(&mut self, at: PodIx, pod: &Arc<Pod>) -> &mut Slot {
         let place = at.0 as usize;
         if place >= self.slots.len() {
             self.slots.resize_with(place + 1, || None);
         }
-        self.slots[place].get_or_insert_with(|| Box::new(Slot::new(pod.clone())))
+        match &mut self.slots[place] {
+            Some(slot) => {
+                if !Arc::ptr_eq(&slot.pod, pod) {
+                    slot.pod = pod.clone();
+                }
+                slot
+            }
+            none => none.insert(Box::new(Slot::new(pod.clone()))),
+        }
     }
 
     /// Whether this pod is looked at for the first time in this round. The fleet gives numbers without gaps.
@@ -139,8 +145,9 @@ impl Pods {
         Some(slot)
     }
 
-    pub(crate) fn numbers(&self) -> Vec<PodIx> {
-        (0..).zip(&self.slots).filter_map(|(at, slot)| slot.is_some().then_some(PodIx(at))).collect()
+    /// The numbers of all pods that may have a slot.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = PodIx> + use<> {
+        (0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)).map(PodIx)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PodIx, &Slot)> {
@@ -197,6 +204,15 @@ impl Pods {
         if let Some(when) = when {
             slot.timer = Some(when);
             self.timers.insert((when, at.0));
+        }
+    }
+
+    /// Nobody waits for a deadline any more. Visits all slots.
+    pub(crate) fn clear_timers(&mut self, mut visit: impl FnMut(&mut Slot)) {
+        self.timers.clear();
+        for slot in self.slots.iter_mut().flatten() {
+            slot.timer = None;
+            visit(slot);
         }
     }
 

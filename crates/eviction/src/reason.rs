@@ -9,7 +9,7 @@ use lazaret_model::{
     Timestamp, Uid,
 };
 
-use crate::marks::{RULE, RULE_UID};
+use crate::marks::{RULE, UID};
 
 /// The type of the condition that a pod gets before it is deleted.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
@@ -87,7 +87,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { name, uid } => {
-                [RULE, name, RULE_UID, uid, ")"].into_iter().try_for_each(|part| f.write_str(part))
+                [RULE, name, " ", UID, uid, ")"].into_iter().try_for_each(|part| f.write_str(part))
             }
             Self::Device { slice, index } | Self::TaintSlice { slice, index } => {
                 write!(f, "ResourceSlice {slice} taint #{index}")

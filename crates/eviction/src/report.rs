@@ -18,7 +18,8 @@ const COUNTED_ANEW_MAX: u64 = 256;
 impl Eviction {
     /// Writes each status that has to change and may.
     pub(crate) fn write_statuses(&mut self, now: Timestamp, fleet: &Fleet) {
-        for at in self.rules.take_dirty(now) {
+        let dirty = self.rules.take_dirty(now);
+        for &at in &dirty {
             if self.flights.statuses >= self.options.statuses_in_flight_max {
                 self.rules.touch(at);
                 continue;
@@ -38,6 +39,7 @@ impl Eviction {
                 None => self.write_status(now, fleet, at),
             }
         }
+        self.rules.give_back(dirty);
     }
 
     /// Whether somebody is writing this status. A write that nobody has taken yet is withdrawn: it is old news.

@@ -181,9 +181,10 @@ impl Rules {
         self.by_name.len()
     }
 
-    /// The rule is there, or has changed.
-    pub(crate) fn upsert(&mut self, rule: &Arc<DeviceTaintRule>, leading: bool) -> u32 {
-        if let Some(&at) = self.by_name.get(&rule.name)
+    /// The rule is there, or has changed; `known` is the number of the one of this name. Returns whether this incarnation
+    /// of it is new.
+    pub(crate) fn upsert(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
+        if let Some(at) = known
             && let Some(state) = self.slab.get_mut(at)
         {
             if state.rule.uid == rule.uid {
@@ -196,7 +197,7 @@ impl Rules {
                     }
                 }
                 self.touch(at);
-                return at;
+                return false;
             }
             self.remove(&rule.name);
         }
@@ -205,7 +206,7 @@ impl Rules {
         let at = self.slab.insert(state);
         self.by_name.insert(rule.name.clone(), at);
         self.touch(at);
-        at
+        true
     }
 
     /// The rule is gone.
@@ -324,6 +325,9 @@ impl Rules {
             self.touch(at);
         }
         let mut dirty = core::mem::take(&mut self.dirty);
+        if dirty.is_empty() {
+            return dirty;
+        }
         // A rule that is gone, or gone and come again under the same number, left its entry behind.
         let slab = &mut self.slab;
         dirty.retain(|at| {
@@ -333,9 +337,20 @@ impl Rules {
         dirty
     }
 
+    /// Gives back what [`Self::take_dirty`] took, for its room to be used again.
+    pub(crate) fn give_back(&mut self, mut taken: Vec<u32>) {
+        if self.dirty.is_empty() {
+            taken.clear();
+            self.dirty = taken;
+        }
+    }
+
     /// When the status of this rule is to be looked at again.
     pub(crate) fn set_timer(&mut self, at: u32, when: Option<Timestamp>) {
         let Some(state) = self.slab.get_mut(at) else { return };
+        if state.status.timer == when {
+            return;
+        }
         if let Some(old) = state.status.timer.take() {
             self.timers.remove(&(old, at));
         }

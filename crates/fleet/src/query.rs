@@ -152,19 +152,6 @@ impl Fleet {
         self.pods.iter().map(|(ix, entry)| (PodIx(ix), &entry.pod))
     }
 
-    /// Whether a device that a claim holds may have taints. Mostly none has, and to know that costs less than to walk
-    /// over them.
-    #[must_use]
-    pub fn may_be_tainted(&self, claim: ClaimIx) -> bool {
-        let holders = self.claims.get(claim.0).map_or(&[][..], |entry| &*entry.holders);
-        holders.iter().any(|holder| {
-            let place = self.holders.get(*holder).map(|holder| holder.place);
-            place.and_then(|place| self.state_at(place)).is_some_and(|(slice, device)| {
-                !slice.own.is_empty() || slice.marks.iter().any(|mark| mark.bits.has(device))
-            })
-        })
-    }
-
     /// The devices that a claim holds, in the order of its allocation results.
     #[inline]
     pub fn held(&self, claim: ClaimIx) -> impl Iterator<Item = Held<'_>> {
@@ -189,6 +176,22 @@ impl Fleet {
     #[inline]
     pub fn claims_of_pod(&self, pod: PodIx) -> impl Iterator<Item = ClaimIx> {
         self.pods.get(pod.0).map_or(&[][..], |entry| &entry.claims).iter().copied().map(ClaimIx)
+    }
+
+    /// Whether a device of the [claims of a pod](Self::claims_of_pod) may have taints. Mostly none has, and to know that
+    /// costs less than to walk over them.
+    #[must_use]
+    pub fn uses_tainted(&self, pod: PodIx) -> bool {
+        let may_be = |holder: &u32| {
+            let place = self.holders.get(*holder).map(|holder| holder.place);
+            place.and_then(|place| self.state_at(place)).is_some_and(|(slice, device)| {
+                !slice.own.is_empty() || slice.marks.iter().any(|mark| mark.bits.has(device))
+            })
+        };
+        let claims = self.pods.get(pod.0).map_or(&[][..], |entry| &entry.claims);
+        claims
+            .iter()
+            .any(|claim| self.claims.get(*claim).is_some_and(|entry| entry.holders.iter().any(may_be)))
     }
 
     /// The claims that hold a device, for monitoring too.

@@ -175,19 +175,25 @@ impl Fleet {
         if let Some(problem) = compiled.problem() {
             return Some(problem.clone());
         }
-        let failed = || hits.iter().filter(|(_, hits)| !hits.failed.is_empty());
-        let devices = failed().map(|(_, hits)| hits.failed.len()).sum();
+        if !compiled.by_attributes() {
+            // Names can always be compared.
+            return None;
+        }
+        let mut devices = 0;
         // The example is the first by name: the same on every controller, whatever it went through. Its text is asked
         // for again rather than remembered: it is needed seldom, and the failure may be on every device.
-        let ids = failed().flat_map(|(&slice, hits)| {
-            let entry = self.slices.get(slice);
-            entry
-                .into_iter()
-                .flat_map(|entry| hits.failed.iter().map(move |at| (entry.state.device_id(at), entry, at)))
-        });
-        let (example, entry, at) = ids.min_by(|(a, ..), (b, ..)| a.cmp(b))?;
-        let device = entry.state.device(self.vocabulary.names(), at);
-        match compiled.matches(entry.state.pool(), device.name(), Some(device)) {
+        let mut first = None;
+        for (slice, hits) in hits.iter().filter(|(_, hits)| !hits.failed.is_empty()) {
+            devices += hits.failed.len();
+            let Some(SliceEntry { state, .. }) = self.slices.get(*slice) else { continue };
+            let found = hits.failed.iter().map(|at| (state.pool(), &state.body.names[at], state, at));
+            let found = found.min_by_key(|(pool, name, ..)| (*pool, *name));
+            first = first.into_iter().chain(found).min_by_key(|(pool, name, ..)| (*pool, *name));
+        }
+        let (.., state, at) = first?;
+        let example = state.device_id(at);
+        let device = state.device(self.vocabulary.names(), at);
+        match compiled.matches(state.pool(), device.name(), Some(device)) {
             Verdict::Failed(check) => {
                 Some(Problem::FailedOnDevices { devices, example, message: text_of(&check) })
             }
