@@ -56,7 +56,7 @@ pub trait Resource: Sized + 'static {
     /// Its kind.
     const KIND: Kind;
     /// Where it is.
-    fn key(&self) -> Self::Key;
+    fn key(&self) -> &Self::Key;
     /// As a watch delivers it.
     fn found(this: Arc<Self>) -> Input;
     /// As a watch says that it is gone.
@@ -96,8 +96,8 @@ macro_rules! resource {
         impl Resource for $type {
             type Key = $key;
             const KIND: Kind = Kind::$kind;
-            fn key(&self) -> $key {
-                self.$field.clone()
+            fn key(&self) -> &$key {
+                &self.$field
             }
             fn found(this: Arc<Self>) -> Input {
                 Input::$kind(this)
@@ -161,6 +161,25 @@ pub struct Table<T: Resource> {
     log: Vec<Logged<T>>,
 }
 
+impl<T> Clone for Logged<T> {
+    fn clone(&self) -> Self {
+        Self { version: self.version, number: self.number, object: self.object.clone() }
+    }
+}
+
+impl<T: Resource> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        Self {
+            keys: self.keys.clone(),
+            ranks: self.ranks.clone(),
+            order: self.order.clone(),
+            live: self.live.clone(),
+            len: self.len,
+            log: self.log.clone(),
+        }
+    }
+}
+
 /// For each number of a key, one more than the place in the log where its object was written; 0: there is none.
 pub(crate) type Live = Vec<u32>;
 
@@ -189,13 +208,27 @@ pub enum Refused {
 }
 
 /// Counts writes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Versions(u64);
 
 impl Versions {
+    /// How many writes there were.
+    pub(crate) fn last(&self) -> u64 {
+        self.0
+    }
+
     fn next(&mut self) -> u64 {
         self.0 += 1;
         self.0
+    }
+}
+
+impl<T: Resource<Key = ObjectKey>> Table<T> {
+    /// The number of the key of these two parts.
+    pub(crate) fn number_of(&self, namespace: &Text, name: &Text) -> Option<u32> {
+        // The same hash as that of the two as a key.
+        let same = |key: &ObjectKey| key.name == *name && key.namespace == *namespace;
+        self.keys.find(hash(&(namespace, name)), same)
     }
 }
 
@@ -222,14 +255,19 @@ impl<T: Resource> Table<T> {
         Some(Stored { version: logged.version, object: logged.object.as_ref()? })
     }
 
-    /// The number of the key that has this hash and is the same.
-    pub(crate) fn find(&self, hash: u64, same: impl Fn(&T::Key) -> bool) -> Option<u32> {
-        self.keys.find(hash, same)
+    /// The object of a key's number now.
+    pub(crate) fn now(&self, number: u32) -> Option<Stored<'_, T>> {
+        self.at(&self.live, number)
     }
 
     /// The number of a key that was written at some time.
     pub(crate) fn number(&self, key: &T::Key) -> Option<u32> {
         self.keys.find(hash(key), |known| known == key)
+    }
+
+    /// How many keys were ever written.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys.len()
     }
 
     /// The key that has a number.
@@ -245,16 +283,6 @@ impl<T: Resource> Table<T> {
     /// Every object when these were the latest writes, in key order.
     pub(crate) fn iter_in<'a>(&'a self, live: &'a Live) -> impl Iterator<Item = Stored<'a, T>> {
         self.order.iter().filter_map(|number| self.at(live, *number))
-    }
-
-    /// Those from this key on.
-    pub(crate) fn iter_from<'a>(
-        &'a self,
-        live: &'a Live,
-        key: &T::Key,
-    ) -> impl Iterator<Item = Stored<'a, T>> {
-        let from = self.place(key.rank(), key);
-        self.order[from..].iter().filter_map(|number| self.at(live, *number))
     }
 
     /// The latest writes.
@@ -285,24 +313,16 @@ impl<T: Resource> Table<T> {
     /// # Errors
     /// [`Refused::Exists`].
     pub fn create(&mut self, versions: &mut Versions, object: T) -> Result<u64, Refused> {
-        if self.get(&object.key()).is_some() {
+        let number = self.number_or_new(&object);
+        if self.now(number).is_some() {
             return Err(Refused::Exists);
         }
-        Ok(self.put(versions, object))
+        Ok(self.record(versions, number, Some(Arc::new(object))))
     }
 
     /// Writes an object, made or not, whatever its version.
     pub fn put(&mut self, versions: &mut Versions, object: T) -> u64 {
-        let key = object.key();
-        let number = self.number(&key).unwrap_or_else(|| {
-            let rank = key.rank();
-            let place = self.place(rank, &key);
-            let number = self.keys.add(hash(&key), key);
-            self.ranks.push(rank);
-            self.order.insert(place, number);
-            self.live.push(0);
-            number
-        });
+        let number = self.number_or_new(&object);
         self.record(versions, number, Some(Arc::new(object)))
     }
 
@@ -311,20 +331,37 @@ impl<T: Resource> Table<T> {
     /// # Errors
     /// [`Refused::NotFound`], [`Refused::Conflict`].
     pub fn update(&mut self, versions: &mut Versions, expected: u64, object: T) -> Result<u64, Refused> {
-        match self.get(&object.key()) {
+        let number = self.number_or_new(&object);
+        match self.now(number) {
             None => Err(Refused::NotFound),
             Some(stored) if stored.version != expected => Err(Refused::Conflict),
-            Some(_) => Ok(self.put(versions, object)),
+            Some(_) => Ok(self.record(versions, number, Some(Arc::new(object)))),
         }
     }
 
     /// Removes an object; false when there is none.
     pub fn remove(&mut self, versions: &mut Versions, key: &T::Key) -> bool {
-        let Some(number) = self.number(key).filter(|number| self.at(&self.live, *number).is_some()) else {
+        let Some(number) = self.number(key).filter(|number| self.now(*number).is_some()) else {
             return false;
         };
         self.record(versions, number, None);
         true
+    }
+
+    /// The number of an object's key, given if it has none.
+    fn number_or_new(&mut self, object: &T) -> u32 {
+        let key = object.key();
+        let hash = hash(key);
+        if let Some(known) = self.keys.find(hash, |known| known == key) {
+            return known;
+        }
+        let rank = key.rank();
+        let place = self.place(rank, key);
+        let number = self.keys.add(hash, key.clone());
+        self.ranks.push(rank);
+        self.order.insert(place, number);
+        self.live.push(0);
+        number
     }
 
     /// Where a key is among all of them, or would be.
@@ -359,7 +396,7 @@ pub struct Lease {
 }
 
 /// The server.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Api {
     /// Slices.
     pub slices: Table<ResourceSlice>,
@@ -433,31 +470,31 @@ impl Api {
     /// # Errors
     /// [`Refused::NotFound`], [`Refused::Conflict`] when the UID is another.
     pub fn delete_pod(&mut self, now: u64, key: &ObjectKey, uid: Option<&Uid>) -> Result<Deleted, Refused> {
-        let stored = self.pods.get(key).ok_or(Refused::NotFound)?;
+        let number = self.pods.number(key).ok_or(Refused::NotFound)?;
+        let stored = self.pods.now(number).ok_or(Refused::NotFound)?;
         if uid.is_some_and(|uid| stored.object.uid != *uid) {
             return Err(Refused::Conflict);
         }
         if stored.object.deleting_since.is_some() {
             return Ok(Deleted::Already);
         }
-        if stored.object.node.is_none() {
-            self.pods.remove(&mut self.versions, key);
-            return Ok(Deleted::Begun);
-        }
-        let mut pod = Pod::clone(stored.object);
-        pod.deleting_since = Some(wall(now).truncated_to_secs());
-        self.pods.put(&mut self.versions, pod);
+        let ends = stored.object.node.is_some().then(|| {
+            let deleting_since = Some(wall(now).truncated_to_secs());
+            Arc::new(Pod { deleting_since, ..Pod::clone(stored.object) })
+        });
+        self.pods.record(&mut self.versions, number, ends);
         Ok(Deleted::Begun)
     }
 
     /// Changes a pod of this incarnation; false when there is none.
     pub fn edit_pod(&mut self, key: &ObjectKey, uid: &Uid, edit: impl FnOnce(&mut Pod)) -> bool {
-        let Some(stored) = self.pods.get(key).filter(|stored| stored.object.uid == *uid) else {
+        let Some(number) = self.pods.number(key) else { return false };
+        let Some(stored) = self.pods.now(number).filter(|stored| stored.object.uid == *uid) else {
             return false;
         };
         let mut pod = Pod::clone(stored.object);
         edit(&mut pod);
-        self.pods.put(&mut self.versions, pod);
+        self.pods.record(&mut self.versions, number, Some(Arc::new(pod)));
         true
     }
 

@@ -6,7 +6,7 @@ use lazaret_model::{DeviceId, PoolId, ResourceClaim, ResourceSlice, Text};
 use crate::numbers::{Numbers, hash};
 
 /// Numbers of pools and devices, and those in each write of a slice or a claim.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     pools: Numbers<PoolId>,
     /// By pool and name.

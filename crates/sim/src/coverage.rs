@@ -83,6 +83,8 @@ marks! {
     Withheld = "writes withheld for want of the lease",
     /// A watch listed again.
     Relisted = "watches listed again",
+    /// A client that starts was answered from a cache.
+    CachedList = "first lists answered from a cache",
     /// A watch was stalled when it had something to say.
     Stalled = "watch deliveries stalled",
     /// An event came twice.

@@ -24,9 +24,11 @@ mod actors;
 mod catalog;
 mod check;
 mod numbers;
+mod population;
 
 pub use coverage::{Coverage, Mark};
 pub use mutant::Mutant;
+pub use population::Runner;
 pub use scenario::{Limits, Scenario};
 pub use shrink::shrink;
-pub use world::{Outcome, Violation, run, run_traced};
+pub use world::{Outcome, Violation, run};

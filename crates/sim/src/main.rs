@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Parser;
-use lazaret_sim::{Coverage, Limits, Mutant, Scenario, Violation, run, run_traced, shrink};
+use lazaret_sim::{Coverage, Limits, Mutant, Runner, Scenario, Violation, run, shrink};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -118,7 +118,7 @@ fn computed() -> Option<f64> {
 /// One world, told.
 fn one(scenario: &Scenario, mutant: Option<Mutant>, trace: bool) -> ExitCode {
     println!("{:?}\n{} transitions", scenario.config, scenario.transitions.len());
-    let outcome = run_traced(scenario, mutant, trace);
+    let outcome = Runner::default().run_traced(scenario, mutant, trace);
     println!("{} steps, {} ms of virtual time\n{}", outcome.steps, outcome.elapsed, outcome.coverage);
     match outcome.violation {
         None => {
@@ -147,8 +147,10 @@ fn report(scenario: &Scenario, mutant: Option<Mutant>, violation: &Violation) {
 fn hunt(args: &Args, mutants: &[Mutant]) -> ExitCode {
     let mut survived = 0;
     for mutant in mutants {
+        let mut runner = Runner::default();
         let found = (args.start..args.start + args.seeds).find_map(|seed| {
-            run(&Scenario::draw(seed, args.limits()), Some(*mutant))
+            runner
+                .run(&Scenario::draw(seed, args.limits()), Some(*mutant))
                 .violation
                 .map(|violation| (seed, violation))
         });
@@ -221,12 +223,15 @@ fn sweep(args: &Args) -> ExitCode {
     }
 }
 
-/// Every `jobs`-th seed.
+/// The seeds of every `jobs`-th population.
 fn part(args: &Args, job: u64, jobs: u64, begun: Instant) -> Swept {
     let mut swept = Swept::default();
     let mut told = begun;
-    for seed in (args.start + job..args.start + args.seeds).step_by(usize::try_from(jobs).unwrap_or(1)) {
-        let outcome = run(&Scenario::draw(seed, args.limits()), None);
+    let mut runner = Runner::default();
+    let siblings = args.limits().siblings();
+    let mine = |seed: &u64| seed / siblings % jobs == job;
+    for seed in (args.start..args.start + args.seeds).filter(mine) {
+        let outcome = runner.run(&Scenario::draw(seed, args.limits()), None);
         swept.seeds += 1;
         swept.steps += outcome.steps;
         swept.coverage.add(&outcome.coverage);

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 /// Things by number, and numbers by thing. Nothing is ever taken out: a world is short.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Numbers<T> {
     things: Vec<T>,
     /// Hash and number.

@@ -293,6 +293,12 @@ pub fn node(number: u32) -> Text {
     NODES.with_borrow_mut(|names| numbered(names, "node", number))
 }
 
+/// The number of a node by its name.
+#[must_use]
+pub fn node_number(name: &Text) -> Option<u32> {
+    name.strip_prefix("node-")?.parse().ok()
+}
+
 /// The name of a device within its pool.
 #[must_use]
 pub fn device(number: u32) -> Text {

@@ -65,8 +65,13 @@ impl<'a> Patched<'a> {
     /// As everyone but patches sees it.
     #[must_use]
     pub fn of(seen: Seen<'a>, device: Named<'a>) -> Option<Self> {
+        Self::by(seen, device, &patches(seen, device))
+    }
+
+    /// The same, when it is known which patches speak of it.
+    fn by(seen: Seen<'a>, device: Named<'a>, patches: &[&'a ResourceSlicePatch]) -> Option<Self> {
         let bare = Self::bare(seen, device)?;
-        Some(Self { patches: patches(seen, device).map(|patch| &patch.patch).collect(), ..bare })
+        Some(Self { patches: patches.iter().map(|patch| &patch.patch).collect(), ..bare })
     }
 
     /// Whether some patch overrides a value.
@@ -110,7 +115,7 @@ impl palette::Traits for Patched<'_> {
 }
 
 /// The patches that speak of a device, by priority, then name. They see what the driver says, not one another.
-fn patches<'a>(seen: Seen<'a>, named: Named<'a>) -> impl Iterator<Item = &'a ResourceSlicePatch> {
+fn patches<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<&'a ResourceSlicePatch> {
     let device = OnceCell::new();
     let bare = || device.get_or_init(|| Patched::bare(seen, named)).as_ref();
     let mut found: Vec<&ResourceSlicePatch> = seen
@@ -119,7 +124,7 @@ fn patches<'a>(seen: Seen<'a>, named: Named<'a>) -> impl Iterator<Item = &'a Res
         .filter(|patch| means(seen, patch.selector.as_ref(), named.id, bare))
         .collect();
     found.sort_by(|a, b| b.patch.priority.cmp(&a.patch.priority).then_with(|| a.name.cmp(&b.name)));
-    found.into_iter()
+    found
 }
 
 /// Whether a selector means a device, known by what the view knows of it.
@@ -160,9 +165,10 @@ pub fn taints<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<Found<'a>> {
             }
         }
     }
-    patch_taints(seen, named, &mut found);
+    let patches = patches(seen, named);
+    patch_taints(&patches, &mut found);
     let device = OnceCell::new();
-    let patched = || device.get_or_init(|| Patched::of(seen, named)).as_ref();
+    let patched = || device.get_or_init(|| Patched::by(seen, named, &patches)).as_ref();
     for rule in seen.rules().filter(|rule| means(seen, rule.selector.as_ref(), named.id, patched)) {
         found.push(Found { source: Source::Rule(&rule.name, &rule.uid), taint: &rule.taint });
     }
@@ -171,9 +177,9 @@ pub fn taints<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<Found<'a>> {
 
 /// A taint with the key and effect of one that a stronger patch has loses, and the driver's own lose against any
 /// patch.
-fn patch_taints<'a>(seen: Seen<'a>, named: Named<'a>, found: &mut Vec<Found<'a>>) {
+fn patch_taints<'a>(patches: &[&'a ResourceSlicePatch], found: &mut Vec<Found<'a>>) {
     let mut given: Vec<Found<'a>> = Vec::new();
-    for patch in patches(seen, named) {
+    for patch in patches {
         let stronger = given.len();
         for (index, taint) in patch.patch.taints.iter().enumerate() {
             let same = |other: &Found<'_>| other.taint.key == taint.key && other.taint.effect == taint.effect;

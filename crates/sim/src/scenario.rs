@@ -10,6 +10,8 @@ use crate::{palette, rng::Rng};
 pub struct Config {
     /// Everything else random comes from this.
     pub seed: u64,
+    /// What there is at the start comes from this.
+    pub population: u64,
     /// Pods at the start.
     pub pods: u32,
     /// Nodes.
@@ -199,6 +201,17 @@ pub struct Limits {
     pub steps: u32,
 }
 
+/// A population is shared by one more seed for so many of its pods: the larger, the more it costs to make.
+const PODS_PER_SIBLING: u32 = 40;
+
+impl Limits {
+    /// Neighbouring seeds that are given the same population.
+    #[must_use]
+    pub fn siblings(self) -> u64 {
+        u64::from(self.pods / PODS_PER_SIBLING).max(1)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { pods: 1000, exact: false, steps: 60 }
@@ -219,7 +232,7 @@ impl Scenario {
     #[must_use]
     pub fn to_text(&self) -> String {
         use fmt::Write as _;
-        let mut text = format!("seed {}\n", self.config.seed);
+        let mut text = format!("seed {}\npopulation {}\n", self.config.seed, self.config.population);
         fields!(&mut self.config.clone(), |name: &str, value: &mut u32| {
             let _infallible = writeln!(text, "{name} {value}");
         });
@@ -247,7 +260,12 @@ impl Scenario {
     fn read_line(&mut self, line: &str) -> Option<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["seed", value] => self.config.seed = value.parse().ok()?,
+            // A file that says nothing of its population is from before they were shared.
+            ["seed", value] => {
+                self.config.seed = value.parse().ok()?;
+                self.config.population = self.config.seed;
+            }
+            ["population", value] => self.config.population = value.parse().ok()?,
             [name, value] => {
                 let value: u32 = value.parse().ok()?;
                 let mut found = false;
@@ -268,29 +286,35 @@ impl Scenario {
     }
 }
 
+/// The stream of randomness that sizes come from.
+const BIRTH: u64 = 3;
+
 fn number(rng: &mut Rng, low: u32, high: u32) -> u32 {
     u32::try_from(rng.between(u64::from(low), u64::from(high))).unwrap_or(high)
 }
 
 fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
+    let population = seed / limits.siblings();
+    let born = &mut Rng::new(population, BIRTH);
     let most = limits.pods.max(2);
     // Small worlds find most bugs and cost least: the size is 2 to the power of an even draw.
-    let scale = number(rng, 1, most.ilog2());
+    let scale = number(born, 1, most.ilog2());
     let largest = if scale == most.ilog2() { most } else { 1 << scale };
-    let drawn = number(rng, 1 << (scale - 1), largest);
+    let drawn = number(born, 1 << (scale - 1), largest);
     let pods = if limits.exact { most } else { drawn };
-    let nodes = number(rng, 1, 2 + pods / 12);
-    let slices = number(rng, 1, 3);
-    let fill = pods * number(rng, 13, 22) / 10;
+    let nodes = number(born, 1, 2 + pods / 12);
+    let slices = number(born, 1, 3);
+    let fill = pods * number(born, 13, 22) / 10;
     let devices = (fill / (nodes * slices) + 1).min(64);
     let calm = rng.chance(200);
     Config {
         seed,
+        population,
         pods,
         nodes,
         slices,
         devices,
-        taint_slices: number(rng, 0, 1),
+        taint_slices: number(born, 0, 1),
         lag_ms: if calm { 5 } else { rng.pick(&[20, 200, 1_500, 6_000]) },
         latency_ms: if calm { 2 } else { rng.pick(&[10, 100, 500]) },
         grace_ms: rng.pick(&[0, 500, 5_000, 20_000]),
@@ -301,7 +325,7 @@ fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         burst: rng.pick(&[1, 3, 10, 10]),
         horizon_ms: number(rng, 10_000, 90_000),
         restore: number(rng, 0, 1),
-        wide: u32::from(rng.chance(600)),
+        wide: u32::from(born.chance(600)),
     }
 }
 

@@ -1,10 +1,6 @@
 //! From a failing world to the shortest one that fails in the same way.
 
-use crate::{
-    mutant::Mutant,
-    scenario::Scenario,
-    world::{Violation, run},
-};
+use crate::{mutant::Mutant, population::Runner, scenario::Scenario, world::Violation};
 
 /// Runs that a shrink may cost.
 const RUNS_MAX: u32 = 2_000;
@@ -15,10 +11,14 @@ const RUNS_MAX: u32 = 2_000;
 pub fn shrink(scenario: &Scenario, mutant: Option<Mutant>, violation: &Violation) -> Scenario {
     let mut best = scenario.clone();
     let mut runs = 0;
+    let mut runner = Runner::default();
     let mut fails = |candidate: &Scenario| {
         runs += 1;
         runs <= RUNS_MAX
-            && run(candidate, mutant).violation.is_some_and(|found| found.invariant == violation.invariant)
+            && runner
+                .run(candidate, mutant)
+                .violation
+                .is_some_and(|found| found.invariant == violation.invariant)
     };
     let mut pieces = 2;
     while !best.transitions.is_empty() {

@@ -13,10 +13,7 @@ use lazaret_model::{
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::{
-    api::{Api, Kind, Live, Resource, Stored, Table},
-    numbers::hash,
-};
+use crate::api::{Api, Kind, Live, Resource, Stored, Table};
 
 /// One kind of object, as far as its watch has come.
 #[derive(Debug)]
@@ -76,6 +73,22 @@ impl<T: Resource> Mirror<T> {
             Some(object) => T::found(Arc::clone(object)),
             None => T::gone(table.key(logged.number).clone()),
         })
+    }
+
+    /// Every object that has changed, as it is now, and what that changes.
+    fn catch_up(&mut self, table: &Table<T>) -> (Vec<Input>, Vec<Change>) {
+        let from = core::mem::replace(&mut self.position, table.log().len());
+        let (mut inputs, mut changes) = (Vec::new(), Vec::new());
+        for (place, logged) in (from + 1..).zip(&table.log()[from..]) {
+            let live = table.live()[logged.number as usize];
+            match &logged.object {
+                Some(object) if live as usize == place => inputs.push(T::found(Arc::clone(object))),
+                None if live == 0 => inputs.push(T::gone(table.key(logged.number).clone())),
+                Some(_) | None => continue,
+            }
+            changes.push(self.set(logged.number, live));
+        }
+        (inputs, changes)
     }
 
     /// Everything as it is now, and what that changes.
@@ -197,6 +210,27 @@ impl View {
             Kind::Class => self.classes.relist(&api.classes).0,
             Kind::Pod => self.pods.relist(&api.pods).0,
             Kind::Node => self.nodes.relist(&api.nodes).0,
+        }
+    }
+
+    /// What became of every object of a kind that has changed.
+    pub(crate) fn catch_up(&mut self, api: &Api, kind: Kind) -> Vec<Input> {
+        match kind {
+            Kind::Slice => {
+                let (inputs, changes) = self.slices.catch_up(&api.slices);
+                self.slices_changed(api, &changes);
+                inputs
+            }
+            Kind::Claim => {
+                let (inputs, changes) = self.claims.catch_up(&api.claims);
+                self.claims_changed(api, &changes);
+                inputs
+            }
+            Kind::Rule => self.rules.catch_up(&api.rules).0,
+            Kind::Patch => self.patches.catch_up(&api.patches).0,
+            Kind::Class => self.classes.catch_up(&api.classes).0,
+            Kind::Pod => self.pods.catch_up(&api.pods).0,
+            Kind::Node => self.nodes.catch_up(&api.nodes).0,
         }
     }
 
@@ -381,18 +415,22 @@ impl<'a> Seen<'a> {
         self.api.pods.iter_in(&self.view.pods.live).map(|stored| stored.object)
     }
 
-    /// The pods from this key on.
-    pub fn pods_from(self, key: &ObjectKey) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.api.pods.iter_from(&self.view.pods.live, key).map(|stored| stored.object)
+    /// The pod whose key has this number.
+    pub(crate) fn pod_at(self, number: u32) -> Option<&'a Arc<Pod>> {
+        self.api.pods.at(&self.view.pods.live, number).map(|stored| stored.object)
+    }
+
+    /// The first pod whose key has this number or a higher one.
+    pub(crate) fn pod_from(self, number: u32) -> Option<&'a Arc<Pod>> {
+        let live = self.view.pods.live.get(number as usize..)?;
+        let place = live.iter().find(|place| **place != 0)?;
+        self.api.pods.written(*place).map(|stored| stored.object)
     }
 
     /// A claim.
     #[must_use]
     pub fn claim(self, namespace: &Text, name: &Text) -> Option<SeenClaim<'a>> {
-        // The same hash as that of the two as a key.
-        let hash = hash(&(namespace, name));
-        let same = |key: &ObjectKey| key.name == *name && key.namespace == *namespace;
-        let number = self.api.claims.find(hash, same)?;
+        let number = self.api.claims.number_of(namespace, name)?;
         let place = *self.view.claims.live.get(number as usize)?;
         let Stored { version, object } = self.api.claims.written(place)?;
         Some(SeenClaim { claim: object, version, place })

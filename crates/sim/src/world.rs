@@ -1,6 +1,8 @@
 //! The world: virtual time, what happens next, the API server and everyone who lives off it. One thing happens at a
 //! time; after each, those who watch are told later, and the invariants are checked.
 
+use std::sync::Arc;
+
 use lazaret_model::{ObjectKey, Text, Uid};
 
 use crate::{
@@ -13,9 +15,10 @@ use crate::{
         workloads::Workloads,
     },
     api::{Api, Kind},
-    check::Checker,
+    check::{Checker, Moved},
     coverage::{Coverage, Mark},
     mutant::Mutant,
+    population::{Population, Runner},
     queue::Queue,
     rng::Rng,
     scenario::{Config, Scenario, Transition},
@@ -107,6 +110,8 @@ pub(crate) struct Errors {
 pub(crate) struct World {
     pub(crate) config: Config,
     pub(crate) transitions: Vec<Transition>,
+    /// What it was born with.
+    pub(crate) population: Option<Arc<Population>>,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) now: u64,
     pub(crate) queue: Queue<Step>,
@@ -120,10 +125,14 @@ pub(crate) struct World {
     pub(crate) drivers: Drivers,
     pub(crate) workloads: Workloads,
     pub(crate) errors: Option<Errors>,
+    /// The last write that was told to those who watch.
+    written: u64,
     /// How far each kind's log has been told to those who watch.
     pub(crate) told: [usize; Kind::ALL.len()],
     pub(crate) rng: Rng,
     pub(crate) checker: Checker,
+    /// Who was told something in this step.
+    pub(crate) moved: Option<Moved>,
     pub(crate) coverage: Coverage,
     pub(crate) violation: Option<Violation>,
     /// Steps taken.
@@ -147,64 +156,103 @@ pub struct Outcome {
 /// Runs a scenario to its end.
 #[must_use]
 pub fn run(scenario: &Scenario, mutant: Option<Mutant>) -> Outcome {
-    run_traced(scenario, mutant, false)
+    Runner::default().run(scenario, mutant)
 }
 
-/// The same, telling on standard error what happens.
-#[must_use]
-pub fn run_traced(scenario: &Scenario, mutant: Option<Mutant>, trace: bool) -> Outcome {
-    let mut world = World::new(scenario, mutant);
-    world.trace = trace;
-    world.run();
-    let World { violation, coverage, steps, now, .. } = world;
-    Outcome { violation, coverage, steps, elapsed: now }
+impl Runner {
+    /// Runs a scenario to its end.
+    #[must_use]
+    pub fn run(&mut self, scenario: &Scenario, mutant: Option<Mutant>) -> Outcome {
+        self.run_traced(scenario, mutant, false)
+    }
+
+    /// The same, telling on standard error what happens.
+    #[must_use]
+    pub fn run_traced(&mut self, scenario: &Scenario, mutant: Option<Mutant>, trace: bool) -> Outcome {
+        let mut world = World::new(scenario, mutant, self.population(&scenario.config));
+        world.trace = trace;
+        world.run();
+        let World { violation, coverage, steps, now, .. } = world;
+        Outcome { violation, coverage, steps, elapsed: now }
+    }
 }
+
+/// Streams of randomness within a seed.
+const WORLD: u64 = 1;
+const WORKLOADS: u64 = 2;
 
 impl World {
-    fn new(scenario: &Scenario, mutant: Option<Mutant>) -> Self {
-        let config = scenario.config.clone();
-        let seed = config.seed;
-        let mut world = Self {
-            transitions: scenario.transitions.clone(),
-            mutant,
+    /// Without anything in it.
+    pub(crate) fn empty(config: &Config) -> Self {
+        let seed = config.population;
+        Self {
+            transitions: Vec::new(),
+            population: None,
+            mutant: None,
             now: 0,
             queue: Queue::default(),
             busy: 0,
             resting: false,
             api: Api::default(),
-            clients: core::array::from_fn(|number| Client::new(Rng::new(seed, 10 + number as u64))),
-            controllers: core::array::from_fn(|number| Controller::new(number, &config, mutant)),
+            clients: core::array::from_fn(|_| Client::new(Rng::new(seed, 0))),
+            controllers: core::array::from_fn(|number| Controller::new(number, config, None)),
             scheduler: Scheduler::default(),
             drivers: Drivers::default(),
-            workloads: Workloads::new(Rng::new(seed, 2)),
+            workloads: Workloads::new(Rng::new(seed, WORKLOADS)),
             errors: None,
+            written: 0,
             told: [0; Kind::ALL.len()],
-            rng: Rng::new(seed, 1),
+            rng: Rng::new(seed, WORLD),
             checker: Checker::default(),
+            moved: None,
             coverage: Coverage::default(),
             violation: None,
             steps: 0,
             trace: false,
-            config,
-        };
-        world.populate();
-        world
+            config: config.clone(),
+        }
     }
 
-    /// Everything there is at the start, and what is planned from the start.
-    fn populate(&mut self) {
+    /// Everything there is at the start.
+    pub(crate) fn populate(&mut self) {
         self.publish_everything();
         self.create_workloads();
         self.tell();
-        self.start_clients();
-        for number in 0..self.controllers.len() {
-            let offset = self.rng.below(1_000);
-            self.push(offset, Step::Lease(number));
+    }
+
+    /// The world of a scenario, and what is planned from the start.
+    fn new(scenario: &Scenario, mutant: Option<Mutant>, population: Arc<Population>) -> Self {
+        let config = scenario.config.clone();
+        let seed = config.seed;
+        let born = &population.world;
+        let mut world = Self {
+            transitions: scenario.transitions.clone(),
+            mutant,
+            api: born.api.clone(),
+            clients: core::array::from_fn(|number| Client::new(Rng::new(seed, 10 + number as u64))),
+            controllers: core::array::from_fn(|number| Controller::new(number, &config, mutant)),
+            drivers: born.drivers.clone(),
+            workloads: born.workloads.clone(),
+            written: born.written,
+            told: born.told,
+            rng: Rng::new(seed, WORLD),
+            checker: born.checker.clone(),
+            violation: born.violation.clone(),
+            ..Self::empty(&config)
+        };
+        world.workloads.draw_from(Rng::new(seed, WORKLOADS));
+        world.plan_ends();
+        world.start_clients(&population);
+        world.population = Some(population);
+        for number in 0..world.controllers.len() {
+            let offset = world.rng.below(1_000);
+            world.push(offset, Step::Lease(number));
         }
-        for number in 0..self.transitions.len() {
-            self.push(u64::from(self.transitions[number].at), Step::Transition(number));
+        for number in 0..world.transitions.len() {
+            world.push(u64::from(world.transitions[number].at), Step::Transition(number));
         }
-        self.push(u64::from(self.config.horizon_ms), Step::Rest);
+        world.push(u64::from(world.config.horizon_ms), Step::Rest);
+        world
     }
 
     fn run(&mut self) {
@@ -350,6 +398,10 @@ impl World {
 
     /// Tells those who watch of everything written since the last call.
     fn tell(&mut self) {
+        let written = self.api.versions.last();
+        if core::mem::replace(&mut self.written, written) == written {
+            return;
+        }
         self.api.catalogue();
         let lengths = [
             self.api.slices.log().len(),
@@ -379,10 +431,11 @@ impl World {
     fn pods_written(&mut self, from: usize) {
         for at in from..self.api.pods.log().len() {
             let logged = &self.api.pods.log()[at];
-            let (key, pod) = (self.api.pods.key(logged.number).clone(), logged.object.clone());
+            let (number, pod) = (logged.number, logged.object.clone());
+            let key = self.api.pods.key(number).clone();
             self.kubelet_sees(&key, pod.as_deref());
-            self.claim_controller_sees_pod(&key, pod.as_deref());
-            self.owner_sees(&key, pod.as_deref());
+            self.claim_controller_sees_pod(&key, number, pod.as_deref());
+            self.owner_sees(&key, number, pod.as_deref());
         }
     }
 

@@ -4,7 +4,7 @@ use lazaret_sim::{Limits, Mutant, Scenario, run, shrink};
 
 const LIMITS: Limits = Limits { pods: 40, exact: false, steps: 60 };
 /// Within so many seeds.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 1_500;
 
 #[test]
 fn every_mutant_is_caught() {

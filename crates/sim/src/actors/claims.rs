@@ -31,7 +31,7 @@ pub(crate) struct Cleanup {
 }
 
 /// What claims ask for: claims that ask for the same share it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Specs {
     /// By class and number of tolerations. Some numbers mean the same.
     by_number: BTreeMap<(usize, u32), Arc<ClaimSpec>>,
@@ -89,6 +89,21 @@ pub(crate) fn share_of(claim: &ResourceClaim) -> Option<i64> {
     request_of(claim)?.capacity.as_ref()?.first()?.1.as_i64()
 }
 
+/// Says in a pod what the claims of its entries are called.
+pub(crate) fn resolve<'a>(pod: &mut Pod, extended: bool, made: impl Iterator<Item = (&'a Text, &'a Text)>) {
+    for (entry, name) in made {
+        if extended {
+            pod.extended_claim = Some(name.clone());
+            continue;
+        }
+        for claim in pod.claims.iter_mut().filter(|claim| claim.name == *entry) {
+            if let ClaimSource::Template { resolved, .. } = &mut claim.source {
+                *resolved = Some(Some(name.clone()));
+            }
+        }
+    }
+}
+
 /// The owner that a pod is of its claims.
 pub(crate) fn owner(pod: &Pod) -> Owner {
     Owner {
@@ -100,13 +115,14 @@ pub(crate) fn owner(pod: &Pod) -> Owner {
 }
 
 impl World {
-    pub(crate) fn claim_controller_sees_pod(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
+    pub(crate) fn claim_controller_sees_pod(&mut self, key: &ObjectKey, at: u32, pod: Option<&Pod>) {
         let done = pod.is_none_or(|pod| pod.phase.is_finished());
         if done {
-            for claim in self.workloads.claims_of(key).to_vec() {
-                self.push_soon(REACTION_MS_MAX, Step::ReadClaim(claim));
+            let claims: Vec<u32> = self.workloads.claims_of(at).collect();
+            for claim in claims {
+                self.push_soon(REACTION_MS_MAX, Step::ReadClaim(self.api.claims.key(claim).clone()));
             }
-        } else if pod.is_some_and(|pod| pod.deleting_since.is_none() && self.wants_claims(pod)) {
+        } else if pod.is_some_and(|pod| pod.deleting_since.is_none() && self.wants_claims(at, pod)) {
             self.push_soon(REACTION_MS_MAX, Step::MakeClaims(key.clone()));
         }
     }
@@ -117,25 +133,49 @@ impl World {
         }
     }
 
-    fn wants_claims(&self, pod: &Pod) -> bool {
+    fn wants_claims(&self, at: u32, pod: &Pod) -> bool {
         let missing = pod
             .claims
             .iter()
             .any(|entry| matches!(entry.source, ClaimSource::Template { resolved: None, .. }));
-        missing
-            || (pod.extended_claim.is_none()
-                && self.workloads.shape_of(pod).is_some_and(|shape| shape.extended))
+        missing || (pod.extended_claim.is_none() && self.shape_of(at).is_some_and(|shape| shape.extended))
     }
 
     /// Makes what a pod's templates ask for and says so in its status.
     pub(crate) fn make_claims(&mut self, key: &ObjectKey) {
-        let Some(stored) = self.api.pods.get(key) else { return };
+        let Some(at) = self.api.pods.number(key) else { return };
+        let Some(stored) = self.api.pods.now(at) else { return };
         let pod = Arc::clone(stored.object);
-        if pod.deleting_since.is_some() || pod.phase.is_finished() || !self.wants_claims(&pod) {
+        if pod.deleting_since.is_some() || pod.phase.is_finished() || !self.wants_claims(at, &pod) {
             return;
         }
-        let Some(&Shape { extended, tolerations, .. }) = self.workloads.shape_of(&pod) else { return };
+        let Some(&Shape { extended, tolerations, .. }) = self.shape_of(at) else { return };
         let mut made: Vec<(Text, Text)> = Vec::new();
+        for (entry, claim) in self.new_claims(&pod, extended, tolerations) {
+            let claim_key = claim.key.clone();
+            if self.api.claims.create(&mut self.api.versions, claim).is_err() {
+                // The claim of a predecessor of the same name is still there.
+                self.push(self.now + RETRY_MS, Step::MakeClaims(key.clone()));
+                self.push(self.now + RETRY_MS / 2, Step::ReadClaim(claim_key));
+                continue;
+            }
+            self.note_use(key, &claim_key);
+            made.push((entry, claim_key.name));
+        }
+        if made.is_empty() {
+            return;
+        }
+        let made = made.iter().map(|(entry, name)| (entry, name));
+        self.api.edit_pod(key, &pod.uid, |pod| resolve(pod, extended, made));
+    }
+
+    /// The claims that a pod lacks, each with the entry of the pod that it is for.
+    pub(crate) fn new_claims(
+        &mut self,
+        pod: &Pod,
+        extended: bool,
+        tolerations: u32,
+    ) -> Vec<(Text, ResourceClaim)> {
         let entries = pod.claims.iter().filter_map(|entry| match &entry.source {
             ClaimSource::Template { template, resolved: None } => {
                 Some((entry.name.clone(), template.clone()))
@@ -147,57 +187,34 @@ impl World {
         } else {
             entries.collect()
         };
-        for (entry, class) in entries {
-            let claim_key = ObjectKey {
-                namespace: key.namespace.clone(),
-                name: palette::text(format_args!("{}-{entry}", key.name)),
+        let new = entries.into_iter().map(|(entry, class)| {
+            let key = ObjectKey {
+                namespace: pod.key.namespace.clone(),
+                name: palette::text(format_args!("{}-{entry}", pod.key.name)),
             };
             let uid = self.api.new_uid();
-            let specs = &mut self.workloads.specs;
-            let mut claim = specs.new_claim(claim_key.clone(), uid, &class, tolerations);
-            claim.owner = Some(owner(&pod));
+            let mut claim = self.workloads.specs.new_claim(key, uid, &class, tolerations);
+            claim.owner = Some(owner(pod));
             claim.extended_resource = extended;
-            if self.api.claims.create(&mut self.api.versions, claim).is_err() {
-                // The claim of a predecessor of the same name is still there.
-                self.push(self.now + RETRY_MS, Step::MakeClaims(key.clone()));
-                self.push(self.now + RETRY_MS / 2, Step::ReadClaim(claim_key));
-                continue;
-            }
-            self.workloads.may_use(key, claim_key.clone());
-            made.push((entry, claim_key.name));
-        }
-        if made.is_empty() {
-            return;
-        }
-        self.api.edit_pod(key, &pod.uid, |pod| {
-            for (entry, name) in made {
-                if extended {
-                    pod.extended_claim = Some(name);
-                    continue;
-                }
-                for claim in pod.claims.iter_mut().filter(|claim| claim.name == entry) {
-                    if let ClaimSource::Template { resolved, .. } = &mut claim.source {
-                        *resolved = Some(Some(name.clone()));
-                    }
-                }
-            }
+            (entry, claim)
         });
+        new.collect()
     }
 
     fn is_live(&self, namespace: &Text, name: &Text, uid: &Text) -> bool {
-        let stored = self.api.pods.get(&ObjectKey { namespace: namespace.clone(), name: name.clone() });
+        let stored = self.api.pods.number_of(namespace, name).and_then(|pod| self.api.pods.now(pod));
         stored.is_some_and(|stored| stored.object.uid == *uid)
     }
 
     fn uses(&self, claim: &ResourceClaim, user: &Consumer) -> bool {
-        let unfinished =
-            |key: &ObjectKey| self.api.pods.get(key).filter(|stored| !stored.object.phase.is_finished());
+        let pods = &self.api.pods;
+        let unfinished = |pod: u32| pods.now(pod).filter(|stored| !stored.object.phase.is_finished());
         if user.resource == "podgroups" {
             let mut members = self.workloads.pods_of(&claim.key.namespace, &user.name);
-            return members.any(|key| unfinished(key).is_some());
+            return members.any(|key| pods.number(key).and_then(unfinished).is_some());
         }
-        let key = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
-        unfinished(&key).is_some_and(|stored| stored.object.uid == user.uid)
+        let user_now = pods.number_of(&claim.key.namespace, &user.name).and_then(unfinished);
+        user_now.is_some_and(|stored| stored.object.uid == user.uid)
     }
 
     fn is_orphan(&self, claim: &ResourceClaim) -> bool {

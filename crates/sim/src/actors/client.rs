@@ -1,20 +1,22 @@
 //! A client of the server: watches that are behind, stall, repeat themselves and break, each kind on its own.
 
-use lazaret_fleet::{Fleet, Input};
+use lazaret_fleet::{Changes, Fleet, Input};
 use lazaret_model::{DeviceSelector, DeviceTaintRule, Pod, PodPhase, ResourceClaim};
 use std::sync::Arc;
 
 use crate::{
-    api::Kind,
+    api::{Api, Kind},
+    check::Moved,
     coverage::Mark,
     mutant::Mutant,
+    population::Population,
     rng::Rng,
     view::View,
     world::{CLIENTS, SCHEDULER, Step, World},
 };
 
 /// What one client knows, twice: in the fleet under test, and in plain maps for the reference.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) view: View,
     pub(crate) fleet: Fleet,
@@ -30,11 +32,18 @@ impl Client {
         Self {
             view: View::default(),
             fleet: Fleet::new(),
-            down: false,
+            down: true,
             rng,
             planned: [false; Kind::ALL.len()],
             quiet_until: [0; Kind::ALL.len()],
         }
+    }
+
+    /// Runs, and knows what another knows.
+    fn know(&mut self, other: &Self) {
+        self.down = false;
+        self.view = other.view.clone();
+        self.fleet = other.fleet.clone();
     }
 
     /// Dies: knows nothing any more.
@@ -53,43 +62,70 @@ impl Client {
     }
 }
 
+/// So many in a thousand first lists are answered from a cache.
+const CACHED_PERMILLE: u64 = 750;
 /// Changes that a controller is told at once.
 const TOLD_AT_ONCE: usize = 4;
 
 impl World {
-    /// All clients start at once and are told the same: one listens for all, unless a mutant tells them apart.
-    pub(crate) fn start_clients(&mut self) {
-        if self.mutant.is_some() {
-            (0..CLIENTS).for_each(|number| self.start_client(number));
-            return;
-        }
+    /// A client that starts now, and what it would be told first.
+    pub(crate) fn newcomer(&mut self) -> (Client, Changes) {
         Kind::ALL.into_iter().for_each(|kind| self.list(SCHEDULER, kind));
-        let Client { view, fleet, .. } = &self.clients[SCHEDULER];
-        let copies: Vec<(View, Fleet)> = (0..SCHEDULER).map(|_| (view.clone(), fleet.clone())).collect();
-        for (client, (view, fleet)) in self.clients.iter_mut().zip(copies) {
-            (client.view, client.fleet) = (view, fleet);
-        }
-        (0..CLIENTS).for_each(|number| self.digest(number));
+        let changes = self.clients[SCHEDULER].fleet.take_changes();
+        (self.clients[SCHEDULER].clone(), changes)
     }
 
-    /// Lists everything, as a client that starts does.
-    pub(crate) fn start_client(&mut self, number: usize) {
-        self.clients[number].down = false;
-        for kind in Kind::ALL {
-            self.list(number, kind);
+    /// All clients start at once and are told the same, unless a mutant tells them apart.
+    pub(crate) fn start_clients(&mut self, population: &Population) {
+        if self.mutant.is_some() {
+            return (0..CLIENTS).for_each(|number| self.start_client(number));
         }
-        self.digest(number);
+        for client in &mut self.clients {
+            client.know(&population.client);
+        }
+        self.scheduler = population.world.scheduler.clone();
+        self.wake_scheduler();
+        (0..SCHEDULER).for_each(|number| self.controller_heard(number, &population.changes));
+    }
+
+    /// Lists everything, as a client that starts does. The server may answer from a cache, as old as the world, and
+    /// tell at once what has changed since.
+    pub(crate) fn start_client(&mut self, number: usize) {
+        let cached = self.clients[number].rng.chance(CACHED_PERMILLE) && self.mutant.is_none();
+        match self.population.clone().filter(|_| cached) {
+            Some(population) => {
+                self.coverage.hit(Mark::CachedList);
+                self.clients[number].know(&population.client);
+                self.controller_heard(number, &population.changes);
+                Kind::ALL.into_iter().for_each(|kind| self.catch_up(number, kind));
+            }
+            None => {
+                self.clients[number].down = false;
+                Kind::ALL.into_iter().for_each(|kind| self.list(number, kind));
+            }
+        }
+        // Nobody decides anything yet: no need to be told in parts.
+        let changes = self.clients[number].fleet.take_changes();
+        self.heard(number, &changes);
+    }
+
+    /// Hears what became of every object of a kind that has changed.
+    fn catch_up(&mut self, number: usize, kind: Kind) {
+        let client = &mut self.clients[number];
+        for input in client.view.catch_up(&self.api, kind) {
+            client.fleet.apply(input);
+        }
     }
 
     /// Lists one kind and hands it to the fleet.
     fn list(&mut self, number: usize, kind: Kind) {
         let client = &mut self.clients[number];
-        let objects = client.view.relist(&self.api, kind);
-        let mutant = self.mutant;
-        let objects: Vec<Input> =
-            objects.into_iter().filter_map(|input| distort(mutant, number, input)).collect();
+        let mut objects = client.view.relist(&self.api, kind);
+        if self.mutant.is_some() {
+            objects = objects.into_iter().filter_map(|input| distort(self.mutant, number, input)).collect();
+        }
         if number == SCHEDULER {
-            self.scheduler.listed(kind, &objects);
+            self.scheduler.listed(&self.api, kind, &objects);
         }
         client.fleet.relist(fleet_kind(kind), objects);
     }
@@ -127,7 +163,8 @@ impl World {
     pub(crate) fn plan_delivery(&mut self, number: usize, kind: Kind) {
         let lag = if self.resting { self.config.lag_ms.min(200) } else { self.config.lag_ms };
         let client = &mut self.clients[number];
-        if core::mem::replace(&mut client.planned[kind as usize], true) {
+        // Who is not running will list everything when it is.
+        if client.down || core::mem::replace(&mut client.planned[kind as usize], true) {
             return;
         }
         let at = self.now + client.rng.below(u64::from(lag) + 1);
@@ -149,12 +186,14 @@ impl World {
             return;
         }
         let mut left = if client.rng.chance(200) { client.rng.between(1, 8) } else { u64::MAX };
+        let mut about = None;
         while left > 0 {
             left -= 1;
             let Some(input) = client.view.next(&self.api, kind) else { break };
+            about = subject(&self.api, &input).or(about);
             if let Some(input) = distort(self.mutant, number, input) {
                 if number == SCHEDULER {
-                    self.scheduler.heard(&input);
+                    self.scheduler.heard(&self.api, &input);
                 }
                 client.fleet.apply(input);
             }
@@ -162,16 +201,24 @@ impl World {
         if self.clients[number].view.behind(&self.api, kind) {
             self.plan_delivery(number, kind);
         }
+        self.moved = Some(Moved { client: number, pod: about });
         self.digest(number);
+    }
+
+    fn heard(&mut self, number: usize, changes: &Changes) {
+        if number == SCHEDULER {
+            self.scheduler.noticed(changes);
+            self.wake_scheduler();
+        } else {
+            self.controller_heard(number, changes);
+        }
     }
 
     /// The client thinks about what it heard.
     fn digest(&mut self, number: usize) {
         if number == SCHEDULER {
             let changes = self.clients[number].fleet.take_changes();
-            self.scheduler.noticed(&changes);
-            self.wake_scheduler();
-            return;
+            return self.heard(number, &changes);
         }
         // In parts, so that decisions are made, and checked, while there is more to be told.
         loop {
@@ -181,6 +228,29 @@ impl World {
                 return;
             }
         }
+    }
+}
+
+/// The number of the pod that an event is about.
+fn subject(api: &Api, input: &Input) -> Option<u32> {
+    match input {
+        Input::Pod(pod) => api.pods.number(&pod.key),
+        Input::Claim(claim) => {
+            let user = claim.reserved_for.first()?;
+            api.pods.number_of(&claim.key.namespace, &user.name)
+        }
+        Input::Slice(_)
+        | Input::SliceGone(_)
+        | Input::Rule(_)
+        | Input::RuleGone(_)
+        | Input::Patch(_)
+        | Input::PatchGone(_)
+        | Input::Class(_)
+        | Input::ClassGone(_)
+        | Input::ClaimGone(_)
+        | Input::PodGone(_)
+        | Input::Node(_)
+        | Input::NodeGone(_) => None,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::{
     api::{EPOCH_MS, Kind, Refused, wall},
+    check::Moved,
     coverage::Mark,
     mutant::Mutant,
     rng::Rng,
@@ -174,6 +175,7 @@ impl Controller {
 impl World {
     /// Hands an input to the machine of a controller, at the time its clock shows.
     pub(crate) fn feed(&mut self, number: usize, input: Input<'_>) {
+        self.moved.get_or_insert(Moved { client: number, pod: None });
         let controller = &mut self.controllers[number];
         let mut now = controller.clock(self.now);
         if self.mutant == Some(Mutant::Early) {
@@ -459,6 +461,9 @@ impl World {
             controller.in_flight = controller.in_flight.saturating_sub(1);
         }
         self.check_answer(sent);
+        if let EffectKind::Evict(evict) = &sent.effect.kind {
+            self.moved = Some(Moved { client: sent.controller, pod: self.api.pods.number(&evict.pod) });
+        }
         self.say(format_args!("controller {} hears {:?}", sent.controller, sent.outcome));
         self.feed(sent.controller, Input::Acknowledged { effect: sent.effect.id, outcome: sent.outcome });
         self.end_if_all_is_said(sent.controller);

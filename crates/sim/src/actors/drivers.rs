@@ -1,5 +1,7 @@
 //! Drivers: what they want published, and the publishing of it.
 
+use std::sync::Arc;
+
 use lazaret_model::{
     AttrValue, CapacityValue, Device, DeviceClass, Node, NodeScope, PoolSpec, Quantity, ResourceSlice,
     SliceTaint, Taint, Text,
@@ -19,13 +21,13 @@ const SLICE_TAINTS_MAX: usize = 32;
 const WITHDRAWN_MS: u64 = 400;
 
 /// What the drivers want published.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Drivers {
     pub(crate) pools: Vec<Pool>,
 }
 
 /// A pool: one driver on one node, or a driver whose devices every node reaches.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pool {
     pub(crate) driver: Text,
     pub(crate) name: Text,
@@ -36,16 +38,17 @@ pub(crate) struct Pool {
     slices: Vec<Slice>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slice {
     name: Text,
     content: Content,
     published: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Content {
-    Devices(Vec<Device>),
+    /// Shared with the other worlds of the population until they change.
+    Devices(Arc<Vec<Device>>),
     Taints(Vec<SliceTaint>),
 }
 
@@ -53,7 +56,7 @@ impl Pool {
     fn object(&self, number: usize) -> ResourceSlice {
         let slice = &self.slices[number];
         let (devices, taints) = match &slice.content {
-            Content::Devices(devices) => (devices.clone(), Vec::new()),
+            Content::Devices(devices) => (Vec::clone(devices), Vec::new()),
             Content::Taints(taints) => (Vec::new(), taints.clone()),
         };
         ResourceSlice {
@@ -81,7 +84,7 @@ impl Pool {
         for (at, slice) in self.slices.iter_mut().enumerate() {
             let Content::Devices(devices) = &mut slice.content else { continue };
             if left < devices.len() {
-                return Some((at, &mut devices[left]));
+                return Some((at, &mut Arc::make_mut(devices)[left]));
             }
             left -= devices.len();
         }
@@ -146,7 +149,7 @@ impl World {
             let devices = (0..per_slice).map(|index| self.new_device(number * per_slice + index)).collect();
             slices.push(Slice {
                 name: format!("{node}-{short}-{number}").into(),
-                content: Content::Devices(devices),
+                content: Content::Devices(Arc::new(devices)),
                 published: true,
             });
         }
@@ -170,9 +173,9 @@ impl World {
         let mut slices: Vec<Slice> = (0..self.config.slices)
             .map(|number| Slice {
                 name: format!("fabric-{number}-g1").into(),
-                content: Content::Devices(
+                content: Content::Devices(Arc::new(
                     (0..per_slice.min(64)).map(|at| device(number * per_slice + at)).collect(),
-                ),
+                )),
                 published: true,
             })
             .collect();

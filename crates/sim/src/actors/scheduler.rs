@@ -3,12 +3,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::Bound,
     sync::Arc,
 };
 
-use hashbrown::{HashMap, HashSet};
-use lazaret_fleet::{Changes, DeviceRef, Input};
+use hashbrown::HashSet;
+use lazaret_fleet::{Changes, Input};
 use lazaret_model::{
     ClaimSource, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Text, Timestamp, Toleration, Uid, tolerates,
 };
@@ -19,7 +18,7 @@ use crate::{
         claims::{request_of, share_of},
         workloads::{allocation, driver_of, is_of_group, node_of, reserve},
     },
-    api::{Kind, wall},
+    api::{Api, Kind, wall},
     coverage::Mark,
     mutant::Mutant,
     palette,
@@ -29,19 +28,20 @@ use crate::{
 /// It looks at its queue so long after it heard something.
 const REACTION_MS_MAX: u32 = 50;
 /// Pods that it tries at a time; the rest waits for the next look.
-const TRIES_MAX: usize = 6;
+const TRIES_MAX: usize = 3;
 /// Nodes that it tries for a pod.
 const NODES_MAX: u32 = 3;
 /// A device with a NoExecute taint that is borne for less is not worth it: the pod would leave at once.
 const WORTHWHILE_S: i64 = 20;
 
 /// Its queue and what it has under way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scheduler {
-    pending: BTreeSet<ObjectKey>,
-    /// The last pod it tried: the next look starts behind it.
-    last: Option<ObjectKey>,
-    under_way: BTreeSet<ObjectKey>,
+    /// Numbers of the keys of pods.
+    pending: BTreeSet<u32>,
+    /// The next look starts here, behind the last pod that it tried.
+    next: u32,
+    under_way: BTreeSet<u32>,
     /// Pods it bound: its watch may not have told yet.
     bound: HashSet<Uid, FxBuildHasher>,
     /// Devices given away to a claim, with the version of the claim that says so, once known.
@@ -60,23 +60,31 @@ struct Given {
     share: Option<i64>,
 }
 
-/// Pools that had nothing for a claim, by name: what such a claim asks for, by the address of its spec, which all that
+/// Pools that had nothing for a claim, by number: what such a claim asks for, by the address of its spec, which all that
 /// ask for the same share and the world keeps. A refusal stands until something changes in the pool or something
 /// that was given away is not after all: time alone only makes taints harder to bear.
-#[derive(Debug, Default)]
-struct Refusals(HashMap<Text, Vec<usize>, FxBuildHasher>);
+#[derive(Clone, Debug, Default)]
+struct Refusals(Vec<Vec<usize>>);
+
+/// The number of a pool by its name: that of its node, but one more of the fabric, which comes first.
+fn pool_number(pool: &Text) -> usize {
+    palette::node_number(pool).map_or(0, |node| node as usize + 1)
+}
 
 impl Refusals {
-    fn has(&self, pool: &Text, claim: &ResourceClaim) -> bool {
+    fn has(&self, pool: usize, claim: &ResourceClaim) -> bool {
         self.0.get(pool).is_some_and(|specs| specs.contains(&address(claim)))
     }
 
-    fn add(&mut self, pool: Text, claim: &ResourceClaim) {
-        self.0.entry(pool).or_default().push(address(claim));
+    fn add(&mut self, pool: usize, claim: &ResourceClaim) {
+        if pool >= self.0.len() {
+            self.0.resize(pool + 1, Vec::new());
+        }
+        self.0[pool].push(address(claim));
     }
 
     fn forget(&mut self, pool: &Text) {
-        if let Some(specs) = self.0.get_mut(pool) {
+        if let Some(specs) = self.0.get_mut(pool_number(pool)) {
             specs.clear();
         }
     }
@@ -100,25 +108,26 @@ impl Scheduler {
     }
 
     /// An event on its way to the fleet.
-    pub(crate) fn heard(&mut self, input: &Input) {
+    pub(crate) fn heard(&mut self, api: &Api, input: &Input) {
         if let Input::Pod(pod) = input {
+            let Some(number) = api.pods.number(&pod.key) else { return };
             if pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished() {
-                self.pending.insert(pod.key.clone());
+                self.pending.insert(number);
             } else {
-                self.pending.remove(&pod.key);
+                self.pending.remove(&number);
             }
-        } else if let Input::PodGone(key) = input {
-            self.pending.remove(key);
+        } else if let Input::PodGone(key) = input
+            && let Some(number) = api.pods.number(key)
+        {
+            self.pending.remove(&number);
         }
     }
 
     /// A list on its way to the fleet.
-    pub(crate) fn listed(&mut self, kind: Kind, inputs: &[Input]) {
+    pub(crate) fn listed(&mut self, api: &Api, kind: Kind, inputs: &[Input]) {
         if kind == Kind::Pod {
             self.pending.clear();
-        }
-        for input in inputs {
-            self.heard(input);
+            inputs.iter().for_each(|input| self.heard(api, input));
         }
     }
 }
@@ -127,6 +136,8 @@ impl Scheduler {
 #[derive(Debug)]
 pub(crate) struct Placement {
     pod: ObjectKey,
+    /// The number of its key.
+    number: u32,
     uid: Uid,
     node: Text,
     claims: Vec<(u64, ResourceClaim)>,
@@ -144,18 +155,17 @@ impl World {
     pub(crate) fn schedule(&mut self) {
         self.scheduler.awake = false;
         self.release_assumed();
-        let pending = &self.scheduler.pending;
-        let after = self.scheduler.last.clone().unwrap_or_default();
-        let behind = pending.range((Bound::Excluded(&after), Bound::Unbounded));
-        let tries: Vec<ObjectKey> = behind.chain(pending.range(..=&after)).take(TRIES_MAX).cloned().collect();
-        for key in tries {
-            self.scheduler.last = Some(key.clone());
-            if self.scheduler.under_way.contains(&key) {
+        let Scheduler { pending, next, .. } = &self.scheduler;
+        let tries: Vec<u32> =
+            pending.range(next..).chain(pending.range(..next)).take(TRIES_MAX).copied().collect();
+        for number in tries {
+            self.scheduler.next = number + 1;
+            if self.scheduler.under_way.contains(&number) {
                 continue;
             }
-            match self.place(&key) {
+            match self.place(number) {
                 Some(placement) => {
-                    self.scheduler.under_way.insert(key);
+                    self.scheduler.under_way.insert(number);
                     for (device, claim, share) in &placement.devices {
                         let given = Given { version: None, share: *share };
                         let assumed = self.scheduler.assumed.entry(device.clone()).or_default();
@@ -185,41 +195,50 @@ impl World {
     }
 
     /// A node and devices for a pod, if all its claims are there.
-    fn place(&mut self, key: &ObjectKey) -> Option<Placement> {
+    fn place(&mut self, number: u32) -> Option<Placement> {
         let seen = self.seen(SCHEDULER);
-        let pod = Arc::clone(seen.pod(key)?);
+        let pod = Arc::clone(seen.pod_at(number)?);
         if self.scheduler.bound.contains(&pod.uid) {
             return None;
         }
         let mut claims = Vec::new();
         for name in claim_names(&pod)? {
-            let found = seen.claim(&key.namespace, name)?;
+            let found = seen.claim(&pod.key.namespace, name)?;
             claims.push((found.version, Arc::clone(found.claim)));
         }
-        let extended_missing = self.workloads.shape_of(&pod).is_some_and(|shape| shape.extended);
-        if extended_missing && pod.extended_claim.is_none() {
+        let extended = self.shape_of(number).is_some_and(|shape| shape.extended);
+        if extended && pod.extended_claim.is_none() {
             return None;
         }
-        let fixed = claims.iter().find_map(|(_, claim)| node_of(claim.allocation.as_ref()?)).cloned();
+        let fixed = claims.iter().find_map(|(_, claim)| node_of(claim.allocation.as_ref()?));
         self.scheduler.turn = self.scheduler.turn.wrapping_add(1);
-        if let Some(node) = fixed {
-            return self.place_on(&pod, node, &claims);
+        if let Some(node) = fixed.and_then(palette::node_number) {
+            return self.place_on(number, &pod, node, &claims);
         }
         let (turn, nodes) = (self.scheduler.turn, self.config.nodes);
         (0..nodes.min(NODES_MAX))
-            .find_map(|step| self.place_on(&pod, palette::node((turn + step) % nodes), &claims))
+            .find_map(|step| self.place_on(number, &pod, turn.wrapping_add(step) % nodes, &claims))
     }
 
-    fn place_on(&mut self, pod: &Pod, node: Text, claims: &[(u64, Arc<ResourceClaim>)]) -> Option<Placement> {
+    fn place_on(
+        &mut self,
+        number: u32,
+        pod: &Pod,
+        node: u32,
+        claims: &[(u64, Arc<ResourceClaim>)],
+    ) -> Option<Placement> {
+        let pool_of = |claim: &ResourceClaim| if share_of(claim).is_some() { 0 } else { node as usize + 1 };
         let refused = |claim: &ResourceClaim| {
-            claim.allocation.is_none() && self.scheduler.refusals.has(&pool_for(claim, &node), claim)
+            claim.allocation.is_none() && self.scheduler.refusals.has(pool_of(claim), claim)
         };
         if claims.iter().any(|(_, claim)| refused(claim)) {
             return None;
         }
+        let node = palette::node(node);
         let now = wall(self.now);
         let mut placement = Placement {
             pod: pod.key.clone(),
+            number,
             uid: pod.uid.clone(),
             node,
             claims: Vec::new(),
@@ -249,9 +268,11 @@ impl World {
                 None => {
                     let pool = pool_for(claim, &placement.node);
                     let Some(device) = self.choose(claim, &pool, &placement, now) else {
-                        // What the pod's other claims take is taken for this pod alone.
-                        if placement.devices.is_empty() {
-                            self.scheduler.refusals.add(pool, claim);
+                        // What the pod's other claims take of the pool is taken for this pod alone.
+                        let same =
+                            |device: &DeviceId| device.pool == pool && device.driver == driver_of(claim);
+                        if !placement.devices.iter().any(|(device, _, _)| same(device)) {
+                            self.scheduler.refusals.add(pool_of(claim), claim);
                         }
                         return None;
                     };
@@ -298,8 +319,13 @@ impl World {
                     out |= slice.tainted_like(at);
                     continue;
                 }
+                let consumed = device.consumed_capacity().iter().filter_map(|(_, amount)| amount.as_i64());
+                let left = palette::BANDWIDTH_MAX - consumed.sum::<i64>();
+                if share.is_some_and(|share| share > left) {
+                    continue;
+                }
                 let id = device.id();
-                if self.has_left(device, &id, placement, share) {
+                if self.has_left(&id, left, placement, share) {
                     return Some(id);
                 }
             }
@@ -307,22 +333,15 @@ impl World {
         None
     }
 
-    /// Whether so much of a device is left, by what claims say, by what was given away a moment ago, and by what this
-    /// very placement takes.
-    fn has_left(
-        &self,
-        device: DeviceRef<'_>,
-        id: &DeviceId,
-        placement: &Placement,
-        share: Option<i64>,
-    ) -> bool {
+    /// Whether so much is left of a device, of which claims leave so much, by what was given away a moment ago and by
+    /// what this very placement takes.
+    fn has_left(&self, id: &DeviceId, left: i64, placement: &Placement, share: Option<i64>) -> bool {
         let forgetful = self.mutant == Some(Mutant::DoubleAllocation);
         let assumed = self.scheduler.assumed_of(id).filter(|_| !forgetful).map(|given| given.share);
         let here = placement.devices.iter().filter(|(other, _, _)| other == id).map(|(_, _, share)| *share);
         let mut given = assumed.chain(here);
         let Some(share) = share else { return given.next().is_none() };
-        let consumed = device.consumed_capacity().iter().filter_map(|(_, amount)| amount.as_i64());
-        consumed.sum::<i64>() + given.flatten().sum::<i64>() + share <= palette::BANDWIDTH_MAX
+        given.flatten().sum::<i64>() + share <= left
     }
 
     /// Writes the claims; one that changed meanwhile stops it.
@@ -359,7 +378,7 @@ impl World {
                 self.scheduler.refusals.forget(&device.pool);
             }
         }
-        self.scheduler.under_way.remove(&placement.pod);
+        self.scheduler.under_way.remove(&placement.number);
         self.wake_scheduler();
     }
 
@@ -374,7 +393,7 @@ impl World {
         if bound {
             self.coverage.hit(Mark::Scheduled);
         }
-        self.scheduler.under_way.remove(&placement.pod);
+        self.scheduler.under_way.remove(&placement.number);
         self.wake_scheduler();
     }
 }

@@ -10,7 +10,7 @@ use lazaret_model::{
 use rustc_hash::FxBuildHasher;
 
 use crate::{
-    actors::claims::{Specs, request_of, share_of},
+    actors::claims::{Specs, request_of, resolve, share_of},
     palette,
     rng::Rng,
     world::{Step, World},
@@ -56,7 +56,7 @@ pub(crate) struct Shape {
     pub(crate) tolerations: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Workload {
     keeper: Keeper,
     namespace: Text,
@@ -69,12 +69,14 @@ struct Workload {
 }
 
 /// All workloads, and what kubelets and the claim controller know of their pods.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Workloads {
     all: Vec<Workload>,
     by_name: HashMap<Text, usize, FxBuildHasher>,
-    by_pod: HashMap<ObjectKey, (usize, usize), FxBuildHasher>,
-    claims_of: HashMap<ObjectKey, Vec<ObjectKey>, FxBuildHasher>,
+    /// By number of the pod's key: workload and slot.
+    by_pod: Vec<(u32, u32)>,
+    /// Numbers of the keys of pods and of claims that they may use, in order.
+    uses: Vec<(u32, u32)>,
     pub(crate) starting: HashSet<Uid, FxBuildHasher>,
     pub(crate) terminating: HashSet<Uid, FxBuildHasher>,
     pub(crate) slow_nodes: BTreeSet<Text>,
@@ -87,8 +89,8 @@ impl Workloads {
         Self {
             all: Vec::new(),
             by_name: HashMap::default(),
-            by_pod: HashMap::default(),
-            claims_of: HashMap::default(),
+            by_pod: Vec::new(),
+            uses: Vec::new(),
             starting: HashSet::default(),
             terminating: HashSet::default(),
             slow_nodes: BTreeSet::new(),
@@ -113,21 +115,37 @@ impl Workloads {
         workload.into_iter().flat_map(|workload| &workload.had)
     }
 
-    /// The claims that a pod of this name may use, in order.
-    pub(crate) fn claims_of(&self, pod: &ObjectKey) -> &[ObjectKey] {
-        self.claims_of.get(pod).map_or(&[], |claims| claims)
+    /// The numbers of the claims that the pod of this number may use.
+    pub(crate) fn claims_of(&self, pod: u32) -> impl Iterator<Item = u32> {
+        let from = self.uses.partition_point(|(other, _)| *other < pod);
+        self.uses[from..].iter().take_while(move |(other, _)| *other == pod).map(|(_, claim)| *claim)
     }
 
     /// From now on a pod of this name may use a claim.
-    pub(crate) fn may_use(&mut self, pod: &ObjectKey, claim: ObjectKey) {
-        let claims = self.claims_of.entry(pod.clone()).or_default();
-        if let Err(at) = claims.binary_search(&claim) {
-            claims.insert(at, claim);
+    fn may_use(&mut self, pod: u32, claim: u32) {
+        if let Err(at) = self.uses.binary_search(&(pod, claim)) {
+            self.uses.insert(at, (pod, claim));
         }
     }
 
-    pub(crate) fn shape_of(&self, pod: &Pod) -> Option<&Shape> {
-        self.by_pod.get(&pod.key).map(|(workload, _)| &self.all[*workload].shape)
+    /// The same luck from here on as any other world that draws from this.
+    pub(crate) fn draw_from(&mut self, rng: Rng) {
+        self.rng = rng;
+    }
+
+    /// The workload and the slot that a pod is for.
+    fn place_of(&self, pod: u32) -> Option<(usize, usize)> {
+        let (workload, slot) = *self.by_pod.get(pod as usize)?;
+        (workload != u32::MAX).then_some((workload as usize, slot as usize))
+    }
+
+    fn placed(&mut self, pod: u32, workload: usize, slot: usize) {
+        let at = pod as usize;
+        if at >= self.by_pod.len() {
+            self.by_pod.resize(at + 1, (u32::MAX, 0));
+        }
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.by_pod[at] = (number(workload), number(slot));
     }
 
     fn draw(&mut self, number: usize, pods: u32, wide: bool) -> Workload {
@@ -210,11 +228,8 @@ impl World {
             self.workloads.by_name.insert(workload.name.clone(), number);
             self.workloads.all.push(workload);
             for slot in 0..slots {
-                self.recreate(number, slot);
-                let key = self.workloads.all[number].slots[slot].0.clone();
-                if let Some(key) = key {
-                    self.make_claims(&key);
-                    self.place_at_start(&key, &mut free);
+                if let Some(pod) = self.new_pod(number, slot) {
+                    self.settle(pod, number, slot, &mut free);
                 }
             }
         }
@@ -222,10 +237,21 @@ impl World {
 
     /// Makes the pod of a slot, pending.
     pub(crate) fn recreate(&mut self, number: usize, slot: usize) {
+        let Some(pod) = self.new_pod(number, slot) else { return };
+        let key = pod.key.clone();
+        if self.api.pods.create(&mut self.api.versions, pod).is_err() {
+            // The name is still taken: its owner hears when it is free.
+            self.workloads.all[number].slots[slot].0 = None;
+        }
+        self.employ(&key, number, slot);
+    }
+
+    /// The next pod of a slot, unless it has one or had enough of them.
+    fn new_pod(&mut self, number: usize, slot: usize) -> Option<Pod> {
         let workload = &mut self.workloads.all[number];
         let (current, made) = &mut workload.slots[slot];
         if current.is_some() || *made >= RECREATED_MAX {
-            return;
+            return None;
         }
         let name = match workload.keeper {
             Keeper::StatefulSet => palette::text(format_args!("{}-{slot}", workload.name)),
@@ -244,15 +270,12 @@ impl World {
         if let Some(shared) = &workload.shape.shared {
             let source = if workload.shape.grouped {
                 let resolved = Some(Some(shared.clone()));
-                ClaimSource::Template { template: palette::CLASSES[0].into(), resolved }
+                ClaimSource::Template { template: palette::word(palette::CLASSES[0]), resolved }
             } else {
                 ClaimSource::Claim(shared.clone())
             };
             claims.push(PodClaim { name: palette::word("shared"), source });
-            let claim = ObjectKey::new(workload.namespace.clone(), shared.clone());
-            self.workloads.may_use(&key, claim);
         }
-        let workload = &self.workloads.all[number];
         let owner = match workload.keeper {
             Keeper::Nobody => None,
             Keeper::Deployment | Keeper::StatefulSet | Keeper::Job => Some(Owner {
@@ -263,78 +286,124 @@ impl World {
             }),
         };
         let group = workload.shape.grouped.then(|| workload.name.clone());
-        let uid = self.api.new_uid();
-        if self.workloads.by_pod.insert(key.clone(), (number, slot)).is_none() {
+        Some(Pod { key, uid: self.api.new_uid(), claims, owner, group, ..Pod::default() })
+    }
+
+    /// Notes what a pod that the server knows by now is for.
+    fn employ(&mut self, key: &ObjectKey, number: usize, slot: usize) {
+        let Some(pod) = self.api.pods.number(key) else { return };
+        if self.workloads.place_of(pod).is_none() {
             self.workloads.all[number].had.push(key.clone());
         }
-        let pod = Pod { key, uid, claims, owner, group, ..Pod::default() };
-        if self.api.pods.create(&mut self.api.versions, pod).is_err() {
-            // The name is still taken: its owner hears when it is free.
-            self.workloads.all[number].slots[slot].0 = None;
+        self.workloads.placed(pod, number, slot);
+        if let Some(claim) = self.shared_claim(number) {
+            self.workloads.may_use(pod, claim);
         }
     }
 
-    /// Gives a pod its devices and a node at once, as if that had happened long ago.
-    fn place_at_start(&mut self, key: &ObjectKey, free: &mut Free) {
-        let Some(stored) = self.api.pods.get(key) else { return };
-        let pod = Arc::clone(stored.object);
-        let names: Vec<ObjectKey> = self.workloads.claims_of(key).to_vec();
-        let claims: Vec<ResourceClaim> = names
-            .iter()
-            .filter_map(|name| self.api.claims.get(name))
-            .map(|c| ResourceClaim::clone(c.object))
-            .collect();
+    /// From now on a pod of this name may use a claim.
+    pub(crate) fn note_use(&mut self, pod: &ObjectKey, claim: &ObjectKey) {
+        if let (Some(pod), Some(claim)) = (self.api.pods.number(pod), self.api.claims.number(claim)) {
+            self.workloads.may_use(pod, claim);
+        }
+    }
+
+    /// What the workload of the pod whose key has this number wants for it.
+    pub(crate) fn shape_of(&self, pod: u32) -> Option<&Shape> {
+        let (workload, _) = self.workloads.place_of(pod)?;
+        Some(&self.workloads.all[workload].shape)
+    }
+
+    /// The number of the claim that all pods of a workload share.
+    fn shared_claim(&self, number: usize) -> Option<u32> {
+        let workload = &self.workloads.all[number];
+        let key = ObjectKey::new(workload.namespace.clone(), workload.shape.shared.clone()?);
+        self.api.claims.number(&key)
+    }
+
+    /// Gives a new pod its claims, its devices and a node, as if that had happened long ago; as much of it as there
+    /// is for it.
+    fn settle(&mut self, mut pod: Pod, number: usize, slot: usize, free: &mut Free) {
+        let shape = &self.workloads.all[number].shape;
+        let (extended, tolerations) = (shape.extended, shape.tolerations);
+        let mut claims = self.new_claims(&pod, extended, tolerations);
+        resolve(&mut pod, extended, claims.iter().map(|(entry, claim)| (entry, &claim.key.name)));
+        let made = claims.len();
+        if let Some(stored) = self.shared_claim(number).and_then(|at| self.api.claims.now(at)) {
+            claims.push((Text::default(), ResourceClaim::clone(stored.object)));
+        }
+        let mut claims: Vec<ResourceClaim> = claims.into_iter().map(|(_, claim)| claim).collect();
+        if let Some(node) = self.give_devices(&pod, &mut claims, free) {
+            pod.node = Some(node);
+            pod.phase = PodPhase::Running;
+        }
+        let key = pod.key.clone();
+        let made: Vec<ObjectKey> = claims[..made].iter().map(|claim| claim.key.clone()).collect();
+        for claim in claims {
+            self.api.claims.put(&mut self.api.versions, claim);
+        }
+        self.api.pods.put(&mut self.api.versions, pod);
+        self.employ(&key, number, slot);
+        made.iter().for_each(|claim| self.note_use(&key, claim));
+    }
+
+    /// Reserves devices for a pod's claims on some node that has enough, if any does.
+    fn give_devices(&mut self, pod: &Pod, claims: &mut [ResourceClaim], free: &mut Free) -> Option<Text> {
         let allocated = claims.iter().find_map(|claim| claim.allocation.as_ref());
         let nodes = self.config.nodes;
         let first = u32::try_from(self.rng.below(u64::from(nodes))).unwrap_or(0);
         let fixed = allocated.and_then(|allocation| node_of(allocation));
-        let node = (0..nodes)
+        let (number, node) = (0..nodes)
             .map(|step| (first + step) % nodes)
             .map(|number| (number, palette::node(number)))
             .find(|(number, node)| {
-                fixed.is_none_or(|fixed| fixed == node)
-                    && palette::DRIVERS.iter().all(|driver| {
-                        let wanted = claims
-                            .iter()
-                            .filter(|c| c.allocation.is_none() && driver_of(c) == *driver)
-                            .count();
-                        free.whole[pool_number(driver, *number)].len() >= wanted
-                    })
+                fixed.is_none_or(|fixed| fixed == node) && free.has_enough(*number, claims)
+            })?;
+        let mut given = Vec::with_capacity(claims.len());
+        for claim in claims.iter() {
+            given.push(match &claim.allocation {
+                Some(allocation) => Arc::clone(allocation),
+                None => {
+                    let device = match share_of(claim) {
+                        Some(share) => free.share(share),
+                        None => free.whole[pool_number(driver_of(claim), number)].pop(),
+                    }?;
+                    Arc::new(allocation(claim, device))
+                }
             });
-        let Some((number, node)) = node else { return };
-        for mut claim in claims {
-            if claim.allocation.is_none() {
-                let device = match share_of(&claim) {
-                    Some(share) => free.share(share),
-                    None => free.whole[pool_number(driver_of(&claim), number)].pop(),
-                };
-                let Some(device) = device else { return };
-                claim.allocation = Some(Arc::new(allocation(&claim, device)));
-            }
-            reserve(&mut claim, &pod);
-            self.api.claims.put(&mut self.api.versions, claim);
         }
-        let uid = pod.uid.clone();
-        self.api.edit_pod(key, &uid, |pod| {
-            pod.node = Some(node);
-            pod.phase = PodPhase::Running;
-        });
-        self.workloads.starting.insert(uid.clone());
-        self.plan_end(key, &uid);
+        for (claim, given) in claims.iter_mut().zip(given) {
+            claim.allocation = Some(given);
+            reserve(claim, pod);
+        }
+        Some(node)
+    }
+
+    /// The pods of jobs that run from the start end by themselves.
+    pub(crate) fn plan_ends(&mut self) {
+        let jobs = self.workloads.all.iter().filter(|workload| workload.keeper == Keeper::Job);
+        let pods: Vec<ObjectKey> =
+            jobs.flat_map(|job| &job.slots).filter_map(|(pod, _)| pod.clone()).collect();
+        for key in pods {
+            let running = self.api.pods.get(&key).filter(|stored| stored.object.node.is_some());
+            if let Some(uid) = running.map(|stored| stored.object.uid.clone()) {
+                self.plan_end(&key, &uid);
+            }
+        }
     }
 
     /// A job's pod ends by itself.
     pub(crate) fn plan_end(&mut self, key: &ObjectKey, uid: &Uid) {
-        let Some((number, _)) = self.workloads.by_pod.get(key) else { return };
-        if self.workloads.all[*number].keeper == Keeper::Job {
+        let place = self.api.pods.number(key).and_then(|pod| self.workloads.place_of(pod));
+        if place.is_some_and(|(number, _)| self.workloads.all[number].keeper == Keeper::Job) {
             let at = self.now + self.workloads.rng.below(JOB_MS_MAX);
             self.push(at, Step::EndPod(key.clone(), uid.clone()));
         }
     }
 
     /// A pod was written: its owner may want another.
-    pub(crate) fn owner_sees(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
-        let Some((number, slot)) = self.workloads.by_pod.get(key).copied() else { return };
+    pub(crate) fn owner_sees(&mut self, key: &ObjectKey, at: u32, pod: Option<&Pod>) {
+        let Some((number, slot)) = self.workloads.place_of(at) else { return };
         let workload = &mut self.workloads.all[number];
         if workload.slots[slot].0.as_ref() != Some(key) {
             return;
@@ -361,6 +430,15 @@ struct Free {
 }
 
 impl Free {
+    /// Whether a node has enough whole devices left for those of these claims that have none.
+    fn has_enough(&self, node: u32, claims: &[ResourceClaim]) -> bool {
+        palette::DRIVERS.iter().all(|driver| {
+            let wanting = claims.iter().filter(|claim| claim.allocation.is_none());
+            let wanted = wanting.filter(|claim| driver_of(claim) == *driver).count();
+            self.whole[pool_number(driver, node)].len() >= wanted
+        })
+    }
+
     /// A device of the fabric that has so much left.
     fn share(&mut self, share: i64) -> Option<DeviceId> {
         let fabric = self.whole.last_mut()?;

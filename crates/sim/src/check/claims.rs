@@ -5,7 +5,7 @@ use lazaret_model::DeviceResult;
 use crate::{palette, world::World};
 
 /// Who holds how much of which device, by the claims that the server has. Devices and claims go by their numbers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Holdings {
     /// By device: claims, and how much each has of it; a whole one is as much as the fabric's have.
     of_device: Vec<Vec<(u32, i64)>>,

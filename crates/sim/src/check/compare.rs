@@ -1,4 +1,5 @@
-//! The machines against the reference, a sample at a time, and everything at rest.
+//! The machines against the reference: after each step whoever moved, on the pod that it is about or on any; and
+//! everything at rest.
 
 use std::sync::Arc;
 
@@ -11,30 +12,39 @@ use crate::{
     palette::{self, Traits as _},
     reference::{self, Found, Patched, Source},
     view::{Named, Seen},
-    world::{CLIENTS, SCHEDULER, World},
+    world::{SCHEDULER, World},
 };
 
-/// Between two samples.
-const STEPS: u64 = 8;
-/// Pods in a sample.
-const SAMPLE: usize = 6;
-/// Every so many samples, what devices are like is compared too.
-const DEVICES_EVERY: u64 = 4;
+/// Every so many comparisons, what devices are like is compared too.
+const DEVICES_EVERY: u64 = 8;
+/// And so often a pod that has nothing to do with what was heard.
+const ELSEWHERE_EVERY: u64 = 4;
+
+/// A client that heard something in a step, and the pod that it is about, if it is about one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    pub(crate) client: usize,
+    /// The number of its key.
+    pub(crate) pod: Option<u32>,
+}
 
 impl World {
-    /// After every step; cheap.
+    /// After every step. What a client knows and what the reference says of it follow from what it was told: a step in
+    /// which nobody was told anything leaves nothing to compare.
     pub(crate) fn check_step(&mut self) {
         self.note_pace_edits();
-        if !self.steps.is_multiple_of(STEPS) || self.api.pods.log().is_empty() {
-            return;
+        let Some(Moved { client, pod }) = self.moved.take() else { return };
+        self.checker.compared += 1;
+        let round = self.checker.compared;
+        let devices = round.is_multiple_of(DEVICES_EVERY);
+        let about = pod.and_then(|pod| self.seen(client).pod_from(pod)).cloned();
+        let elsewhere = (about.is_none() || round.is_multiple_of(ELSEWHERE_EVERY)).then(|| {
+            let start = self.rng.below(self.api.pods.keys() as u64);
+            self.seen(client).pod_from(u32::try_from(start).unwrap_or(0)).cloned()
+        });
+        for pod in about.into_iter().chain(elsewhere.flatten()) {
+            self.compare(client, &[pod], devices);
         }
-        let number = usize::try_from(self.rng.below(CLIENTS as u64)).unwrap_or(0);
-        let start = self.rng.below(self.api.pods.log().len() as u64);
-        let start = self.api.pods.log()[usize::try_from(start).unwrap_or(0)].number;
-        let sample: Vec<Arc<Pod>> =
-            self.seen(number).pods_from(self.api.pods.key(start)).take(SAMPLE).cloned().collect();
-        let devices = (self.steps / STEPS).is_multiple_of(DEVICES_EVERY);
-        self.compare(number, &sample, devices);
     }
 
     /// Edits of a rule's pace, as the server sees them.

@@ -9,11 +9,13 @@ mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use compare::Moved;
+
 use lazaret_eviction::{EffectId, Outcome};
 use lazaret_model::Uid;
 
 /// What the invariants remember.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Checker {
     /// By controller and life: what became of the eviction of a pod.
     attempts: BTreeMap<(usize, u64, Uid), Attempt>,
@@ -30,6 +32,8 @@ pub(crate) struct Checker {
     /// By rule: how often its pace was edited.
     pace_edits: BTreeMap<Uid, (Option<i64>, u64)>,
     rules_seen: usize,
+    /// Steps after which something was compared.
+    compared: u64,
     holdings: claims::Holdings,
     leaders: u64,
     /// Leaders that ended without a word, or lost the lease.

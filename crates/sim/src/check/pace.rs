@@ -20,7 +20,7 @@ struct Bucket {
 }
 
 /// All buckets.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Paces {
     buckets: BTreeMap<PaceKey, Bucket>,
 }

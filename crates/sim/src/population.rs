@@ -1,0 +1,51 @@
+//! What worlds are born with: nodes, devices, pods, claims, and clients that have listed it all. To make that costs as
+//! much as the life of a small world, so neighbouring seeds are given the same, each with a temper and a fate of its own.
+
+use std::sync::Arc;
+
+use lazaret_fleet::Changes;
+
+use crate::{actors::client::Client, scenario::Config, world::World};
+
+/// A world in which nothing has happened yet.
+#[derive(Debug)]
+pub(crate) struct Population {
+    birth: [u64; 7],
+    pub(crate) world: World,
+    /// A client that has heard of everything, and what it would be told first.
+    pub(crate) client: Client,
+    pub(crate) changes: Changes,
+}
+
+/// Runs worlds one after the other, and keeps what the next may share with the last.
+#[derive(Debug, Default)]
+pub struct Runner {
+    last: Option<Arc<Population>>,
+}
+
+impl Runner {
+    /// What a world of this configuration is born with.
+    pub(crate) fn population(&mut self, config: &Config) -> Arc<Population> {
+        if self.last.as_ref().is_none_or(|last| last.birth != birth(config)) {
+            self.last = None;
+        }
+        Arc::clone(self.last.get_or_insert_with(|| Arc::new(Population::new(config))))
+    }
+}
+
+impl Population {
+    fn new(config: &Config) -> Self {
+        let mut world = World::empty(config);
+        world.populate();
+        let (client, changes) = world.newcomer();
+        Self { birth: birth(config), world, client, changes }
+    }
+}
+
+/// Everything in a configuration that a population follows from.
+fn birth(config: &Config) -> [u64; 7] {
+    let Config { population, pods, nodes, slices, devices, taint_slices, wide, .. } = config;
+    let [pods, nodes, slices, devices, taint_slices, wide] =
+        [pods, nodes, slices, devices, taint_slices, wide].map(|number| u64::from(*number));
+    [*population, pods, nodes, slices, devices, taint_slices, wide]
+}
