@@ -130,11 +130,14 @@ pub fn class_number(class: &str) -> usize {
 /// Whether a key of a driver's device is this name of this domain: with the domain, or alone if the driver is the domain.
 #[must_use]
 pub fn is_key(driver: &str, key: &str, domain: &str, name: &str) -> bool {
-    let rest = key.strip_suffix(name);
-    rest.is_some_and(|rest| match rest.strip_suffix('/') {
-        Some(of) => of == domain,
-        None => rest.is_empty() && driver == domain,
-    })
+    // Lengths tell most keys apart.
+    match key.len().checked_sub(name.len()) {
+        Some(0) => key == name && driver == domain,
+        Some(before) if before == domain.len() + 1 => {
+            key.split_once('/').is_some_and(|(of, rest)| of == domain && rest == name)
+        }
+        Some(_) | None => false,
+    }
 }
 
 /// A number of the palette as an index.

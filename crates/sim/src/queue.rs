@@ -2,23 +2,18 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// A heap keyed by (time, sequence).
+/// A heap of (time, sequence). What is to happen lies beside it: things are large, and a heap moves its entries about.
 #[derive(Debug)]
 pub struct Queue<T> {
-    heap: BinaryHeap<Reverse<Entry<T>>>,
+    heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    planned: Vec<Option<T>>,
+    free: Vec<u32>,
     sequence: u64,
-}
-
-#[derive(Debug)]
-struct Entry<T> {
-    at: u64,
-    sequence: u64,
-    what: T,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), sequence: 0 }
+        Self { heap: BinaryHeap::new(), planned: Vec::new(), free: Vec::new(), sequence: 0 }
     }
 }
 
@@ -26,29 +21,19 @@ impl<T> Queue<T> {
     /// `what` is to happen at `at`, after everything already planned for that instant.
     pub fn push(&mut self, at: u64, what: T) {
         self.sequence += 1;
-        self.heap.push(Reverse(Entry { at, sequence: self.sequence, what }));
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.planned.push(None);
+            u32::try_from(self.planned.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.planned[place as usize] = Some(what);
+        self.heap.push(Reverse((at, self.sequence, place)));
     }
 
     /// The next thing and its time.
     pub fn pop(&mut self) -> Option<(u64, T)> {
-        self.heap.pop().map(|Reverse(entry)| (entry.at, entry.what))
-    }
-}
-
-impl<T> PartialEq for Entry<T> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.sequence) == (other.at, other.sequence)
-    }
-}
-impl<T> Eq for Entry<T> {}
-impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
+        let Reverse((at, _, place)) = self.heap.pop()?;
+        self.free.push(place);
+        self.planned[place as usize].take().map(|what| (at, what))
     }
 }
 

@@ -7,7 +7,7 @@ use lazaret_sim::{Coverage, Limits, Mark, Scenario, run};
 /// Small worlds: they find most and cost least.
 const LIMITS: Limits = Limits { pods: 40, exact: false, steps: 60 };
 /// Seeds of the sweep; a longer one is `cargo run --release -p lazaret-sim -- --seeds 10000`.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 500;
 
 #[test]
 fn no_seed_violates_an_invariant_and_together_they_reach_everything() {

@@ -18,7 +18,7 @@ use crate::{
 /// Every so many comparisons, what devices are like is compared too.
 const DEVICES_EVERY: u64 = 8;
 /// And so often a pod that has nothing to do with what was heard.
-const ELSEWHERE_EVERY: u64 = 4;
+const ELSEWHERE_EVERY: u64 = 8;
 
 /// A client that heard something in a step, and the pod that it is about, if it is about one.
 #[derive(Clone, Copy, Debug)]
