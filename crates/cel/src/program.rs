@@ -10,8 +10,8 @@ use crate::{
     device::Device,
     error::{CompileError, EvalError, Issue},
     estimate::{CostRange, estimate},
-    eval::{Context, Machine, attribute, id_of, quick},
-    plan::{Plan, plan},
+    eval::{Context, Machine, attribute, id_of, quick, value::Side},
+    plan::{Plan, Slot, plan},
     syntax::parse,
 };
 
@@ -149,6 +149,27 @@ impl Bound {
             return if holds { Outcome::Match } else { Outcome::NoMatch };
         }
         self.matches_with_cost(device).0
+    }
+
+    /// Whether two devices get the same answer because they agree on everything that the program looks at. `false` also
+    /// where that takes more than a look.
+    pub fn answers_alike<D: Device + ?Sized>(&self, one: &D, other: &D) -> bool {
+        let Plan { slots, reads, .. } = &self.program.0.plan;
+        let by_name = !reads.whole_attributes && !reads.whole_capacity;
+        let same_value = |slot: &Slot, id: AttrId| match slot.side {
+            Side::Attributes => one.attribute(id) == other.attribute(id),
+            Side::Capacity => match (one.capacity(id), other.capacity(id)) {
+                (Some(one), Some(other)) => one.is_identical(other),
+                (one, other) => one.is_none() && other.is_none(),
+            },
+        };
+        by_name
+            && !one.has_unsupported_value()
+            && !other.has_unsupported_value()
+            && (!reads.driver || one.driver() == other.driver())
+            && (!reads.allow_multiple
+                || one.allow_multiple_allocations() == other.allow_multiple_allocations())
+            && slots.iter().zip(&*self.ids).all(|(slot, id)| same_value(slot, *id))
     }
 
     /// Whether a device is wanted, and what it cost to find out.

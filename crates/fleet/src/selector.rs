@@ -217,14 +217,35 @@ impl Compiled {
         }
         let known = slice.head.presence != Presence::Unknown;
         let mut hits = Hits::default();
+        // Neighbours are mostly alike in what is asked, however much they differ in the rest.
+        let mut before: Option<usize> = None;
         for (at, name) in slice.body.names.iter().enumerate() {
-            match self.matches(slice.pool(), name, known.then(|| slice.device(names, at))) {
+            if selector.device.as_ref().is_some_and(|device| device != name) {
+                continue;
+            }
+            let device = known.then(|| slice.device(names, at));
+            if let (Some(before), Some(device)) = (before, &device)
+                && self.expressions().all(|bound| bound.answers_alike(device, &slice.device(names, before)))
+            {
+                hits.matched.set(at, hits.matched.has(before));
+                hits.failed.set(at, hits.failed.has(before));
+                continue;
+            }
+            before = Some(at);
+            match self.matches(slice.pool(), name, device) {
                 Verdict::No => {}
                 Verdict::Yes => hits.matched.set(at, true),
                 Verdict::Failed(_) => hits.failed.set(at, true),
             }
         }
         hits
+    }
+
+    /// Its own expressions and those of its class, as far as they can be run.
+    fn expressions(&self) -> impl Iterator<Item = &Bound> {
+        let class =
+            self.class.iter().flat_map(|class| &class.selectors).filter_map(|bound| bound.as_ref().ok());
+        class.chain(&self.expressions)
     }
 
     /// The same, for an [`AttrNames`] that has grown.
