@@ -1,6 +1,6 @@
 //! What became of the effects, and what is counted.
 
-use alloc::{boxed::Box, string::String};
+use alloc::boxed::Box;
 
 use lazaret_fleet::PodIx;
 use lazaret_model::{Timestamp, Uid};
@@ -118,8 +118,7 @@ impl Eviction {
     }
 
     fn announce_eviction(&mut self, flight: &EvictFlight) {
-        let mut message = String::from("Marking for deletion: ");
-        spell_out(&mut message, due_of(&flight.reasons, flight.decided));
+        let message = spell_out("Marking for deletion: ", due_of(&flight.reasons, flight.decided));
         let event = PodEvent {
             pod: flight.pod.key.clone(),
             uid: flight.pod.uid.clone(),

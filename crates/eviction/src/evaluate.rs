@@ -102,6 +102,8 @@ impl Eviction {
         self.adopt(now, at, pod);
     }
 
+    /// Few pods come here: kept out of the way of those that do not.
+    #[inline(never)]
     fn find_reasons(&mut self, now: Timestamp, fleet: &Fleet, at: PodIx) {
         for claim_ix in fleet.claims_of_pod(at) {
             for held in fleet.held(claim_ix) {

@@ -37,6 +37,7 @@ mod pods;
 mod preview;
 mod reason;
 mod report;
+mod rule_state;
 mod rules;
 mod status;
 

@@ -168,7 +168,9 @@ impl Eviction {
                 self.write_statuses(now, fleet);
             }
         }
-        self.paces.sweep(now);
+        if self.paces.are_idle() {
+            self.paces.sweep(now);
+        }
     }
 
     /// The next effect to be done, the oldest first. None is given twice.

@@ -39,9 +39,10 @@ fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 
 /// The name and the UID of a rule, and the rest. One that is cut off does not borrow its end from the next.
 fn name_and_uid(text: &str) -> Option<(&str, &str, &str)> {
-    let (rule, rest) = text.split_once(' ')?;
-    let (uid, rest) = rest.strip_prefix(UID)?.split_once(')')?;
-    (!uid.contains(' ')).then_some((rule, uid, rest))
+    let (rule, rest) = text.split_at(text.bytes().position(|byte| byte == b' ')?);
+    let rest = rest.strip_prefix(' ')?.strip_prefix(UID)?;
+    let (uid, rest) = rest.split_at(rest.bytes().position(|byte| matches!(byte, b' ' | b')'))?);
+    Some((rule, uid, rest.strip_prefix(')')?))
 }
 
 /// A rule named in a pod's condition.

@@ -211,11 +211,14 @@ impl Paces {
         }
     }
 
+    /// Whether some are idle.
+    pub(crate) fn are_idle(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
     /// Forgets idle paces that are full again.
     pub(crate) fn sweep(&mut self, now: Timestamp) {
-        while !self.idle.is_empty()
-            && let Some(&(full, at)) = self.idle.first()
-        {
+        while let Some(&(full, at)) = self.idle.first() {
             if full > now && self.idle.len() <= IDLE_MAX {
                 return;
             }

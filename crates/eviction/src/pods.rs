@@ -120,6 +120,7 @@ impl Pods {
     }
 
     /// Whether this pod is looked at for the first time in this round. The fleet gives numbers without gaps.
+    #[inline]
     pub(crate) fn is_first_in(&mut self, round: u64, at: PodIx) -> bool {
         let place = at.0 as usize;
         match self.looked.get_mut(place) {

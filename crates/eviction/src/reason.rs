@@ -87,7 +87,12 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { name, uid } => {
-                [RULE, name, " ", UID, uid, ")"].into_iter().try_for_each(|part| f.write_str(part))
+                f.write_str(RULE)?;
+                f.write_str(name)?;
+                f.write_str(" ")?;
+                f.write_str(UID)?;
+                f.write_str(uid)?;
+                f.write_str(")")
             }
             Self::Device { slice, index } | Self::TaintSlice { slice, index } => {
                 write!(f, "ResourceSlice {slice} taint #{index}")
@@ -244,13 +249,16 @@ pub(crate) fn due_of(reasons: &[Reason], decided: Timestamp) -> &[Reason] {
     &reasons[..reasons.partition_point(|reason| reason.is_due(decided))]
 }
 
-/// Adds the reasons in one line, at most sixteen of them; no rule is left out for the sake of another of its devices.
-pub(crate) fn spell_out(text: &mut String, reasons: &[Reason]) {
-    text.reserve(reasons.len().min(REASONS_SPELLED_MAX) * REASON_BYTES_USUAL);
+/// Some words, then the reasons in one line, at most sixteen of them; no rule is left out for the sake of another of its
+/// devices.
+pub(crate) fn spell_out(words: &str, reasons: &[Reason]) -> String {
+    let spelled = reasons.len().min(REASONS_SPELLED_MAX);
+    let mut text = String::with_capacity(words.len() + spelled * REASON_BYTES_USUAL);
+    text.push_str(words);
     if let [only] = reasons {
         // Writing to a string cannot fail.
         let _ = write!(text, "{only}");
-        return;
+        return text;
     }
     let mut first_of_source: Vec<&Reason> = Vec::new();
     let mut repeated: Vec<&Reason> = Vec::new();
@@ -261,18 +269,18 @@ pub(crate) fn spell_out(text: &mut String, reasons: &[Reason]) {
             first_of_source.push(reason);
         }
     }
-    for (i, reason) in first_of_source.iter().chain(&repeated).take(REASONS_SPELLED_MAX).enumerate() {
+    for (i, reason) in first_of_source.iter().chain(&repeated).take(spelled).enumerate() {
         let _ = write!(text, "{}{reason}", if i == 0 { "" } else { "; " });
     }
-    if reasons.len() > REASONS_SPELLED_MAX {
-        let _ = write!(text, "; and {} more", reasons.len() - REASONS_SPELLED_MAX);
+    if reasons.len() > spelled {
+        let _ = write!(text, "; and {} more", reasons.len() - spelled);
     }
+    text
 }
 
 /// The condition a pod gets before it is deleted for these reasons.
 pub(crate) fn pod_condition(reasons: &[Reason], now: Timestamp) -> Condition {
-    let mut message = String::from("Must leave its device. ");
-    spell_out(&mut message, reasons);
+    let mut message = spell_out("Must leave its device. ", reasons);
     message.push('.');
     Condition {
         kind: DISRUPTION_TARGET.into(),

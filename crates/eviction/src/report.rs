@@ -7,7 +7,7 @@ use crate::{
     Eviction,
     effect::{EffectKind, Outcome, SetRuleStatus},
     flights::Flight,
-    rules::RuleState,
+    rule_state::RuleState,
     status::{self, Facts},
 };
 

@@ -1,80 +1,15 @@
-//! What is kept of each rule: whom it hits, whom it made leave, and what its status says.
+//! All rules, by number and by name, and which of their statuses may have to change.
 //!
 //! The counts are kept as pods come and go; nothing here ever walks over all pods.
 
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
-use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, Slab, Taint, Text, Timestamp, Uid};
+use lazaret_model::{DeviceTaintRule, Slab, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
-use crate::{
-    effect::EffectId,
-    marks::Mark,
-    status::{self, Progress},
-};
-
-/// What is known of one incarnation of a rule.
-#[derive(Debug)]
-pub(crate) struct RuleState {
-    pub(crate) rule: Arc<DeviceTaintRule>,
-    /// What its status says of evictions so far.
-    progress: Progress,
-    /// The taint as it would be if the effect was NoExecute; only while the effect is None.
-    pub(crate) as_if_evicting: Option<Taint>,
-    /// Pods that it makes leave, or would if its effect was NoExecute.
-    pub(crate) pods: u64,
-    /// Those pods by namespace.
-    namespaces: HashMap<Text, u32, FxBuildHasher>,
-    /// Evictions counted by others: read from the status and from pods that are still terminating.
-    evicted_before: u64,
-    /// Evictions counted in this leadership.
-    evicted: u64,
-    /// Evictions up to this instant are in the counts.
-    counted_until: Timestamp,
-    /// Terminating pods that are marked as evicted by this rule, by number.
-    marks: BTreeMap<u32, Marked>,
-    pub(crate) status: StatusState,
-    /// The rule is gone; the state lives until no pod refers to it.
-    retired: bool,
-    /// It is among those whose status may have to change.
-    dirty: bool,
-}
-
-/// A terminating pod that is marked as evicted by a rule.
-#[derive(Clone, Copy, Debug)]
-struct Marked {
-    at: Timestamp,
-    /// Counted in this leadership, as one of its own evictions.
-    own: bool,
-}
-
-/// Where the writing of a rule's status stands.
-#[derive(Debug, Default)]
-pub(crate) struct StatusState {
-    /// What the API server is believed to have.
-    pub(crate) known: Option<Condition>,
-    /// What was last written in this leadership.
-    pub(crate) written: Option<Condition>,
-    /// When it was last compared.
-    pub(crate) looked: Option<Timestamp>,
-    /// A write is under way.
-    pub(crate) in_flight: Option<(EffectId, Condition)>,
-    /// How many writes were wanted in this leadership and not withdrawn. None: whatever the status says comes from a
-    /// predecessor.
-    pub(crate) wanted: u64,
-    /// Failures in a row.
-    pub(crate) failures: u32,
-    /// No write before this instant, after a failure.
-    pub(crate) not_before: Option<Timestamp>,
-    /// Its entry among the timers.
-    timer: Option<Timestamp>,
-}
+use crate::{marks::Mark, rule_state::RuleState};
 
 /// All rules.
 #[derive(Debug, Default)]
@@ -84,80 +19,6 @@ pub(crate) struct Rules {
     /// Rules whose status may have to change, in no order. Each has a flag of its own, so that it is here once.
     dirty: Vec<u32>,
     timers: BTreeSet<(Timestamp, u32)>,
-}
-
-impl RuleState {
-    fn new(rule: Arc<DeviceTaintRule>) -> Self {
-        let mut state = Self {
-            progress: Progress::default(),
-            as_if_evicting: None,
-            pods: 0,
-            namespaces: HashMap::default(),
-            evicted_before: 0,
-            evicted: 0,
-            counted_until: Timestamp::from_millis(i64::MIN),
-            marks: BTreeMap::new(),
-            status: StatusState::default(),
-            retired: false,
-            dirty: false,
-            rule,
-        };
-        state.follow_spec();
-        state
-    }
-
-    fn follow_spec(&mut self) {
-        self.as_if_evicting = matches!(self.rule.taint.effect, Effect::None)
-            .then(|| Taint { effect: Effect::NoExecute, ..self.rule.taint.clone() });
-        self.status.known = status::existing(&self.rule).cloned();
-        self.progress = status::progress_of(&self.rule);
-    }
-
-    /// Takes over the count of whoever wrote the status so far, and adds the terminating pods that were marked since.
-    /// Never counts a pod twice; misses those that were evicted after the status was written and are gone by now.
-    fn recover(&mut self) {
-        let until = self.progress.until.unwrap_or(Timestamp::from_millis(i64::MIN));
-        let later = self.marks.values().filter(|mark| !mark.own && mark.at > until);
-        self.counted_until =
-            later.clone().map(|mark| mark.at).fold(self.counted_until.max(until), Timestamp::max);
-        self.evicted_before = self.progress.evicted.saturating_add(later.count() as u64);
-    }
-
-    /// How many pods have left because of it.
-    pub(crate) fn evicted(&self) -> u64 {
-        self.evicted_before.saturating_add(self.evicted)
-    }
-
-    /// In how many namespaces its pods are.
-    pub(crate) fn namespaces(&self) -> u64 {
-        self.namespaces.len() as u64
-    }
-
-    /// Whether pods have to leave right now, or when their time comes.
-    pub(crate) fn in_progress(&self) -> bool {
-        matches!(self.rule.taint.effect, Effect::NoExecute) && self.pods > 0
-    }
-
-    /// The instant to write into the status: never before anything that is counted in it.
-    pub(crate) fn stamp(&self, now: Timestamp) -> Timestamp {
-        now.max(self.counted_until)
-    }
-
-    /// It starts, it ends, or its spec is not the one last written about: no waiting then.
-    pub(crate) fn is_urgent(&self) -> bool {
-        let last = self.status.written.as_ref().or(self.status.known.as_ref());
-        last.is_none_or(|last| !self.is_told_by(last))
-    }
-
-    /// Whether a status is on its way that says whether it is in progress, and of which spec.
-    pub(crate) fn is_about_to_be_told(&self) -> bool {
-        self.status.in_flight.as_ref().is_some_and(|(_, condition)| self.is_told_by(condition))
-    }
-
-    fn is_told_by(&self, condition: &Condition) -> bool {
-        let said = condition.status == ConditionStatus::True;
-        said == self.in_progress() && condition.observed_generation == self.rule.generation
-    }
 }
 
 impl Rules {
@@ -188,22 +49,13 @@ impl Rules {
             && let Some(state) = self.slab.get_mut(at)
         {
             if state.rule.uid == rule.uid {
-                if !Arc::ptr_eq(&state.rule, rule) {
-                    let before = state.progress;
-                    state.rule = rule.clone();
-                    state.follow_spec();
-                    if leading && state.status.wanted == 0 && state.progress != before {
-                        state.recover();
-                    }
-                }
+                state.follow(rule, leading);
                 self.touch(at);
                 return false;
             }
             self.remove(&rule.name);
         }
-        let mut state = RuleState::new(rule.clone());
-        state.recover();
-        let at = self.slab.insert(state);
+        let at = self.slab.insert(RuleState::new(rule.clone()));
         self.by_name.insert(rule.name.clone(), at);
         self.touch(at);
         true
@@ -222,26 +74,14 @@ impl Rules {
     /// One more pod is hit, or would be.
     pub(crate) fn add_pod(&mut self, at: u32, namespace: &Text) {
         let Some(state) = self.slab.get_mut(at) else { return };
-        state.pods += 1;
-        match state.namespaces.get_mut(namespace.as_str()) {
-            Some(count) => *count += 1,
-            None => {
-                state.namespaces.insert(namespace.clone(), 1);
-            }
-        }
+        state.add_pod(namespace);
         self.touch(at);
     }
 
     /// One pod less.
     pub(crate) fn remove_pod(&mut self, at: u32, namespace: &Text) {
         let Some(state) = self.slab.get_mut(at) else { return };
-        state.pods = state.pods.saturating_sub(1);
-        if let Some(count) = state.namespaces.get_mut(namespace.as_str()) {
-            *count -= 1;
-            if *count == 0 {
-                state.namespaces.remove(namespace.as_str());
-            }
-        }
+        state.remove_pod(namespace);
         self.touch(at);
         self.drop_if_unused(at);
     }
@@ -250,8 +90,7 @@ impl Rules {
     pub(crate) fn count_eviction(&mut self, name: &str, uid: &Uid, decided: Timestamp) {
         let Some(at) = self.by_name(name) else { return };
         let Some(state) = self.slab.get_mut(at).filter(|state| state.rule.uid == *uid) else { return };
-        state.evicted = state.evicted.saturating_add(1);
-        state.counted_until = state.counted_until.max(decided);
+        state.count_eviction(decided);
         self.touch(at);
     }
 
@@ -260,12 +99,10 @@ impl Rules {
     pub(crate) fn see_mark(&mut self, mark: Mark<'_>, pod: PodIx, own: bool, leading: bool) -> Option<u32> {
         let at = self.by_name(mark.rule)?;
         let state = self.slab.get_mut(at).filter(|state| state.rule.uid == *mark.uid)?;
-        if state.marks.insert(pod.0, Marked { at: mark.at, own }).is_some() {
+        if !state.see_mark(pod, mark.at, own) {
             return None;
         }
-        if !own && leading && state.progress.until.is_none_or(|until| mark.at > until) {
-            state.evicted_before = state.evicted_before.saturating_add(1);
-            state.counted_until = state.counted_until.max(mark.at);
+        if !own && leading && state.count_mark(mark.at) {
             self.touch(at);
         }
         Some(at)
@@ -274,7 +111,7 @@ impl Rules {
     /// That pod is gone.
     pub(crate) fn forget_mark(&mut self, at: u32, pod: PodIx) {
         if let Some(state) = self.slab.get_mut(at) {
-            state.marks.remove(&pod.0);
+            state.forget_mark(pod);
         }
     }
 
@@ -282,12 +119,7 @@ impl Rules {
     pub(crate) fn start_leading(&mut self) {
         for at in self.slab.numbers() {
             if let Some(state) = self.slab.get_mut(at) {
-                state.evicted = 0;
-                state.counted_until = Timestamp::from_millis(i64::MIN);
-                state.marks.values_mut().for_each(|mark| mark.own = false);
-                state.status =
-                    StatusState { known: status::existing(&state.rule).cloned(), ..StatusState::default() };
-                state.recover();
+                state.start_leading();
             }
             self.touch(at);
         }

@@ -31,9 +31,11 @@ impl DeviceId {
 
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        [&*self.driver, "/", &*self.pool, "/", &*self.device]
-            .into_iter()
-            .try_for_each(|part| f.write_str(part))
+        f.write_str(&self.driver)?;
+        f.write_str("/")?;
+        f.write_str(&self.pool)?;
+        f.write_str("/")?;
+        f.write_str(&self.device)
     }
 }
 
