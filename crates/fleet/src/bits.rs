@@ -12,14 +12,17 @@ impl DeviceBits {
         if len >= 128 { Self(u128::MAX) } else { Self((1 << len) - 1) }
     }
 
+    #[inline]
     pub(crate) fn has(self, device: usize) -> bool {
         device < 128 && self.0 >> device & 1 == 1
     }
 
+    #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    #[inline]
     pub(crate) fn set(&mut self, device: usize, value: bool) {
         if value {
             self.0 |= 1 << device;

@@ -96,16 +96,17 @@ impl Fleet {
         }
         Changes {
             revision: self.revision,
-            claims: sorted(claims),
-            pods: sorted(pods),
+            claims: ascending(claims),
+            pods: ascending(pods),
             rules: listed(&mut noted.rules),
-            pools: sorted(pools),
+            pools: ascending(pools),
             nodes: listed(&mut noted.nodes),
             classes: listed(&mut noted.classes),
             partial,
         }
     }
 
+    #[inline]
     pub(crate) fn note_claim(&mut self, claim: u32) {
         self.noted.moved = true;
         if let Some(entry) = self.claims.get_mut(claim)
@@ -116,6 +117,7 @@ impl Fleet {
         }
     }
 
+    #[inline]
     pub(crate) fn note_pod(&mut self, pod: u32) {
         self.noted.moved = true;
         if let Some(entry) = self.pods.get_mut(pod)
@@ -150,16 +152,19 @@ impl Fleet {
 }
 
 /// Takes out as many, the latest noted first: nothing has to move for that.
+#[inline]
 fn first<T>(noted: &mut Vec<T>, most: usize) -> Vec<T> {
     if noted.len() <= most { core::mem::take(noted) } else { noted.split_off(noted.len() - most) }
 }
 
 /// Takes the names out. Mostly there are none, and then the set stays where it is.
+#[inline]
 fn listed(names: &mut BTreeSet<Text>) -> Vec<Text> {
     if names.is_empty() { Vec::new() } else { core::mem::take(names).into_iter().collect() }
 }
 
-fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
+#[inline]
+fn ascending<T: Ord>(mut items: Vec<T>) -> Vec<T> {
     if items.len() > 1 {
         items.sort_unstable();
         items.dedup();

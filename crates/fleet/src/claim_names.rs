@@ -54,10 +54,12 @@ impl ClaimNames {
         at
     }
 
+    #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&ClaimName> {
         self.names.get(at)
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut ClaimName> {
         self.names.get_mut(at)
     }

@@ -4,7 +4,9 @@ use alloc::sync::Arc;
 
 use lazaret_model::{DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text};
 
-use crate::{Fleet, Presence, body::SliceBody, few::Few, taints::Source, vocabulary::hash_numbered};
+use crate::{
+    Fleet, Presence, body::SliceBody, few::Few, places::Found, taints::Source, vocabulary::hash_numbered,
+};
 
 /// A claim, as a small number. Stable while the claim (by UID) exists; not given to another before
 /// [`Fleet::take_changes`] has reported it gone.
@@ -122,23 +124,23 @@ impl Fleet {
 
     fn holder_or_new(&mut self, result: &DeviceResult) -> u32 {
         let DeviceId { driver, pool, device } = &result.device;
-        let pool = self.pool_or_new(driver, pool);
-        let published = self.newest_shown(pool, device);
-        let known = match published {
-            // A slice knows by place who holds its devices.
-            Some((_, at, entry)) => entry.holder(at),
-            None => self.holder_ix(pool, device),
-        };
-        if let Some(known) = known {
-            return known;
-        }
-        let (device, place) = match published {
-            Some((slice, at, entry)) => (entry.raw.names[at].clone(), Place::Published { slice, device: at }),
+        let (pool, device, place) = match self.published(&result.device) {
+            Some(Found { slice, at, entry }) => {
+                // A slice knows by place who holds its devices.
+                if let Some(known) = entry.holder(at) {
+                    return known;
+                }
+                (entry.pool, entry.raw.names[at].clone(), Place::Published { slice, device: at })
+            }
             None => {
+                let pool = self.pool_or_new(driver, pool);
+                if let Some(known) = self.holder_ix(pool, device) {
+                    return known;
+                }
                 let device = self.vocabulary.text(device);
                 let memory = self.memory_of(pool, &device, None);
                 let ghost = self.add_ghost(pool, &device, self.holders.next(), memory);
-                (device, Place::Ghost(ghost.unwrap_or(u32::MAX)))
+                (pool, device, Place::Ghost(ghost.unwrap_or(u32::MAX)))
             }
         };
         let hash = holder_hash(pool, &device);
@@ -203,8 +205,8 @@ impl Fleet {
         let (pool, device, old) = (entry.pool, entry.device.clone(), entry.place);
         let found = self.find_published(pool, &device);
         let new = match (found, old) {
-            (Some((slice, device)), Place::Published { .. } | Place::Ghost(_)) => {
-                Place::Published { slice, device }
+            (Some(found), Place::Published { .. } | Place::Ghost(_)) => {
+                Place::Published { slice: found.slice, device: found.at }
             }
             (None, Place::Ghost(ghost)) => match self.memory_of(pool, &device, None) {
                 Some(memory) if !self.remembers(ghost, &memory) => {
@@ -251,7 +253,7 @@ impl Fleet {
         last: Option<(Arc<SliceBody>, usize)>,
     ) -> Option<SliceBody> {
         let over = self.find_newest(pool, device);
-        let over = over.and_then(|(slice, at)| Some((self.slices.get(slice)?.raw.clone(), at)));
+        let over = over.map(|found| (found.entry.raw.clone(), found.at));
         let (raw, at) = over.or(last)?;
         Some(raw.alone(at, &mut self.vocabulary))
     }
@@ -305,6 +307,7 @@ impl Fleet {
 }
 
 /// What a claim was given.
+#[inline]
 pub(crate) fn results(claim: &ResourceClaim) -> &[DeviceResult] {
     claim.allocation.as_ref().map_or(&[], |allocation| &allocation.results)
 }

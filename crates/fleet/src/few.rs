@@ -18,6 +18,7 @@ pub(crate) enum Few<T> {
 impl<T> Deref for Few<T> {
     type Target = [T];
 
+    #[inline]
     fn deref(&self) -> &[T] {
         match self {
             Self::None => &[],
@@ -29,6 +30,7 @@ impl<T> Deref for Few<T> {
 
 impl<T: Copy + Ord> Few<T> {
     /// Whether an ascending list has this.
+    #[inline]
     pub(crate) fn has(&self, item: &T) -> bool {
         match self {
             Self::None => false,
@@ -38,11 +40,13 @@ impl<T: Copy + Ord> Few<T> {
     }
 
     /// Adds to the end.
+    #[inline]
     pub(crate) fn push(&mut self, item: T) {
         self.insert_at(self.len(), item);
     }
 
     /// Adds to an ascending list, where it belongs, what is not there yet.
+    #[inline]
     pub(crate) fn insert(&mut self, item: T) {
         match self {
             Self::None => *self = Self::One(item),
@@ -74,6 +78,7 @@ impl<T: Copy + Ord> Few<T> {
     }
 
     /// Puts something in the place of what is there.
+    #[inline]
     pub(crate) fn set(&mut self, at: usize, item: T) {
         match self {
             Self::None => {}
@@ -96,6 +101,7 @@ impl<T: Copy + Ord> Few<T> {
     }
 
     /// Takes out all that are equal to this.
+    #[inline]
     pub(crate) fn remove(&mut self, item: T) {
         match self {
             Self::None => {}
@@ -111,6 +117,7 @@ impl<T: Copy + Ord> Few<T> {
     }
 
     /// Puts it in order, each thing once.
+    #[inline]
     pub(crate) fn sort(&mut self) {
         if let Self::Many(all) = self {
             all.sort_unstable();

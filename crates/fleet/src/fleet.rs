@@ -226,7 +226,7 @@ impl Fleet {
     fn names_of(&self, kind: Kind) -> Vec<&Text> {
         match kind {
             Kind::Slice => {
-                let published = self.pools.iter().flat_map(|(_, pool)| &pool.slices);
+                let published = self.pools.iter().flat_map(|(_, pool)| pool.slices.iter());
                 published.filter_map(|&slice| Some(self.slices.get(slice)?.state.name())).collect()
             }
             Kind::Rule => self.rule_names.keys().collect(),

@@ -68,11 +68,10 @@ impl Fleet {
 
     /// Where the fleet knows a device from: a slice that speaks for it, or a stand-in.
     pub(crate) fn locate(&self, id: &DeviceId) -> Option<(&Arc<SliceState>, usize)> {
-        let pool = self.pool_ix(&id.driver, &id.pool)?;
-        if let Some((slice, device)) = self.find_published(pool, &id.device) {
-            return Some((&self.slices.get(slice)?.state, device));
+        if let Some(found) = self.published(id) {
+            return Some((&found.entry.state, found.at));
         }
-        let ghost = self.ghost(pool, &id.device)?;
+        let ghost = self.ghost(self.pool_ix(&id.driver, &id.pool)?, &id.device)?;
         Some((&self.slices.get(ghost)?.state, 0))
     }
 }

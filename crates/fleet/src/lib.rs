@@ -33,6 +33,7 @@ mod input;
 mod marks;
 mod patch;
 mod patches;
+mod places;
 mod pmap;
 mod pods;
 mod pool;

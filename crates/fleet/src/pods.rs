@@ -70,10 +70,12 @@ impl Fleet {
 
     fn add_pod(&mut self, hash: u64, pod: Arc<Pod>) {
         let (names, claims) = self.file_names(self.pods.next(), &pod);
-        let ix = self.pods.insert(PodEntry { pod, claims: Few::None, names, noted: false });
+        for &claim in claims.iter() {
+            self.used_by(claim, self.pods.next());
+        }
+        let ix = self.pods.insert(PodEntry { pod, claims, names, noted: false });
         self.pod_keys.insert_unique(hash, (hash, ix), |(hash, _)| *hash);
         self.note_pod(ix);
-        self.set_claims_of(ix, claims);
     }
 
     pub(crate) fn pod_gone(&mut self, key: &ObjectKey) {
@@ -145,13 +147,17 @@ impl Fleet {
             }
         }
         for &claim in claims.iter().filter(|claim| !old.has(claim)) {
-            self.note_claim(claim);
-            if let Some(entry) = self.claims.get_mut(claim) {
-                entry.pods.insert(ix);
-            }
+            self.used_by(claim, ix);
         }
         if let Some(entry) = self.pods.get_mut(ix) {
             entry.claims = claims;
+        }
+    }
+
+    fn used_by(&mut self, claim: u32, pod: u32) {
+        self.note_claim(claim);
+        if let Some(entry) = self.claims.get_mut(claim) {
+            entry.pods.insert(pod);
         }
     }
 

@@ -1,17 +1,19 @@
 //! Pools inside the fleet: their slices, what generation counts, who holds their devices.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 
 use lazaret_model::{PoolId, Text};
 
-use crate::{Fleet, pool::PoolFacts, slices::SliceEntry, sparse::Sparse, vocabulary::hash_texts};
+use crate::{Fleet, few::Few, places::pool_hash, pool::PoolFacts, sparse::Sparse};
 
 /// A pool that has slices, or held devices, or both.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolEntry {
     pub(crate) id: PoolId,
+    /// Of driver and name.
+    pub(crate) hash: u64,
     /// By name.
-    pub(crate) slices: Vec<u32>,
+    pub(crate) slices: Few<u32>,
     /// The slices of taints among them, by name.
     pub(crate) taint_slices: Sparse<u32>,
     /// How many of its devices are held.
@@ -44,10 +46,11 @@ impl View {
 }
 
 impl PoolEntry {
-    fn new(id: PoolId) -> Self {
+    fn new(id: PoolId, hash: u64) -> Self {
         Self {
             id,
-            slices: Vec::new(),
+            hash,
+            slices: Few::None,
             taint_slices: Sparse::default(),
             holders: 0,
             view: View::default(),
@@ -74,25 +77,28 @@ impl PoolEntry {
 
 impl Fleet {
     pub(crate) fn pool_ix(&self, driver: &Text, pool: &Text) -> Option<u32> {
+        self.pool_ix_hashed(pool_hash(driver, pool), driver, pool)
+    }
+
+    fn pool_ix_hashed(&self, hash: u64, driver: &Text, pool: &Text) -> Option<u32> {
         let is_it = |ix: &u32| {
             self.pools.get(*ix).is_some_and(|entry| entry.id.pool == *pool && entry.id.driver == *driver)
         };
-        self.pool_ids.find(hash_texts([driver, pool]), is_it).copied()
+        self.pool_ids.find(hash, is_it).copied()
     }
 
     pub(crate) fn pool_or_new(&mut self, driver: &Text, pool: &Text) -> u32 {
-        if let Some(found) = self.pool_ix(driver, pool) {
+        let hash = pool_hash(driver, pool);
+        if let Some(found) = self.pool_ix_hashed(hash, driver, pool) {
             return found;
         }
         // A name of a pool occurs once, or once per driver: to look for others that have it costs more than it saves.
         let id = PoolId { driver: self.vocabulary.text(driver), pool: pool.clone() };
         self.pool_names.insert(&id.pool, self.pools.next());
         self.pool_drivers.insert(&id.driver, self.pools.next());
-        let own_hash = hash_of(&id);
-        let pool = self.pools.insert(PoolEntry::new(id));
+        let pool = self.pools.insert(PoolEntry::new(id, hash));
         let pools = &self.pools;
-        let rehash = |ix: &u32| pools.get(*ix).map_or(0, |entry| hash_of(&entry.id));
-        self.pool_ids.insert_unique(own_hash, pool, rehash);
+        self.pool_ids.insert_unique(hash, pool, |ix| pools.get(*ix).map_or(0, |entry| entry.hash));
         pool
     }
 
@@ -105,7 +111,7 @@ impl Fleet {
         let Some(entry) = self.pools.remove(pool) else { return };
         self.pool_names.remove(&entry.id.pool, pool);
         self.pool_drivers.remove(&entry.id.driver, pool);
-        if let Ok(found) = self.pool_ids.find_entry(hash_of(&entry.id), |ix| *ix == pool) {
+        if let Ok(found) = self.pool_ids.find_entry(entry.hash, |ix| *ix == pool) {
             found.remove();
         }
         if entry.noted {
@@ -124,47 +130,4 @@ impl Fleet {
         let there = i64::try_from(1 + members.count()).unwrap_or(i64::MAX);
         View { newest, rolling: there < expected }
     }
-
-    /// The slice that speaks for a device, and the device's place in it: the newest that has it, and of several the
-    /// first by name.
-    pub(crate) fn find_published(&self, pool: u32, device: &Text) -> Option<(u32, usize)> {
-        self.newest_shown(pool, device).map(|(slice, at, _)| (slice, at))
-    }
-
-    pub(crate) fn newest_shown(&self, pool: u32, device: &Text) -> Option<(u32, usize, &SliceEntry)> {
-        let newest = self.newest(pool, device)?;
-        self.pools.get(pool)?.view.shows(newest.2.state.generation()).then_some(newest)
-    }
-
-    /// The newest slice that has a device, be it of a generation that is over.
-    pub(crate) fn find_newest(&self, pool: u32, device: &Text) -> Option<(u32, usize)> {
-        self.newest(pool, device).map(|(slice, at, _)| (slice, at))
-    }
-
-    fn newest(&self, pool: u32, device: &Text) -> Option<(u32, usize, &SliceEntry)> {
-        if self.pools.get(pool)?.repeats == 0 {
-            return self.has(pool, device, self.devices.only_in_pool(pool, device)?);
-        }
-        let places = self.devices.in_pool(pool, device).filter_map(|place| self.has(pool, device, place));
-        places.min_by(|(_, i, a), (_, j, b)| {
-            let (a, b) = (&a.state, &b.state);
-            b.generation().cmp(&a.generation()).then_with(|| a.name().cmp(b.name())).then(i.cmp(j))
-        })
-    }
-
-    /// A place, unless it is that of another device whose name has the same hash.
-    fn has(&self, pool: u32, device: &Text, (slice, at): (u32, usize)) -> Option<(u32, usize, &SliceEntry)> {
-        let entry = self.slices.get(slice)?;
-        (entry.pool == pool && entry.raw.names.get(at) == Some(device)).then_some((slice, at, entry))
-    }
-
-    /// All slices of a pool, of any generation, with a device of this name, and its place in each.
-    pub(crate) fn places_of(&self, pool: u32, device: &Text) -> Vec<(u32, usize)> {
-        let places = self.devices.in_pool(pool, device).filter_map(|place| self.has(pool, device, place));
-        places.map(|(slice, at, _)| (slice, at)).collect()
-    }
-}
-
-fn hash_of(id: &PoolId) -> u64 {
-    hash_texts([&id.driver, &id.pool])
 }

@@ -208,9 +208,8 @@ impl Fleet {
     /// A device as a slice has it now.
     #[must_use]
     pub fn device(&self, id: &DeviceId) -> Option<DeviceRef<'_>> {
-        let pool = self.pool_ix(&id.driver, &id.pool)?;
-        let (slice, index) = self.find_published(pool, &id.device)?;
-        Some(self.slices.get(slice)?.state.device(self.vocabulary.names(), index))
+        let found = self.published(id)?;
+        Some(found.entry.state.device(self.vocabulary.names(), found.at))
     }
 
     /// A rule.

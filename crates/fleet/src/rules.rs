@@ -161,7 +161,7 @@ impl Fleet {
             let Some(entry) = self.pools.get(pool) else { continue };
             match device {
                 Some(device) => {
-                    found.extend(self.devices.in_pool(pool, device).map(|(slice, _)| slice));
+                    found.extend(self.devices.in_pool(entry.hash, device).map(|(slice, _)| slice));
                     found.extend(self.ghost(pool, device));
                 }
                 None => found.extend(entry.slices.iter().copied().chain(self.ghosts_of(pool))),

@@ -119,7 +119,10 @@ impl<'a> Selection<'a> {
                 }
                 let speaks = |at: usize| {
                     let name = &entry.state.body.names[at];
-                    bits.has(at) && fleet.find_published(entry.pool, name) == Some((slice, at))
+                    bits.has(at)
+                        && fleet
+                            .find_published(entry.pool, name)
+                            .is_some_and(|found| (found.slice, found.at) == (slice, at))
                 };
                 Some((entry, (0..entry.state.len()).map(speaks).collect()))
             },

@@ -54,6 +54,7 @@ impl SliceEntry {
     }
 
     /// Who holds the device at a place.
+    #[inline]
     pub(crate) fn holder(&self, device: usize) -> Option<u32> {
         let at = self.held.binary_search_by_key(&device, |(at, _)| usize::from(*at)).ok()?;
         Some(self.held[at].1)
@@ -174,15 +175,17 @@ impl Fleet {
     fn link(&mut self, ix: u32) -> usize {
         let Some(entry) = self.slices.get(ix) else { return 0 };
         let (pool, body, state) = (entry.pool, entry.raw.clone(), entry.state.clone());
-        let repeats = self.devices.insert(pool, ix, &body);
         let slices = &self.slices;
+        let of_pool = |slice| slices.get(slice).is_some_and(|entry| entry.pool == pool);
+        let hash = self.pools.get(pool).map_or(0, |entry| entry.hash);
+        let repeats = self.devices.insert(hash, ix, &body, of_pool);
         let place = |list: &[u32]| {
             list.partition_point(|&other| slices.get(other).is_some_and(|e| e.state.name() < state.name()))
         };
         if let Some(entry) = self.pools.get_mut(pool) {
             entry.repeats += repeats;
             entry.facts = None;
-            entry.slices.insert(place(&entry.slices), ix);
+            entry.slices.insert_at(place(&entry.slices), ix);
             if !state.head.taints.is_empty() {
                 let at = place(&entry.taint_slices);
                 entry.taint_slices.edit(|list| list.insert(at, ix));
@@ -195,11 +198,13 @@ impl Fleet {
     fn unlink(&mut self, ix: u32) -> usize {
         let Some(entry) = self.slices.get(ix) else { return 0 };
         let (pool, body) = (entry.pool, entry.raw.clone());
-        let repeats = self.devices.remove(pool, ix, &body);
+        let of_pool = |slice| self.slices.get(slice).is_some_and(|entry| entry.pool == pool);
+        let hash = self.pools.get(pool).map_or(0, |entry| entry.hash);
+        let repeats = self.devices.remove(hash, ix, &body, of_pool);
         if let Some(entry) = self.pools.get_mut(pool) {
             entry.repeats -= repeats.min(entry.repeats);
             entry.facts = None;
-            entry.slices.retain(|&other| other != ix);
+            entry.slices.remove(ix);
             if !entry.taint_slices.is_empty() {
                 entry.taint_slices.edit(|list| list.retain(|&other| other != ix));
             }

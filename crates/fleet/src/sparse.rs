@@ -36,6 +36,7 @@ impl<T> Clone for Sparse<T> {
 impl<T> Deref for Sparse<T> {
     type Target = [T];
 
+    #[inline]
     fn deref(&self) -> &[T] {
         self.0.as_ref().map_or(&[], |list| &list.0)
     }

@@ -220,6 +220,7 @@ impl<T: ?Sized> Shared for Arc<T> {
 }
 
 /// The hash of some texts, in order.
+#[inline]
 pub(crate) fn hash_texts<const N: usize>(texts: [&str; N]) -> u64 {
     hash_numbered(0, texts)
 }

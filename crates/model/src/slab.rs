@@ -20,6 +20,7 @@ impl<T> Default for Slab<T> {
 
 impl<T> Slab<T> {
     /// Keeps a value; its number.
+    #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
         self.len += 1;
         if let Some(at) = self.free.pop() {
@@ -38,6 +39,7 @@ impl<T> Slab<T> {
 
     /// The number that the next value gets.
     #[must_use]
+    #[inline]
     pub fn next(&self) -> u32 {
         self.free.last().copied().unwrap_or_else(|| u32::try_from(self.slots.len()).unwrap_or(u32::MAX))
     }
@@ -60,7 +62,9 @@ impl<T> Slab<T> {
 
     /// Allows the numbers retired so far to be given again.
     pub fn recycle(&mut self) {
-        self.free.append(&mut self.retired);
+        if !self.retired.is_empty() {
+            self.free.append(&mut self.retired);
+        }
     }
 
     /// Borrows a value out of the slab: its number stays reserved until [`Self::put`].
@@ -77,11 +81,13 @@ impl<T> Slab<T> {
 
     /// The value under a number.
     #[must_use]
+    #[inline]
     pub fn get(&self, at: u32) -> Option<&T> {
         self.slots.get(at as usize)?.as_ref()
     }
 
     /// The value under a number, to be changed.
+    #[inline]
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         self.slots.get_mut(at as usize)?.as_mut()
     }

@@ -18,6 +18,7 @@ pub type Uid = Text;
 impl Text {
     /// The characters.
     #[must_use]
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -31,6 +32,7 @@ impl Text {
 
 impl PartialEq for Text {
     /// Clones are equal without a look at the characters.
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.as_str() == other.as_str()
     }
@@ -39,6 +41,7 @@ impl PartialEq for Text {
 impl Eq for Text {}
 
 impl Hash for Text {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_str().hash(state);
     }
@@ -46,6 +49,7 @@ impl Hash for Text {
 
 impl Ord for Text {
     /// Clones are equal without a look at the characters.
+    #[inline]
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
         if Arc::ptr_eq(&self.0, &other.0) {
             return core::cmp::Ordering::Equal;
@@ -62,6 +66,7 @@ impl PartialOrd for Text {
 
 impl Deref for Text {
     type Target = str;
+    #[inline]
     fn deref(&self) -> &str {
         &self.0
     }
