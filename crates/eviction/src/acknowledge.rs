@@ -11,7 +11,7 @@ use crate::{
     effect::{EVENT_REASON, EffectId, Outcome, PodEvent},
     flights::{EvictFlight, Flight},
     pods::Phase,
-    reason::{due_of, spell_out},
+    reason::{Source, due_of, spell_out},
 };
 
 impl Eviction {
@@ -33,7 +33,7 @@ impl Eviction {
         match outcome {
             Outcome::Done => {
                 self.release(now, flight);
-                self.count(&flight.pod.uid, &Blame::of(&flight.reasons, flight.decided));
+                self.count_due(flight);
                 self.announce_eviction(flight);
                 self.see_leaving(now, flight.at, &flight.pod.uid);
             }
@@ -114,6 +114,21 @@ impl Eviction {
         if self.counted.insert(uid.clone()) {
             let counted = &mut self.rules;
             blame.rules.iter().for_each(|(name, uid)| counted.count_eviction(name, uid, blame.decided));
+        }
+    }
+
+    /// Counts an eviction for each rule that was due. Almost always that is one, and needs no list.
+    fn count_due(&mut self, flight: &EvictFlight) {
+        let (uid, decided) = (&flight.pod.uid, flight.decided);
+        match due_of(&flight.reasons, decided) {
+            [only] => {
+                if self.counted.insert(uid.clone())
+                    && let Source::Rule { name, uid } = &only.cause.source
+                {
+                    self.rules.count_eviction(name, uid, decided);
+                }
+            }
+            _ => self.count(uid, &Blame::of(&flight.reasons, decided)),
         }
     }
 

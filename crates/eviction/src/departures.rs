@@ -5,7 +5,12 @@ use alloc::sync::Arc;
 use lazaret_fleet::PodIx;
 use lazaret_model::{Pod, Timestamp};
 
-use crate::{Eviction, blame::Blame, marks::marks_of, pods::Phase};
+use crate::{
+    Eviction,
+    blame::Blame,
+    marks::marks_of,
+    pods::{Phase, Settled},
+};
 
 impl Eviction {
     /// The pod is gone.
@@ -19,7 +24,7 @@ impl Eviction {
                 self.count(&slot.pod.uid, &blame);
             }
         }
-        for rule in slot.settled.into_iter().flat_map(|settled| settled.rules) {
+        for rule in slot.settled.iter().flat_map(Settled::rules) {
             self.rules.forget_mark(rule, at);
         }
     }
@@ -54,8 +59,11 @@ impl Eviction {
             self.count(&pod.uid, &Blame::of_marks(&pod, blame.decided));
         }
         let own = self.counted.contains(&pod.uid);
-        let rules = marks.filter_map(|mark| self.rules.see_mark(mark, at, own, leading)).collect();
-        self.pods.settle(at, rules);
+        let mut settled = Settled::default();
+        marks
+            .filter_map(|mark| self.rules.see_mark(mark, at, own, leading))
+            .for_each(|rule| settled.add(rule));
+        self.pods.settle(at, settled);
     }
 
     pub(crate) fn drop_if_blank(&mut self, at: PodIx) {

@@ -64,7 +64,8 @@ impl Eviction {
                 let Some((at, pod, settled)) = self.pods.settled_mut(place) else { continue };
                 let own = self.counted.contains(&pod.uid);
                 let marks = marks_of(pod).filter(|mark| rule.uid == *mark.uid);
-                settled.rules.extend(marks.filter_map(|mark| self.rules.see_mark(mark, at, own, leading)));
+                let rules = marks.filter_map(|mark| self.rules.see_mark(mark, at, own, leading));
+                rules.for_each(|rule| settled.add(rule));
             }
         }
     }

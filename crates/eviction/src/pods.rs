@@ -42,12 +42,30 @@ pub(crate) struct Slot {
 }
 
 /// A terminating pod that carries the mark of an eviction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// The rules that it is known to be marked by.
-    pub(crate) rules: Vec<u32>,
+    /// A rule that it is known to be marked by: mostly the only one.
+    rule: Option<u32>,
+    /// The others.
+    more: Vec<u32>,
     /// Its place among the settled.
     place: usize,
+}
+
+impl Settled {
+    /// It is marked by one more rule.
+    pub(crate) fn add(&mut self, rule: u32) {
+        if self.rule.is_none() {
+            self.rule = Some(rule);
+        } else {
+            self.more.push(rule);
+        }
+    }
+
+    /// The rules that it is known to be marked by.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = u32> {
+        self.rule.iter().chain(&self.more).copied()
+    }
 }
 
 impl Slot {
@@ -185,11 +203,11 @@ impl Pods {
         Some((at, &slot.pod, slot.settled.as_mut()?))
     }
 
-    /// The pod carries the mark of an eviction by these rules.
-    pub(crate) fn settle(&mut self, at: PodIx, rules: Vec<u32>) {
+    /// The pod carries the mark of an eviction.
+    pub(crate) fn settle(&mut self, at: PodIx, settled: Settled) {
         let place = self.settled.len();
         if let Some(slot) = self.slots.get_mut(at.0 as usize).and_then(Option::as_deref_mut) {
-            slot.settled = Some(Settled { rules, place });
+            slot.settled = Some(Settled { place, ..settled });
             self.settled.push(at);
         }
     }

@@ -1,8 +1,8 @@
 //! The words of a rule's status: the condition `EvictionInProgress` in Kubernetes' shapes, and how to read a count
 //! back out of it.
 
-use alloc::{format, string::String, vec::Vec};
-use core::fmt::Write as _;
+use alloc::string::String;
+use core::fmt::{self, Write as _};
 
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, Text, Timestamp};
 
@@ -45,42 +45,41 @@ pub(crate) fn condition(rule: &DeviceTaintRule, facts: &Facts) -> Condition {
 
 /// The sentences for a rule of this effect.
 pub(crate) fn message(effect: &Effect, facts: &Facts) -> String {
-    let mut sentences: Vec<String> = Vec::new();
+    let mut text = String::new();
+    let mut say = |sentence: fmt::Arguments<'_>| {
+        let space = if text.is_empty() { "" } else { " " };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{space}{sentence}");
+    };
+    let spaces = Count(facts.namespaces, "namespace", "different namespaces");
     match effect {
         Effect::NoExecute if facts.pods > 0 => {
             let verb = if facts.pods == 1 { "needs" } else { "need" };
-            sentences.push(format!(
-                "{} {verb} to be evicted in {}.",
-                pods(facts.pods),
-                spaces(facts.namespaces)
-            ));
+            say(format_args!("{} {verb} to be evicted in {spaces}.", pods(facts.pods)));
         }
         Effect::NoExecute => {}
         Effect::None => {
-            sentences.push(format!("{} selected.", devices(facts.published, "published")));
-            sentences.push(format!("{} selected.", devices(facts.allocated, "allocated")));
-            sentences.push(format!(
-                "{} would be evicted in {} if the effect was NoExecute.",
-                pods(facts.pods),
-                spaces(facts.namespaces)
-            ));
+            say(format_args!("{} selected.", published(facts.published)));
+            say(format_args!("{} selected.", allocated(facts.allocated)));
+            let pods = pods(facts.pods);
+            say(format_args!("{pods} would be evicted in {spaces} if the effect was NoExecute."));
         }
         Effect::NoSchedule | Effect::Unknown(_) => {
-            sentences.push("Eviction only happens for the NoExecute effect.".into());
+            say(format_args!("Eviction only happens for the NoExecute effect."));
         }
     }
     if facts.from_memory > 0 {
-        let subject = devices(facts.from_memory, "allocated");
+        let subject = allocated(facts.from_memory);
         let verb = if facts.from_memory == 1 { "is" } else { "are" };
-        sentences.push(format!("{subject} {verb} matched from memory, being published no more."));
+        say(format_args!("{subject} {verb} matched from memory, being published no more."));
     }
     if facts.evicted > 0 {
-        sentences.push(format!("{} evicted since the rule was created.", pods(facts.evicted)));
+        say(format_args!("{} evicted since the rule was created.", pods(facts.evicted)));
     }
     if let Some(problem) = &facts.problem {
-        sentences.push(format!("Not all devices can be checked: {}", cut(problem)));
+        say(format_args!("Not all devices can be checked: {}", cut(problem)));
     }
-    sentences.join(" ")
+    text
 }
 
 fn verdict(rule: &DeviceTaintRule, facts: &Facts) -> (ConditionStatus, Text) {
@@ -100,16 +99,26 @@ fn verdict(rule: &DeviceTaintRule, facts: &Facts) -> (ConditionStatus, Text) {
     (ConditionStatus::False, reason.into())
 }
 
-fn pods(count: u64) -> String {
-    if count == 1 { "1 pod".into() } else { format!("{count} pods") }
+/// So many things: how many, the word for one, and that for several.
+struct Count(u64, &'static str, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, one, several) = self;
+        write!(f, "{count} {}", if *count == 1 { one } else { several })
+    }
 }
 
-fn spaces(count: u64) -> String {
-    if count == 1 { "1 namespace".into() } else { format!("{count} different namespaces") }
+fn pods(count: u64) -> Count {
+    Count(count, "pod", "pods")
 }
 
-fn devices(count: usize, kind: &str) -> String {
-    if count == 1 { format!("1 {kind} device") } else { format!("{count} {kind} devices") }
+fn published(count: usize) -> Count {
+    Count(count as u64, "published device", "published devices")
+}
+
+fn allocated(count: usize) -> Count {
+    Count(count as u64, "allocated device", "allocated devices")
 }
 
 fn cut(problem: &str) -> String {
@@ -169,6 +178,8 @@ pub(crate) fn says_the_same(one: &Condition, other: &Condition) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use lazaret_model::Taint;
 
     use super::*;
