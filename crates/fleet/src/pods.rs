@@ -1,6 +1,6 @@
 //! Pods, and which claims they use.
 
-use alloc::{collections::BTreeSet, sync::Arc};
+use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, ResourceClaim, Text};
 
@@ -240,7 +240,11 @@ fn may_have(pod: &Pod, claim: &ResourceClaim, via: Via) -> bool {
 /// Whom a claim is reserved for: pods by UID, groups by name.
 enum Reservations<'a> {
     Few(&'a [Consumer]),
-    Many { uids: BTreeSet<&'a str>, groups: BTreeSet<&'a str> },
+    /// Both in order.
+    Many {
+        uids: Vec<&'a str>,
+        groups: Vec<&'a str>,
+    },
 }
 
 impl<'a> Reservations<'a> {
@@ -250,8 +254,8 @@ impl<'a> Reservations<'a> {
             return Self::Few(users);
         }
         Self::Many {
-            uids: users.iter().map(|consumer| &*consumer.uid).collect(),
-            groups: users.iter().filter(is_group).map(|consumer| &*consumer.name).collect(),
+            uids: sorted(users.iter().map(|consumer| &*consumer.uid)),
+            groups: sorted(users.iter().filter(is_group).map(|consumer| &*consumer.name)),
         }
     }
 
@@ -265,10 +269,17 @@ impl<'a> Reservations<'a> {
                         .is_some_and(|group| users.iter().filter(is_group).any(|user| user.name == *group))
             }
             Self::Many { uids, groups } => {
-                uids.contains(&*pod.uid) || pod.group.as_ref().is_some_and(|group| groups.contains(&**group))
+                uids.binary_search(&&*pod.uid).is_ok()
+                    || pod.group.as_ref().is_some_and(|group| groups.binary_search(&&**group).is_ok())
             }
         }
     }
+}
+
+fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names
 }
 
 fn is_group(consumer: &&Consumer) -> bool {

@@ -76,26 +76,18 @@ impl<'a, T: Value + 'a, F: Fn(usize) -> &'a [(Text, T)]> Rows<F> {
         (0..self.len).map(&self.of)
     }
 
-    /// What a device has under a key that others have in place `at`: mostly it has it there too.
-    fn cell(&self, device: usize, at: usize, key: &Text) -> Option<&'a T> {
-        let row = (self.of)(device);
-        match row.get(at) {
-            Some((known, value)) if known == key => Some(value),
-            Some(_) | None => row.iter().find(|(known, _)| known == key).map(|(_, value)| value),
-        }
-    }
-
-    /// The value that all devices have under a key. A device that is alone in its slice has everything in common
-    /// with itself; what counts then is whether others may have it too.
-    fn common(&self, at: usize, key: &Text) -> Option<&'a T> {
-        let value = if self.len == 0 { None } else { self.cell(0, at, key) }?;
-        let same = |device| self.cell(device, at, key).is_some_and(|other| other.same(value));
+    /// The value that all devices have in a column. A device that is alone in its slice has everything in common with
+    /// itself; what counts then is whether others may have it too.
+    fn common(&self, column: &Column<'_>) -> Option<&'a T> {
+        let value = if self.len == 0 { None } else { column.of((self.of)(0)) }?;
+        let same = |device| column.of((self.of)(device)).is_some_and(|other| other.same(value));
         let all = if self.len == 1 { value.is_common() } else { (1..self.len).all(same) };
         all.then_some(value)
     }
 
-    /// The schema that all devices together have. A key that occurs twice counts once.
-    fn schema(&self, driver: &Text, vocabulary: &mut Vocabulary) -> Arc<Schema> {
+    /// The schema that all devices together have, and whether each has all of its keys in order. A key that occurs
+    /// twice counts once.
+    fn schema(&self, driver: &Text, vocabulary: &mut Vocabulary) -> (Arc<Schema>, bool) {
         let keys_are = |schema: &Schema| {
             let known = &*schema.keys;
             let same = |row: &[(Text, T)]| (0..known.len()).all(|at| row[at].0 == known[at]);
@@ -105,7 +97,7 @@ impl<'a, T: Value + 'a, F: Fn(usize) -> &'a [(Text, T)]> Rows<F> {
         if self.len > 0
             && let Some(known) = vocabulary.recent_schema(driver, keys_are)
         {
-            return known;
+            return (known, true);
         }
         let mut rows = self.iter();
         let mut keys: Vec<&Text> =
@@ -117,7 +109,24 @@ impl<'a, T: Value + 'a, F: Fn(usize) -> &'a [(Text, T)]> Rows<F> {
                 keys.insert(at, key);
             }
         }
-        vocabulary.schema(driver, &keys)
+        (vocabulary.schema(driver, &keys), false)
+    }
+}
+
+/// A key, and where it is found.
+struct Column<'a> {
+    at: usize,
+    key: &'a Text,
+    /// Every device has it in that place.
+    aligned: bool,
+}
+
+impl Column<'_> {
+    fn of<'a, T>(&self, row: &'a [(Text, T)]) -> Option<&'a T> {
+        if self.aligned {
+            return row.get(self.at).map(|(_, value)| value);
+        }
+        row.iter().find(|(known, _)| known == self.key).map(|(_, value)| value)
     }
 }
 
@@ -128,11 +137,12 @@ impl<T: Value> Table<T> {
         T: 'a,
         F: Fn(usize) -> &'a [(Text, T)],
     {
-        let schema = rows.schema(driver, vocabulary);
+        let (schema, aligned) = rows.schema(driver, vocabulary);
+        let columns = || schema.keys.iter().enumerate().map(|(at, key)| Column { at, key, aligned });
         let mut slots = core::mem::take(T::slots(vocabulary));
         let mut each_len = 0;
-        for (at, key) in schema.keys.iter().enumerate() {
-            slots.push(match rows.common(at, key) {
+        for column in columns() {
+            slots.push(match rows.common(&column) {
                 Some(value) => Slot::Same(value.clone(), value.print()),
                 None => {
                     each_len += 1;
@@ -141,13 +151,12 @@ impl<T: Value> Table<T> {
             });
         }
         let mut each: Vec<Option<T>> = Vec::with_capacity(rows.len * each_len);
-        for device in 0..if each_len > 0 { rows.len } else { 0 } {
-            for (at, key) in schema.keys.iter().enumerate() {
-                if let Slot::Same(..) = &slots[at] {
-                    continue;
+        for row in rows.iter().take(if each_len > 0 { rows.len } else { 0 }) {
+            for column in columns() {
+                if let Slot::Each(_) = &slots[column.at] {
+                    let above = each.len().checked_sub(each_len).and_then(|above| each[above].as_ref());
+                    each.push(column.of(row).map(|value| value.shared(above, vocabulary)));
                 }
-                let above = each.len().checked_sub(each_len).and_then(|above| each[above].as_ref());
-                each.push(rows.cell(device, at, key).map(|value| value.shared(above, vocabulary)));
             }
         }
         let layout = shared_layout(schema, &slots, each_len, vocabulary);

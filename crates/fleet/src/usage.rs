@@ -28,7 +28,7 @@ impl Fleet {
 
     /// Works out what is in use of one device, given who holds it.
     pub(crate) fn refresh_usage_by(&mut self, slice: u32, device: usize, holder: Option<u32>) {
-        let usage = self.usage_of(holder);
+        let usage = holder.map(|holder| self.usage_by(holder)).unwrap_or_default();
         let Some(entry) = self.slices.get_mut(slice) else { return };
         entry.set_held(device, holder.filter(|_| usage.held));
         let state = &entry.state;
@@ -55,9 +55,9 @@ impl Fleet {
         self.note_pool(pool);
     }
 
-    fn usage_of(&self, holder: Option<u32>) -> Usage {
+    fn usage_by(&self, holder: u32) -> Usage {
         let mut usage = Usage::default();
-        let Some(holder) = holder.and_then(|holder| self.holders.get(holder)) else { return usage };
+        let Some(holder) = self.holders.get(holder) else { return usage };
         for &(claim, at) in holder.results.iter() {
             usage.held = true;
             let Some(entry) = self.claims.get(claim) else { continue };

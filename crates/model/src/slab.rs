@@ -2,8 +2,12 @@
 
 use alloc::vec::Vec;
 
+/// Of so many values there is room for one more in a clone, and beyond what [`Slab::reserve`] was asked for: the next
+/// value must not move all others.
+const VALUES_PER_SPARE: usize = 8;
+
 /// A vector with holes that are filled again.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Slab<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
@@ -15,6 +19,14 @@ pub struct Slab<T> {
 impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self { slots: Vec::new(), free: Vec::new(), retired: Vec::new(), len: 0 }
+    }
+}
+
+impl<T: Clone> Clone for Slab<T> {
+    fn clone(&self) -> Self {
+        let mut slots = Vec::with_capacity(self.slots.len() + self.slots.len() / VALUES_PER_SPARE);
+        slots.extend_from_slice(&self.slots);
+        Self { slots, free: self.free.clone(), retired: self.retired.clone(), len: self.len }
     }
 }
 
@@ -34,7 +46,8 @@ impl<T> Slab<T> {
 
     /// Makes room for so many more values.
     pub fn reserve(&mut self, more: usize) {
-        self.slots.reserve(more.saturating_sub(self.free.len()));
+        let more = more.saturating_sub(self.free.len());
+        self.slots.reserve(more + more / VALUES_PER_SPARE);
     }
 
     /// The number that the next value gets.
