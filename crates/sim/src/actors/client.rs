@@ -161,7 +161,7 @@ impl World {
 
     /// There is something to deliver: plans it, unless it is planned.
     pub(crate) fn plan_delivery(&mut self, number: usize, kind: Kind) {
-        let lag = if self.resting { self.config.lag_ms.min(200) } else { self.config.lag_ms };
+        let lag = if self.resting { self.config.lag_ms.min(1_500) } else { self.config.lag_ms };
         let client = &mut self.clients[number];
         // Who is not running will list everything when it is.
         if client.down || core::mem::replace(&mut client.planned[kind as usize], true) {

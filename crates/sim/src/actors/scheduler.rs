@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// It looks at its queue so long after it heard something.
-const REACTION_MS_MAX: u32 = 50;
+const REACTION_MS_MAX: u32 = 150;
 /// Pods that it tries at a time; the rest waits for the next look.
 const TRIES_MAX: usize = 3;
 /// Nodes that it tries for a pod.
