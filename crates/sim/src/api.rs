@@ -5,8 +5,8 @@ use std::{hash::Hash, sync::Arc};
 
 use lazaret_fleet::Input;
 use lazaret_model::{
-    DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, ResourceSlice, ResourceSlicePatch,
-    Text, Timestamp, Uid,
+    ClaimSource, DeviceClass, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, ResourceSlice,
+    ResourceSlicePatch, Text, Timestamp, Uid,
 };
 
 use crate::{
@@ -230,6 +230,21 @@ impl<T: Resource<Key = ObjectKey>> Table<T> {
         let same = |key: &ObjectKey| key.name == *name && key.namespace == *namespace;
         self.keys.find(hash(&(namespace, name)), same)
     }
+
+    /// The same, given if there is no such key yet.
+    fn number_or_reserve(&mut self, namespace: &Text, name: &Text) -> u32 {
+        self.number_of(namespace, name)
+            .unwrap_or_else(|| self.add_key(&ObjectKey { namespace: namespace.clone(), name: name.clone() }))
+    }
+}
+
+/// The claim that an entry of a pod stands for, if that is known.
+pub(crate) fn claim_name(source: &ClaimSource) -> Option<&Text> {
+    match source {
+        ClaimSource::Claim(name) => Some(name),
+        ClaimSource::Template { resolved, .. } => resolved.as_ref()?.as_ref(),
+        ClaimSource::Unknown => None,
+    }
 }
 
 impl<T: Resource> Table<T> {
@@ -275,6 +290,11 @@ impl<T: Resource> Table<T> {
         self.keys.thing(number)
     }
 
+    /// The numbers of all keys, in the order of the keys.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = u32> {
+        self.order.iter().copied()
+    }
+
     /// Every object, in key order.
     pub fn iter(&self) -> impl Iterator<Item = Stored<'_, T>> {
         self.iter_in(&self.live)
@@ -283,6 +303,11 @@ impl<T: Resource> Table<T> {
     /// Every object when these were the latest writes, in key order.
     pub(crate) fn iter_in<'a>(&'a self, live: &'a Live) -> impl Iterator<Item = Stored<'a, T>> {
         self.order.iter().filter_map(|number| self.at(live, *number))
+    }
+
+    /// Every object with the number of its key, in the order of numbers.
+    pub(crate) fn latest(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.live).filter_map(|(number, place)| Some((number, &**self.written(*place)?.object)))
     }
 
     /// The latest writes.
@@ -350,14 +375,13 @@ impl<T: Resource> Table<T> {
 
     /// The number of an object's key, given if it has none.
     fn number_or_new(&mut self, object: &T) -> u32 {
-        let key = object.key();
-        let hash = hash(key);
-        if let Some(known) = self.keys.find(hash, |known| known == key) {
-            return known;
-        }
+        self.number(object.key()).unwrap_or_else(|| self.add_key(object.key()))
+    }
+
+    fn add_key(&mut self, key: &T::Key) -> u32 {
         let rank = key.rank();
         let place = self.place(rank, key);
-        let number = self.keys.add(hash, key.clone());
+        let number = self.keys.add(hash(key), key.clone());
         self.ranks.push(rank);
         self.order.insert(place, number);
         self.live.push(0);
@@ -432,12 +456,21 @@ pub enum Deleted {
 impl Api {
     /// Brings the catalog up to what was written.
     pub(crate) fn catalogue(&mut self) {
-        let (slices, claims) = self.catalog.seen();
-        for logged in &self.slices.log[slices..] {
-            self.catalog.slice_written(logged.object.as_deref());
+        let Self { slices, claims, pods, catalog, .. } = self;
+        let (slices_seen, claims_seen, pods_seen) = catalog.seen();
+        for logged in &slices.log[slices_seen..] {
+            catalog.slice_written(logged.object.as_deref());
         }
-        for logged in &self.claims.log[claims..] {
-            self.catalog.claim_written(logged.object.as_deref());
+        for logged in &claims.log[claims_seen..] {
+            catalog.claim_written(logged.object.as_deref());
+        }
+        for logged in &pods.log[pods_seen..] {
+            let pod = logged.object.as_deref();
+            let names = pod.into_iter().flat_map(|pod| {
+                let listed = pod.claims.iter().filter_map(|entry| claim_name(&entry.source));
+                listed.chain(&pod.extended_claim).map(|name| (&pod.key.namespace, name))
+            });
+            catalog.pod_written(names.map(|(namespace, name)| claims.number_or_reserve(namespace, name)));
         }
     }
 

@@ -15,7 +15,9 @@ pub(crate) struct Catalog {
     slices: Vec<(u32, Run)>,
     /// By place in the log of claims.
     claims: Vec<Run>,
-    /// Numbers of devices, write after write.
+    /// By place in the log of pods: numbers of the claims that they name.
+    pods: Vec<Run>,
+    /// Numbers of devices, or of claims, write after write.
     runs: Vec<u32>,
 }
 
@@ -50,9 +52,16 @@ impl Catalog {
         self.claims.push(Run { start, end: self.end() });
     }
 
-    /// How many writes of slices and of claims have been looked at.
-    pub(crate) fn seen(&self) -> (usize, usize) {
-        (self.slices.len(), self.claims.len())
+    /// The next write of a pod, which names these claims.
+    pub(crate) fn pod_written(&mut self, claims: impl Iterator<Item = u32>) {
+        let start = self.end();
+        self.runs.extend(claims);
+        self.pods.push(Run { start, end: self.end() });
+    }
+
+    /// How many writes of slices, claims and pods have been looked at.
+    pub(crate) fn seen(&self) -> (usize, usize, usize) {
+        (self.slices.len(), self.claims.len(), self.pods.len())
     }
 
     /// The pool of the slice written at this place, and its devices.
@@ -64,6 +73,11 @@ impl Catalog {
     /// The devices of the claim written at this place.
     pub(crate) fn of_claim(&self, place: usize) -> &[u32] {
         self.run(self.claims[place])
+    }
+
+    /// The claims that the pod written at this place names.
+    pub(crate) fn of_pod(&self, place: usize) -> &[u32] {
+        self.run(self.pods[place])
     }
 
     /// The number of a device, if anybody ever spoke of it.

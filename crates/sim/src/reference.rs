@@ -9,8 +9,9 @@ use lazaret_model::{
 };
 
 use crate::{
+    api::claim_name,
     palette,
-    view::{Named, Seen, SeenClaim},
+    view::{Named, Seen, SeenClaim, SeenPod},
 };
 
 /// Where a taint comes from.
@@ -207,17 +208,22 @@ pub fn deadline(taint: &Taint, tolerations: &[Toleration]) -> Option<Timestamp> 
 }
 
 /// The claims whose devices a pod uses.
-pub fn claims<'a>(seen: Seen<'a>, pod: &'a Pod) -> impl Iterator<Item = SeenClaim<'a>> {
-    let find = move |name: &Text| seen.claim(&pod.key.namespace, name);
-    let listed = pod.claims.iter().filter_map(move |entry| match &entry.source {
-        ClaimSource::Claim(name) => find(name),
-        ClaimSource::Template { resolved: Some(Some(name)), .. } => {
-            find(name).filter(|seen| owned(seen.claim, pod) || shared(seen.claim, pod))
-        }
-        ClaimSource::Template { .. } | ClaimSource::Unknown => None,
-    });
-    let extended = pod.extended_claim.as_ref().and_then(find).filter(|seen| owned(seen.claim, pod));
-    listed.chain(extended).filter(|seen| reserved(seen.claim, pod))
+pub fn claims<'a>(seen: Seen<'a>, pod: SeenPod<'a>) -> impl Iterator<Item = SeenClaim<'a>> {
+    // How each of them comes to be named, in the same order.
+    let named = pod.pod.claims.iter().filter(|entry| claim_name(&entry.source).is_some());
+    let listed = named.map(|entry| Some(&entry.source));
+    let extended = pod.pod.extended_claim.iter().map(|_| None);
+    let found = listed.chain(extended).zip(seen.claims_of(pod));
+    found
+        .filter_map(|(source, claim)| Some((source, claim?)))
+        .filter(move |(source, seen)| match source {
+            Some(ClaimSource::Claim(_)) => true,
+            Some(ClaimSource::Template { .. }) => owned(seen.claim, &pod) || shared(seen.claim, &pod),
+            Some(ClaimSource::Unknown) => false,
+            None => owned(seen.claim, &pod),
+        })
+        .map(|(_, claim)| claim)
+        .filter(move |seen| reserved(seen.claim, &pod))
 }
 
 fn owned(claim: &ResourceClaim, pod: &Pod) -> bool {
@@ -245,9 +251,9 @@ pub fn may_be_evicted(pod: &Pod) -> bool {
 
 /// Why a pod must go, at whatever time; empty: it may stay.
 #[must_use]
-pub fn causes<'a>(seen: Seen<'a>, pod: &'a Pod) -> Vec<Cause<'a>> {
+pub fn causes<'a>(seen: Seen<'a>, pod: SeenPod<'a>) -> Vec<Cause<'a>> {
     let mut found = Vec::new();
-    if !may_be_evicted(pod) {
+    if !may_be_evicted(&pod) {
         return found;
     }
     for claim in claims(seen, pod) {

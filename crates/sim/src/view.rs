@@ -2,7 +2,7 @@
 //! Beside each machine under test stands one of these, fed with exactly the same events; the reference reads it,
 //! through [`Seen`], and nothing else.
 
-use core::marker::PhantomData;
+use core::{marker::PhantomData, ops::Deref};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -393,6 +393,22 @@ pub struct Named<'a> {
     number: Option<u32>,
 }
 
+/// A pod as it was seen.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenPod<'a> {
+    /// The pod.
+    pub pod: &'a Arc<Pod>,
+    /// Where in the log it was written, and one more.
+    pub(crate) place: u32,
+}
+
+impl Deref for SeenPod<'_> {
+    type Target = Pod;
+    fn deref(&self) -> &Pod {
+        self.pod
+    }
+}
+
 /// A claim as it was seen.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenClaim<'a> {
@@ -406,31 +422,38 @@ pub struct SeenClaim<'a> {
 impl<'a> Seen<'a> {
     /// A pod.
     #[must_use]
-    pub fn pod(self, key: &ObjectKey) -> Option<&'a Arc<Pod>> {
-        self.api.pods.get_in(&self.view.pods.live, key).map(|stored| stored.object)
+    pub fn pod(self, key: &ObjectKey) -> Option<SeenPod<'a>> {
+        self.pod_at(self.api.pods.number(key)?)
     }
 
     /// All pods, in key order.
-    pub fn pods(self) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.api.pods.iter_in(&self.view.pods.live).map(|stored| stored.object)
+    pub fn pods(self) -> impl Iterator<Item = SeenPod<'a>> {
+        self.api.pods.in_order().filter_map(move |number| self.pod_at(number))
     }
 
     /// The pod whose key has this number.
-    pub(crate) fn pod_at(self, number: u32) -> Option<&'a Arc<Pod>> {
-        self.api.pods.at(&self.view.pods.live, number).map(|stored| stored.object)
+    pub(crate) fn pod_at(self, number: u32) -> Option<SeenPod<'a>> {
+        self.pod_written(*self.view.pods.live.get(number as usize)?)
+    }
+
+    /// The pod that was written at the place before this one.
+    pub(crate) fn pod_written(self, place: u32) -> Option<SeenPod<'a>> {
+        self.api.pods.written(place).map(|stored| SeenPod { pod: stored.object, place })
     }
 
     /// The first pod whose key has this number or a higher one.
-    pub(crate) fn pod_from(self, number: u32) -> Option<&'a Arc<Pod>> {
+    pub(crate) fn pod_from(self, number: u32) -> Option<SeenPod<'a>> {
         let live = self.view.pods.live.get(number as usize..)?;
-        let place = live.iter().find(|place| **place != 0)?;
-        self.api.pods.written(*place).map(|stored| stored.object)
+        self.pod_written(*live.iter().find(|place| **place != 0)?)
     }
 
-    /// A claim.
-    #[must_use]
-    pub fn claim(self, namespace: &Text, name: &Text) -> Option<SeenClaim<'a>> {
-        let number = self.api.claims.number_of(namespace, name)?;
+    /// The claims that a pod names, in the order of its entries; `None` where there is none of that name.
+    pub fn claims_of(self, pod: SeenPod<'a>) -> impl Iterator<Item = Option<SeenClaim<'a>>> {
+        let named = self.api.catalog.of_pod(pod.place as usize - 1);
+        named.iter().map(move |number| self.claim_at(*number))
+    }
+
+    fn claim_at(self, number: u32) -> Option<SeenClaim<'a>> {
         let place = *self.view.claims.live.get(number as usize)?;
         let Stored { version, object } = self.api.claims.written(place)?;
         Some(SeenClaim { claim: object, version, place })

@@ -124,8 +124,8 @@ impl World {
         if self.mutant.is_some() {
             objects = objects.into_iter().filter_map(|input| distort(self.mutant, number, input)).collect();
         }
-        if number == SCHEDULER {
-            self.scheduler.listed(&self.api, kind, &objects);
+        if number == SCHEDULER && kind == Kind::Pod {
+            self.scheduler.listed(self.api.pods.latest());
         }
         client.fleet.relist(fleet_kind(kind), objects);
     }
@@ -186,16 +186,15 @@ impl World {
             return;
         }
         let mut left = if client.rng.chance(200) { client.rng.between(1, 8) } else { u64::MAX };
-        let mut about = None;
         while left > 0 {
             left -= 1;
             let Some(input) = client.view.next(&self.api, kind) else { break };
-            about = subject(&self.api, &input).or(about);
             if let Some(input) = distort(self.mutant, number, input) {
-                if number == SCHEDULER {
-                    self.scheduler.heard(&self.api, &input);
-                }
                 client.fleet.apply(input);
+            }
+            if number == SCHEDULER && kind == Kind::Pod {
+                let heard = &self.api.pods.log()[client.view.position(kind) - 1];
+                self.scheduler.heard(heard.number, heard.object.as_deref());
             }
         }
         if self.clients[number].view.behind(&self.api, kind) {
@@ -203,7 +202,9 @@ impl World {
         }
         // What is compared of the scheduler's fleet has nothing to do with pods.
         if number != SCHEDULER || kind != Kind::Pod {
-            self.moved = Some(Moved { client: number, pod: about });
+            let last = self.clients[number].view.position(kind).checked_sub(1);
+            let pod = last.and_then(|last| subject(&self.api, kind, last));
+            self.moved = Some(Moved { client: number, pod });
         }
         self.digest(number);
     }
@@ -234,26 +235,15 @@ impl World {
     }
 }
 
-/// The number of the pod that an event is about.
-fn subject(api: &Api, input: &Input) -> Option<u32> {
-    match input {
-        Input::Pod(pod) => api.pods.number(&pod.key),
-        Input::Claim(claim) => {
-            let user = claim.reserved_for.first()?;
-            api.pods.number_of(&claim.key.namespace, &user.name)
+/// The number of the pod that the write at this place is about.
+fn subject(api: &Api, kind: Kind, place: usize) -> Option<u32> {
+    match kind {
+        Kind::Pod => Some(api.pods.log()[place].number),
+        Kind::Claim => {
+            let claim = api.claims.log()[place].object.as_ref()?;
+            api.pods.number_of(&claim.key.namespace, &claim.reserved_for.first()?.name)
         }
-        Input::Slice(_)
-        | Input::SliceGone(_)
-        | Input::Rule(_)
-        | Input::RuleGone(_)
-        | Input::Patch(_)
-        | Input::PatchGone(_)
-        | Input::Class(_)
-        | Input::ClassGone(_)
-        | Input::ClaimGone(_)
-        | Input::PodGone(_)
-        | Input::Node(_)
-        | Input::NodeGone(_) => None,
+        Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use hashbrown::HashSet;
-use lazaret_fleet::{Changes, Input};
+use lazaret_fleet::Changes;
 use lazaret_model::{
     ClaimSource, DeviceId, ObjectKey, Pod, PoolId, ResourceClaim, Text, Timestamp, Toleration, Uid, tolerates,
 };
@@ -18,7 +18,7 @@ use crate::{
         claims::{request_of, share_of},
         workloads::{allocation, driver_of, is_of_group, node_of, reserve},
     },
-    api::{Api, Kind, wall},
+    api::{Kind, wall},
     coverage::Mark,
     mutant::Mutant,
     palette,
@@ -28,7 +28,7 @@ use crate::{
 /// It looks at its queue so long after it heard something.
 const REACTION_MS_MAX: u32 = 150;
 /// Pods that it tries at a time; the rest waits for the next look.
-const TRIES_MAX: usize = 3;
+const TRIES_MAX: usize = 2;
 /// Nodes that it tries for a pod.
 const NODES_MAX: u32 = 3;
 /// A device with a NoExecute taint that is borne for less is not worth it: the pod would leave at once.
@@ -107,28 +107,21 @@ impl Scheduler {
         self.assumed.get(device).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// An event on its way to the fleet.
-    pub(crate) fn heard(&mut self, api: &Api, input: &Input) {
-        if let Input::Pod(pod) = input {
-            let Some(number) = api.pods.number(&pod.key) else { return };
-            if pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished() {
-                self.pending.insert(number);
-            } else {
-                self.pending.remove(&number);
-            }
-        } else if let Input::PodGone(key) = input
-            && let Some(number) = api.pods.number(key)
-        {
+    /// What became of the pod whose key has this number; `None`: it is gone.
+    pub(crate) fn heard(&mut self, number: u32, pod: Option<&Pod>) {
+        let waits =
+            |pod: &Pod| pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished();
+        if pod.is_some_and(waits) {
+            self.pending.insert(number);
+        } else {
             self.pending.remove(&number);
         }
     }
 
-    /// A list on its way to the fleet.
-    pub(crate) fn listed(&mut self, api: &Api, kind: Kind, inputs: &[Input]) {
-        if kind == Kind::Pod {
-            self.pending.clear();
-            inputs.iter().for_each(|input| self.heard(api, input));
-        }
+    /// All pods there are.
+    pub(crate) fn listed<'a>(&mut self, pods: impl Iterator<Item = (u32, &'a Pod)>) {
+        self.pending.clear();
+        pods.for_each(|(number, pod)| self.heard(number, Some(pod)));
     }
 }
 
@@ -197,15 +190,16 @@ impl World {
     /// A node and devices for a pod, if all its claims are there.
     fn place(&mut self, number: u32) -> Option<Placement> {
         let seen = self.seen(SCHEDULER);
-        let pod = Arc::clone(seen.pod_at(number)?);
-        if self.scheduler.bound.contains(&pod.uid) {
+        let pod = seen.pod_at(number)?;
+        if self.scheduler.bound.contains(&pod.uid) || !knows_its_claims(&pod) {
             return None;
         }
         let mut claims = Vec::new();
-        for name in claim_names(&pod)? {
-            let found = seen.claim(&pod.key.namespace, name)?;
+        for found in seen.claims_of(pod) {
+            let found = found?;
             claims.push((found.version, Arc::clone(found.claim)));
         }
+        let pod = Arc::clone(pod.pod);
         let extended = self.shape_of(number).is_some_and(|shape| shape.extended);
         if extended && pod.extended_claim.is_none() {
             return None;
@@ -403,20 +397,13 @@ fn pool_for(claim: &ResourceClaim, node: &Text) -> Text {
     if share_of(claim).is_some() { palette::word(palette::FABRIC) } else { node.clone() }
 }
 
-/// The names of a pod's claims; `None` while some are not known yet.
-fn claim_names(pod: &Pod) -> Option<Vec<&Text>> {
-    let mut names = Vec::new();
-    for entry in &pod.claims {
-        match &entry.source {
-            ClaimSource::Claim(name) | ClaimSource::Template { resolved: Some(Some(name)), .. } => {
-                names.push(name);
-            }
-            ClaimSource::Template { resolved: Some(None), .. } => {}
-            ClaimSource::Template { resolved: None, .. } | ClaimSource::Unknown => return None,
-        }
-    }
-    names.extend(&pod.extended_claim);
-    Some(names)
+/// Whether all claims of a pod have names by now.
+fn knows_its_claims(pod: &Pod) -> bool {
+    pod.claims.iter().all(|entry| match &entry.source {
+        ClaimSource::Claim(_) => true,
+        ClaimSource::Template { resolved, .. } => resolved.is_some(),
+        ClaimSource::Unknown => false,
+    })
 }
 
 /// Whether a NoExecute taint is borne long enough to be worth a start.

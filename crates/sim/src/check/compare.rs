@@ -1,17 +1,15 @@
 //! The machines against the reference: after each step whoever moved, on the pod that it is about or on any; and
 //! everything at rest.
 
-use std::sync::Arc;
-
 use lazaret_eviction::Phase;
 use lazaret_fleet::{EffectiveTaint, Fleet, Origin};
-use lazaret_model::{Pod, Timestamp};
+use lazaret_model::Timestamp;
 
 use crate::{
     coverage::Mark,
     palette::{self, Traits as _},
     reference::{self, Found, Patched, Source},
-    view::{Named, Seen},
+    view::{Named, Seen, SeenPod},
     world::{SCHEDULER, World},
 };
 
@@ -37,13 +35,13 @@ impl World {
         self.checker.compared += 1;
         let round = self.checker.compared;
         let devices = round.is_multiple_of(DEVICES_EVERY);
-        let about = pod.and_then(|pod| self.seen(client).pod_from(pod)).cloned();
+        let about = pod.and_then(|pod| self.seen(client).pod_from(pod)).map(|pod| pod.place);
         let elsewhere = (about.is_none() || round.is_multiple_of(ELSEWHERE_EVERY)).then(|| {
             let start = self.rng.below(self.api.pods.keys() as u64);
-            self.seen(client).pod_from(u32::try_from(start).unwrap_or(0)).cloned()
+            self.seen(client).pod_from(u32::try_from(start).unwrap_or(0)).map(|pod| pod.place)
         });
         for pod in about.into_iter().chain(elsewhere.flatten()) {
-            self.compare(client, &[pod], devices);
+            self.compare(client, pod, devices);
         }
     }
 
@@ -61,21 +59,20 @@ impl World {
         self.checker.rules_seen = log.len();
     }
 
-    /// These pods of a client's view, in its machines and by the reference; with what their devices are like, or with
-    /// their taints alone.
-    pub(crate) fn compare(&mut self, number: usize, pods: &[Arc<Pod>], devices: bool) {
-        if self.clients[number].down {
+    /// A pod of a client's view, by the place of its write, in its machines and by the reference; with what its devices
+    /// are like, or with their taints alone.
+    pub(crate) fn compare(&mut self, number: usize, place: u32, devices: bool) {
+        let Some(pod) = self.seen(number).pod_written(place).filter(|_| !self.clients[number].down) else {
             return;
-        }
-        for pod in pods {
-            self.coverage.hit(Mark::Compared);
-            if let Some((invariant, detail)) = self.difference(number, pod, devices) {
-                return self.violate(invariant, format!("client {number}: {detail}"));
-            }
+        };
+        let difference = self.difference(number, pod, devices);
+        self.coverage.hit(Mark::Compared);
+        if let Some((invariant, detail)) = difference {
+            self.violate(invariant, format!("client {number}: {detail}"));
         }
     }
 
-    fn difference(&self, number: usize, pod: &Pod, devices: bool) -> Option<(&'static str, String)> {
+    fn difference(&self, number: usize, pod: SeenPod<'_>, devices: bool) -> Option<(&'static str, String)> {
         let (seen, fleet) = (self.seen(number), &self.clients[number].fleet);
         let mut due: Option<Timestamp> = None;
         for claim in reference::claims(seen, pod) {
@@ -94,11 +91,11 @@ impl World {
         if number == SCHEDULER {
             return None;
         }
-        let due = due.filter(|_| reference::may_be_evicted(pod));
+        let due = due.filter(|_| reference::may_be_evicted(&pod));
         self.plan_differs(number, pod, due).map(|detail| ("plans are as the reference finds them", detail))
     }
 
-    fn plan_differs(&self, number: usize, pod: &Pod, due: Option<Timestamp>) -> Option<String> {
+    fn plan_differs(&self, number: usize, pod: SeenPod<'_>, due: Option<Timestamp>) -> Option<String> {
         let client = &self.clients[number];
         let controller = &self.controllers[number];
         let Some(ix) = client.fleet.pod_ix(&pod.key) else {

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use lazaret_eviction::{
     Effect, EffectId, EffectKind, Evict, Outcome, PaceKey, SetRuleStatus, Source as TaintSource,
 };
-use lazaret_model::{ConditionStatus, DeviceTaintRule, Pod, Timestamp, Uid};
+use lazaret_model::{ConditionStatus, DeviceTaintRule, Timestamp, Uid};
 
 use crate::{
     actors::controller::Sent,
     check::{Attempt, stated_count},
     coverage::Mark,
     reference::{self, Cause, Source},
-    view::Seen,
+    view::{Seen, SeenPod},
     world::World,
 };
 
@@ -327,7 +327,7 @@ struct PaceAllowed {
 }
 
 /// What is reached by an eviction.
-fn cover(seen: Seen<'_>, pod: &Pod, causes: &[Cause<'_>], due: &[Cause<'_>], marks: &mut Vec<Mark>) {
+fn cover(seen: Seen<'_>, pod: SeenPod<'_>, causes: &[Cause<'_>], due: &[Cause<'_>], marks: &mut Vec<Mark>) {
     if causes.len() > 1 {
         marks.push(Mark::SeveralCauses);
     }
