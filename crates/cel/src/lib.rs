@@ -35,6 +35,6 @@ pub use error::{CompileError, EvalError, Issue};
 pub use estimate::CostRange;
 pub use pattern::Pattern;
 pub use program::{
-    Bound, COST_MAX, EXPRESSION_LENGTH_MAX, Outcome, Program, Reads, compile, compile_derived,
+    Bound, COST_MAX, EXPRESSION_LENGTH_MAX, Look, Outcome, Program, Reads, compile, compile_derived,
 };
 pub use rule::{Datum, Rule, Shape, Variables, compile_message, compile_rule};

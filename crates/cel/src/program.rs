@@ -11,7 +11,7 @@ use crate::{
     error::{CompileError, EvalError, Issue},
     estimate::{CostRange, estimate},
     eval::{Context, Machine, attribute, id_of, quick, value::Side},
-    plan::{Plan, Slot, plan},
+    plan::{Plan, plan},
     syntax::parse,
 };
 
@@ -62,6 +62,17 @@ pub struct Reads {
     pub whole_capacity: bool,
     /// Whether it can be shared.
     pub allow_multiple: bool,
+}
+
+/// Something of a device that an expression looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// This attribute.
+    Attribute(AttrId),
+    /// This capacity.
+    Capacity(AttrId),
+    /// Whether it can be shared.
+    Sharing,
 }
 
 /// A program with its names looked up in a table. Cheap to clone.
@@ -151,25 +162,16 @@ impl Bound {
         self.matches_with_cost(device).0
     }
 
-    /// Whether two devices get the same answer because they agree on everything that the program looks at. `false` also
-    /// where that takes more than a look.
-    pub fn answers_alike<D: Device + ?Sized>(&self, one: &D, other: &D) -> bool {
+    /// What of a device it looks at, apart from the driver: devices of one driver that agree on this get the same
+    /// answer. `None` where it may look at anything.
+    pub fn looks_at(&self) -> Option<impl Iterator<Item = Look>> {
         let Plan { slots, reads, .. } = &self.program.0.plan;
-        let by_name = !reads.whole_attributes && !reads.whole_capacity;
-        let same_value = |slot: &Slot, id: AttrId| match slot.side {
-            Side::Attributes => one.attribute(id) == other.attribute(id),
-            Side::Capacity => match (one.capacity(id), other.capacity(id)) {
-                (Some(one), Some(other)) => one.is_identical(other),
-                (one, other) => one.is_none() && other.is_none(),
-            },
-        };
-        by_name
-            && !one.has_unsupported_value()
-            && !other.has_unsupported_value()
-            && (!reads.driver || one.driver() == other.driver())
-            && (!reads.allow_multiple
-                || one.allow_multiple_allocations() == other.allow_multiple_allocations())
-            && slots.iter().zip(&*self.ids).all(|(slot, id)| same_value(slot, *id))
+        let named = slots.iter().zip(&*self.ids).map(|(slot, id)| match slot.side {
+            Side::Attributes => Look::Attribute(*id),
+            Side::Capacity => Look::Capacity(*id),
+        });
+        let sharing = reads.allow_multiple.then_some(Look::Sharing);
+        (!reads.whole_attributes && !reads.whole_capacity).then(|| named.chain(sharing))
     }
 
     /// Whether a device is wanted, and what it cost to find out.

@@ -10,6 +10,7 @@ use lazaret_model::{
 use crate::{
     DEVICES_PER_SLICE_MAX, ShapeId,
     bits::DeviceBits,
+    cel,
     patch::{Override, merge},
     shapes::Shapes,
     table::{Rows, Table, Value},
@@ -138,6 +139,24 @@ impl SliceBody {
 
     pub(crate) fn flags(&self) -> &Flags {
         self.flags.as_deref().unwrap_or(&NO_FLAGS)
+    }
+
+    /// Whether two devices get the same answer from an expression that looks at no more than this.
+    pub(crate) fn agree_on(
+        &self,
+        mut looks: impl Iterator<Item = cel::Look>,
+        one: usize,
+        other: usize,
+    ) -> bool {
+        let Flags { allow_multiple, unsupported, .. } = self.flags();
+        let same = |bits: &DeviceBits| bits.has(one) == bits.has(other);
+        // Every expression fails on a device with a value that it cannot read.
+        same(unsupported)
+            && looks.all(|look| match look {
+                cel::Look::Attribute(id) => self.attributes.agree_on(id, one, other),
+                cel::Look::Capacity(id) => self.capacity.agree_on(id, one, other),
+                cel::Look::Sharing => same(allow_multiple),
+            })
     }
 
     pub(crate) fn all(&self) -> DeviceBits {

@@ -8,6 +8,7 @@ use lazaret_model::{AttrNames, DeviceClass, DeviceId, DeviceSelector, PoolId, Te
 use crate::{
     DeviceRef, Presence, SliceState,
     bits::DeviceBits,
+    body::SliceBody,
     cel::{self, Bound, CompileError, EvalError, Outcome},
 };
 
@@ -217,22 +218,18 @@ impl Compiled {
         }
         let known = slice.head.presence != Presence::Unknown;
         let mut hits = Hits::default();
-        // Neighbours are mostly alike in what is asked, however much they differ in the rest.
         let mut before: Option<usize> = None;
         for (at, name) in slice.body.names.iter().enumerate() {
             if selector.device.as_ref().is_some_and(|device| device != name) {
                 continue;
             }
-            let device = known.then(|| slice.device(names, at));
-            if let (Some(before), Some(device)) = (before, &device)
-                && self.expressions().all(|bound| bound.answers_alike(device, &slice.device(names, before)))
-            {
+            if let Some(before) = before.filter(|before| self.looks_alike(&slice.body, *before, at)) {
                 hits.matched.set(at, hits.matched.has(before));
                 hits.failed.set(at, hits.failed.has(before));
                 continue;
             }
             before = Some(at);
-            match self.matches(slice.pool(), name, device) {
+            match self.matches(slice.pool(), name, known.then(|| slice.device(names, at))) {
                 Verdict::No => {}
                 Verdict::Yes => hits.matched.set(at, true),
                 Verdict::Failed(_) => hits.failed.set(at, true),
@@ -241,11 +238,14 @@ impl Compiled {
         hits
     }
 
-    /// Its own expressions and those of its class, as far as they can be run.
-    fn expressions(&self) -> impl Iterator<Item = &Bound> {
+    /// Whether two devices of a slice agree on everything that is asked. Neighbours mostly do, however much they differ
+    /// in the rest.
+    fn looks_alike(&self, body: &SliceBody, one: usize, other: usize) -> bool {
         let class =
             self.class.iter().flat_map(|class| &class.selectors).filter_map(|bound| bound.as_ref().ok());
-        class.chain(&self.expressions)
+        class
+            .chain(&self.expressions)
+            .all(|bound| bound.looks_at().is_some_and(|looks| body.agree_on(looks, one, other)))
     }
 
     /// The same, for an [`AttrNames`] that has grown.

@@ -196,6 +196,17 @@ impl<T: Value> Table<T> {
         self.layout.schema.columns_of(id).find_map(|column| self.cell(column, device))
     }
 
+    /// Whether nothing under a number tells two devices apart.
+    pub(crate) fn agree_on(&self, id: AttrId, one: usize, other: usize) -> bool {
+        self.layout.schema.columns_of(id).all(|column| match &self.layout.slots[column] {
+            Slot::Same(..) => true,
+            Slot::Each(_) => match (self.cell(column, one), self.cell(column, other)) {
+                (Some(one), Some(other)) => one.same(other),
+                (one, other) => one.is_none() && other.is_none(),
+            },
+        })
+    }
+
     /// Everything a device has, by key.
     pub(crate) fn row(&self, device: usize) -> impl Iterator<Item = (&Text, AttrId, &T)> {
         let schema = &self.layout.schema;
