@@ -141,6 +141,16 @@ impl SliceBody {
         self.flags.as_deref().unwrap_or(&NO_FLAGS)
     }
 
+    /// Whether all devices get the same answer from an expression that looks at no more than this.
+    pub(crate) fn is_uniform_in(&self, looks: &[cel::Look]) -> bool {
+        self.flags.is_none()
+            && looks.iter().all(|look| match look {
+                cel::Look::Attribute(id) => self.attributes.is_uniform_in(*id),
+                cel::Look::Capacity(id) => self.capacity.is_uniform_in(*id),
+                cel::Look::Sharing => true,
+            })
+    }
+
     /// Whether two devices get the same answer from an expression that looks at no more than this.
     pub(crate) fn agree_on(
         &self,

@@ -9,7 +9,7 @@ use crate::{
     DeviceRef, Presence, SliceState,
     bits::DeviceBits,
     body::SliceBody,
-    cel::{self, Bound, CompileError, EvalError, Outcome},
+    cel::{self, Bound, CompileError, EvalError, Look, Outcome},
 };
 
 /// A class, with its selectors bound to the names of a snapshot.
@@ -116,6 +116,8 @@ pub(crate) struct Compiled {
     expressions: Vec<Bound>,
     class: Option<Arc<ClassState>>,
     problem: Option<Problem>,
+    /// What its expressions and those of its class look at; `None` where that may be anything.
+    looks: Option<Vec<Look>>,
 }
 
 pub(crate) enum Verdict {
@@ -161,7 +163,8 @@ impl Compiled {
         let wanted = selector.and_then(|s| s.class.as_ref());
         let problem = problem.or_else(|| class_problem(wanted?, class));
         let class = wanted.and(class).cloned();
-        Self { selector: selector.cloned(), expressions, class, problem }
+        let looks = looks_of(&expressions, class.as_deref());
+        Self { selector: selector.cloned(), expressions, class, problem, looks }
     }
 
     pub(crate) fn selector(&self) -> Option<&DeviceSelector> {
@@ -218,12 +221,17 @@ impl Compiled {
         }
         let known = slice.head.presence != Presence::Unknown;
         let mut hits = Hits::default();
+        // Neighbours are mostly alike in what is asked, however much they differ in the rest.
+        let looks = self.looks.as_deref();
+        let alike = |one: usize, other: usize| {
+            looks.is_some_and(|looks| slice.body.agree_on(looks.iter().copied(), one, other))
+        };
         let mut before: Option<usize> = None;
         for (at, name) in slice.body.names.iter().enumerate() {
             if selector.device.as_ref().is_some_and(|device| device != name) {
                 continue;
             }
-            if let Some(before) = before.filter(|before| self.looks_alike(&slice.body, *before, at)) {
+            if let Some(before) = before.filter(|before| alike(*before, at)) {
                 hits.matched.set(at, hits.matched.has(before));
                 hits.failed.set(at, hits.failed.has(before));
                 continue;
@@ -234,18 +242,14 @@ impl Compiled {
                 Verdict::Yes => hits.matched.set(at, true),
                 Verdict::Failed(_) => hits.failed.set(at, true),
             }
+            if at == 0
+                && selector.device.is_none()
+                && looks.is_some_and(|looks| slice.body.is_uniform_in(looks))
+            {
+                return hits.of_all(&slice.body);
+            }
         }
         hits
-    }
-
-    /// Whether two devices of a slice agree on everything that is asked. Neighbours mostly do, however much they differ
-    /// in the rest.
-    fn looks_alike(&self, body: &SliceBody, one: usize, other: usize) -> bool {
-        let class =
-            self.class.iter().flat_map(|class| &class.selectors).filter_map(|bound| bound.as_ref().ok());
-        class
-            .chain(&self.expressions)
-            .all(|bound| bound.looks_at().is_some_and(|looks| body.agree_on(looks, one, other)))
     }
 
     /// The same, for an [`AttrNames`] that has grown.
@@ -256,6 +260,7 @@ impl Compiled {
         if self.class.is_some() {
             self.class = class.cloned();
         }
+        self.looks = looks_of(&self.expressions, self.class.as_deref());
     }
 
     /// The same selector after its class came, went or changed.
@@ -269,6 +274,23 @@ impl Compiled {
 pub(crate) struct Hits {
     pub(crate) matched: DeviceBits,
     pub(crate) failed: DeviceBits,
+}
+
+impl Hits {
+    /// What holds for the first device, for all of a slice.
+    fn of_all(self, body: &SliceBody) -> Self {
+        let spread = |bits: DeviceBits| if bits.has(0) { body.all() } else { DeviceBits::EMPTY };
+        Self { matched: spread(self.matched), failed: spread(self.failed) }
+    }
+}
+
+fn looks_of(expressions: &[Bound], class: Option<&ClassState>) -> Option<Vec<Look>> {
+    let class = class.into_iter().flat_map(|class| &class.selectors).filter_map(|bound| bound.as_ref().ok());
+    let mut looks = Vec::new();
+    for bound in class.chain(expressions) {
+        looks.extend(bound.looks_at()?);
+    }
+    Some(looks)
 }
 
 fn may_be_in(selector: &DeviceSelector, pool: &PoolId) -> bool {

@@ -196,6 +196,12 @@ impl<T: Value> Table<T> {
         self.layout.schema.columns_of(id).find_map(|column| self.cell(column, device))
     }
 
+    /// Whether nothing under a number tells any devices apart.
+    pub(crate) fn is_uniform_in(&self, id: AttrId) -> bool {
+        let slots = &self.layout.slots;
+        self.layout.schema.columns_of(id).all(|column| matches!(slots[column], Slot::Same(..)))
+    }
+
     /// Whether nothing under a number tells two devices apart.
     pub(crate) fn agree_on(&self, id: AttrId, one: usize, other: usize) -> bool {
         self.layout.schema.columns_of(id).all(|column| match &self.layout.slots[column] {
