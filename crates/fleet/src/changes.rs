@@ -67,8 +67,11 @@ impl Fleet {
     /// The same, with at most so many claims and pods. What is left comes with the next calls.
     pub fn take_some_changes(&mut self, most: usize) -> Changes {
         let noted = &mut self.noted;
-        let claims = first(&mut noted.claims, most);
-        let pods = first(&mut noted.pods, most - claims.len());
+        // Each was noted once, by its flag.
+        let mut claims = first(&mut noted.claims, most);
+        claims.sort_unstable();
+        let mut pods = first(&mut noted.pods, most - claims.len());
+        pods.sort_unstable();
         let partial = !(noted.claims.is_empty() && noted.pods.is_empty());
         for claim in &claims {
             if let Some(entry) = self.claims.get_mut(claim.0) {
@@ -94,12 +97,14 @@ impl Fleet {
                 }
             }
         }
+        pools.sort_unstable();
+        pools.dedup();
         Changes {
             revision: self.revision,
-            claims: ascending(claims),
-            pods: ascending(pods),
+            claims,
+            pods,
             rules: listed(&mut noted.rules),
-            pools: ascending(pools),
+            pools,
             nodes: listed(&mut noted.nodes),
             classes: listed(&mut noted.classes),
             partial,
@@ -161,13 +166,4 @@ fn first<T>(noted: &mut Vec<T>, most: usize) -> Vec<T> {
 #[inline]
 fn listed(names: &mut BTreeSet<Text>) -> Vec<Text> {
     if names.is_empty() { Vec::new() } else { core::mem::take(names).into_iter().collect() }
-}
-
-#[inline]
-fn ascending<T: Ord>(mut items: Vec<T>) -> Vec<T> {
-    if items.len() > 1 {
-        items.sort_unstable();
-        items.dedup();
-    }
-    items
 }

@@ -43,15 +43,20 @@ pub(crate) enum Place {
 }
 
 impl Fleet {
-    pub(crate) fn apply_claim(&mut self, claim: Arc<ResourceClaim>) {
-        let Some(known) = self.claim_names.claim(&claim.key) else { return self.add_claim(claim) };
-        let Some(entry) = self.claims.get_mut(known) else { return };
+    /// Takes in a claim; its number.
+    pub(crate) fn apply_claim(&mut self, claim: Arc<ResourceClaim>) -> u32 {
+        let name = self.claim_names.number(&claim.key.namespace, &claim.key.name);
+        let known = self.claim_names.get(name).and_then(|name| name.claim);
+        let Some((known, entry)) = known.and_then(|known| Some((known, self.claims.get_mut(known)?))) else {
+            return self.add_claim(name, claim);
+        };
         if entry.claim.uid != claim.uid {
             self.claim_gone(&claim.key);
-            return self.add_claim(claim);
+            let name = self.claim_names.number(&claim.key.namespace, &claim.key.name);
+            return self.add_claim(name, claim);
         }
         if entry.claim == claim {
-            return;
+            return known;
         }
         let old = core::mem::replace(&mut entry.claim, claim.clone());
         self.note_claim(known);
@@ -64,10 +69,10 @@ impl Fleet {
         {
             self.relate_claim(known);
         }
+        known
     }
 
-    fn add_claim(&mut self, claim: Arc<ResourceClaim>) {
-        let name = self.claim_names.number(&claim.key.namespace, &claim.key.name);
+    fn add_claim(&mut self, name: u32, claim: Arc<ResourceClaim>) -> u32 {
         let entry =
             ClaimEntry { claim: claim.clone(), name, holders: Few::None, pods: Few::None, noted: false };
         let ix = self.claims.insert(entry);
@@ -77,6 +82,7 @@ impl Fleet {
         self.note_claim(ix);
         self.hold(ix, results(&claim));
         self.relate_claim(ix);
+        ix
     }
 
     pub(crate) fn claim_gone(&mut self, key: &ObjectKey) {

@@ -1,24 +1,17 @@
 //! From the name of a device to the slices that have one.
 
-use alloc::vec::Vec;
 use core::hash::Hasher;
 
 use hashbrown::{HashTable, hash_table};
 use lazaret_model::Text;
 use rustc_hash::FxHasher;
 
-use crate::{
-    body::SliceBody,
-    hashes::{Hashes, fold},
-};
+use crate::{body::SliceBody, hashes::fold};
 
 /// Entries are hashes, not names, to be small: whoever asks compares names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceIndex {
     in_pool: HashTable<Entry>,
-    /// Slices by names of their devices, stand-ins of devices that are not published included. `None` until somebody
-    /// asks for a device of whatever pool, which most never do.
-    anywhere: Option<Hashes>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +47,6 @@ impl DeviceIndex {
                 }
             }
         }
-        self.insert_anywhere(slice, body);
         repeats
     }
 
@@ -75,24 +67,11 @@ impl DeviceIndex {
                 repeats += self.count(hash, &of_pool);
             }
         }
-        self.remove_anywhere(slice, body);
         repeats
     }
 
     fn count(&self, hash: u32, of_pool: impl Fn(u32) -> bool) -> usize {
         self.in_pool.iter_hash(spread(hash)).filter(|e| e.hash == hash && of_pool(e.slice)).count()
-    }
-
-    pub(crate) fn insert_anywhere(&mut self, slice: u32, body: &SliceBody) {
-        if let Some(anywhere) = &mut self.anywhere {
-            body.names.iter().for_each(|name| anywhere.insert(name, slice));
-        }
-    }
-
-    pub(crate) fn remove_anywhere(&mut self, slice: u32, body: &SliceBody) {
-        if let Some(anywhere) = &mut self.anywhere {
-            body.names.iter().for_each(|name| anywhere.remove(name, slice));
-        }
     }
 
     /// Makes room for so many more devices.
@@ -124,19 +103,6 @@ impl DeviceIndex {
             taken.is_some()
         });
         taken
-    }
-
-    /// Slices of any pool that may have a device of this name, if that is known: see [`Self::learn_anywhere`].
-    pub(crate) fn anywhere(&self, name: &Text) -> Option<Vec<u32>> {
-        Some(self.anywhere.as_ref()?.of(name).collect())
-    }
-
-    /// From now on knows slices by the names of their devices, whatever the pool: of these, which are all there are,
-    /// and of those to come.
-    pub(crate) fn learn_anywhere<'a>(&mut self, slices: impl Iterator<Item = (u32, &'a SliceBody)>) {
-        self.anywhere.get_or_insert_with(|| {
-            slices.flat_map(|(slice, body)| body.names.iter().map(move |name| (&**name, slice))).collect()
-        });
     }
 }
 

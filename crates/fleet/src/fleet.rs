@@ -121,6 +121,12 @@ impl Fleet {
 
     /// Takes in one object as it is now, or that it is gone. Saying it twice changes nothing.
     pub fn apply(&mut self, input: Input) {
+        self.take_in(input);
+    }
+
+    /// The same. If it is a pod or a claim that is there now: its number.
+    fn take_in(&mut self, input: Input) -> Option<u32> {
+        let mut number = None;
         match input {
             Input::Slice(slice) => self.apply_slice(&slice),
             Input::SliceGone(name) => self.slice_gone(&name),
@@ -130,9 +136,9 @@ impl Fleet {
             Input::PatchGone(name) => self.patch_gone(&name),
             Input::Class(class) => self.apply_class(class),
             Input::ClassGone(name) => self.class_gone(&name),
-            Input::Claim(claim) => self.apply_claim(claim),
+            Input::Claim(claim) => number = Some(self.apply_claim(claim)),
             Input::ClaimGone(key) => self.claim_gone(&key),
-            Input::Pod(pod) => self.apply_pod(pod),
+            Input::Pod(pod) => number = Some(self.apply_pod(pod)),
             Input::PodGone(key) => self.pod_gone(&key),
             Input::Node(node) => {
                 if self.next.nodes.get(&node.name).is_none_or(|known| *known != node) {
@@ -149,19 +155,28 @@ impl Fleet {
         if core::mem::take(&mut self.noted.moved) {
             self.revision += 1;
         }
+        number
     }
 
     /// Takes in all objects of one kind: what is not listed is gone. Objects of other kinds among them are applied
     /// as usual.
     pub fn relist(&mut self, kind: Kind, objects: Vec<Input>) {
-        let gone = self.not_among(kind, &objects);
+        let known = self.names_of(kind);
+        let mut gone = Vec::new();
+        if !known.is_empty() {
+            let listed: BTreeSet<&Text> =
+                objects.iter().filter(|object| object.kind() == kind).filter_map(Input::name).collect();
+            let names = known.into_iter().filter(|name| !listed.contains(name)).cloned();
+            gone.extend(names.filter_map(|name| Input::gone_by_name(kind, name)));
+        }
         self.make_room(kind, &objects);
+        let mut numbers = Vec::with_capacity(objects.len());
         for object in objects {
-            self.apply(object);
+            let of_kind = object.kind() == kind;
+            numbers.extend(self.take_in(object).filter(|_| of_kind));
         }
-        for object in gone {
-            self.apply(object);
-        }
+        gone.extend(self.except(kind, &numbers));
+        gone.into_iter().for_each(|object| self.apply(object));
     }
 
     /// These of a kind are about to come.
@@ -195,30 +210,17 @@ impl Fleet {
         }
     }
 
-    /// For each object of a kind that is not among these, the news that it is gone.
-    fn not_among(&self, kind: Kind, objects: &[Input]) -> Vec<Input> {
-        let of_kind = || objects.iter().filter(|object| object.kind() == kind);
+    /// For each pod, or claim, that has none of these numbers, the news that it is gone.
+    fn except(&self, kind: Kind, numbers: &[u32]) -> Vec<Input> {
+        let numbers = numbers.iter().copied();
         match kind {
-            Kind::Pod if self.pods.is_empty() => Vec::new(),
-            Kind::Claim if self.claims.is_empty() => Vec::new(),
             Kind::Pod => {
-                let gone = self.pods.except(of_kind().filter_map(|pod| self.pod_ix_of(pod.object_key()?)));
-                gone.map(|entry| Input::PodGone(entry.pod.key.clone())).collect()
+                self.pods.except(numbers).map(|entry| Input::PodGone(entry.pod.key.clone())).collect()
             }
             Kind::Claim => {
-                let listed = of_kind().filter_map(|claim| self.claim_names.claim(claim.object_key()?));
-                let gone = self.claims.except(listed);
-                gone.map(|entry| Input::ClaimGone(entry.claim.key.clone())).collect()
+                self.claims.except(numbers).map(|entry| Input::ClaimGone(entry.claim.key.clone())).collect()
             }
-            Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => {
-                let known = self.names_of(kind);
-                if known.is_empty() {
-                    return Vec::new();
-                }
-                let listed: BTreeSet<&Text> = of_kind().filter_map(Input::name).collect();
-                let gone = known.into_iter().filter(|name| !listed.contains(name)).cloned();
-                gone.filter_map(|name| Input::gone_by_name(kind, name)).collect()
-            }
+            Kind::Slice | Kind::Rule | Kind::Patch | Kind::Class | Kind::Node => Vec::new(),
         }
     }
 

@@ -28,7 +28,6 @@ impl Fleet {
         let mut entry = SliceEntry::new(pool, state);
         entry.set_held(0, Some(holder));
         let ghost = self.slices.insert(entry);
-        self.devices.insert_anywhere(ghost, &raw);
         self.ghosts.insert((pool, device.clone()), ghost);
         self.refresh_patches(ghost);
         self.rebuild_body(ghost);
@@ -39,7 +38,6 @@ impl Fleet {
     pub(crate) fn drop_ghost(&mut self, ghost: u32) {
         self.clear_hits(ghost);
         let Some(entry) = self.slices.remove(ghost) else { return };
-        self.devices.remove_anywhere(ghost, &entry.raw);
         self.ghosts.remove(&(entry.pool, entry.raw.names[0].clone()));
     }
 

@@ -24,12 +24,6 @@ impl Hashes {
     }
 }
 
-impl<'a> FromIterator<(&'a str, u32)> for Hashes {
-    fn from_iter<I: IntoIterator<Item = (&'a str, u32)>>(names: I) -> Self {
-        Self(names.into_iter().map(|(name, number)| (short_hash(name), number)).collect())
-    }
-}
-
 fn short_hash(name: &str) -> u32 {
     fold(hash_texts([name]))
 }

@@ -118,25 +118,6 @@ impl Input {
         }
     }
 
-    /// The key of an object that has a namespace.
-    pub(crate) fn object_key(&self) -> Option<&ObjectKey> {
-        match self {
-            Self::Claim(claim) => Some(&claim.key),
-            Self::Pod(pod) => Some(&pod.key),
-            Self::ClaimGone(key) | Self::PodGone(key) => Some(key),
-            Self::Slice(_)
-            | Self::SliceGone(_)
-            | Self::Rule(_)
-            | Self::RuleGone(_)
-            | Self::Patch(_)
-            | Self::PatchGone(_)
-            | Self::Class(_)
-            | Self::ClassGone(_)
-            | Self::Node(_)
-            | Self::NodeGone(_) => None,
-        }
-    }
-
     /// The news that an object that has no namespace is gone.
     pub(crate) fn gone_by_name(kind: Kind, name: Text) -> Option<Self> {
         match kind {

@@ -12,7 +12,6 @@ use crate::{Fleet, bits::DeviceBits, patch::PatchState, selector::Hits};
 
 impl Fleet {
     pub(crate) fn apply_patch(&mut self, patch: Arc<ResourceSlicePatch>) {
-        self.learn_names_for(patch.selector.as_ref());
         match self.patch_names.get(&patch.name).copied() {
             Some(ix) => {
                 let Some(state) = self.patches.get(ix) else { return };

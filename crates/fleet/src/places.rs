@@ -1,6 +1,6 @@
 //! Where devices are, by name.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_model::{DeviceId, Text};
 
@@ -56,6 +56,25 @@ impl Fleet {
     /// All slices of a pool, of any generation, with a device of this name, and its place in each.
     pub(crate) fn places_of(&self, pool: u32, device: &Text) -> Vec<(u32, usize)> {
         self.everywhere(pool, device).map(|found| (found.slice, found.at)).collect()
+    }
+
+    /// All slices and stand-ins of whatever pool with a device of this name. Looks at every one: few leave the pool open
+    /// when they name a device, and slices that are alike share one list of names.
+    pub(crate) fn slices_with(&self, device: &Text) -> Vec<u32> {
+        let mut last: Option<(&Arc<[Text]>, bool)> = None;
+        let mut found = Vec::new();
+        for (slice, entry) in self.slices.iter() {
+            let names = &entry.raw.names;
+            let has = match last {
+                Some((known, has)) if Arc::ptr_eq(known, names) => has,
+                Some(_) | None => names.contains(device),
+            };
+            last = Some((names, has));
+            if has {
+                found.push(slice);
+            }
+        }
+        found
     }
 
     fn everywhere(&self, pool: u32, device: &Text) -> impl Iterator<Item = Found<'_>> {

@@ -46,16 +46,17 @@ enum Via {
 }
 
 impl Fleet {
-    pub(crate) fn apply_pod(&mut self, pod: Arc<Pod>) {
+    /// Takes in a pod; its number.
+    pub(crate) fn apply_pod(&mut self, pod: Arc<Pod>) -> u32 {
         let hash = hash_of(&pod.key);
         let Some(known) = self.pod_ix_hashed(hash, &pod.key) else { return self.add_pod(hash, pod) };
-        let Some(entry) = self.pods.get_mut(known) else { return };
+        let Some(entry) = self.pods.get_mut(known) else { return known };
         if entry.pod.uid != pod.uid {
             self.pod_gone(&pod.key);
             return self.add_pod(hash, pod);
         }
         if entry.pod == pod {
-            return;
+            return known;
         }
         let old = core::mem::replace(&mut entry.pod, pod.clone());
         self.note_pod(known);
@@ -66,9 +67,10 @@ impl Fleet {
             self.forget_names(known, &before);
             self.set_claims_of(known, claims);
         }
+        known
     }
 
-    fn add_pod(&mut self, hash: u64, pod: Arc<Pod>) {
+    fn add_pod(&mut self, hash: u64, pod: Arc<Pod>) -> u32 {
         let (names, claims) = self.file_names(self.pods.next(), &pod);
         for &claim in claims.iter() {
             self.used_by(claim, self.pods.next());
@@ -76,6 +78,7 @@ impl Fleet {
         let ix = self.pods.insert(PodEntry { pod, claims, names, noted: false });
         self.pod_keys.insert_unique(hash, (hash, ix), |(hash, _)| *hash);
         self.note_pod(ix);
+        ix
     }
 
     pub(crate) fn pod_gone(&mut self, key: &ObjectKey) {

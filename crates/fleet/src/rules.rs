@@ -26,7 +26,6 @@ pub(crate) struct RuleState {
 
 impl Fleet {
     pub(crate) fn apply_rule(&mut self, rule: Arc<DeviceTaintRule>) {
-        self.learn_names_for(rule.selector.as_ref());
         let Some(&ix) = self.rule_names.get(&rule.name) else { return self.add_rule(rule) };
         let Some(mut state) = self.rules.take(ix) else { return };
         if state.rule != rule {
@@ -124,13 +123,6 @@ impl Fleet {
         Compiled::new(selector, class, self.vocabulary.names())
     }
 
-    /// Prepares to look for what a selector means, now and when it changes.
-    pub(crate) fn learn_names_for(&mut self, selector: Option<&DeviceSelector>) {
-        if selector.is_some_and(|selector| selector.pool.is_none() && selector.device.is_some()) {
-            self.devices.learn_anywhere(self.slices.iter().map(|(slice, entry)| (slice, &*entry.raw)));
-        }
-    }
-
     /// The slices and stand-ins, ascending, in which a selector may mean a device, judging by names.
     pub(crate) fn candidates(&self, selector: Option<&DeviceSelector>) -> Vec<u32> {
         let Some(selector) = selector else { return Vec::new() };
@@ -140,10 +132,7 @@ impl Fleet {
                 let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id.pool == *pool);
                 self.in_pools(self.pool_names.of(pool).filter(is_it), device.as_ref())
             }
-            (_, None, Some(device)) => self.devices.anywhere(device).unwrap_or_else(|| {
-                let has = |entry: &SliceEntry| entry.raw.names.contains(device);
-                self.slices.iter().filter(|(_, entry)| has(entry)).map(|(slice, _)| slice).collect()
-            }),
+            (_, None, Some(device)) => self.slices_with(device),
             (Some(driver), None, None) => {
                 let is_it = |ix: &u32| self.pools.get(*ix).is_some_and(|entry| entry.id.driver == *driver);
                 self.in_pools(self.pool_drivers.of(driver).filter(is_it), None)
