@@ -61,8 +61,10 @@ impl Eviction {
     /// The pod has no reasons any more, or none that matter.
     pub(crate) fn unplan(&mut self, now: Timestamp, at: PodIx) {
         let Some(slot) = self.pods.get_mut(at) else { return };
-        for rule in core::mem::take(&mut slot.would) {
-            self.rules.remove_pod(rule, &slot.pod.key.namespace);
+        if !slot.would.is_empty() {
+            for rule in core::mem::take(&mut slot.would) {
+                self.rules.remove_pod(rule, &slot.pod.key.namespace);
+            }
         }
         if slot.reasons.is_empty() {
             // Then it waits for nothing, and nothing that could be withdrawn is under way.

@@ -132,6 +132,15 @@ impl Flights {
         Some(flight)
     }
 
+    /// The pods whose evictions nobody has taken yet.
+    pub(crate) fn untaken_evictions(&self) -> Vec<PodIx> {
+        let pod = |(id, _): &(EffectId, EffectKind)| match self.flights.get(id)? {
+            Flight::Evict(flight) => Some(flight.at),
+            Flight::Status { .. } | Flight::Stale { .. } => None,
+        };
+        self.waiting.iter().filter_map(pod).collect()
+    }
+
     /// Whether nobody has taken this effect yet, so that it can be withdrawn.
     pub(crate) fn is_retractable(&self, id: EffectId) -> bool {
         match self.flights.get(&id) {

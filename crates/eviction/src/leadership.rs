@@ -54,7 +54,7 @@ impl Eviction {
             return;
         }
         self.closing = true;
-        for at in self.pods.numbers() {
+        for at in self.flights.untaken_evictions() {
             self.retract(now, at);
         }
         for at in self.rules.numbers() {

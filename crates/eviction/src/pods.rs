@@ -144,7 +144,7 @@ impl Pods {
         match self.looked.get_mut(place) {
             Some(last) => core::mem::replace(last, round) != round,
             None => {
-                self.looked.resize(place + 1, 0);
+                self.looked.resize((place + 1).max(2 * self.looked.len()), 0);
                 self.looked[place] = round;
                 true
             }
@@ -164,9 +164,8 @@ impl Pods {
         Some(slot)
     }
 
-    /// The numbers of all pods that may have a slot.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = PodIx> + use<> {
-        (0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)).map(PodIx)
+    pub(crate) fn numbers(&self) -> Vec<PodIx> {
+        (0..).zip(&self.slots).filter_map(|(at, slot)| slot.is_some().then_some(PodIx(at))).collect()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PodIx, &Slot)> {

@@ -9,7 +9,7 @@ use alloc::{
 use lazaret_model::{DeviceSelector, DeviceTaintRule, Text};
 
 use crate::{
-    Fleet, Problem,
+    Fleet, Problem, SliceState,
     selector::{Compiled, Hits, Verdict, text_of},
     slices::SliceEntry,
     taints::Source,
@@ -171,15 +171,20 @@ impl Fleet {
         let mut devices = 0;
         // The example is the first by name: the same on every controller, whatever it went through. Its text is asked
         // for again rather than remembered: it is needed seldom, and the failure may be on every device.
-        let mut first = None;
+        let mut first: Option<(&SliceState, usize)> = None;
         for (slice, hits) in hits.iter().filter(|(_, hits)| !hits.failed.is_empty()) {
             devices += hits.failed.len();
             let Some(SliceEntry { state, .. }) = self.slices.get(*slice) else { continue };
-            let found = hits.failed.iter().map(|at| (state.pool(), &state.body.names[at], state, at));
-            let found = found.min_by_key(|(pool, name, ..)| (*pool, *name));
-            first = first.into_iter().chain(found).min_by_key(|(pool, name, ..)| (*pool, *name));
+            if first.is_some_and(|(first, _)| first.pool() < state.pool()) {
+                continue;
+            }
+            let here = hits.failed.iter().map(|at| (&**state, at));
+            first = first
+                .into_iter()
+                .chain(here)
+                .min_by_key(|(state, at)| (state.pool(), &state.body.names[*at]));
         }
-        let (.., state, at) = first?;
+        let (state, at) = first?;
         let example = state.device_id(at);
         let device = state.device(self.vocabulary.names(), at);
         match compiled.matches(state.pool(), device.name(), Some(device)) {

@@ -211,8 +211,15 @@ impl<'a> Iterator for Taints<'a> {
                 }
                 self.source = None;
             }
-            let mark = self.marks.find(|mark| mark.bits.has(self.device))?;
-            self.source = Some((&mark.source, 0));
+            let Mark { source, .. } = self.marks.find(|mark| mark.bits.has(self.device))?;
+            match &**source {
+                // It has one taint, and nobody overrides it.
+                Source::Rule { taint, .. } => {
+                    let origin = source.origin(0, self.slice.is_remembered());
+                    return Some(EffectiveTaint { taint, origin });
+                }
+                Source::TaintSlice { .. } | Source::Patch { .. } => self.source = Some((source, 0)),
+            }
         }
     }
 }
