@@ -5,11 +5,17 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 /// A heap of (time, sequence). What is to happen lies beside it: things are large, and a heap moves its entries about.
 #[derive(Debug)]
 pub struct Queue<T> {
-    heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    heap: BinaryHeap<Reverse<Entry>>,
     planned: Vec<Option<T>>,
     free: Vec<u32>,
     sequence: u64,
 }
+
+/// Time and sequence in one number, which is all that order is decided by, and where the thing lies.
+type Entry = (u64, u32);
+
+/// Virtual time fits in what the sequence leaves, for as long as any world lasts.
+const SEQUENCE_BITS: u32 = 28;
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
@@ -26,14 +32,14 @@ impl<T> Queue<T> {
             u32::try_from(self.planned.len() - 1).unwrap_or(u32::MAX)
         });
         self.planned[place as usize] = Some(what);
-        self.heap.push(Reverse((at, self.sequence, place)));
+        self.heap.push(Reverse((at << SEQUENCE_BITS | self.sequence, place)));
     }
 
     /// The next thing and its time.
     pub fn pop(&mut self) -> Option<(u64, T)> {
-        let Reverse((at, _, place)) = self.heap.pop()?;
+        let Reverse((key, place)) = self.heap.pop()?;
         self.free.push(place);
-        self.planned[place as usize].take().map(|what| (at, what))
+        self.planned[place as usize].take().map(|what| (key >> SEQUENCE_BITS, what))
     }
 }
 

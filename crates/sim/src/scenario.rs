@@ -202,7 +202,7 @@ pub struct Limits {
 }
 
 /// A population is shared by one more seed for so many of its pods: the larger, the more it costs to make.
-const PODS_PER_SIBLING: u32 = 40;
+const PODS_PER_SIBLING: u32 = 30;
 
 impl Limits {
     /// Neighbouring seeds that are given the same population.

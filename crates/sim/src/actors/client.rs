@@ -62,10 +62,13 @@ impl Client {
     }
 }
 
-/// So many in a thousand first lists are answered from a cache.
-const CACHED_PERMILLE: u64 = 850;
-/// Changes that a controller is told at once.
-const TOLD_AT_ONCE: usize = 4;
+/// So many in a thousand first lists are answered from a cache: in small worlds, and in large ones, where a whole list
+/// costs most.
+const CACHED_PERMILLE: [u64; 2] = [500, 950];
+/// Worlds of more pods are large.
+const SMALL_PODS_MAX: u32 = 100;
+/// Changes that a controller is told at once, by turns.
+const TOLD_AT_ONCE: [usize; 4] = [1, 4, 16, 64];
 
 impl World {
     /// A client that starts now, and what it would be told first.
@@ -91,7 +94,8 @@ impl World {
     /// Lists everything, as a client that starts does. The server may answer from a cache, as old as the world, and
     /// tell at once what has changed since.
     pub(crate) fn start_client(&mut self, number: usize) {
-        let cached = self.clients[number].rng.chance(CACHED_PERMILLE) && self.mutant.is_none();
+        let permille = CACHED_PERMILLE[usize::from(self.config.pods > SMALL_PODS_MAX)];
+        let cached = self.clients[number].rng.chance(permille) && self.mutant.is_none();
         match self.population.clone().filter(|_| cached) {
             Some(population) => {
                 self.coverage.hit(Mark::CachedList);
@@ -225,8 +229,9 @@ impl World {
             return self.heard(number, &changes);
         }
         // In parts, so that decisions are made, and checked, while there is more to be told.
+        let part = self.clients[number].rng.pick(&TOLD_AT_ONCE);
         loop {
-            let changes = self.clients[number].fleet.take_some_changes(TOLD_AT_ONCE);
+            let changes = self.clients[number].fleet.take_some_changes(part);
             self.controller_heard(number, &changes);
             if !changes.partial {
                 return;

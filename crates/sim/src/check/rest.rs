@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// About so many devices are compared at rest, by each client, and so many pods, by each controller.
-const COMPARED: usize = 100;
+const COMPARED: usize = 60;
 /// In larger worlds only one of the two checks that go through everything again is done, if any.
 const BOTH_CHECKS_PODS_MAX: u32 = 100;
 /// There, everything is listed again in one seed of so many.
 const AGAIN_EVERY: u64 = 3;
 /// And built anew, which costs more, in one of so many.
-const FRESH_EVERY: u64 = 8;
+const FRESH_EVERY: u64 = 16;
 
 impl World {
     /// Everything, in the order in which a failure is easiest to read.
