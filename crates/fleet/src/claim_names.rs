@@ -49,7 +49,7 @@ impl ClaimNames {
             return known;
         }
         let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
-        let at = self.names.insert(ClaimName { key, hash, claim: None, users: Few::None });
+        let at = self.names.insert(ClaimName { key, hash, claim: None, users: Few::default() });
         self.lookup.insert_unique(hash, (hash, at), |(hash, _)| *hash);
         at
     }

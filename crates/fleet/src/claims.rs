@@ -31,7 +31,7 @@ pub(crate) struct Holder {
     pub(crate) pool: u32,
     pub(crate) device: Text,
     /// Claim and position of the result, ascending.
-    pub(crate) results: Few<(u32, u32)>,
+    pub(crate) results: Few<(u32, u32), 1>,
     pub(crate) place: Place,
 }
 
@@ -73,8 +73,13 @@ impl Fleet {
     }
 
     fn add_claim(&mut self, name: u32, claim: Arc<ResourceClaim>) -> u32 {
-        let entry =
-            ClaimEntry { claim: claim.clone(), name, holders: Few::None, pods: Few::None, noted: false };
+        let entry = ClaimEntry {
+            claim: claim.clone(),
+            name,
+            holders: Few::default(),
+            pods: Few::default(),
+            noted: false,
+        };
         let ix = self.claims.insert(entry);
         if let Some(name) = self.claim_names.get_mut(name) {
             name.claim = Some(ix);
@@ -111,7 +116,7 @@ impl Fleet {
                 entry.results.remove((claim, at));
             }
         }
-        let mut holders = Few::None;
+        let mut holders = Few::default();
         for (at, result) in (0u32..).zip(new) {
             let holder = self.holder_or_new(result);
             if let Some(entry) = self.holders.get_mut(holder) {
@@ -150,7 +155,7 @@ impl Fleet {
             }
         };
         let hash = holder_hash(pool, &device);
-        let holder = self.holders.insert(Holder { pool, device, results: Few::None, place });
+        let holder = self.holders.insert(Holder { pool, device, results: Few::default(), place });
         self.holder_lookup.insert_unique(hash, (hash, holder), |(hash, _)| *hash);
         if let Some(pool) = self.pools.get_mut(pool) {
             pool.add_holder();

@@ -90,7 +90,7 @@ impl Fleet {
         self.note_pod(ix);
         let names = self.pods.get_mut(ix).map(|entry| core::mem::take(&mut entry.names)).unwrap_or_default();
         self.forget_names(ix, &names);
-        self.set_claims_of(ix, Few::None);
+        self.set_claims_of(ix, Few::default());
         self.pods.retire(ix);
     }
 
@@ -106,7 +106,7 @@ impl Fleet {
     /// Files a pod under the names in its spec: the names, and the claims behind them that it uses. Names that it had
     /// before stay filed until they are forgotten.
     fn file_names(&mut self, ix: u32, pod: &Pod) -> (Few<u32>, Few<u32>) {
-        let (mut names, mut claims) = (Few::None, Few::None);
+        let (mut names, mut claims) = (Few::default(), Few::default());
         for (name, via) in claim_names(pod) {
             let at = self.claim_names.number(&pod.key.namespace, name);
             names.push(at);
@@ -183,7 +183,7 @@ impl Fleet {
     }
 
     pub(crate) fn unrelate_claim(&mut self, ix: u32) {
-        self.set_pods_of(ix, Few::None);
+        self.set_pods_of(ix, Few::default());
     }
 
     fn set_pods_of(&mut self, ix: u32, pods: Few<u32>) {

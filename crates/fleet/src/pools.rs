@@ -50,7 +50,7 @@ impl PoolEntry {
         Self {
             id,
             hash,
-            slices: Few::None,
+            slices: Few::default(),
             taint_slices: Sparse::default(),
             holders: 0,
             view: View::default(),

@@ -24,7 +24,7 @@ pub(crate) struct SliceEntry {
     /// The devices as the driver published them. The state's are the same unless patches override something.
     pub(crate) raw: Arc<SliceBody>,
     /// Devices that some claim holds, in whatever way, by place: each with its number among the held devices.
-    pub(crate) held: Few<(u8, u32)>,
+    pub(crate) held: Few<(u8, u32), 1>,
     /// Patches that hit one of its devices, or fail on one.
     pub(crate) patches: Sparse<u32>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct SliceEntry {
 impl SliceEntry {
     pub(crate) fn new(pool: u32, state: SliceState) -> Self {
         let raw = state.body.clone();
-        Self { pool, state: Arc::new(state), raw, held: Few::None, patches: Sparse::default() }
+        Self { pool, state: Arc::new(state), raw, held: Few::default(), patches: Sparse::default() }
     }
 
     /// The slice as the driver published it.

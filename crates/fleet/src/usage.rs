@@ -13,7 +13,7 @@ impl Fleet {
     pub(crate) fn refresh_usage(&mut self, slice: u32) {
         let Some(entry) = self.slices.get_mut(slice) else { return };
         let (pool, raw) = (entry.pool, entry.raw.clone());
-        entry.held = Few::None;
+        entry.held = Few::default();
         if entry.state.in_use.0 != 0 || !entry.state.shared.is_empty() {
             let state = Arc::make_mut(&mut entry.state);
             state.in_use = DeviceBits::EMPTY;
