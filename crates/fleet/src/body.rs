@@ -12,8 +12,10 @@ use crate::{
     bits::DeviceBits,
     cel,
     patch::{Override, merge},
+    rows::Rows,
     shapes::Shapes,
-    table::{Rows, Table, Value},
+    table::Table,
+    value::Value,
     vocabulary::Vocabulary,
 };
 

@@ -42,6 +42,7 @@ mod publish;
 mod query;
 #[cfg(any(test, feature = "reference"))]
 pub mod reference;
+mod rows;
 mod rules;
 mod selection;
 mod selector;
@@ -53,6 +54,7 @@ mod sparse;
 mod table;
 mod taints;
 mod usage;
+mod value;
 mod vocabulary;
 
 #[cfg(test)]

@@ -3,24 +3,16 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use lazaret_model::{AttrId, AttrValue, CapacityValue, Quantity, RequestPolicy, Text};
+use lazaret_model::{AttrId, Text};
 
 use rustc_hash::FxHasher;
 
 use crate::{
     bits::DeviceBits,
-    fingerprint::{exact, of_hash},
-    vocabulary::{SHARED_LEN_MAX, Schema, Sweeping, Vocabulary},
+    rows::{Column, Rows},
+    value::Value,
+    vocabulary::{Schema, Vocabulary},
 };
-
-/// Kinds of content in prints.
-const INT: u8 = 1;
-const BOOL: u8 = 2;
-const QUANTITY: u8 = 3;
-/// Strings of less than 16 bytes, the length added.
-const STRING: u8 = 0x40;
-/// Below this every whole number is a float, however it is computed.
-const FLOAT_EXACT: u64 = 1 << 53;
 
 /// The attributes, or the capacities, of the devices of one slice.
 #[derive(Debug)]
@@ -45,89 +37,6 @@ pub(crate) enum Slot<T> {
     Same(T, u128),
     /// Each device has its own, or none: in this place of its part of `each`.
     Each(u32),
-}
-
-/// A value that a [`Table`] can hold.
-pub(crate) trait Value: Clone {
-    /// Nothing that anybody can ask tells the two apart.
-    fn same(&self, other: &Self) -> bool;
-    /// Whether devices of other slices may well have the same.
-    fn is_common(&self) -> bool;
-    /// The same value, sharing what others have already: `above` may well be the same.
-    fn shared(&self, above: Option<&Self>, vocabulary: &mut Vocabulary) -> Self;
-    /// What CEL sees of it, as a number: equal for two values exactly where CEL cannot tell them apart.
-    fn print(&self) -> u128;
-    /// Where the slots of a layout that may be known already are put together.
-    fn slots(vocabulary: &mut Vocabulary) -> &mut Vec<Slot<Self>>;
-    /// Where layouts of tables of such values are kept.
-    fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>>;
-}
-
-/// The devices that a table is built of, as lists of keys and values.
-pub(crate) struct Rows<F> {
-    /// How many devices there are.
-    pub(crate) len: usize,
-    /// What each has.
-    pub(crate) of: F,
-}
-
-impl<'a, T: Value + 'a, F: Fn(usize) -> &'a [(Text, T)]> Rows<F> {
-    fn iter(&self) -> impl Iterator<Item = &'a [(Text, T)]> {
-        (0..self.len).map(&self.of)
-    }
-
-    /// The value that all devices have in a column. A device that is alone in its slice has everything in common with
-    /// itself; what counts then is whether others may have it too.
-    fn common(&self, column: &Column<'_>) -> Option<&'a T> {
-        let value = if self.len == 0 { None } else { column.of((self.of)(0)) }?;
-        let same = |device| column.of((self.of)(device)).is_some_and(|other| other.same(value));
-        let all = if self.len == 1 { value.is_common() } else { (1..self.len).all(same) };
-        all.then_some(value)
-    }
-
-    /// The schema that all devices together have, and whether each has all of its keys in order. A key that occurs
-    /// twice counts once.
-    fn schema(&self, driver: &Text, vocabulary: &mut Vocabulary) -> (Arc<Schema>, bool) {
-        let keys_are = |schema: &Schema| {
-            let known = &*schema.keys;
-            let same = |row: &[(Text, T)]| (0..known.len()).all(|at| row[at].0 == known[at]);
-            self.iter().all(|row| row.len() == known.len() && same(row))
-        };
-        // Drivers describe their devices alike, so the keys are mostly those of a slice seen just before.
-        if self.len > 0
-            && let Some(known) = vocabulary.recent_schema(driver, keys_are)
-        {
-            return (known, true);
-        }
-        let mut rows = self.iter();
-        let mut keys: Vec<&Text> =
-            rows.next().map_or(&[][..], |row| row).iter().map(|(key, _)| key).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        for (key, _) in rows.flatten() {
-            if let Err(at) = keys.binary_search(&key) {
-                keys.insert(at, key);
-            }
-        }
-        (vocabulary.schema(driver, &keys), false)
-    }
-}
-
-/// A key, and where it is found.
-struct Column<'a> {
-    at: usize,
-    key: &'a Text,
-    /// Every device has it in that place.
-    aligned: bool,
-}
-
-impl Column<'_> {
-    fn of<'a, T>(&self, row: &'a [(Text, T)]) -> Option<&'a T> {
-        if self.aligned {
-            return row.get(self.at).map(|(_, value)| value);
-        }
-        row.iter().find(|(known, _)| known == self.key).map(|(_, value)| value)
-    }
 }
 
 impl<T: Value> Table<T> {
@@ -286,118 +195,4 @@ fn shared_layout<T: Value>(
     });
     let layout = Layout { slots: kept.collect(), schema, each_len };
     T::layouts(vocabulary).insert(hasher.finish(), Arc::new(layout))
-}
-
-impl Value for AttrValue {
-    fn same(&self, other: &Self) -> bool {
-        self == other
-    }
-
-    fn is_common(&self) -> bool {
-        match self {
-            Self::String(text) => text.len() <= SHARED_LEN_MAX,
-            Self::Bool(_) | Self::Version(_) | Self::Unsupported => true,
-            Self::Int(_) | Self::Ints(_) | Self::Bools(_) | Self::Strings(_) | Self::Versions(_) => false,
-        }
-    }
-
-    fn shared(&self, above: Option<&Self>, vocabulary: &mut Vocabulary) -> Self {
-        match (self, above) {
-            // Neighbours often have the same, and then it need not be looked for.
-            (Self::String(text), Some(Self::String(above))) if text == above => Self::String(above.clone()),
-            (Self::String(text), _) if text.len() <= SHARED_LEN_MAX => Self::String(vocabulary.text(text)),
-            (Self::Int(number), _) => Self::Int(*number),
-            (
-                Self::String(_)
-                | Self::Bool(_)
-                | Self::Version(_)
-                | Self::Ints(_)
-                | Self::Bools(_)
-                | Self::Strings(_)
-                | Self::Versions(_)
-                | Self::Unsupported,
-                _,
-            ) => self.clone(),
-        }
-    }
-
-    fn slots(vocabulary: &mut Vocabulary) -> &mut Vec<Slot<Self>> {
-        &mut vocabulary.attribute_slots
-    }
-
-    fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>> {
-        &mut vocabulary.attribute_layouts
-    }
-
-    fn print(&self) -> u128 {
-        match self {
-            Self::Int(number) => exact(INT, u128::from(number.cast_unsigned())),
-            Self::Bool(truth) => exact(BOOL, u128::from(*truth)),
-            Self::String(text) if text.len() < 16 => {
-                let mut bytes = [0; 16];
-                bytes[..text.len()].copy_from_slice(text.as_bytes());
-                // The last byte is free: it tells the length, which a zero at the end of the text would hide.
-                exact(STRING + u8::try_from(text.len()).unwrap_or(0), u128::from_le_bytes(bytes))
-            }
-            Self::String(_)
-            | Self::Version(_)
-            | Self::Ints(_)
-            | Self::Bools(_)
-            | Self::Strings(_)
-            | Self::Versions(_)
-            | Self::Unsupported => of_hash(self),
-        }
-    }
-}
-
-impl Value for CapacityValue {
-    fn same(&self, other: &Self) -> bool {
-        self.value.is_identical(&other.value)
-            && match (&self.policy, &other.policy) {
-                (None, None) => true,
-                (Some(mine), Some(theirs)) => same_policy(mine, theirs),
-                (None, Some(_)) | (Some(_), None) => false,
-            }
-    }
-
-    fn is_common(&self) -> bool {
-        true
-    }
-
-    fn shared(&self, _: Option<&Self>, _: &mut Vocabulary) -> Self {
-        self.clone()
-    }
-
-    fn slots(vocabulary: &mut Vocabulary) -> &mut Vec<Slot<Self>> {
-        &mut vocabulary.capacity_slots
-    }
-
-    fn layouts(vocabulary: &mut Vocabulary) -> &mut Sweeping<Arc<Layout<Self>>> {
-        &mut vocabulary.capacity_layouts
-    }
-
-    fn print(&self) -> u128 {
-        // CEL can tell 1000m from 1: see `isInteger`.
-        let held = self.value.as_i64_if_held_so();
-        match held.filter(|number| number.unsigned_abs() < FLOAT_EXACT) {
-            Some(number) => exact(QUANTITY, u128::from(number.cast_unsigned())),
-            None => of_hash(&(&self.value, held, self.value.approximate_f64().to_bits())),
-        }
-    }
-}
-
-fn same_policy(left: &RequestPolicy, right: &RequestPolicy) -> bool {
-    let same = |a: &Option<Quantity>, b: &Option<Quantity>| match (a, b) {
-        (None, None) => true,
-        (Some(a), Some(b)) => a.is_identical(b),
-        (None, Some(_)) | (Some(_), None) => false,
-    };
-    same(&left.default, &right.default)
-        && left.valid_values.len() == right.valid_values.len()
-        && left.valid_values.iter().zip(&right.valid_values).all(|(a, b)| a.is_identical(b))
-        && match (&left.valid_range, &right.valid_range) {
-            (None, None) => true,
-            (Some(a), Some(b)) => same(&a.min, &b.min) && same(&a.max, &b.max) && same(&a.step, &b.step),
-            (None, Some(_)) | (Some(_), None) => false,
-        }
 }
