@@ -65,6 +65,8 @@ impl Client {
 /// So many in a thousand first lists are answered from a cache: in small worlds, and in large ones, where a whole list
 /// costs most.
 const CACHED_PERMILLE: [u64; 2] = [500, 950];
+/// The longest that a watch is behind when faults have ended. What happens then is routine: it is told in large parts.
+const RESTING_LAG_MS: u32 = 2_000;
 /// Worlds of more pods are large.
 const SMALL_PODS_MAX: u32 = 100;
 /// Changes that a controller is told at once, by turns.
@@ -165,7 +167,7 @@ impl World {
 
     /// There is something to deliver: plans it, unless it is planned.
     pub(crate) fn plan_delivery(&mut self, number: usize, kind: Kind) {
-        let lag = if self.resting { self.config.lag_ms.min(1_500) } else { self.config.lag_ms };
+        let lag = if self.resting { RESTING_LAG_MS } else { self.config.lag_ms };
         let client = &mut self.clients[number];
         // Who is not running will list everything when it is.
         if client.down || core::mem::replace(&mut client.planned[kind as usize], true) {
