@@ -8,7 +8,7 @@ use lazaret_model::{ObjectKey, Text, Uid};
 use crate::{
     actors::{
         claims::Cleanup,
-        client::Client,
+        client::{Client, SMALL_PODS_MAX},
         controller::{Controller, Sent},
         drivers::Drivers,
         scheduler::{Placement, Scheduler},
@@ -386,6 +386,9 @@ impl World {
             controller.reconnect();
         }
         self.workloads.recover();
+        if self.config.pods > SMALL_PODS_MAX {
+            self.hurry();
+        }
         if self.config.restore != 0 {
             self.restore_everything();
         }

@@ -11,6 +11,9 @@ use crate::{
     world::{CLIENTS, Errors, Step, World},
 };
 
+/// Evictions a second at the pace of somebody in a hurry.
+const HURRIED: i64 = 20;
+
 impl World {
     /// Something happens from outside.
     pub(crate) fn transition(&mut self, number: usize) {
@@ -105,6 +108,24 @@ impl World {
 
     fn edit_rule(&mut self, name: u32, edit: impl FnOnce(&mut DeviceTaintRule)) {
         self.api.edit_rule(self.now, &rule_name(name), edit);
+    }
+
+    /// The administrator is in a hurry: rules that would take long go on at a higher pace.
+    pub(crate) fn hurry(&mut self) {
+        let default = Some(i64::from(self.config.default_pace)).filter(|pace| *pace > 0);
+        let slow = |rule: &DeviceTaintRule| {
+            rule.taint.evictions_per_second.or(default).is_some_and(|pace| pace < HURRIED)
+        };
+        let rules: Vec<Text> = self
+            .api
+            .rules
+            .iter()
+            .filter(|rule| slow(rule.object))
+            .map(|rule| rule.object.name.clone())
+            .collect();
+        for name in rules {
+            self.api.edit_rule(self.now, &name, |rule| rule.taint.evictions_per_second = Some(HURRIED));
+        }
     }
 
     fn write_patch(&mut self, name: u32, selector: u32, taint: u32) {

@@ -68,9 +68,9 @@ const CACHED_PERMILLE: [u64; 2] = [500, 950];
 /// The longest that a watch is behind when faults have ended. What happens then is routine: it is told in large parts.
 const RESTING_LAG_MS: u32 = 2_000;
 /// Worlds of more pods are large.
-const SMALL_PODS_MAX: u32 = 100;
+pub(crate) const SMALL_PODS_MAX: u32 = 100;
 /// Changes that a controller is told at once, by turns.
-const TOLD_AT_ONCE: [usize; 4] = [1, 4, 16, 64];
+const TOLD_AT_ONCE: [usize; 4] = [2, 8, 64, 256];
 
 impl World {
     /// A client that starts now, and what it would be told first.
