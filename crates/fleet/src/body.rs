@@ -106,28 +106,31 @@ impl SliceBody {
         vocabulary: &mut Vocabulary,
     ) -> Self {
         let of = |device| overrides.iter().filter(move |patch| patch.hits(device));
-        let attributes: Vec<_> = devices
-            .clone()
-            .map(|device| overridden_row(&self.attributes, device, of(device).map(Override::attributes)))
-            .collect();
-        let capacity: Vec<_> = devices
-            .clone()
-            .map(|device| overridden_row(&self.capacity, device, of(device).map(Override::capacity)))
-            .collect();
-        let attributes = Rows { len: devices.len(), of: |at: usize| attributes[at].as_slice() };
-        let capacity = Rows { len: devices.len(), of: |at: usize| capacity[at].as_slice() };
+        let whole = devices.len() == self.len();
+        let attributes = if whole && overrides.iter().all(|patch| patch.attributes().is_empty()) {
+            self.attributes.clone()
+        } else {
+            let row = |at| overridden_row(&self.attributes, at, of(at).map(Override::attributes));
+            Table::of_rows(&self.driver, devices.clone().map(row).collect(), vocabulary)
+        };
+        let capacity = if whole && overrides.iter().all(|patch| patch.capacity().is_empty()) {
+            self.capacity.clone()
+        } else {
+            let row = |at| overridden_row(&self.capacity, at, of(at).map(Override::capacity));
+            Table::of_rows(&self.driver, devices.clone().map(row).collect(), vocabulary)
+        };
         let extras: Box<[_]> = match self.extras.len() {
             0 => Box::new([]),
             _ => self.extras[devices.clone()].into(),
         };
         let parts = Parts {
             driver: self.driver.clone(),
-            names: match devices.len() == self.len() {
+            names: match whole {
                 true => self.names.clone(),
                 false => vocabulary.texts(self.names[devices.clone()].iter()),
             },
-            attributes: Table::build(&self.driver, &attributes, vocabulary),
-            capacity: Table::build(&self.driver, &capacity, vocabulary),
+            attributes,
+            capacity,
             allow_multiple: devices.clone().map(|d| self.flags().allow_multiple.has(d)).collect(),
             binds_to_node: devices.map(|d| self.flags().binds_to_node.has(d)).collect(),
             extras,

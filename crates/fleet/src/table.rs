@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The attributes, or the capacities, of the devices of one slice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table<T> {
     layout: Arc<Layout<T>>,
     /// For each device: what it has in the columns that are not the same for all.
@@ -72,6 +72,11 @@ impl<T: Value> Table<T> {
         slots.clear();
         *T::slots(vocabulary) = slots;
         Self { layout, each: each.into() }
+    }
+
+    /// The table of devices that have these values.
+    pub(crate) fn of_rows(driver: &Text, rows: Vec<Vec<(Text, T)>>, vocabulary: &mut Vocabulary) -> Self {
+        Self::build(driver, &Rows { len: rows.len(), of: |at: usize| rows[at].as_slice() }, vocabulary)
     }
 
     /// Which of so many devices have a value of some kind.
