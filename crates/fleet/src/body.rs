@@ -10,7 +10,6 @@ use lazaret_model::{
 use crate::{
     DEVICES_PER_SLICE_MAX, ShapeId,
     bits::DeviceBits,
-    cel,
     patch::{Override, merge},
     rows::Rows,
     shapes::Shapes,
@@ -146,32 +145,8 @@ impl SliceBody {
         self.flags.as_deref().unwrap_or(&NO_FLAGS)
     }
 
-    /// Whether all devices get the same answer from an expression that looks at no more than this.
-    pub(crate) fn is_uniform_in(&self, looks: &[cel::Look]) -> bool {
-        self.flags.is_none()
-            && looks.iter().all(|look| match look {
-                cel::Look::Attribute(id) => self.attributes.is_uniform_in(*id),
-                cel::Look::Capacity(id) => self.capacity.is_uniform_in(*id),
-                cel::Look::Sharing => true,
-            })
-    }
-
-    /// Whether two devices get the same answer from an expression that looks at no more than this.
-    pub(crate) fn agree_on(
-        &self,
-        mut looks: impl Iterator<Item = cel::Look>,
-        one: usize,
-        other: usize,
-    ) -> bool {
-        let Flags { allow_multiple, unsupported, .. } = self.flags();
-        let same = |bits: &DeviceBits| bits.has(one) == bits.has(other);
-        // Every expression fails on a device with a value that it cannot read.
-        same(unsupported)
-            && looks.all(|look| match look {
-                cel::Look::Attribute(id) => self.attributes.agree_on(id, one, other),
-                cel::Look::Capacity(id) => self.capacity.agree_on(id, one, other),
-                cel::Look::Sharing => same(allow_multiple),
-            })
+    pub(crate) fn has_flags(&self) -> bool {
+        self.flags.is_some()
     }
 
     pub(crate) fn all(&self) -> DeviceBits {

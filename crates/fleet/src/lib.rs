@@ -16,6 +16,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod apart;
 mod bits;
 mod body;
 mod changes;

@@ -7,6 +7,7 @@ use lazaret_model::{AttrNames, DeviceClass, DeviceId, DeviceSelector, PoolId, Te
 
 use crate::{
     DeviceRef, Presence, SliceState,
+    apart::Apart,
     bits::DeviceBits,
     body::SliceBody,
     cel::{self, Bound, CompileError, EvalError, Look, Outcome},
@@ -192,19 +193,24 @@ impl Compiled {
         if selector.by_names_only() {
             return Verdict::Yes;
         }
-        let Some(device) = device else { return Verdict::No };
-        let class = self.class.iter().flat_map(|class| {
-            let name = &class.class.name;
-            (0..).zip(&class.selectors).filter_map(move |(at, s)| Some((Some(name), at, s.as_ref().ok()?)))
-        });
-        let own = (0..).zip(&self.expressions).map(|(at, bound)| (None, at, bound));
-        for (class, selector, bound) in class.chain(own) {
-            match bound.matches(&device) {
-                Outcome::Match => {}
-                Outcome::NoMatch => return Verdict::No,
-                Outcome::Error(error) => {
-                    return Verdict::Failed(FailedCheck { class: class.cloned(), selector, error });
+        device.map_or(Verdict::No, |device| self.ask(device))
+    }
+
+    /// Whether its expressions, and those of its class, all hold for a device.
+    fn ask(&self, device: DeviceRef<'_>) -> Verdict {
+        if let Some(class) = &self.class {
+            for (at, bound) in class.selectors.iter().enumerate() {
+                let Ok(bound) = bound else { continue };
+                match self::ask(bound, device, Some(&class.class.name), at) {
+                    Verdict::Yes => {}
+                    other @ (Verdict::No | Verdict::Failed(_)) => return other,
                 }
+            }
+        }
+        for (at, bound) in self.expressions.iter().enumerate() {
+            match self::ask(bound, device, None, at) {
+                Verdict::Yes => {}
+                other @ (Verdict::No | Verdict::Failed(_)) => return other,
             }
         }
         Verdict::Yes
@@ -222,10 +228,8 @@ impl Compiled {
         let known = slice.head.presence != Presence::Unknown;
         let mut hits = Hits::default();
         // Neighbours are mostly alike in what is asked, however much they differ in the rest.
-        let looks = self.looks.as_deref();
-        let alike = |one: usize, other: usize| {
-            looks.is_some_and(|looks| slice.body.agree_on(looks.iter().copied(), one, other))
-        };
+        let apart = self.looks.as_deref().map(|looks| Apart::new(&slice.body, looks));
+        let alike = |one: usize, other: usize| apart.as_ref().is_some_and(|apart| apart.agree(one, other));
         let mut before: Option<usize> = None;
         for (at, name) in slice.body.names.iter().enumerate() {
             if selector.device.as_ref().is_some_and(|device| device != name) {
@@ -237,15 +241,17 @@ impl Compiled {
                 continue;
             }
             before = Some(at);
-            match self.matches(slice.pool(), name, known.then(|| slice.device(names, at))) {
+            let verdict = match (selector.by_names_only(), known) {
+                (true, _) => Verdict::Yes,
+                (false, true) => self.ask(slice.device(names, at)),
+                (false, false) => Verdict::No,
+            };
+            match verdict {
                 Verdict::No => {}
                 Verdict::Yes => hits.matched.set(at, true),
                 Verdict::Failed(_) => hits.failed.set(at, true),
             }
-            if at == 0
-                && selector.device.is_none()
-                && looks.is_some_and(|looks| slice.body.is_uniform_in(looks))
-            {
+            if at == 0 && selector.device.is_none() && apart.as_ref().is_some_and(Apart::is_nothing) {
                 return hits.of_all(&slice.body);
             }
         }
@@ -291,6 +297,14 @@ fn looks_of(expressions: &[Bound], class: Option<&ClassState>) -> Option<Vec<Loo
         looks.extend(bound.looks_at()?);
     }
     Some(looks)
+}
+
+fn ask(bound: &Bound, device: DeviceRef<'_>, class: Option<&Text>, selector: usize) -> Verdict {
+    match bound.matches(&device) {
+        Outcome::Match => Verdict::Yes,
+        Outcome::NoMatch => Verdict::No,
+        Outcome::Error(error) => Verdict::Failed(FailedCheck { class: class.cloned(), selector, error }),
+    }
 }
 
 fn may_be_in(selector: &DeviceSelector, pool: &PoolId) -> bool {

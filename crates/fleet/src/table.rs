@@ -110,21 +110,23 @@ impl<T: Value> Table<T> {
         self.layout.schema.columns_of(id).find_map(|column| self.cell(column, device))
     }
 
-    /// Whether nothing under a number tells any devices apart.
-    pub(crate) fn is_uniform_in(&self, id: AttrId) -> bool {
+    /// The columns under a number in which the devices are not all the same.
+    pub(crate) fn varying(&self, id: AttrId) -> impl Iterator<Item = u32> {
         let slots = &self.layout.slots;
-        self.layout.schema.columns_of(id).all(|column| matches!(slots[column], Slot::Same(..)))
+        let columns = self.layout.schema.columns_of(id);
+        columns
+            .filter(|column| matches!(slots[*column], Slot::Each(_)))
+            .filter_map(|at| u32::try_from(at).ok())
     }
 
-    /// Whether nothing under a number tells two devices apart.
-    pub(crate) fn agree_on(&self, id: AttrId, one: usize, other: usize) -> bool {
-        self.layout.schema.columns_of(id).all(|column| match &self.layout.slots[column] {
-            Slot::Same(..) => true,
-            Slot::Each(_) => match (self.cell(column, one), self.cell(column, other)) {
-                (Some(one), Some(other)) => one.same(other),
-                (one, other) => one.is_none() && other.is_none(),
-            },
-        })
+    /// Whether two devices have the same in a column.
+    #[inline]
+    pub(crate) fn agree_in(&self, column: u32, one: usize, other: usize) -> bool {
+        let column = column as usize;
+        match (self.cell(column, one), self.cell(column, other)) {
+            (Some(one), Some(other)) => one.same(other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
     }
 
     /// Everything a device has, by key.
