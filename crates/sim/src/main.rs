@@ -42,7 +42,7 @@ struct Args {
     #[arg(long)]
     exact: bool,
     /// Transitions from outside in a world, at most.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 40)]
     steps: u32,
     /// Threads.
     #[arg(long, default_value_t = 1)]

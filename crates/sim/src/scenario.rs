@@ -202,7 +202,7 @@ pub struct Limits {
 }
 
 /// A population is shared by one more seed for so many of its pods: the larger, the more it costs to make.
-const PODS_PER_SIBLING: u32 = 30;
+const PODS_PER_SIBLING: u32 = 25;
 
 impl Limits {
     /// Neighbouring seeds that are given the same population.
@@ -214,7 +214,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { pods: 1000, exact: false, steps: 60 }
+        Self { pods: 1000, exact: false, steps: 40 }
     }
 }
 
@@ -304,7 +304,7 @@ fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
     let pods = if limits.exact { most } else { drawn };
     let nodes = number(born, 1, 2 + pods / 12);
     let slices = number(born, 1, 3);
-    let fill = pods * number(born, 13, 22) / 10;
+    let fill = pods * number(born, 11, 17) / 10;
     let devices = (fill / (nodes * slices) + 1).min(64);
     let calm = rng.chance(200);
     Config {

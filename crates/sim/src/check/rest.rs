@@ -23,7 +23,7 @@ const COMPARED: usize = 60;
 /// In larger worlds only one of the two checks that go through everything again is done, if any.
 const BOTH_CHECKS_PODS_MAX: u32 = 100;
 /// There, everything is listed again in one seed of so many.
-const AGAIN_EVERY: u64 = 3;
+const AGAIN_EVERY: u64 = 5;
 /// And built anew, which costs more, in one of so many.
 const FRESH_EVERY: u64 = 16;
 
