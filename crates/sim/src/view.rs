@@ -324,22 +324,38 @@ impl View {
 
     fn claims_changed(&mut self, api: &Api, changes: &[Change]) {
         self.uses.resize(api.catalog.devices(), Use::default());
+        let uid = |claim: u32| api.claims.written(claim).map(|stored| &stored.object.uid);
         for Change { before, after } in changes {
-            for (result, device) in results(api, *after) {
-                let used = &mut self.uses[device as usize];
-                self.held += usize::from(*used == Use::default());
-                used.add(result, 1);
+            if uid(*before) == uid(*after) {
+                // What it keeps, it has held all along.
+                self.take(api, *after);
+                self.let_go(api, *before);
+            } else {
+                // Another of the same name: when that was made, the one before had gone.
+                self.let_go(api, *before);
+                self.take(api, *after);
             }
-            for (result, device) in results(api, *before) {
-                let used = &mut self.uses[device as usize];
-                if *used == Use::default() {
-                    continue;
-                }
-                used.add(result, -1);
-                if *used == Use::default() {
-                    self.held -= 1;
-                    self.remembered.remove(&device);
-                }
+        }
+    }
+
+    fn take(&mut self, api: &Api, claim: u32) {
+        for (result, device) in results(api, claim) {
+            let used = &mut self.uses[device as usize];
+            self.held += usize::from(*used == Use::default());
+            used.add(result, 1);
+        }
+    }
+
+    fn let_go(&mut self, api: &Api, claim: u32) {
+        for (result, device) in results(api, claim) {
+            let used = &mut self.uses[device as usize];
+            if *used == Use::default() {
+                continue;
+            }
+            used.add(result, -1);
+            if *used == Use::default() {
+                self.held -= 1;
+                self.remembered.remove(&device);
             }
         }
     }
