@@ -2,7 +2,7 @@
 
 use lazaret_sim::{Limits, Mutant, Scenario, run, shrink};
 
-const LIMITS: Limits = Limits { pods: 40, exact: false, steps: 60 };
+const LIMITS: Limits = Limits { pods: 40, exact: false, steps: 40 };
 /// Within so many seeds.
 const SEEDS: u64 = 1_500;
 
