@@ -210,7 +210,7 @@ impl World {
         if number != SCHEDULER || kind != Kind::Pod {
             let last = self.clients[number].view.position(kind).checked_sub(1);
             let pod = last.and_then(|last| subject(&self.api, kind, last));
-            self.moved = Some(Moved { client: number, pod });
+            self.moved = Some(Moved { client: number, pod, devices: kind != Kind::Pod });
         }
         self.digest(number);
     }

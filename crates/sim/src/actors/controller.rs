@@ -175,7 +175,8 @@ impl Controller {
 impl World {
     /// Hands an input to the machine of a controller, at the time its clock shows.
     pub(crate) fn feed(&mut self, number: usize, input: Input<'_>) {
-        self.moved.get_or_insert(Moved { client: number, pod: None });
+        let devices = matches!(input, Input::Changed(_));
+        self.moved.get_or_insert(Moved { client: number, pod: None, devices });
         let controller = &mut self.controllers[number];
         let mut now = controller.clock(self.now);
         if self.mutant == Some(Mutant::Early) {
@@ -462,7 +463,8 @@ impl World {
         }
         self.check_answer(sent);
         if let EffectKind::Evict(evict) = &sent.effect.kind {
-            self.moved = Some(Moved { client: sent.controller, pod: self.api.pods.number(&evict.pod) });
+            let pod = self.api.pods.number(&evict.pod);
+            self.moved = Some(Moved { client: sent.controller, pod, devices: false });
         }
         self.say(format_args!("controller {} hears {:?}", sent.controller, sent.outcome));
         self.feed(sent.controller, Input::Acknowledged { effect: sent.effect.id, outcome: sent.outcome });

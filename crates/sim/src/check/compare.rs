@@ -24,6 +24,18 @@ pub(crate) struct Moved {
     pub(crate) client: usize,
     /// The number of its key.
     pub(crate) pod: Option<u32>,
+    /// Devices may be other than before, in the eyes of its fleet.
+    pub(crate) devices: bool,
+}
+
+/// What is compared of a pod beside its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Beside {
+    Nothing,
+    /// The taints of its devices.
+    Taints,
+    /// And what they are like.
+    Devices,
 }
 
 impl World {
@@ -31,17 +43,21 @@ impl World {
     /// which nobody was told anything leaves nothing to compare.
     pub(crate) fn check_step(&mut self) {
         self.note_pace_edits();
-        let Some(Moved { client, pod }) = self.moved.take() else { return };
+        let Some(Moved { client, pod, devices }) = self.moved.take() else { return };
         self.checker.compared += 1;
         let round = self.checker.compared;
-        let devices = round.is_multiple_of(DEVICES_EVERY);
+        let beside = match devices {
+            true if round.is_multiple_of(DEVICES_EVERY) => Beside::Devices,
+            true => Beside::Taints,
+            false => Beside::Nothing,
+        };
         let about = pod.and_then(|pod| self.seen(client).pod_from(pod)).map(|pod| pod.place);
         let elsewhere = (about.is_none() || round.is_multiple_of(ELSEWHERE_EVERY)).then(|| {
             let start = self.rng.below(self.api.pods.keys() as u64);
             self.seen(client).pod_from(u32::try_from(start).unwrap_or(0)).map(|pod| pod.place)
         });
         for pod in about.into_iter().chain(elsewhere.flatten()) {
-            self.compare(client, pod, devices);
+            self.compare(client, pod, beside);
         }
     }
 
@@ -59,29 +75,34 @@ impl World {
         self.checker.rules_seen = log.len();
     }
 
-    /// A pod of a client's view, by the place of its write, in its machines and by the reference; with what its devices
-    /// are like, or with their taints alone.
-    pub(crate) fn compare(&mut self, number: usize, place: u32, devices: bool) {
+    /// A pod of a client's view, by the place of its write, in its machines and by the reference.
+    pub(crate) fn compare(&mut self, number: usize, place: u32, beside: Beside) {
         let Some(pod) = self.seen(number).pod_written(place).filter(|_| !self.clients[number].down) else {
             return;
         };
-        let difference = self.difference(number, pod, devices);
+        let difference = self.difference(number, pod, beside);
         self.coverage.hit(Mark::Compared);
         if let Some((invariant, detail)) = difference {
             self.violate(invariant, format!("client {number}: {detail}"));
         }
     }
 
-    fn difference(&self, number: usize, pod: SeenPod<'_>, devices: bool) -> Option<(&'static str, String)> {
+    fn difference(&self, number: usize, pod: SeenPod<'_>, beside: Beside) -> Option<(&'static str, String)> {
         let (seen, fleet) = (self.seen(number), &self.clients[number].fleet);
         let mut due: Option<Timestamp> = None;
-        for claim in reference::claims(seen, pod) {
+        // Who cannot be evicted has no plan, whatever its devices are like.
+        let looked_at = beside > Beside::Nothing || reference::may_be_evicted(&pod);
+        for claim in reference::claims(seen, pod).filter(|_| looked_at) {
             for (result, device) in seen.results(claim) {
                 let taints = reference::taints(seen, device);
-                if let Some(detail) = taints_differ(&taints, fleet, device) {
+                if beside >= Beside::Taints
+                    && let Some(detail) = taints_differ(&taints, fleet, device)
+                {
                     return Some(("taints are as the reference finds them", detail));
                 }
-                if devices && let Some(detail) = device_differs(seen, fleet, device) {
+                if beside == Beside::Devices
+                    && let Some(detail) = device_differs(seen, fleet, device)
+                {
                     return Some(("devices are as the reference finds them", detail));
                 }
                 let causes = reference::causes_of(&taints, device, &result.tolerations);

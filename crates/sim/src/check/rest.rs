@@ -10,7 +10,7 @@ use crate::{
     actors::client::fleet_kind,
     api::Kind,
     check::{
-        compare::{device_differs, taints_differ},
+        compare::{Beside, device_differs, taints_differ},
         stated_count,
     },
     reference,
@@ -80,7 +80,7 @@ impl World {
             let pods: Vec<u32> = self.seen(number).pods().map(|pod| pod.place).collect();
             let (first, stride) = self.every_so_many(pods.len());
             for pod in pods.iter().skip(first).step_by(stride) {
-                self.compare(number, *pod, false);
+                self.compare(number, *pod, Beside::Taints);
             }
             if !self.controllers[number].leads() {
                 continue;
