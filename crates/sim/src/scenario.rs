@@ -69,6 +69,15 @@ macro_rules! fields {
     }};
 }
 
+/// Worlds of more pods are large: what costs in proportion to their size is done less often there.
+const SMALL_PODS_MAX: u32 = 100;
+
+impl Config {
+    pub(crate) fn is_large(&self) -> bool {
+        self.pods > SMALL_PODS_MAX
+    }
+}
+
 /// A clock is off by at most so much.
 pub const SKEW_MS_MAX: u32 = 5_000;
 

@@ -8,7 +8,7 @@ use lazaret_model::{ObjectKey, Text, Uid};
 use crate::{
     actors::{
         claims::Cleanup,
-        client::{Client, SMALL_PODS_MAX},
+        client::Client,
         controller::{Controller, Sent},
         drivers::Drivers,
         scheduler::{Placement, Scheduler},
@@ -386,7 +386,7 @@ impl World {
             controller.reconnect();
         }
         self.workloads.recover();
-        if self.config.pods > SMALL_PODS_MAX {
+        if self.config.is_large() {
             self.hurry();
         }
         if self.config.restore != 0 {

@@ -67,8 +67,6 @@ impl Client {
 const CACHED_PERMILLE: [u64; 2] = [500, 950];
 /// The longest that a watch is behind when faults have ended. What happens then is routine: it is told in large parts.
 const RESTING_LAG_MS: u32 = 2_000;
-/// Worlds of more pods are large.
-pub(crate) const SMALL_PODS_MAX: u32 = 100;
 /// Changes that a controller is told at once, by turns.
 const TOLD_AT_ONCE: [usize; 4] = [2, 8, 64, 256];
 
@@ -96,7 +94,7 @@ impl World {
     /// Lists everything, as a client that starts does. The server may answer from a cache, as old as the world, and
     /// tell at once what has changed since.
     pub(crate) fn start_client(&mut self, number: usize) {
-        let permille = CACHED_PERMILLE[usize::from(self.config.pods > SMALL_PODS_MAX)];
+        let permille = CACHED_PERMILLE[usize::from(self.config.is_large())];
         let cached = self.clients[number].rng.chance(permille) && self.mutant.is_none();
         match self.population.clone().filter(|_| cached) {
             Some(population) => {

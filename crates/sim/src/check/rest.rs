@@ -20,9 +20,8 @@ use crate::{
 
 /// About so many devices are compared at rest, by each client, and so many pods, by each controller.
 const COMPARED: usize = 60;
-/// In larger worlds only one of the two checks that go through everything again is done, if any.
-const BOTH_CHECKS_PODS_MAX: u32 = 100;
-/// There, everything is listed again in one seed of so many.
+/// In large worlds only one of the two checks that go through everything again is done, if any: everything is listed
+/// again in one seed of so many.
 const AGAIN_EVERY: u64 = 5;
 /// And built anew, which costs more, in one of so many.
 const FRESH_EVERY: u64 = 16;
@@ -43,7 +42,7 @@ impl World {
         self.check_devices_at_rest();
         self.check_pods_at_rest();
         self.check_rules_at_rest();
-        let both = self.config.pods <= BOTH_CHECKS_PODS_MAX;
+        let both = !self.config.is_large();
         let fresh = self.config.seed.is_multiple_of(FRESH_EVERY);
         if both || fresh {
             self.check_fresh();
@@ -141,7 +140,7 @@ impl World {
     /// Whoever leads has nothing to do, however long it waits, and `again`: also after it has listed everything once
     /// more.
     fn check_fixed_point(&mut self, again: bool) {
-        let both = self.config.pods <= BOTH_CHECKS_PODS_MAX;
+        let both = !self.config.is_large();
         for number in 0..self.controllers.len() {
             if !both && !self.controllers[number].leads() {
                 continue;
