@@ -184,7 +184,8 @@ struct Swept {
 /// Seeds until one fails.
 fn sweep(args: &Args) -> ExitCode {
     let begun = clock();
-    println!("seeds {} to {}, up to {} pods", args.start, args.start + args.seeds, args.pods);
+    let size = if args.exact { "exactly" } else { "up to" };
+    println!("seeds {} to {}, {size} {} pods", args.start, args.start + args.seeds, args.pods);
     let jobs = args.jobs.max(1);
     let parts: Vec<Swept> = std::thread::scope(|scope| {
         let threads: Vec<_> =

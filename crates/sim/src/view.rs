@@ -38,6 +38,15 @@ impl<T> Clone for Mirror<T> {
     }
 }
 
+/// Which objects a client is given at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Listed {
+    /// All there are: who is not among them is gone.
+    Everything,
+    /// Those that have changed since it last heard, and of those that went, that they did.
+    Changed,
+}
+
 /// What an event replaced and by what: one more than places in the log, 0 for nothing.
 #[derive(Clone, Copy, Debug)]
 struct Change {
@@ -76,6 +85,14 @@ impl<T: Resource> Mirror<T> {
             Some(object) => T::found(Arc::clone(object)),
             None => T::gone(table.key(logged.number).clone()),
         })
+    }
+
+    /// Objects as they are now, and what that changes.
+    fn list(&mut self, table: &Table<T>, what: Listed) -> (Vec<Input>, Vec<Change>) {
+        match what {
+            Listed::Everything => self.relist(table),
+            Listed::Changed => self.catch_up(table),
+        }
     }
 
     /// Every object that has changed, as it is now, and what that changes.
@@ -195,45 +212,24 @@ impl View {
         }
     }
 
-    /// The watch broke: everything of the kind, as it is now.
-    pub fn relist(&mut self, api: &Api, kind: Kind) -> Vec<Input> {
+    /// The watch broke: what there is of the kind now.
+    pub fn list(&mut self, api: &Api, kind: Kind, what: Listed) -> Vec<Input> {
         match kind {
             Kind::Slice => {
-                let (inputs, changes) = self.slices.relist(&api.slices);
+                let (inputs, changes) = self.slices.list(&api.slices, what);
                 self.slices_changed(api, &changes);
                 inputs
             }
             Kind::Claim => {
-                let (inputs, changes) = self.claims.relist(&api.claims);
+                let (inputs, changes) = self.claims.list(&api.claims, what);
                 self.claims_changed(api, &changes);
                 inputs
             }
-            Kind::Rule => self.rules.relist(&api.rules).0,
-            Kind::Patch => self.patches.relist(&api.patches).0,
-            Kind::Class => self.classes.relist(&api.classes).0,
-            Kind::Pod => self.pods.relist(&api.pods).0,
-            Kind::Node => self.nodes.relist(&api.nodes).0,
-        }
-    }
-
-    /// What became of every object of a kind that has changed.
-    pub(crate) fn catch_up(&mut self, api: &Api, kind: Kind) -> Vec<Input> {
-        match kind {
-            Kind::Slice => {
-                let (inputs, changes) = self.slices.catch_up(&api.slices);
-                self.slices_changed(api, &changes);
-                inputs
-            }
-            Kind::Claim => {
-                let (inputs, changes) = self.claims.catch_up(&api.claims);
-                self.claims_changed(api, &changes);
-                inputs
-            }
-            Kind::Rule => self.rules.catch_up(&api.rules).0,
-            Kind::Patch => self.patches.catch_up(&api.patches).0,
-            Kind::Class => self.classes.catch_up(&api.classes).0,
-            Kind::Pod => self.pods.catch_up(&api.pods).0,
-            Kind::Node => self.nodes.catch_up(&api.nodes).0,
+            Kind::Rule => self.rules.list(&api.rules, what).0,
+            Kind::Patch => self.patches.list(&api.patches, what).0,
+            Kind::Class => self.classes.list(&api.classes, what).0,
+            Kind::Pod => self.pods.list(&api.pods, what).0,
+            Kind::Node => self.nodes.list(&api.nodes, what).0,
         }
     }
 

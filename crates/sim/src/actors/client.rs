@@ -11,7 +11,7 @@ use crate::{
     mutant::Mutant,
     population::Population,
     rng::Rng,
-    view::View,
+    view::{Listed, View},
     world::{CLIENTS, SCHEDULER, Step, World},
 };
 
@@ -116,7 +116,7 @@ impl World {
     /// Hears what became of every object of a kind that has changed.
     fn catch_up(&mut self, number: usize, kind: Kind) {
         let client = &mut self.clients[number];
-        for input in client.view.catch_up(&self.api, kind) {
+        for input in client.view.list(&self.api, kind, Listed::Changed) {
             client.fleet.apply(input);
         }
     }
@@ -124,7 +124,7 @@ impl World {
     /// Lists one kind and hands it to the fleet.
     fn list(&mut self, number: usize, kind: Kind) {
         let client = &mut self.clients[number];
-        let mut objects = client.view.relist(&self.api, kind);
+        let mut objects = client.view.list(&self.api, kind, Listed::Everything);
         if self.mutant.is_some() {
             objects = objects.into_iter().filter_map(|input| distort(self.mutant, number, input)).collect();
         }
@@ -142,7 +142,7 @@ impl World {
         self.coverage.hit(Mark::Relisted);
         if self.mutant == Some(Mutant::SkipRelist) && number != SCHEDULER {
             let client = &mut self.clients[number];
-            let _lost = client.view.relist(&self.api, kind);
+            let _lost = client.view.list(&self.api, kind, Listed::Everything);
             return;
         }
         self.list(number, kind);

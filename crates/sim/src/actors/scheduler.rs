@@ -66,8 +66,8 @@ struct Given {
 #[derive(Clone, Debug, Default)]
 struct Refusals(Vec<Vec<usize>>);
 
-/// The number of a pool by its name: that of its node, but one more of the fabric, which comes first.
-fn pool_number(pool: &Text) -> usize {
+/// The place of a pool's refusals: that of the fabric comes first, and then those of the nodes.
+fn place_of(pool: &Text) -> usize {
     palette::node_number(pool).map_or(0, |node| node as usize + 1)
 }
 
@@ -84,7 +84,7 @@ impl Refusals {
     }
 
     fn forget(&mut self, pool: &Text) {
-        if let Some(specs) = self.0.get_mut(pool_number(pool)) {
+        if let Some(specs) = self.0.get_mut(place_of(pool)) {
             specs.clear();
         }
     }

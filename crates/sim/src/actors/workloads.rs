@@ -128,7 +128,7 @@ impl Workloads {
         }
     }
 
-    /// The same luck from here on as any other world that draws from this.
+    /// From here on, chance comes from this.
     pub(crate) fn draw_from(&mut self, rng: Rng) {
         self.rng = rng;
     }

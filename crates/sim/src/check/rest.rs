@@ -14,7 +14,7 @@ use crate::{
         stated_count,
     },
     reference,
-    view::View,
+    view::{Listed, View},
     world::{CLIENTS, World},
 };
 
@@ -147,7 +147,7 @@ impl World {
             }
             for kind in Kind::ALL.into_iter().filter(|_| again) {
                 let client = &mut self.clients[number];
-                let objects = client.view.relist(&self.api, kind);
+                let objects = client.view.list(&self.api, kind, Listed::Everything);
                 client.fleet.relist(fleet_kind(kind), objects);
             }
             let changes = self.clients[number].fleet.take_changes();
@@ -167,7 +167,7 @@ impl World {
         let number = usize::from(!self.controllers[0].leads());
         let (mut fleet, mut view) = (Fleet::new(), View::default());
         for kind in Kind::ALL {
-            let objects = view.relist(&self.api, kind);
+            let objects = view.list(&self.api, kind, Listed::Everything);
             fleet.relist(fleet_kind(kind), objects);
         }
         let mut eviction = Eviction::new(self.controllers[number].options().clone());
