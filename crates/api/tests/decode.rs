@@ -223,6 +223,15 @@ fn rules_in_every_version() {
         assert_eq!((selector.class.as_deref(), &selector.cel[..]), (Some("c"), &["e".into()][..]));
         assert_eq!(rule.taint.evictions_per_second, Some(10));
     }
+    let read_in_v1 = read(
+        r#"{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: r, annotations: {lazaret.dev/v1alpha3-fields:
+            '{"deviceSelector":{"deviceClassName":"c","selectors":[{"cel":{"expression":"e"}}]},"taint":{"evictionsPerSecond":3}}'}},
+            spec: {deviceSelector: {driver: selected-in-v1alpha3.invalid, pool: p}, taint: {key: k, effect: NoExecute}}}"#,
+    );
+    let selector = read_in_v1.rules[0].selector.as_ref().unwrap();
+    assert_eq!((selector.class.as_deref(), selector.driver.as_deref()), (Some("c"), None));
+    assert_eq!((&selector.cel[..], selector.pool.as_deref()), (&["e".into()][..], Some("p")));
+    assert_eq!(read_in_v1.rules[0].taint.evictions_per_second, Some(3));
     let taint = "taint: {key: k, effect: None}";
     assert_eq!(rule("resource.k8s.io/v1", &format!("{{{taint}}}")).selector, None);
     let empty = rule("resource.k8s.io/v1", &format!("{{deviceSelector: {{}}, {taint}}}"));
@@ -412,6 +421,8 @@ fn bad_rules_patches_and_pods() {
             &rule(&format!("{{deviceSelector: {{selectors: [{{cel: {{expression: e}}}}]}}, {taint}}}")),
             &rule(&format!("{{deviceSelector: {{driver: ''}}, {taint}}}")),
             &rule("{taint: {key: k, effect: None, description: d}}"),
+            &rule(&format!("{{deviceSelector: {{driver: selected-in-v1alpha3.invalid}}, {taint}}}")),
+            "{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: r, annotations: {lazaret.dev/v1alpha3-fields: x}}}",
             &superset(&format!("{{deviceSelector: {{selectors: [{{}}]}}, {taint}}}")),
             &superset("{taint: {key: k, effect: None, evictionsPerSecond: 0}}"),
             &superset(&format!("{{taint: {{key: k, effect: None, description: {}}}}}", "d".repeat(1025))),
@@ -432,6 +443,8 @@ fn bad_rules_patches_and_pods() {
             (DeviceTaintRule r): spec.deviceSelector.selectors: only exists in resource.k8s.io/v1alpha3: write that apiVersion to use it
             (DeviceTaintRule r): spec.deviceSelector.driver: is required
             (DeviceTaintRule r): spec.taint.description: only exists in resource.k8s.io/v1alpha3: write that apiVersion to use it
+            (DeviceTaintRule r): metadata.annotations[lazaret.dev/v1alpha3-fields]: is required: driver selected-in-v1alpha3.invalid stands for fields that only v1alpha3 has
+            (DeviceTaintRule r): metadata.annotations[lazaret.dev/v1alpha3-fields]: is not what a server wrote: expected value at line 1 column 1
             (DeviceTaintRule r): spec.deviceSelector.selectors[0].cel: is required
             (DeviceTaintRule r): spec.taint.evictionsPerSecond: must be greater than zero, not 0
             (DeviceTaintRule r): spec.taint.description: is longer than 1024 bytes

@@ -48,7 +48,10 @@ pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, Sele
 pub use pod::{ClaimSource, Condition, ConditionStatus, Owner, Pod, PodClaim, PodPhase};
 pub use quantity::{Format, Quantity, QuantityError};
 pub use remembered::Remembered;
-pub use rule::{DevicePatch, DeviceSelector, DeviceTaintRule, ResourceSlicePatch};
+pub use rule::{
+    DevicePatch, DeviceSelector, DeviceTaintRule, ResourceSlicePatch, V1ALPHA3_FIELDS_ANNOTATION,
+    V1ALPHA3_ONLY_DRIVER,
+};
 pub use slab::Slab;
 pub use slice::{CounterSet, NodeScope, PoolSpec, ResourceSlice, SliceTaint};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, tolerates};

@@ -4,6 +4,14 @@ use alloc::vec::Vec;
 
 use crate::{AttrValue, CapacityValue, Condition, DeviceId, Taint, Text, Timestamp, Uid};
 
+/// The annotation in which an object shows the fields that only v1alpha3 has, as JSON, to clients of other versions. A write in those versions
+/// that carries it brings the fields back; it is never stored.
+pub const V1ALPHA3_FIELDS_ANNOTATION: &str = "lazaret.dev/v1alpha3-fields";
+
+/// What other versions than v1alpha3 show as the driver of a rule that selects by class or expression. Without it the rule would read as one
+/// that selects every device, and a client that only knows v1 would taint them all; no driver has a name under `invalid`.
+pub const V1ALPHA3_ONLY_DRIVER: &str = "selected-in-v1alpha3.invalid";
+
 /// A taint for every device that is selected.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DeviceTaintRule {

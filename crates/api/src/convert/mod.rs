@@ -5,6 +5,7 @@ mod core;
 mod meta;
 mod rule;
 mod slice;
+mod superset;
 
 use lazaret_model::Text;
 

@@ -2,9 +2,10 @@
 
 use lazaret_model::{
     AttrValue, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, ResourceSlicePatch, Taint, Text,
+    V1ALPHA3_ONLY_DRIVER,
 };
 
-use super::{Result, Version, claim, each, each_value, meta, required, slice, some};
+use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};
 use crate::{field::Path, wire};
 
 /// What a rule of v1alpha3 means when it names no pace.
@@ -14,10 +15,11 @@ const DATA_BYTES_MAX: usize = 10 * 1024;
 
 pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<DeviceTaintRule> {
     let mut metadata = wire.metadata.0;
-    let spec = wire.spec.0;
+    let mut spec = wire.spec.0;
     let path = Path::ROOT.field("spec");
-    let selector = spec.device_selector.map(|wire| selector(wire, version, &path.field("deviceSelector")));
-    let mut taint = taint(spec.taint.0, version, &path.field("taint"))?;
+    let said_in = if restore(&mut spec, &metadata, version)? { Version::V1Alpha3 } else { version };
+    let selector = spec.device_selector.map(|wire| selector(wire, said_in, &path.field("deviceSelector")));
+    let mut taint = taint(spec.taint.0, said_in, &path.field("taint"))?;
     // What has a UID was stored by a server, which filled in what was left out in the version it was written in: a
     // rule written in v1 names no pace in any version.
     if version == Version::V1Alpha3 && metadata.uid.0.is_empty() {
@@ -32,6 +34,31 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
         taint,
         conditions: wire.status.0.conditions.0.into_iter().map(meta::condition).collect(),
     })
+}
+
+/// Brings back what a rule read in another version than v1alpha3 shows in an annotation; whether there was one.
+fn restore(spec: &mut wire::RuleSpec, metadata: &wire::ObjectMeta, version: Version) -> Result<bool> {
+    let hides = |selector: &wire::DeviceSelector| selector.driver.as_deref() == Some(V1ALPHA3_ONLY_DRIVER);
+    let Some(said) = superset::annotated::<wire::RuleSpec>(metadata, version)? else {
+        if spec.device_selector.as_ref().is_some_and(hides) {
+            return Err(superset::error(&format!(
+                "is required: driver {V1ALPHA3_ONLY_DRIVER} stands for fields that only v1alpha3 has"
+            )));
+        }
+        return Ok(false);
+    };
+    if let (Some(selector), Some(said)) = (&mut spec.device_selector, said.device_selector) {
+        if hides(selector) {
+            selector.driver = said.driver;
+        }
+        selector.device_class_name = said.device_class_name;
+        selector.selectors = said.selectors;
+    }
+    let (taint, said) = (&mut spec.taint.0, said.taint.0);
+    taint.evictions_per_second = said.evictions_per_second;
+    taint.description = said.description;
+    taint.data = said.data;
+    Ok(true)
 }
 
 pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<ResourceSlicePatch> {

@@ -5,16 +5,20 @@ use lazaret_model::{
     RequestPolicy, ResourceSlice, SliceTaint, Text, ValidRange, VersionValue,
 };
 
-use super::{Result, Version, each, each_value, meta, non_empty, required, rule, some, texts};
+use super::{Result, Version, each, each_value, meta, non_empty, required, rule, some, superset, texts};
 use crate::{field::Path, wire};
 
 pub(crate) fn slice(wire: wire::ResourceSlice, version: Version) -> Result<ResourceSlice> {
     let mut metadata = wire.metadata.0;
-    let spec = wire.spec.0;
+    let mut spec = wire.spec.0;
+    let mut taints_in = version;
+    if let Some(said) = superset::annotated::<wire::SliceSpec>(&metadata, version)? {
+        (spec.taints, taints_in) = (said.taints, Version::V1Alpha3);
+    }
     let root = Path::ROOT;
     let path = root.field("spec");
     if !spec.taints.0.is_empty() {
-        version.superset_only(&path.field("taints"))?;
+        taints_in.superset_only(&path.field("taints"))?;
         if !spec.devices.0.is_empty() {
             return Err(path.error("has either devices or taints, not both"));
         }
@@ -30,7 +34,7 @@ pub(crate) fn slice(wire: wire::ResourceSlice, version: Version) -> Result<Resou
     let taint = |wire: wire::SliceTaint, path: &Path<'_>| {
         Ok(SliceTaint {
             device: required(wire.device.0, &path.field("device"))?,
-            taint: rule::taint(wire.taint.0, version, &path.field("taint"))?,
+            taint: rule::taint(wire.taint.0, taints_in, &path.field("taint"))?,
         })
     };
     Ok(ResourceSlice {

@@ -18,10 +18,10 @@ pub(crate) use self::{
     },
     core::{Node, Pod, PodClaim, PodClaimStatus, PodGroup},
     meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
-    rule::{DeviceSelector, DeviceTaintRule, ResourceSlicePatch, Taint},
+    rule::{DeviceSelector, DeviceTaintRule, ResourceSlicePatch, RuleSpec, Taint},
     scalar::{Amount, Instant, Nullable, Raw},
     slice::{
         Attribute, Capacity, Counter, CounterConsumption, CounterSet, Device, RequestPolicy, ResourceSlice,
-        SliceTaint,
+        SliceSpec, SliceTaint,
     },
 };

@@ -11,7 +11,7 @@ use crate::{
         one_of, pool, raw_object,
     },
     path::Path,
-    value::{fill, list, list_mut, put, put_or_remove, remove, some, text, texts},
+    value::{fill, list, list_mut, some, text, texts},
 };
 
 pub(super) const SELECTORS_MAX: usize = 32;
@@ -26,14 +26,6 @@ const TAINT_DATA_BYTES_MAX: usize = 10 * 1024;
 const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 const OPERATORS: &[&str] = &["Equal", "Exists"];
 const NODE_OPERATIONS: &[&str] = &["*", "NodePrepareResources", "NodeUnprepareResources"];
-
-/// Fields of a rule that only v1alpha3 shows: those of its taint and of its selector, which follow.
-pub(super) const RULE_EXTRAS: &[&str] =
-    &["description", "data", "evictionsPerSecond", "deviceClassName", "selectors"];
-/// Fields of a taint that only v1alpha3 shows.
-const TAINT_EXTRAS: &[&str] = &["description", "data", "evictionsPerSecond"];
-/// Fields of a rule's selector that only v1alpha3 shows.
-const SELECTOR_EXTRAS: &[&str] = &["deviceClassName", "selectors"];
 
 /// When a taint was added, if it does not say.
 pub(super) fn default_time_added(taint: &mut Value, context: &Context<'_>) {
@@ -76,50 +68,6 @@ pub(super) fn device_selector(errors: &mut Errors, path: &Path<'_>, selector: &V
     if let Some(name) = named("device") {
         dns_label(errors, &path.field("device"), name);
     }
-}
-
-/// Takes away what only v1alpha3 shows of a rule.
-pub(super) fn hide_rule_extras(spec: &mut Value) {
-    if let Some(selector) = spec.get_mut("deviceSelector")
-        && SELECTOR_EXTRAS.iter().any(|field| some(selector, field).is_some())
-    {
-        put(selector, "driver", NOBODYS_DRIVER);
-    }
-    for (part, extras) in rule_extras() {
-        if let Some(part) = spec.get_mut(part) {
-            extras.iter().for_each(|field| remove(part, field));
-        }
-    }
-}
-
-/// Whether a rule has something that only v1alpha3 shows.
-pub(super) fn has_rule_extras(spec: &Value) -> bool {
-    rule_extras().iter().any(|(part, extras)| extras.iter().any(|field| some(&spec[*part], field).is_some()))
-}
-
-/// Brings back what only v1alpha3 shows, in the parts that are still there.
-pub(super) fn keep_rule_extras(spec: &mut Value, old: &Value) {
-    if let Some(selector) =
-        spec.get_mut("deviceSelector").filter(|selector| selector["driver"] == NOBODYS_DRIVER)
-    {
-        put_or_remove(selector, "driver", some(&old["deviceSelector"], "driver").cloned());
-    }
-    for (part, extras) in rule_extras() {
-        let Some(new) = spec.get_mut(part).filter(|new| new.is_object()) else { continue };
-        for field in extras {
-            if let Some(kept) = some(&old[part], field) {
-                put(new, field, kept.clone());
-            }
-        }
-    }
-}
-
-/// What v1 shows as the driver of a rule that selects by class or expression. Without it the rule would read as one that selects every device,
-/// and whoever only knows v1 would taint them all; a name under `invalid` is nobody's.
-const NOBODYS_DRIVER: &str = "selected-in-v1alpha3.invalid";
-
-fn rule_extras() -> [(&'static str, &'static [&'static str]); 2] {
-    [("deviceSelector", SELECTOR_EXTRAS), ("taint", TAINT_EXTRAS)]
 }
 
 /// `Equal` is what a toleration does if it does not say.

@@ -12,6 +12,7 @@ mod device;
 mod patch;
 mod rule;
 mod slice;
+mod superset;
 mod template;
 #[cfg(test)]
 mod tests;

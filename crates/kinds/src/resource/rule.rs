@@ -4,10 +4,8 @@ use lazaret_json::{Value, json};
 
 use super::{
     cel,
-    common::{
-        RULE_EXTRAS, default_time_added, device_selector, has_rule_extras, hide_rule_extras,
-        keep_rule_extras, taint,
-    },
+    common::{default_time_added, device_selector, taint},
+    superset::{self, Superset},
 };
 use crate::{
     Column, Context, Errors, Rules,
@@ -21,6 +19,15 @@ use crate::{
 const CONDITIONS_MAX: usize = 8;
 /// What a rule of v1alpha3 means when it names no pace.
 const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
+
+const SUPERSET: Superset = Superset {
+    shape: "resource/v1alpha3.DeviceTaintRule",
+    parts: &[
+        ("deviceSelector", &["deviceClassName", "selectors"]),
+        ("taint", &["description", "data", "evictionsPerSecond"]),
+    ],
+    fields: &["deviceClassName", "selectors", "description", "data", "evictionsPerSecond"],
+};
 
 /// Rules that taint devices.
 #[derive(Debug)]
@@ -40,6 +47,7 @@ impl Rules for Rule {
     }
 
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {
+        superset::validate(errors, object);
         validate(errors, &object["spec"], None, context);
     }
 
@@ -56,6 +64,7 @@ impl Rules for Rule {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        superset::validate(errors, new);
         validate(errors, &new["spec"], Some(&old["spec"]), context);
     }
 
@@ -65,29 +74,25 @@ impl Rules for Rule {
     }
 
     fn to_version(&self, object: &mut Value, version: &str) {
-        if version != "v1alpha3"
-            && let Some(spec) = object.get_mut("spec")
-        {
-            hide_rule_extras(spec);
+        if version != "v1alpha3" {
+            SUPERSET.hide(object);
         }
     }
 
     fn from_version(&self, object: &mut Value, version: &str, old: Option<&Value>) {
-        if version != "v1alpha3"
-            && let (Some(spec), Some(old)) = (object.get_mut("spec"), old)
-        {
-            keep_rule_extras(spec, &old["spec"]);
+        if version != "v1alpha3" {
+            SUPERSET.restore(object, old);
         }
     }
 
     fn differs_in(&self, object: &Value, version: &str) -> bool {
-        version != "v1alpha3" && (object.is_null() || has_rule_extras(&object["spec"]))
+        version != "v1alpha3" && (object.is_null() || SUPERSET.is_used(object))
     }
 
     fn differs_where(&self, version: &str) -> Option<&'static [&'static str]> {
         match version {
             "v1alpha3" => Some(&[]),
-            _ => Some(RULE_EXTRAS),
+            _ => Some(SUPERSET.fields),
         }
     }
 

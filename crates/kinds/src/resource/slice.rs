@@ -5,6 +5,7 @@ use lazaret_json::{Map, Value};
 use super::{
     common::{default_time_added, skip_node_operations, taint},
     device,
+    superset::{self, Superset},
 };
 use crate::{
     Column, Context, Errors, Rules,
@@ -16,7 +17,7 @@ use crate::{
     kind::age,
     path::Path,
     value::{
-        canonical_quantities, entries, field_mut, has, is_filled, is_true, list, list_mut, number, put,
+        canonical_quantities, entries, field_mut, has, is_filled, is_true, list, list_mut, number,
         quantity_or_zero, remove, same_field, some, text,
     },
 };
@@ -29,6 +30,9 @@ const COUNTERS_MAX: usize = 32;
 /// Taints in a slice of their own.
 const SLICE_TAINTS_MAX: usize = 32;
 const LIST_ATTRIBUTES: &[&str] = &["bools", "ints", "strings", "versions"];
+
+const SUPERSET: Superset =
+    Superset { shape: "resource/v1alpha3.ResourceSlice", parts: &[("", &["taints"])], fields: &["taints"] };
 
 /// Slices.
 #[derive(Debug)]
@@ -51,6 +55,7 @@ impl Rules for Slice {
     }
 
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {
+        superset::validate(errors, object);
         validate(errors, &object["spec"], None, context);
     }
 
@@ -59,15 +64,17 @@ impl Rules for Slice {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        superset::validate(errors, new);
         validate(errors, &new["spec"], Some(&old["spec"]), context);
     }
 
     fn to_version(&self, object: &mut Value, version: &str) {
-        let Some(spec) = object.get_mut("spec") else { return };
         if version != "v1alpha3" {
-            remove(spec, "taints");
+            SUPERSET.hide(object);
         }
-        if version == "v1beta1" {
+        if version == "v1beta1"
+            && let Some(spec) = object.get_mut("spec")
+        {
             list_mut(spec, "devices").iter_mut().for_each(nest);
         }
     }
@@ -84,22 +91,20 @@ impl Rules for Slice {
                 remove(spec, "allNodes");
             }
         }
-        if version != "v1alpha3"
-            && let Some(taints) = old.and_then(|old| some(&old["spec"], "taints"))
-        {
-            put(spec, "taints", taints.clone());
+        if version != "v1alpha3" {
+            SUPERSET.restore(object, old);
         }
     }
 
     fn differs_in(&self, object: &Value, version: &str) -> bool {
-        version == "v1beta1" || version != "v1alpha3" && (object.is_null() || has(&object["spec"], "taints"))
+        version == "v1beta1" || version != "v1alpha3" && (object.is_null() || SUPERSET.is_used(object))
     }
 
     fn differs_where(&self, version: &str) -> Option<&'static [&'static str]> {
         match version {
             "v1beta1" => None,
             "v1alpha3" => Some(&[]),
-            _ => Some(&["taints"]),
+            _ => Some(SUPERSET.fields),
         }
     }
 

@@ -90,7 +90,11 @@ fn taints_of_slices_are_hidden_and_kept() {
     hub["spec"]["taints"] = json!([{"device": "a", "taint": {"key": "k", "effect": "None"}}]);
     for version in ["v1", "v1beta2", "v1beta1"] {
         assert!(kind("resource.k8s.io", "resourceslices").rules.differs_in(&Value::Null, version));
-        assert!(round_trip("resourceslices", &hub, version)["spec"].get("taints").is_none());
+        let shown = round_trip("resourceslices", &hub, version);
+        assert!(shown["spec"].get("taints").is_none());
+        let mut restored = shown;
+        kind("resource.k8s.io", "resourceslices").rules.from_version(&mut restored, version, None);
+        assert_eq!(restored["spec"]["taints"], hub["spec"]["taints"], "a backup in {version} has them");
     }
     assert_eq!(round_trip("resourceslices", &hub, "v1alpha3"), hub);
 }

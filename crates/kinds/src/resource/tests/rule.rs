@@ -186,10 +186,54 @@ fn fields_of_v1alpha3_are_checked_hidden_and_kept() {
         assert_eq!(shown["spec"]["taint"], json!({"key": "k", "effect": "NoExecute", "timeAdded": NOW}));
         assert!(!rules().rules.differs_in(&shown, version), "nothing left to hide");
         shown["spec"]["taint"]["value"] = json!("new");
-        let written = World::new().in_version(version).update(rules(), &stored, shown).ok();
-        assert_eq!(written, set(&stored, "/spec/taint/value", json!("new")), "nothing is erased");
+        let world = World::new().in_version(version);
+        let changed = set(&stored, "/spec/taint/value", json!("new"));
+        let bare = set(&shown, "/metadata", json!({"name": "slow"}));
+        for sent in [&shown, &bare] {
+            assert_eq!(world.update(rules(), &stored, sent.clone()).ok(), changed, "nothing is erased");
+        }
+        let restored = world.create(rules(), shown.clone()).ok();
+        assert_eq!(restored["spec"], changed["spec"], "a backup in {version} has all of it");
+        assert!(restored["metadata"].get("annotations").is_none(), "the annotation is not stored");
     }
     assert!(!rules().rules.differs_in(&stored, "v1alpha3"));
+}
+
+#[test]
+fn a_v1_write_with_fields_of_v1alpha3_that_are_not_understood_is_refused() {
+    const AT: &str = "/metadata/annotations";
+    let sent = |json: Value| {
+        let selector = json!({"driver": "a.b"});
+        let object = set(&rule(), "/spec/deviceSelector", selector);
+        set(&object, AT, json!({"lazaret.dev/v1alpha3-fields": json}))
+    };
+    let refused = ["metadata.annotations[lazaret.dev/v1alpha3-fields] Invalid"];
+    let world = World::new();
+    for json in [
+        "",
+        "no JSON",
+        "[]",
+        r#"{"taint":{"key":"other"}}"#,
+        r#"{"taint":7}"#,
+        r#"{"taint":{"evictionsPerSecond":"fast"}}"#,
+        r#"{"deviceSelector":{"selectors":"all"}}"#,
+        r#"{"deviceSelector":{"selectors":[{"cel":{"expression":1}}]}}"#,
+        r#"{"status":{}}"#,
+    ] {
+        assert_eq!(world.create(rules(), sent(json!(json))).wrong(), refused, "{json}");
+    }
+    let pace = sent(json!(r#"{"taint":{"evictionsPerSecond":2}}"#));
+    assert_eq!(world.create(rules(), pace.clone()).ok()["spec"]["taint"]["evictionsPerSecond"], 2);
+    assert_eq!(
+        world.in_version("v1alpha3").create(rules(), pace).wrong(),
+        refused,
+        "there are fields for it"
+    );
+    let zero = sent(json!(r#"{"taint":{"evictionsPerSecond":0}}"#));
+    assert_eq!(World::new().create(rules(), zero).wrong(), ["spec.taint.evictionsPerSecond Invalid"]);
+
+    let cut_off = set(&rule(), "/spec/deviceSelector", json!({"driver": "selected-in-v1alpha3.invalid"}));
+    assert_eq!(World::new().create(rules(), cut_off).wrong(), ["spec.deviceSelector.driver Invalid"]);
 }
 
 #[test]
