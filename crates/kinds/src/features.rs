@@ -273,8 +273,8 @@ static GATES: &[Gate] = &[
         &[off(37, Alpha)],
         &["DynamicResourceAllocation", "DRAPartitionableDevices", "DRAResourcePoolStatus"],
     ),
-    // Of the first design of device taints; no release has it.
-    gate("DRAAdminControlledDeviceAttributes", &[off(34, Alpha)], DRA),
+    // DEVIATION(patch-gate): of the first design of device taints; no release has it, and ResourceSlicePatch is served only where it is asked for.
+    gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA),
 ];
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! **Invariant.** Pure functions over tables and JSON values: no I/O, no clock, no knowledge of what a field means. Nothing here
 //! panics on input, and every recursion over input has a limit.
 
+mod formats;
 mod json;
 mod parse;
 mod path;

@@ -2,6 +2,7 @@
 
 use lazaret_json::Value;
 
+use crate::formats::{is_base64, is_duration, is_quantity, is_time};
 use crate::path::Path;
 use crate::table::{Scalar, Schema, Type, TypeId};
 
@@ -99,10 +100,14 @@ impl Walk<'_> {
 
     fn scalar(&mut self, scalar: Scalar, value: &Value, path: &Path<'_>) {
         let (fits, expected) = match scalar {
-            Scalar::String | Scalar::Bytes | Scalar::Time | Scalar::MicroTime | Scalar::Duration => {
-                (value.is_string(), "a string")
+            Scalar::String => (value.is_string(), "a string"),
+            Scalar::Bytes => return self.format(value, is_base64, "bytes in base64", path),
+            Scalar::Time | Scalar::MicroTime => {
+                return self.format(value, is_time, "a time like 2026-01-02T15:04:05Z", path);
             }
-            Scalar::Quantity => (value.is_string() || value.is_number(), "a quantity"),
+            Scalar::Duration => return self.format(value, is_duration, "a duration like 1h30m", path),
+            Scalar::Quantity if value.is_number() => return,
+            Scalar::Quantity => return self.format(value, is_quantity, "a quantity like 500m or 80Gi", path),
             Scalar::IntOrString => {
                 (value.is_string() || as_i32(value).is_some(), "a whole number or a string")
             }
@@ -113,6 +118,18 @@ impl Walk<'_> {
         };
         if !fits {
             self.mismatch(path, expected, value);
+        }
+    }
+
+    /// A string that must be more than text.
+    fn format(&mut self, value: &Value, fits: fn(&str) -> bool, expected: &'static str, path: &Path<'_>) {
+        match value.as_str() {
+            Some(text) if fits(text) => {}
+            Some(_) => {
+                let found = "another string";
+                self.report(Finding::Kind { path: path.to_string(), expected, found });
+            }
+            None => self.mismatch(path, expected, value),
         }
     }
 
@@ -194,5 +211,33 @@ mod tests {
             ]
         );
         assert_eq!(body["spec"]["containers"][0], json!({"name": "c"}));
+    }
+
+    #[test]
+    fn strings_that_are_more_than_text_are_looked_into() {
+        let wrong = |shape: &str, mut body: lazaret_json::Value| {
+            let schema = builtin();
+            let found = check(schema, schema.find(shape).unwrap(), &mut body, None, true);
+            let path = |finding: Finding| match finding {
+                Finding::Kind { path, expected, found } => format!("{path}: {expected}, not {found}"),
+                Finding::Unknown { path } => path,
+            };
+            found.into_iter().map(path).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            wrong("resource/v1.DeviceTaintRule", json!({"spec": {"taint": {"timeAdded": "*"}}})),
+            ["spec.taint.timeAdded: a time like 2026-01-02T15:04:05Z, not another string"]
+        );
+        assert_eq!(
+            wrong("core/v1.Secret", json!({"data": {"a": "!!", "b": "YQ=="}, "stringData": {"c": "!!"}})),
+            ["data.a: bytes in base64, not another string"]
+        );
+        assert_eq!(
+            wrong(
+                "core/v1.ResourceQuota",
+                json!({"spec": {"hard": {"pods": "many", "cpu": 1, "memory": "1Gi"}}})
+            ),
+            ["spec.hard.pods: a quantity like 500m or 80Gi, not another string"]
+        );
     }
 }

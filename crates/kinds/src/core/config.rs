@@ -63,6 +63,7 @@ impl Rules for Secret {
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
         data(errors, object, &[("data", true)]);
+        of_type(errors, object);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
@@ -111,6 +112,44 @@ fn data(errors: &mut Errors, object: &Value, fields: &[(&str, bool)]) {
     }
 }
 
+/// What a secret of a known type must have.
+fn of_type(errors: &mut Errors, secret: &Value) {
+    let path = Path::root("data");
+    let value = |key: &str| secret["data"].get(key).and_then(Value::as_str);
+    let decoded = |key: &str| value(key).and_then(|text| BASE64.decode(text.replace(['\r', '\n'], "")).ok());
+    match text(secret, "type") {
+        "kubernetes.io/service-account-token" => {
+            const ACCOUNT: &str = "kubernetes.io/service-account.name";
+            if text(&secret["metadata"]["annotations"], ACCOUNT).is_empty() {
+                errors.required(Path::root("metadata").field("annotations").key(ACCOUNT), "");
+            }
+        }
+        kind @ ("kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson") => {
+            let key = if kind.ends_with("json") { ".dockerconfigjson" } else { ".dockercfg" };
+            match decoded(key) {
+                None => errors.required(path.key(key), ""),
+                Some(bytes) if serde_json::from_slice::<Value>(&bytes).is_err() => {
+                    errors.invalid(path.key(key), "<secret contents redacted>", "must be JSON");
+                }
+                Some(_) => {}
+            }
+        }
+        "kubernetes.io/basic-auth" if value("username").is_none() && value("password").is_none() => {
+            errors.required(path.key("username"), "");
+            errors.required(path.key("password"), "");
+        }
+        "kubernetes.io/ssh-auth" if value("ssh-privatekey").is_none_or(str::is_empty) => {
+            errors.required(path.key("ssh-privatekey"), "");
+        }
+        "kubernetes.io/tls" => {
+            for key in ["tls.crt", "tls.key"].into_iter().filter(|key| value(key).is_none()) {
+                errors.required(path.key(key), "");
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Once immutable, always, and with all that is in it.
 fn frozen(errors: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
     if !is_true(old, "immutable") {
@@ -121,5 +160,45 @@ fn frozen(errors: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
     }
     for field in fields.iter().filter(|field| !same_field(new, old, field)) {
         errors.forbidden(*field, "field is immutable when `immutable` is set");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_json::json;
+
+    use crate::testing::{World, kind};
+
+    #[test]
+    fn a_secret_of_a_known_type_has_what_the_type_asks_for() {
+        let wrong = |secret_type: &str, data: lazaret_json::Value| {
+            let secret = json!({"metadata": {"name": "s"}, "type": secret_type, "data": data});
+            World::new().create(kind("", "secrets"), secret).wrong()
+        };
+        let tls = "kubernetes.io/tls";
+        assert_eq!(wrong(tls, json!({})), ["data[tls.crt] Required", "data[tls.key] Required"]);
+        assert_eq!(wrong(tls, json!({"tls.crt": "YQ=="})), ["data[tls.key] Required"]);
+        assert!(
+            wrong(tls, json!({"tls.crt": "", "tls.key": ""})).is_empty(),
+            "present is enough, as in Kubernetes"
+        );
+        let docker = "kubernetes.io/dockerconfigjson";
+        assert_eq!(wrong(docker, json!({})), ["data[.dockerconfigjson] Required"]);
+        assert_eq!(wrong(docker, json!({".dockerconfigjson": "YQ=="})), ["data[.dockerconfigjson] Invalid"]);
+        assert!(wrong(docker, json!({".dockerconfigjson": "e30="})).is_empty());
+        assert_eq!(wrong("kubernetes.io/dockercfg", json!({})), ["data[.dockercfg] Required"]);
+        assert_eq!(
+            wrong("kubernetes.io/ssh-auth", json!({"ssh-privatekey": ""})),
+            ["data[ssh-privatekey] Required"]
+        );
+        assert_eq!(
+            wrong("kubernetes.io/basic-auth", json!({})),
+            ["data[password] Required", "data[username] Required"]
+        );
+        assert_eq!(
+            wrong("kubernetes.io/service-account-token", json!({})),
+            ["metadata.annotations[kubernetes.io/service-account.name] Required"]
+        );
+        assert!(wrong("example.com/own", json!({})).is_empty());
     }
 }

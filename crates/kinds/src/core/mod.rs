@@ -12,6 +12,8 @@ mod pod_validation;
 mod priority;
 mod service;
 mod storage;
+mod storage_class;
+mod storage_validation;
 #[cfg(test)]
 mod tests;
 
@@ -24,3 +26,4 @@ pub(crate) use pod_validation::spec as pod_template;
 pub(crate) use priority::PriorityClass;
 pub(crate) use service::{Endpoints, Service, ServiceAccount};
 pub(crate) use storage::{PersistentVolume, PersistentVolumeClaim};
+pub(crate) use storage_class::StorageClass;

@@ -2,8 +2,9 @@
 
 use lazaret_json::Value;
 
+use super::storage_validation;
 use crate::{
-    Column, Context, Rules,
+    Column, Context, Errors, Rules,
     kind::age,
     value::{canonical_quantities, field_mut, fill, list, text},
 };
@@ -34,6 +35,14 @@ impl Rules for PersistentVolume {
         fill(spec, "volumeMode", "Filesystem");
         fill(field_mut(object, "status"), "phase", "Pending");
         canonical_quantities(object, "core/v1.PersistentVolume");
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        storage_validation::volume(errors, &object["spec"]);
+    }
+
+    fn validate_update(&self, new: &Value, _old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -72,6 +81,15 @@ impl Rules for PersistentVolumeClaim {
         fill(field_mut(object, "spec"), "volumeMode", "Filesystem");
         fill(field_mut(object, "status"), "phase", "Pending");
         canonical_quantities(object, "core/v1.PersistentVolumeClaim");
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        storage_validation::claim(errors, &object["spec"]);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
+        storage_validation::claim_update(errors, new, old);
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -1,11 +1,13 @@
 //! Storage, which nothing here provides: a scheduler wants to list it.
 
 use super::{BASE, CLUSTER, Row, STATUS, v1};
+use crate::core::StorageClass;
 
 pub(super) const STORAGE: &[Row] = &[
     Row {
         group: "storage.k8s.io",
         kind: "StorageClass",
+        rules: &StorageClass,
         delete_returns_object: true,
         plural: "storageclasses",
         singular: "storageclass",

@@ -1,6 +1,6 @@
 //! Patches of slices: an administrator's corrections of what drivers publish.
 
-use lazaret_json::Value;
+use lazaret_json::{Value, json};
 
 use super::{
     cel,
@@ -10,8 +10,12 @@ use super::{
 use crate::{
     Context, Errors, Rules,
     check::{each, qualified_name},
+    gate::{Gate, drop_disabled},
     path::Path,
-    value::{canonical_quantities, entries, field_mut, has, list, list_mut, quantity, same_field, some},
+    value::{
+        canonical_quantities, entries, field_mut, has, is_filled, list, list_mut, quantity, remove,
+        same_field, some, text,
+    },
 };
 
 const TAINTS_MAX: usize = 16;
@@ -20,11 +24,37 @@ const TAINTS_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Patch;
 
+const GATES: &[Gate] = &[
+    Gate {
+        features: &["DRADeviceTaints"],
+        in_use: |patch| is_filled(patch, "taints"),
+        clear: |patch| remove(patch, "taints"),
+    },
+    Gate {
+        features: &["DRAAdminControlledDeviceAttributes"],
+        in_use: |patch| is_filled(patch, "attributes") || is_filled(patch, "capacity"),
+        clear: |patch| {
+            remove(patch, "attributes");
+            remove(patch, "capacity");
+        },
+    },
+];
+
 impl Rules for Patch {
     fn default(&self, object: &mut Value, context: &Context<'_>) {
         let devices = field_mut(field_mut(object, "spec"), "devices");
         list_mut(devices, "taints").iter_mut().for_each(|taint| default_time_added(taint, context));
         canonical_quantities(object, "resource/v1alpha3.ResourceSlicePatch");
+    }
+
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        let devices = field_mut(field_mut(object, "spec"), "devices");
+        drop_disabled(GATES, devices, None, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        let devices = field_mut(field_mut(new, "spec"), "devices");
+        drop_disabled(GATES, devices, Some(&old["spec"]["devices"]), context.features);
     }
 
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {
@@ -36,9 +66,29 @@ impl Rules for Patch {
     }
 }
 
+/// A patch that reaches no device, or evicts from every one, is seldom meant.
+fn warn_of_reach(errors: &mut Errors, patch: &Value, old: Option<&Value>) {
+    let selects_nothing = |patch: &Value| !has(patch, "filter");
+    let evicts_all = |patch: &Value| {
+        patch.get("filter") == Some(&json!({}))
+            && list(patch, "taints").iter().any(|taint| text(taint, "effect") == "NoExecute")
+    };
+    if selects_nothing(patch) && !old.is_some_and(selects_nothing) {
+        errors.warn(
+            "spec.devices.filter: without a filter the patch selects no device; an empty filter {} selects every device in the cluster",
+        );
+    }
+    if evicts_all(patch) && !old.is_some_and(evicts_all) {
+        errors.warn(
+            "spec.devices.filter: an empty filter selects every device in the cluster, and a taint with effect NoExecute evicts every pod that uses one and does not tolerate the taint",
+        );
+    }
+}
+
 fn validate(errors: &mut Errors, patch: &Value, old: Option<&Value>, context: &Context<'_>) {
     let path = Path::root("spec");
     let path = path.field("devices");
+    warn_of_reach(errors, patch, old);
     if let Some(filter) = some(patch, "filter") {
         let path = path.field("filter");
         device_selector(errors, &path, filter);

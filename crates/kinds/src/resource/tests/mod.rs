@@ -3,5 +3,6 @@
 mod claim;
 mod claim_status;
 mod conversion;
+mod patch;
 mod rule;
 mod slice;
