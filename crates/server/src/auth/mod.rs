@@ -1,8 +1,12 @@
 //! Who asks, and what they may do.
 
+pub(crate) mod attributes;
 pub(crate) mod bootstrap;
+mod covers;
+pub(crate) mod escalation;
 mod impersonation;
 mod rbac;
+mod rule;
 pub(crate) mod tokens;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -50,16 +54,20 @@ impl Authenticator {
     }
 
     fn of_token(&self, server: &Server, token: &str) -> Option<User> {
+        if token.len() > tokens::TOKEN_BYTES_MAX {
+            return None;
+        }
         if let Some(user) = self.static_tokens.get(token) {
             return Some(authenticated(user.clone()));
         }
-        server.token_user(token).map(authenticated)
+        server.token_user(token)
     }
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
-    value.strip_prefix("Bearer ").map(str::trim).filter(|token| !token.is_empty())
+    let (scheme, token) = value.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
 
 /// Whom a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
@@ -72,7 +80,7 @@ pub(crate) fn of_certificate(der: &[u8]) -> Option<User> {
     Some(authenticated(User { name, groups, ..User::default() }))
 }
 
-fn authenticated(mut user: User) -> User {
+pub(crate) fn authenticated(mut user: User) -> User {
     if !user.groups.iter().any(|group| group == "system:authenticated") {
         user.groups.push("system:authenticated".into());
     }
