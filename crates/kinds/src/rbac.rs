@@ -220,3 +220,58 @@ fn cells(object: &Value, context: &Context<'_>) -> Vec<Value> {
         named("ServiceAccount"),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use lazaret_json::json;
+
+    use super::*;
+    use crate::testing::{World, kind};
+
+    #[test]
+    fn what_kubernetes_refuses_of_roles_and_bindings_is_refused() {
+        let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]});
+        let path = json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]});
+        let (role, account) =
+            (json!({"kind": "Role", "name": "r"}), json!({"kind": "ServiceAccount", "name": "a"}));
+        for (plural, namespace, fields, expected) in [
+            ("roles", "n", json!({"rules": [rule]}), &[][..]),
+            ("roles", "n", json!({"rules": [path]}), &["rules[0].nonResourceURLs Invalid"]),
+            ("clusterroles", "", json!({"rules": [path]}), &[]),
+            ("clusterroles", "", json!({"aggregationRule": {"clusterRoleSelectors": [{}]}}), &[]),
+            (
+                "clusterroles",
+                "",
+                json!({"aggregationRule": {}}),
+                &["aggregationRule.clusterRoleSelectors Required"],
+            ),
+            (
+                "clusterroles",
+                "",
+                json!({"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}}),
+                &["aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator Invalid"],
+            ),
+            ("rolebindings", "n", json!({"roleRef": role, "subjects": [account]}), &[]),
+            (
+                "rolebindings",
+                "n",
+                json!({"roleRef": {"kind": "Role", "name": "../r"}}),
+                &["roleRef.name Invalid"],
+            ),
+            (
+                "rolebindings",
+                "n",
+                json!({"roleRef": role, "subjects": [{"kind": "ServiceAccount", "name": "a", "apiGroup": "x"}]}),
+                &["subjects[0].apiGroup NotSupported"],
+            ),
+        ] {
+            let mut object = fields.clone();
+            object["metadata"] = json!({"name": "x"});
+            if !namespace.is_empty() {
+                object["metadata"]["namespace"] = namespace.into();
+            }
+            let found = World::new().create(kind(GROUP, plural), object).wrong();
+            assert_eq!(found, expected, "{plural} {fields}");
+        }
+    }
+}

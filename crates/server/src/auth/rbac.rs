@@ -250,3 +250,61 @@ fn uses_claim(server: &Server, node: &str, access: Access<'_>) -> bool {
             direct || made || pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"] == access.name
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster_role(name: &str, labels: Value, verb: &str, selectors: Value) -> Value {
+        let mut role = json!({"metadata": {"name": name, "labels": labels}, "rules": [{"apiGroups": [""], "resources": [name], "verbs": [verb]}]});
+        if !selectors.is_null() {
+            role["aggregationRule"] = json!({"clusterRoleSelectors": selectors});
+        }
+        role
+    }
+
+    #[test]
+    fn an_aggregation_gathers_what_it_selects_also_through_others_and_not_its_own_rules() {
+        let all = [
+            cluster_role("a", json!({"to": "x"}), "get", Value::Null),
+            cluster_role("b", json!({"to": "y"}), "list", Value::Null),
+            cluster_role("x", json!({"to": "y"}), "own", json!([{"matchLabels": {"to": "x"}}])),
+            cluster_role(
+                "y",
+                json!({"to": "x"}),
+                "own",
+                json!([{"matchExpressions": [{"key": "to", "operator": "In", "values": ["y"]}]}]),
+            ),
+            cluster_role("z", json!({}), "own", json!([{"matchLabels": {"to": "nothing"}}])),
+        ];
+        let verbs = |name: &str| {
+            let role = all.iter().find(|role| object::meta(role, "name") == name).unwrap();
+            effective(role, &all).into_iter().flat_map(|rule| rule.verbs).collect::<Vec<_>>()
+        };
+        assert_eq!(verbs("a"), ["get"]);
+        assert_eq!(verbs("x"), ["get", "list"], "each selects the other: they end");
+        assert_eq!(verbs("y"), ["list", "get"]);
+        assert!(verbs("z").is_empty());
+        let everything = cluster_role("all", json!({}), "own", json!([{}]));
+        assert_eq!(effective(&everything, &all).len(), 2);
+    }
+
+    #[test]
+    fn subjects_are_users_groups_and_accounts_and_nothing_else() {
+        for (subject, namespace, expected) in [
+            (json!({"kind": "User", "name": "a"}), "", Some("user:a")),
+            (json!({"kind": "Group", "name": "a"}), "n", Some("group:a")),
+            (
+                json!({"kind": "ServiceAccount", "name": "a", "namespace": "m"}),
+                "n",
+                Some("user:system:serviceaccount:m:a"),
+            ),
+            (json!({"kind": "ServiceAccount", "name": "a"}), "n", Some("user:system:serviceaccount:n:a")),
+            (json!({"kind": "ServiceAccount", "name": "a"}), "", None),
+            (json!({"kind": "Robot", "name": "a"}), "n", None),
+            (json!({"name": "a"}), "n", None),
+        ] {
+            assert_eq!(holder(&subject, namespace).as_deref(), expected, "{subject} in {namespace:?}");
+        }
+    }
+}
