@@ -187,6 +187,16 @@ fn name(common: &str, organisation: &str) -> DistinguishedName {
     name
 }
 
+/// An authority as older versions made it: good until the year 4096.
+#[cfg(test)]
+pub(crate) fn authority_of_old(common: &str) -> Pem {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name = name(common, "");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    Pem { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,14 +236,5 @@ mod tests {
         assert!(authority_needs_renewal(&authority, day(two_thirds + 1)));
         assert!(authority_needs_renewal(&authority_of_old(AUTHORITY_NAME), day(0)));
         assert!(!authority_needs_renewal(&authority_of_old("somebody else's"), day(0)));
-    }
-
-    /// As older versions made it: good until the year 4096.
-    fn authority_of_old(common: &str) -> Pem {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name = name(common, "");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Pem { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
     }
 }

@@ -111,6 +111,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::certificates::authority_of_old;
 
     fn day(days: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + days * 24 * 3_600).unwrap()
@@ -146,6 +147,20 @@ mod tests {
         assert_ne!(kept, first);
         let again = Secrets::load_or_make_at(&folder, day(2_436)).unwrap();
         assert_eq!(again.authority(), kept, "what was made anew is kept");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    #[test]
+    fn a_data_directory_of_an_older_version_gets_an_authority_of_ten_years_with_the_key_it_has() {
+        let folder = std::env::temp_dir().join(format!("lazaret-older-{}", std::process::id()));
+        crate::make_private_folder(&folder).unwrap();
+        let old = authority_of_old("lazaret");
+        fs::write(folder.join("ca.crt"), &old.certificate).unwrap();
+        fs::write(folder.join("ca.key"), &old.key).unwrap();
+        let secrets = Secrets::load_or_make_at(&folder, day(0)).unwrap();
+        let validity = Validity::of_pem(secrets.authority()).unwrap();
+        assert_eq!(validity.not_after, day(3_650));
+        assert_eq!(fs::read_to_string(folder.join("ca.crt")).unwrap(), secrets.authority());
+        assert_eq!(fs::read_to_string(folder.join("ca.key")).unwrap(), old.key);
         fs::remove_dir_all(&folder).unwrap();
     }
 }
