@@ -10,8 +10,8 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use lazaret_server::{
-    Authenticator, Features, HttpOptions, Rbac, Release, Secrets, Server, ServerOptions, make_private_folder,
-    serve,
+    Authenticator, Features, HttpOptions, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
+    make_private_folder, serve,
 };
 use lazaret_store::{OpenError, Options, Store};
 use tokio::{net::TcpListener, sync::watch};
@@ -102,9 +102,8 @@ impl Args {
         let address = listener.local_addr().context("find out where it listens")?;
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
         server.publish_authority(secrets.authority()).await.map_err(|error| anyhow!(error))?;
-        let tls = secrets.tls(address)?;
-        let kubeconfig = secrets.write_kubeconfig(&folder, address)?;
-        announce(&kubeconfig, address, self.nodes)?;
+        let renewal = Renewal::start(secrets, folder, address)?;
+        announce(&renewal.kubeconfig(), address, self.nodes)?;
 
         let parts = if self.api_only {
             None
@@ -112,12 +111,14 @@ impl Args {
             Some(Parts::start(&server, self.nodes, self.devices, &self.pace).await?)
         };
         let (stop, stopped) = watch::channel(false);
-        let options = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
+        let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };
         let forgetting = server.clone();
+        let renewing = renewal.run(server.clone());
         let serving = serve(server, listener, options, stopped);
         tokio::pin!(serving);
         tokio::select! {
             ended = &mut serving => ended.context("serve")?,
+            () = renewing => {}
             () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
             asked = signal::to_stop() => {
                 asked?;

@@ -413,7 +413,8 @@ pub(crate) fn label_selector(errors: &mut Errors, path: &Path<'_>, selector: &Va
 }
 
 /// Whether a selector of labels, known to be valid, selects an object with these labels.
-pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
+#[must_use]
+pub fn selects(selector: &Value, labels: &Value) -> bool {
     let of = |key: &str| labels.get(key).and_then(Value::as_str);
     entries(selector, "matchLabels").all(|(key, value)| of(key) == value.as_str())
         && list(selector, "matchExpressions").iter().all(|requirement| {

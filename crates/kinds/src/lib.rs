@@ -28,6 +28,7 @@ mod rules;
 mod testing;
 mod value;
 
+pub use check::selects;
 pub use context::{Access, Context, User};
 pub use custom::{
     CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,

@@ -32,7 +32,7 @@ pub fn check_label_value(value: &str) -> Result<(), String> {
     validate_label_value(value).map_err(|error| error.to_string())
 }
 
-fn path_segment(name: &str) -> Result<(), String> {
+pub(crate) fn path_segment(name: &str) -> Result<(), String> {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) {
         return Err("may be neither empty nor '.' nor '..', and may contain neither '/' nor '%'".into());
     }

@@ -4,8 +4,9 @@ use lazaret_json::Value;
 
 use crate::{
     Column, Context, Errors, Rules,
-    check::{immutable, not_supported},
+    check::{immutable, label_selector, not_supported},
     kind::age,
+    names::path_segment,
     path::Path,
     value::{fill, is_filled, list, list_mut, put, text},
 };
@@ -40,6 +41,13 @@ impl Rules for Role {
                 errors.required(path.field("verbs"), "verbs must contain at least one value");
             }
             if is_filled(rule, "nonResourceURLs") {
+                if !text(&object["metadata"], "namespace").is_empty() {
+                    errors.invalid(
+                        path.field("nonResourceURLs"),
+                        rule["nonResourceURLs"].clone(),
+                        "namespaced rules cannot apply to non-resource URLs",
+                    );
+                }
                 if is_filled(rule, "apiGroups")
                     || is_filled(rule, "resources")
                     || is_filled(rule, "resourceNames")
@@ -59,6 +67,7 @@ impl Rules for Role {
                 errors.required(path.field("resources"), "resource rules must supply at least one resource");
             }
         }
+        aggregation(errors, object);
     }
 
     fn validate_update(&self, new: &Value, _old: &Value, context: &Context<'_>, errors: &mut Errors) {
@@ -121,6 +130,19 @@ impl Rules for ClusterRoleBinding {
     }
 }
 
+/// Which other roles' rules a role of the cluster has.
+fn aggregation(errors: &mut Errors, role: &Value) {
+    let Some(rule) = role.get("aggregationRule").filter(|rule| !rule.is_null()) else { return };
+    let path = Path::root("aggregationRule.clusterRoleSelectors");
+    let selectors = list(rule, "clusterRoleSelectors");
+    if selectors.is_empty() {
+        errors.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+    }
+    for (at, selector) in selectors.iter().enumerate() {
+        label_selector(errors, &path.index(at), selector);
+    }
+}
+
 fn default_binding(object: &mut Value) {
     if let Some(role) = object.get_mut("roleRef").filter(|role| role.is_object()) {
         fill(role, "apiGroup", GROUP);
@@ -142,6 +164,8 @@ fn binding(errors: &mut Errors, object: &Value, kinds: &[&str], namespace_needed
     }
     if text(role, "name").is_empty() {
         errors.required(path.field("name"), "");
+    } else if let Err(why) = path_segment(text(role, "name")) {
+        errors.invalid(path.field("name"), text(role, "name"), why);
     }
     let path = Path::root("subjects");
     for (at, subject) in list(object, "subjects").iter().enumerate() {
@@ -152,6 +176,9 @@ fn binding(errors: &mut Errors, object: &Value, kinds: &[&str], namespace_needed
         match text(subject, "kind") {
             "ServiceAccount" if text(subject, "namespace").is_empty() && namespace_needed => {
                 errors.required(path.field("namespace"), "");
+            }
+            "ServiceAccount" if !text(subject, "apiGroup").is_empty() => {
+                errors.push(path.field("apiGroup"), not_supported(text(subject, "apiGroup"), &[""]));
             }
             "ServiceAccount" => {}
             "User" | "Group" if text(subject, "apiGroup") != GROUP => {
@@ -192,4 +219,59 @@ fn cells(object: &Value, context: &Context<'_>) -> Vec<Value> {
         named("Group"),
         named("ServiceAccount"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_json::json;
+
+    use super::*;
+    use crate::testing::{World, kind};
+
+    #[test]
+    fn what_kubernetes_refuses_of_roles_and_bindings_is_refused() {
+        let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]});
+        let path = json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]});
+        let (role, account) =
+            (json!({"kind": "Role", "name": "r"}), json!({"kind": "ServiceAccount", "name": "a"}));
+        for (plural, namespace, fields, expected) in [
+            ("roles", "n", json!({"rules": [rule]}), &[][..]),
+            ("roles", "n", json!({"rules": [path]}), &["rules[0].nonResourceURLs Invalid"]),
+            ("clusterroles", "", json!({"rules": [path]}), &[]),
+            ("clusterroles", "", json!({"aggregationRule": {"clusterRoleSelectors": [{}]}}), &[]),
+            (
+                "clusterroles",
+                "",
+                json!({"aggregationRule": {}}),
+                &["aggregationRule.clusterRoleSelectors Required"],
+            ),
+            (
+                "clusterroles",
+                "",
+                json!({"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}}),
+                &["aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator Invalid"],
+            ),
+            ("rolebindings", "n", json!({"roleRef": role, "subjects": [account]}), &[]),
+            (
+                "rolebindings",
+                "n",
+                json!({"roleRef": {"kind": "Role", "name": "../r"}}),
+                &["roleRef.name Invalid"],
+            ),
+            (
+                "rolebindings",
+                "n",
+                json!({"roleRef": role, "subjects": [{"kind": "ServiceAccount", "name": "a", "apiGroup": "x"}]}),
+                &["subjects[0].apiGroup NotSupported"],
+            ),
+        ] {
+            let mut object = fields.clone();
+            object["metadata"] = json!({"name": "x"});
+            if !namespace.is_empty() {
+                object["metadata"]["namespace"] = namespace.into();
+            }
+            let found = World::new().create(kind(GROUP, plural), object).wrong();
+            assert_eq!(found, expected, "{plural} {fields}");
+        }
+    }
 }

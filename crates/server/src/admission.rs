@@ -6,7 +6,7 @@ use lazaret_json::{Value, json};
 use lazaret_kinds::{Errors, Scope};
 use lazaret_store::{Expect, Op};
 
-use crate::{ApiError, object, server::Call};
+use crate::{ApiError, auth::escalation, object, server::Call};
 
 pub(crate) use pods::{DefaultPriority, find_default_priority};
 
@@ -37,7 +37,13 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
 
 /// What a new object gets from its surroundings before it is prepared; its defaults are there.
 pub(crate) fn before_create(call: &Call<'_>, object: &mut Value, name: &str) -> Result<(), ApiError> {
+    escalation::check(call, object, None)?;
     if call.kind.is("", "pods") { pods::before_create(call, object, name) } else { Ok(()) }
+}
+
+/// What a changed object may not become because of who asks, whatever else is wrong with it.
+pub(crate) fn may_update(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), ApiError> {
+    escalation::check(call, new, Some(old))
 }
 
 /// The namespace must still be there when the object is written.

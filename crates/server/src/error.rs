@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lazaret_json::{Map, Value, json};
-use lazaret_kinds::{Errors, Kind};
+use lazaret_kinds::{Access, Errors, Kind};
 
 /// A failure as the API states it.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +91,20 @@ impl ApiError {
         let what = kind.qualified_plural();
         let name_part = if name.is_empty() { String::new() } else { format!(" {name:?}") };
         Self::new(403, "Forbidden", format!("{what}{name_part} is forbidden: {why}")).about(kind, name)
+    }
+
+    /// Refuses an access to a resource, whether there is such a kind or not.
+    pub(crate) fn forbidden_access(access: Access<'_>, why: &str) -> Self {
+        let what = match access.group {
+            "" => access.resource.to_owned(),
+            group => format!("{}.{group}", access.resource),
+        };
+        let name = if access.name.is_empty() { String::new() } else { format!(" {:?}", access.name) };
+        let mut error = Self::new(403, "Forbidden", format!("{what}{name} is forbidden: {why}"));
+        error.detail("name", access.name);
+        error.detail("group", access.group);
+        error.detail("kind", access.resource);
+        error
     }
 
     pub(crate) fn forbidden_path(path: &str, why: &str) -> Self {

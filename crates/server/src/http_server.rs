@@ -9,20 +9,14 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
 };
-use rustls::{
-    RootCertStore, ServerConfig,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::WebPkiClientVerifier,
-};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
 };
-use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    ApiError, Authenticator, Body, Pem, Server, User,
-    auth::of_certificate,
+    ApiError, Authenticator, Body, Server, Tls,
+    auth::Peer,
     input::BODY_BYTES_MAX,
     respond::failure,
     stall::Impatient,
@@ -42,20 +36,11 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long requests may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The server's certificate and the authority that client certificates must come from.
-#[derive(Clone, Debug)]
-pub struct TlsFiles {
-    /// The server's own.
-    pub server: Pem,
-    /// The authority's certificate.
-    pub authority: String,
-}
-
 /// How to serve.
 #[derive(Debug)]
 pub struct HttpOptions {
     /// Certificates; `None` serves plain HTTP, for tests on loopback.
-    pub tls: Option<TlsFiles>,
+    pub tls: Option<Tls>,
     /// Who asks.
     pub authenticator: Authenticator,
 }
@@ -75,14 +60,13 @@ impl fmt::Debug for Front {
 /// Serves until `stop` says so, then lets running requests end for a moment.
 ///
 /// # Errors
-/// When the certificates are damaged. A connection that fails ends alone.
+/// None so far: a connection that fails ends alone.
 pub async fn serve(
     server: Server,
     listener: TcpListener,
     options: HttpOptions,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let acceptor = options.tls.as_ref().map(tls).transpose()?;
     let front = Arc::new(Front {
         server,
         authenticator: options.authenticator,
@@ -99,7 +83,7 @@ pub async fn serve(
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        spawn(connection(front.clone(), acceptor.clone(), stream, peer, graceful.watcher(), stop.clone()));
+        spawn(connection(front.clone(), options.tls.clone(), stream, peer, graceful.watcher(), stop.clone()));
     }
     drop(listener);
     front.server.end_watches();
@@ -113,37 +97,9 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);
 }
 
-fn tls(files: &TlsFiles) -> io::Result<TlsAcceptor> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    let authority = CertificateDer::from_pem_slice(files.authority.as_bytes())
-        .map_err(|error| damaged("authority", error))?;
-    roots.add(authority).map_err(|error| damaged("authority", error))?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| damaged("authority", error))?;
-    let certificate = CertificateDer::from_pem_slice(files.server.certificate.as_bytes())
-        .map_err(|error| damaged("server certificate", error))?;
-    let key = PrivateKeyDer::from_pem_slice(files.server.key.as_bytes())
-        .map_err(|error| damaged("server key", error))?;
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| damaged("protocol versions", error))?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![certificate], key)
-        .map_err(|error| damaged("server certificate", error))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-fn damaged(what: &str, error: impl fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {error}"))
-}
-
 async fn connection(
     front: Arc<Front>,
-    acceptor: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     stream: TcpStream,
     _peer: SocketAddr,
     watcher: hyper_util::server::graceful::Watcher,
@@ -161,22 +117,22 @@ async fn connection(
         .max_header_list_size(HEADER_BYTES_MAX)
         .keep_alive_interval(Some(Duration::from_secs(30)));
     let served = async {
-        match acceptor {
-            Some(acceptor) => {
-                let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else {
+        match tls {
+            Some(tls) => {
+                let accepted = tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await;
+                let Ok(Ok(stream)) = accepted else {
                     front.server.metrics().handshake_failed();
                     return;
                 };
                 // Who it is does not change while the connection lasts.
-                let leaf = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-                let peer = leaf.and_then(|leaf| of_certificate(leaf)).map(Arc::new);
+                let peer = tls.peer(stream.get_ref().1);
                 let service = service_fn(move |request| answer(front.clone(), request, peer.clone()));
                 let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
                 // How a connection ended is the client's affair.
                 let _ = watcher.watch(connection).await;
             }
             None => {
-                let service = service_fn(move |request| answer(front.clone(), request, None));
+                let service = service_fn(move |request| answer(front.clone(), request, Peer::Nobody));
                 let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
                 let _ = watcher.watch(connection).await;
             }
@@ -191,23 +147,19 @@ async fn connection(
 async fn answer(
     front: Arc<Front>,
     request: Request<Incoming>,
-    peer: Option<Arc<User>>,
+    peer: Peer,
 ) -> Result<Response<Piecewise>, Infallible> {
     let response = front.answer(request, peer).await.unwrap_or_else(|error| failure(&error));
     Ok(response.map(Piecewise::new))
 }
 
 impl Front {
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        peer: Option<Arc<User>>,
-    ) -> Result<Response<Body>, ApiError> {
+    async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Result<Response<Body>, ApiError> {
         let _permit = self
             .in_flight
             .try_acquire()
             .map_err(|_| ApiError::too_many_requests("too many requests at once; try again", 1))?;
-        let user = self.authenticator.authenticate(&self.server, request.headers(), peer.as_ref())?;
+        let user = self.authenticator.authenticate(&self.server, request.headers(), &peer)?;
         let (parts, body) = request.into_parts();
         let body = tokio::time::timeout(BODY_WAIT, Limited::new(body, BODY_BYTES_MAX).collect());
         let body = body.await.map_err(|_| ApiError::timeout("the body did not arrive in time"))?;

@@ -29,6 +29,7 @@ mod openapi;
 mod query;
 mod random;
 mod recent;
+mod renewal;
 mod request;
 mod respond;
 mod secrets;
@@ -37,14 +38,19 @@ mod server;
 mod stall;
 mod streams;
 mod table;
+mod tls;
 mod trees;
 mod verbs;
 
-pub use auth::{Authenticator, Rbac, TokenKeys};
+pub use auth::{Authenticator, Peer, Rbac, TokenKeys};
 pub use body::{Body, Chunks};
-pub use certificates::{Identity, Pem, certificate_authority, client_certificate, server_certificate};
+pub use certificates::{
+    Identity, Pem, Validity, certificate_authority, client_certificate, needs_renewal, server_certificate,
+};
 pub use error::ApiError;
-pub use http_server::{HttpOptions, TlsFiles, serve};
+pub use http_server::{HttpOptions, serve};
 pub use lazaret_kinds::{Access, Features, Release, User};
+pub use renewal::{Renewal, Renewed};
 pub use secrets::{ADMIN, Secrets, SecretsError, make_private_folder};
 pub use server::{Authorizer, Server, ServerOptions};
+pub use tls::{Tls, TlsFiles};

@@ -11,10 +11,15 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
 
 use crate::{
-    Identity, Pem, TlsFiles, TokenKeys,
-    certificates::{certificate_authority, client_certificate, server_certificate},
+    Identity, Pem, Tls, TlsFiles, TokenKeys,
+    certificates::{
+        Validity, authority_needs_renewal, certificate_authority, client_certificate, renewed_authority,
+        server_certificate,
+    },
+    clock,
 };
 
 /// The user that a kubeconfig is for unless it says otherwise.
@@ -23,10 +28,14 @@ pub const ADMIN: Identity<'_> = Identity { name: "kubernetes-admin", group: "sys
 /// Under which names a server on this machine is found, besides its address.
 const HOSTS: &[&str] = &["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default.svc"];
 
+const AUTHORITY_FILE: &str = "ca.crt";
+
 /// The secrets of one server.
 pub struct Secrets {
     authority: Pem,
     token_key: Vec<u8>,
+    /// Where they are kept.
+    folder: Option<PathBuf>,
 }
 
 impl fmt::Debug for Secrets {
@@ -51,6 +60,9 @@ pub enum SecretsError {
     /// A certificate could not be made: the authority's files are damaged.
     #[error("make the {0}: {1}; are ca.crt and ca.key of the data directory damaged?")]
     Certificate(&'static str, rcgen::Error),
+    /// A certificate that was made cannot be used.
+    #[error("serve with the new certificate: {0}")]
+    Unusable(io::Error),
     /// The key for tokens is damaged, or could not be made.
     #[error("{0}")]
     TokenKey(String),
@@ -62,23 +74,32 @@ impl Secrets {
     /// # Errors
     /// When the operating system gives no randomness.
     pub fn generate() -> Result<Self, SecretsError> {
+        Self::generate_at(clock::now())
+    }
+
+    fn generate_at(now: Timestamp) -> Result<Self, SecretsError> {
         Ok(Self {
-            authority: certificate_authority()
-                .map_err(|error| SecretsError::Certificate("certificate authority", error))?,
+            authority: certificate_authority(now).map_err(authority_error)?,
             token_key: TokenKeys::generate().map_err(SecretsError::TokenKey)?,
+            folder: None,
         })
     }
 
-    /// Those kept in a folder; what is missing is made and kept. One process at a time: take the lock of the store beside them first.
+    /// Those kept in a folder; what is missing is made and kept, and an authority that is due is renewed. One process at a time: take the
+    /// lock of the store beside them first.
     ///
     /// # Errors
     /// When a file cannot be read or written.
     pub fn load_or_make(folder: &Path) -> Result<Self, SecretsError> {
+        Self::load_or_make_at(folder, clock::now())
+    }
+
+    pub(crate) fn load_or_make_at(folder: &Path, now: Timestamp) -> Result<Self, SecretsError> {
         make_private_folder(folder)?;
         let (certificate, key, token) =
-            (folder.join("ca.crt"), folder.join("ca.key"), folder.join("token.key"));
+            (folder.join(AUTHORITY_FILE), folder.join("ca.key"), folder.join("token.key"));
         if !key.exists() || !token.exists() {
-            let made = Self::generate()?;
+            let made = Self::generate_at(now)?;
             if !key.exists() {
                 write_private(&certificate, made.authority.certificate.as_bytes())?;
                 write_private(&key, made.authority.key.as_bytes())?;
@@ -89,10 +110,26 @@ impl Secrets {
         }
         let read = |path: &Path| fs::read(path).map_err(|source| file("read", path, source));
         let text = |path: &Path| Ok::<_, SecretsError>(String::from_utf8_lossy(&read(path)?).into_owned());
-        Ok(Self {
+        let mut secrets = Self {
             authority: Pem { certificate: text(&certificate)?, key: text(&key)? },
             token_key: read(&token)?,
-        })
+            folder: Some(folder.to_owned()),
+        };
+        secrets.renew_authority(now)?;
+        Ok(secrets)
+    }
+
+    /// Renews the authority if it is due, with the key it has, and says whether it was.
+    pub(crate) fn renew_authority(&mut self, now: Timestamp) -> Result<bool, SecretsError> {
+        if !authority_needs_renewal(&self.authority, now) {
+            return Ok(false);
+        }
+        let renewed = renewed_authority(&self.authority, now).map_err(authority_error)?;
+        if let Some(folder) = &self.folder {
+            write_private(&folder.join(AUTHORITY_FILE), renewed.certificate.as_bytes())?;
+        }
+        self.authority.certificate = renewed.certificate;
+        Ok(true)
     }
 
     /// The key that signs tokens.
@@ -107,15 +144,42 @@ impl Secrets {
     ///
     /// # Errors
     /// When the authority is damaged.
-    pub fn tls(&self, address: SocketAddr) -> Result<TlsFiles, SecretsError> {
-        let mut hosts: Vec<String> = HOSTS.iter().map(|host| (*host).to_owned()).collect();
+    pub fn tls(&self, address: SocketAddr) -> Result<Tls, SecretsError> {
+        self.tls_at(address, clock::now()).map(|(tls, _)| tls)
+    }
+
+    pub(crate) fn tls_at(
+        &self,
+        address: SocketAddr,
+        now: Timestamp,
+    ) -> Result<(Tls, Validity), SecretsError> {
+        let (server, validity) = self.server(address, now)?;
+        let files = TlsFiles { server, authority: self.authority.certificate.clone() };
+        Ok((Tls::new(&files).map_err(SecretsError::Unusable)?, validity))
+    }
+
+    /// Makes a running server show a new certificate.
+    pub(crate) fn replace_certificate(
+        &self,
+        tls: &Tls,
+        address: SocketAddr,
+        now: Timestamp,
+    ) -> Result<Validity, SecretsError> {
+        let (server, validity) = self.server(address, now)?;
+        tls.replace(&server).map_err(SecretsError::Unusable)?;
+        Ok(validity)
+    }
+
+    fn server(&self, address: SocketAddr, now: Timestamp) -> Result<(Pem, Validity), SecretsError> {
+        let mut hosts: Vec<String> = HOSTS.iter().map(|&host| host.to_owned()).collect();
         let own = address.ip().to_string();
         if !hosts.contains(&own) {
             hosts.push(own);
         }
-        let server = server_certificate(&self.authority, &hosts)
+        let pem = server_certificate(&self.authority, &hosts, now)
             .map_err(|error| SecretsError::Certificate("server's certificate", error))?;
-        Ok(TlsFiles { server, authority: self.authority.certificate.clone() })
+        let validity = readable(&pem)?;
+        Ok((pem, validity))
     }
 
     /// A certificate for a client.
@@ -123,7 +187,11 @@ impl Secrets {
     /// # Errors
     /// When the authority is damaged.
     pub fn client(&self, identity: Identity<'_>) -> Result<Pem, SecretsError> {
-        client_certificate(&self.authority, identity)
+        self.client_at(identity, clock::now())
+    }
+
+    fn client_at(&self, identity: Identity<'_>, now: Timestamp) -> Result<Pem, SecretsError> {
+        client_certificate(&self.authority, identity, now)
             .map_err(|error| SecretsError::Certificate("client's certificate", error))
     }
 
@@ -138,25 +206,45 @@ impl Secrets {
     /// # Errors
     /// When the authority is damaged.
     pub fn kubeconfig(&self, address: SocketAddr, identity: Identity<'_>) -> Result<String, SecretsError> {
-        let client = self.client(identity)?;
+        Ok(self.kubeconfig_with(address, &self.client(identity)?))
+    }
+
+    fn kubeconfig_with(&self, address: SocketAddr, client: &Pem) -> String {
         let encode = |text: &str| STANDARD.encode(text);
-        Ok(format!(
+        format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: lazaret\nclusters:\n- name: lazaret\n  cluster:\n    server: https://{address}\n    certificate-authority-data: {}\ncontexts:\n- name: lazaret\n  context: {{cluster: lazaret, user: me}}\nusers:\n- name: me\n  user:\n    client-certificate-data: {}\n    client-key-data: {}\n",
             encode(self.authority()),
             encode(&client.certificate),
             encode(&client.key),
-        ))
+        )
     }
 
-    /// Writes the administrator's kubeconfig into a folder, for its owner only. Says where.
-    ///
-    /// # Errors
-    /// When the authority is damaged or the file cannot be written.
-    pub fn write_kubeconfig(&self, folder: &Path, address: SocketAddr) -> Result<PathBuf, SecretsError> {
-        let path = folder.join("kubeconfig");
-        write_private(&path, self.kubeconfig(address, ADMIN)?.as_bytes())?;
-        Ok(path)
+    /// Writes the administrator's kubeconfig into a folder, for its owner only, whole or not at all. Says how long it is good.
+    pub(crate) fn write_kubeconfig(
+        &self,
+        folder: &Path,
+        address: SocketAddr,
+        now: Timestamp,
+    ) -> Result<Validity, SecretsError> {
+        let client = self.client_at(ADMIN, now)?;
+        let validity = readable(&client)?;
+        write_private(&Self::kubeconfig_path(folder), self.kubeconfig_with(address, &client).as_bytes())?;
+        Ok(validity)
     }
+
+    pub(crate) fn kubeconfig_path(folder: &Path) -> PathBuf {
+        folder.join("kubeconfig")
+    }
+}
+
+fn authority_error(error: rcgen::Error) -> SecretsError {
+    SecretsError::Certificate("certificate authority", error)
+}
+
+/// How long a certificate is good that was made just now.
+fn readable(pem: &Pem) -> Result<Validity, SecretsError> {
+    let unreadable = || io::Error::new(io::ErrorKind::InvalidData, "its times cannot be read");
+    Validity::of_pem(&pem.certificate).ok_or_else(|| SecretsError::Unusable(unreadable()))
 }
 
 fn file(doing: &'static str, path: &Path, source: io::Error) -> SecretsError {

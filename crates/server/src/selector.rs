@@ -60,6 +60,12 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// The name that every selected object has.
+    pub(crate) fn exact_name(&self) -> Option<&str> {
+        let named = self.fields.iter().find(|found| found.field == "metadata.name" && found.equal)?;
+        Some(named.value.as_str())
+    }
+
     /// Narrowed to the object of a name, which must not contradict what is selected.
     pub(crate) fn with_name(mut self, name: &str) -> Result<Self, ApiError> {
         if self

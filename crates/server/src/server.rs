@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::{
     ApiError, Body, TokenKeys,
     admission::{DefaultPriority, find_default_priority},
-    auth::{bootstrap, tokens},
+    auth::{attributes::authorize_unknown, authenticated, bootstrap, tokens},
     clock,
     definitions::{self, Definitions},
     derived::Derived,
@@ -53,6 +53,11 @@ pub trait Authorizer: Send + Sync {
 
     /// All that `user` may do in a namespace, as rules of roles; `None` when that cannot be listed.
     fn rules(&self, _server: &Server, _user: &User, _namespace: &str) -> Option<Vec<Value>> {
+        None
+    }
+
+    /// All that the role allows which a binding refers to, in a namespace or in the cluster; `None` when there is no such role.
+    fn role_rules(&self, _server: &Server, _reference: &Value, _namespace: &str) -> Option<Vec<Value>> {
         None
     }
 }
@@ -197,14 +202,17 @@ impl Server {
                 return Ok(answer.unless_known(text(header::IF_NONE_MATCH)));
             }
         };
-        let (kind, served) = self
-            .find(&target)
-            .filter(|(kind, _)| target.fits(kind.scope) && (!watched || target.subresource.is_empty()))
-            .ok_or_else(ApiError::no_such_path)?;
         let verb = match parts.method {
             Method::GET if watched => Verb::Watch,
             _ if watched => return Err(ApiError::method_not_allowed()),
             _ => Verb::of(&parts.method, &target, &query)?,
+        };
+        let found = self
+            .find(&target)
+            .filter(|(kind, _)| target.fits(kind.scope) && (!watched || target.subresource.is_empty()));
+        let Some((kind, served)) = found else {
+            authorize_unknown(self, user, &target, verb)?;
+            return Err(ApiError::no_such_path());
         };
         let agent = text(header::USER_AGENT).and_then(|agent| agent.split('/').next()).unwrap_or("unknown");
         let manager = query.get("fieldManager").unwrap_or(agent).to_owned();
@@ -338,14 +346,20 @@ impl Server {
         self.inner.options.authorizer.rules(self, user, namespace)
     }
 
+    pub(crate) fn role_rules(&self, reference: &Value, namespace: &str) -> Option<Vec<Value>> {
+        self.inner.options.authorizer.role_rules(self, reference, namespace)
+    }
+
+    /// The status of a TokenReview.
     pub(crate) fn review_token(&self, spec: &Value) -> Value {
-        match self.token_user(spec["token"].as_str().unwrap_or_default()) {
-            Some(user) => {
-                lazaret_json::json!({"authenticated": true, "user": verbs::user_info(&user), "audiences": [tokens::ISSUER]})
-            }
-            None => {
-                lazaret_json::json!({"authenticated": false, "error": "the token is not good, or not any more"})
-            }
+        let asked = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let asked: Vec<&str> = asked.collect();
+        let audiences = if asked.is_empty() { &[tokens::ISSUER][..] } else { &asked };
+        match self.authenticate_token(spec["token"].as_str().unwrap_or_default(), audiences) {
+            Ok(accepted) => lazaret_json::json!({
+                "authenticated": true, "user": verbs::user_info(&accepted.user), "audiences": accepted.audiences,
+            }),
+            Err(error) => lazaret_json::json!({"authenticated": false, "error": error}),
         }
     }
 
@@ -354,9 +368,18 @@ impl Server {
         tokens::issue(self, keys, account, spec)
     }
 
-    /// Whose token this is.
+    /// Whose token this is, if it is meant for one of the audiences.
+    fn authenticate_token(&self, token: &str, audiences: &[&str]) -> Result<tokens::Accepted, String> {
+        let keys = self.inner.options.token_keys.as_ref().ok_or("this server gives out no tokens")?;
+        tokens::authenticate(self, keys, token, audiences).map(|mut accepted| {
+            accepted.user = authenticated(accepted.user);
+            accepted
+        })
+    }
+
+    /// Whose token this is, if it is meant for this server.
     pub(crate) fn token_user(&self, token: &str) -> Option<User> {
-        tokens::user(self, self.inner.options.token_keys.as_ref()?, token)
+        self.authenticate_token(token, &[tokens::ISSUER]).ok().map(|accepted| accepted.user)
     }
 
     /// Tells everybody which certificate, as PEM, connections to this server are to be trusted by.
@@ -415,42 +438,6 @@ impl Call<'_> {
             self.content_type.as_deref().is_some_and(|text| text.starts_with("application/apply-patch"));
         let how = How { dry_run: self.query.get("dryRun") == Some("All"), apply };
         Subject::objects(&self.kind, &self.served.version, &self.target, verb, how)
-    }
-
-    pub(crate) fn access<'a>(&'a self, verb: &'a str, name: &'a str) -> Access<'a> {
-        Access {
-            verb,
-            group: &self.kind.group,
-            resource: &self.kind.plural,
-            subresource: &self.target.subresource,
-            namespace: &self.target.namespace,
-            name,
-        }
-    }
-
-    fn authorize(&self, verb: Verb) -> Result<(), ApiError> {
-        let selected = self.query.get("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="));
-        let name = if self.target.name.is_empty() { selected.unwrap_or_default() } else { &self.target.name };
-        self.server.may(self.user, self.access(verb.name(), name)).map_err(|why| {
-            let resource = match self.target.subresource.as_str() {
-                "" => self.kind.plural.to_string(),
-                subresource => format!("{}/{subresource}", self.kind.plural),
-            };
-            let place = match (self.kind.scope, self.target.namespace.as_str()) {
-                (Scope::Namespaced, namespace) if !namespace.is_empty() => {
-                    format!("in the namespace {namespace:?}")
-                }
-                _ => "at the cluster scope".to_owned(),
-            };
-            let text = format!(
-                "User {:?} cannot {} resource {resource:?} in API group {:?} {place}",
-                self.user.name,
-                verb.name(),
-                self.kind.group
-            );
-            let text = if why.is_empty() { text } else { format!("{text}: {why}") };
-            ApiError::forbidden(&self.kind, name, &text)
-        })
     }
 
     /// Now as the API writes it.

@@ -1,120 +1,13 @@
 //! The API over TLS: who gets in, and as whom.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use std::{sync::Arc, time::Duration};
+mod https;
 
-use lazaret_json::{Value, json};
-use lazaret_server::{
-    Authenticator, Features, HttpOptions, Identity, Pem, Rbac, Server, ServerOptions, TlsFiles, TokenKeys,
-    certificate_authority, client_certificate, serve, server_certificate,
-};
-use lazaret_store::Store;
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    sync::watch,
-};
-use tokio_rustls::TlsConnector;
+use jiff::Timestamp;
+use lazaret_json::json;
+use lazaret_server::server_certificate;
 
-struct Cluster {
-    port: u16,
-    authority: Pem,
-    stop: watch::Sender<bool>,
-}
-
-impl Cluster {
-    async fn start() -> Self {
-        let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
-        let options = ServerOptions {
-            features: Features::kubernetes_1_37(),
-            runtime_config: Vec::new(),
-            authorizer: Box::new(Rbac::default()),
-            token_keys: Some(TokenKeys::load(&TokenKeys::generate().unwrap()).unwrap()),
-        };
-        let server = Server::new(store, options);
-        server.bootstrap().await.unwrap();
-        let authority = certificate_authority().unwrap();
-        let own = server_certificate(&authority, &["localhost".to_owned()]).unwrap();
-        let tls = TlsFiles { server: own, authority: authority.certificate.clone() };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (stop, stopped) = watch::channel(false);
-        let http = HttpOptions { tls: Some(tls), authenticator: Authenticator::default() };
-        #[allow(clippy::disallowed_methods, reason = "the server runs beside the test")]
-        tokio::spawn(serve(server, listener, http, stopped));
-        Self { port, authority, stop }
-    }
-
-    fn identity(&self, name: &str, group: &str) -> Option<Pem> {
-        Some(client_certificate(&self.authority, Identity { name, group }).unwrap())
-    }
-
-    async fn send(
-        &self,
-        who: Option<&Pem>,
-        token: Option<&str>,
-        method: &str,
-        path: &str,
-        body: &str,
-    ) -> (u16, Value) {
-        let headers = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        self.send_with(who, &headers, method, path, body).await
-    }
-
-    /// One request, over a connection of its own, with these lines of headers.
-    async fn send_with(
-        &self,
-        who: Option<&Pem>,
-        headers: &str,
-        method: &str,
-        path: &str,
-        body: &str,
-    ) -> (u16, Value) {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.authority.certificate.as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder =
-            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let builder = builder.with_root_certificates(roots);
-        let config = match who {
-            Some(pem) => {
-                let certificate = CertificateDer::from_pem_slice(pem.certificate.as_bytes()).unwrap();
-                let key = PrivateKeyDer::from_pem_slice(pem.key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(vec![certificate], key).unwrap()
-            }
-            None => builder.with_no_client_auth(),
-        };
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        let mut stream = TlsConnector::from(Arc::new(config))
-            .connect(ServerName::try_from("localhost").unwrap(), stream)
-            .await
-            .unwrap();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(body.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        let read = stream.read_to_end(&mut answer);
-        // A peer that closes without a farewell has still said everything.
-        let _ = tokio::time::timeout(Duration::from_secs(30), read).await.expect("an answer in time");
-        let text = String::from_utf8_lossy(&answer).into_owned();
-        let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        let content = text.split_once("\r\n\r\n").map_or("", |(_, content)| content);
-        (code, serde_json::from_str(content).unwrap_or_else(|_| content.into()))
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = self.stop.send(true);
-    }
-}
+use https::{Cluster, now};
 
 #[tokio::test]
 async fn nobody_gets_in_without_credentials_except_to_health_and_version() {
@@ -215,4 +108,119 @@ async fn acting_as_somebody_else_takes_permission_for_all_that_is_claimed() {
     assert_eq!(cluster.send_with(admin.as_ref(), group_only, "POST", review, "{}").await.0, 400);
     let unreadable = "Impersonate-User: b\u{fc}b\r\n";
     assert_eq!(cluster.send_with(admin.as_ref(), unreadable, "POST", review, "{}").await.0, 400);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_over_or_has_not_begun_is_refused_with_401() {
+    let cluster = Cluster::start().await;
+    let year = 365 * 24 * 3_600;
+    let pods = "/api/v1/pods";
+    for (name, offset, expected) in [
+        ("good", 0, 200),
+        ("half a year old", -year / 2, 200),
+        ("over", -year - 3_600, 401),
+        ("not begun", 3_600, 401),
+    ] {
+        let at = Timestamp::from_second(now().as_second() + offset).unwrap();
+        let admin = cluster.identity_at("admin", "system:masters", at);
+        let (code, answer) = cluster.send(admin.as_ref(), None, "GET", pods, "").await;
+        assert_eq!(code, expected, "{name}: {answer}");
+    }
+    // Whoever signs for themselves does not get so far, or is refused, whatever the times say.
+    let other = Cluster::start().await;
+    for offset in [0, -2 * year, year] {
+        let at = Timestamp::from_second(now().as_second() + offset).unwrap();
+        let stranger = other.identity_at("admin", "system:masters", at);
+        let (code, _) = cluster.send(stranger.as_ref(), None, "GET", pods, "").await;
+        assert!(matches!(code, 0 | 401), "{offset}: {code}");
+    }
+}
+
+#[tokio::test]
+async fn a_running_server_takes_a_new_certificate() {
+    let cluster = Cluster::start().await;
+    let seen = async || {
+        let stream = cluster.connect(None).await;
+        stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+    };
+    let first = seen().await;
+    assert_eq!(seen().await, first);
+    let new = server_certificate(&cluster.authority, &["localhost".to_owned()], now()).unwrap();
+    cluster.tls.replace(&new).unwrap();
+    let second = seen().await;
+    assert_ne!(second, first);
+    let mut damaged = new.clone();
+    damaged.key = "nonsense".to_owned();
+    assert!(cluster.tls.replace(&damaged).is_err());
+    assert_eq!(seen().await, second, "the one before stays");
+}
+
+#[tokio::test]
+async fn tokens_end_with_what_they_are_bound_to() {
+    let cluster = Cluster::start().await;
+    let admin = cluster.identity("admin", "system:masters");
+    let admin = admin.as_ref();
+    let me = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let node = r#"{"metadata":{"name":"n1"}}"#;
+    let pod = r#"{"metadata":{"name":"p1"},"spec":{"nodeName":"n1","terminationGracePeriodSeconds":0,"containers":[{"name":"c","image":"i"}]}}"#;
+    let secret = r#"{"metadata":{"name":"s1"}}"#;
+    for (kind, made, body) in [
+        ("Node", "/api/v1/nodes", node),
+        ("Pod", "/api/v1/namespaces/default/pods", pod),
+        ("Secret", "/api/v1/namespaces/default/secrets", secret),
+    ] {
+        let (code, object) = cluster.send(admin, None, "POST", made, body).await;
+        assert_eq!(code, 201, "{object}");
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let request = json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name}}});
+        let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
+        let (code, answer) = cluster.send(admin, None, "POST", path, &request.to_string()).await;
+        assert_eq!(code, 201, "{answer}");
+        let token = answer["status"]["token"].as_str().unwrap().to_owned();
+        assert_eq!(cluster.send(None, Some(&token), "POST", me, "{}").await.0, 201, "{kind}");
+        let at = format!("{made}/{name}");
+        let (code, answer) =
+            cluster.send(admin, None, "DELETE", &format!("{at}?gracePeriodSeconds=0"), "").await;
+        assert_eq!(code, 200, "{answer}");
+        assert_eq!(cluster.send(None, Some(&token), "POST", me, "{}").await.0, 401, "{kind} is gone");
+        // One of the same name is another one.
+        let body = body.replace(r#""nodeName":"n1","#, "");
+        assert_eq!(cluster.send(admin, None, "POST", made, &body).await.0, 201);
+        assert_eq!(cluster.send(None, Some(&token), "POST", me, "{}").await.0, 401, "another {kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_reviewed_for_the_audiences_that_are_asked_for() {
+    const OWN: &str = "https://kubernetes.default.svc.cluster.local";
+    let cluster = Cluster::start().await;
+    let admin = cluster.identity("admin", "system:masters");
+    let admin = admin.as_ref();
+    let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    let request = json!({"spec": {"audiences": ["vault", "db", OWN]}}).to_string();
+    let (_, answer) = cluster.send(admin, None, "POST", path, &request).await;
+    let wide = answer["status"]["token"].as_str().unwrap().to_owned();
+    let request = json!({"spec": {"audiences": ["vault"]}}).to_string();
+    let (_, answer) = cluster.send(admin, None, "POST", path, &request).await;
+    let narrow = answer["status"]["token"].as_str().unwrap().to_owned();
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    for (token, asked, common) in [
+        (&wide, json!([]), json!([OWN])),
+        (&wide, json!(["db"]), json!(["db"])),
+        (&wide, json!(["x", "db", "vault"]), json!(["vault", "db"])),
+        (&wide, json!(["x"]), json!(null)),
+        (&narrow, json!([]), json!(null)),
+        (&narrow, json!(["vault"]), json!(["vault"])),
+    ] {
+        let review = json!({"spec": {"token": token, "audiences": asked}}).to_string();
+        let (code, answer) = cluster.send(admin, None, "POST", reviews, &review).await;
+        assert_eq!(code, 201, "{answer}");
+        assert_eq!(answer["status"]["audiences"], common, "{asked}");
+        assert_eq!(answer["status"]["authenticated"], !common.is_null(), "{asked}");
+        assert_eq!(answer["status"]["error"].is_string(), common.is_null(), "{asked}: {answer}");
+    }
+    let me = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    assert_eq!(cluster.send(None, Some(&wide), "POST", me, "{}").await.0, 201);
+    assert_eq!(cluster.send(None, Some(&narrow), "POST", me, "{}").await.0, 401, "meant for another");
+    assert_eq!(cluster.send(admin, None, "POST", reviews, r#"{"spec":{}}"#).await.0, 400, "no token");
 }

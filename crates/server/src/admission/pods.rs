@@ -52,13 +52,16 @@ fn priority(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError
 /// The account that the pod runs as, and the volume with its token. The account of a namespace that nobody made one for may be missing:
 /// then there is no token.
 fn account(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError> {
-    // A pod that a node made for itself has no account.
-    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-        return Ok(());
-    }
+    let mirror = pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some();
     let spec = &mut pod["spec"];
     let said = ["serviceAccountName", "serviceAccount"].iter().find_map(|field| spec[*field].as_str());
-    let account = said.filter(|said| !said.is_empty()).unwrap_or("default").to_owned();
+    let said = said.filter(|said| !said.is_empty());
+    // A pod that a node made for itself has no account.
+    if mirror {
+        let why = "a mirror pod may not reference service accounts";
+        return said.map_or(Ok(()), |_| Err(ApiError::forbidden(&call.kind, name, why)));
+    }
+    let account = said.unwrap_or("default").to_owned();
     for field in ["serviceAccountName", "serviceAccount"] {
         spec[field] = account.clone().into();
     }

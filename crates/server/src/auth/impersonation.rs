@@ -6,12 +6,14 @@ use http::HeaderMap;
 use lazaret_kinds::{Access, User};
 use percent_encoding::percent_decode_str;
 
+use super::attributes::authorize;
 use crate::{ApiError, Server, auth::authenticated};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The user that the headers name, if `user` may act as such; `user` where they name none.
 pub(super) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>, ApiError> {
@@ -21,18 +23,11 @@ pub(super) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> R
     }
     let wanted = read(headers)?;
     let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
-        let access = Access { verb: "impersonate", group, resource, subresource, namespace, name };
-        server.may(&user, access).map_err(|_| {
-            let place = match namespace {
-                "" => "at the cluster scope".to_owned(),
-                namespace => format!("in the namespace {namespace:?}"),
-            };
-            let why = format!(
-                "User {:?} cannot impersonate resource {resource:?} in API group {group:?} {place}",
-                user.name
-            );
-            ApiError::forbidden_path(name, &why)
-        })
+        authorize(
+            server,
+            &user,
+            Access { verb: "impersonate", group, resource, subresource, namespace, name },
+        )
     };
     match service_account(&wanted.name) {
         Some((namespace, name)) => may("", "serviceaccounts", "", namespace, name)?,
@@ -69,16 +64,20 @@ fn read(headers: &HeaderMap) -> Result<User, ApiError> {
     Ok(User { name, groups: text(GROUP)?, uid: text(UID)?.into_iter().next().unwrap_or_default(), extra })
 }
 
-/// Namespace and name of a service account's user.
+/// Namespace and name of a service account's user. What is not just that is a user like any other, and must be allowed as such.
 fn service_account(user: &str) -> Option<(&str, &str)> {
-    user.strip_prefix("system:serviceaccount:")?.split_once(':')
+    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let is_name = |kind: &str, name: &str| {
+        lazaret_kinds::find("", kind).is_some_and(|kind| lazaret_kinds::check_name(kind, name).is_ok())
+    };
+    (is_name("namespaces", namespace) && is_name("serviceaccounts", name)).then_some((namespace, name))
 }
 
 /// Groups that come with the name, unless others were asked for.
 fn with_own_groups(mut user: User) -> User {
     if user.name == "system:anonymous" {
-        if user.groups.is_empty() {
-            user.groups.push("system:unauthenticated".into());
+        if !user.groups.iter().any(|group| group == UNAUTHENTICATED) {
+            user.groups.push(UNAUTHENTICATED.into());
         }
         return user;
     }
@@ -86,5 +85,5 @@ fn with_own_groups(mut user: User) -> User {
         let own = format!("system:serviceaccounts:{namespace}");
         user.groups = vec!["system:serviceaccounts".into(), own];
     }
-    authenticated(user)
+    if user.groups.iter().any(|group| group == UNAUTHENTICATED) { user } else { authenticated(user) }
 }

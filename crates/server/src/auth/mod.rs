@@ -1,23 +1,56 @@
 //! Who asks, and what they may do.
 
+pub(crate) mod attributes;
 pub(crate) mod bootstrap;
+mod covers;
+pub(crate) mod escalation;
 mod impersonation;
 mod rbac;
+mod rule;
 pub(crate) mod tokens;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use http::HeaderMap;
+use jiff::Timestamp;
 use lazaret_kinds::User;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{ApiError, Server};
+use crate::{ApiError, Server, clock};
 
 pub use rbac::Rbac;
 pub use tokens::TokenKeys;
 
 /// Whoever shows no credentials.
 const ANONYMOUS: &str = "system:anonymous";
+
+/// Who a connection's certificate says is at the other end.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    /// Nobody: there is none.
+    Nobody,
+    /// It was over, or had not begun, when the connection was made.
+    Refused,
+    /// This user, until it is over.
+    Certified {
+        /// Who it is.
+        user: Arc<User>,
+        /// The last second that it is good.
+        not_after: Timestamp,
+    },
+}
+
+struct Expired;
+
+impl Peer {
+    fn user(&self, now: Timestamp) -> Result<Option<&Arc<User>>, Expired> {
+        match self {
+            Self::Nobody => Ok(None),
+            Self::Certified { user, not_after } if now <= *not_after => Ok(Some(user)),
+            Self::Certified { .. } | Self::Refused => Err(Expired),
+        }
+    }
+}
 
 /// Finds out who asks.
 #[derive(Debug, Default)]
@@ -35,12 +68,14 @@ impl Authenticator {
         &self,
         server: &Server,
         headers: &HeaderMap,
-        peer: Option<&Arc<User>>,
+        peer: &Peer,
     ) -> Result<Arc<User>, ApiError> {
-        let user = match (peer, bearer(headers)) {
-            (Some(user), _) => Arc::clone(user),
-            (None, Some(token)) => Arc::new(self.of_token(server, token).ok_or_else(ApiError::unauthorized)?),
-            (None, None) => Arc::new(User {
+        let user = match (peer.user(clock::now()), bearer(headers)) {
+            (Ok(Some(user)), _) => Arc::clone(user),
+            // A certificate that is refused does not spoil a token beside it.
+            (_, Some(token)) => Arc::new(self.of_token(server, token).ok_or_else(ApiError::unauthorized)?),
+            (Err(Expired), None) => return Err(ApiError::unauthorized()),
+            (Ok(None), None) => Arc::new(User {
                 name: ANONYMOUS.into(),
                 groups: vec!["system:unauthenticated".into()],
                 ..User::default()
@@ -50,16 +85,20 @@ impl Authenticator {
     }
 
     fn of_token(&self, server: &Server, token: &str) -> Option<User> {
+        if token.len() > tokens::TOKEN_BYTES_MAX {
+            return None;
+        }
         if let Some(user) = self.static_tokens.get(token) {
             return Some(authenticated(user.clone()));
         }
-        server.token_user(token).map(authenticated)
+        server.token_user(token)
     }
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
-    value.strip_prefix("Bearer ").map(str::trim).filter(|token| !token.is_empty())
+    let (scheme, token) = value.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
 
 /// Whom a verified certificate (as DER) names: the common name is the user, the organisations are the groups.
@@ -72,9 +111,24 @@ pub(crate) fn of_certificate(der: &[u8]) -> Option<User> {
     Some(authenticated(User { name, groups, ..User::default() }))
 }
 
-fn authenticated(mut user: User) -> User {
+pub(crate) fn authenticated(mut user: User) -> User {
     if !user.groups.iter().any(|group| group == "system:authenticated") {
         user.groups.push("system:authenticated".into());
     }
     user
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_believed_until_it_is_over_even_on_a_connection_that_lasts() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let peer = Peer::Certified { user: Arc::default(), not_after: at(100) };
+        assert!(peer.user(at(100)).is_ok_and(|user| user.is_some()));
+        assert!(peer.user(at(101)).is_err());
+        assert!(Peer::Refused.user(at(0)).is_err());
+        assert!(Peer::Nobody.user(at(0)).is_ok_and(|user| user.is_none()));
+    }
 }

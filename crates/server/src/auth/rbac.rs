@@ -1,15 +1,19 @@
 //! Role-based access: who is bound to which role, and what the role allows.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Access, User};
 use lazaret_store::{Item, RangeOptions};
 
+use super::rule::Rule;
 use crate::{Authorizer, Server, derived::Derived, object};
 
 /// May do everything, whatever the roles say.
-const MASTERS: &str = "system:masters";
+pub(super) const MASTERS: &str = "system:masters";
 
 /// Paths that anybody may look at.
 const PUBLIC_PATHS: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
@@ -29,11 +33,13 @@ impl Default for Rbac {
     }
 }
 
-/// All grants, by who holds them.
+/// All roles, and all grants by who holds them.
 #[derive(Debug, Default)]
 struct Compiled {
     /// By `user:NAME`, `group:NAME`.
     grants: BTreeMap<String, Vec<Grant>>,
+    /// By [`role_key`].
+    roles: BTreeMap<String, Arc<Vec<Rule>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,15 +47,6 @@ struct Grant {
     /// Empty: everywhere.
     namespace: String,
     rules: Arc<Vec<Rule>>,
-}
-
-#[derive(Debug, Default)]
-struct Rule {
-    verbs: Vec<String>,
-    groups: Vec<String>,
-    resources: Vec<String>,
-    names: Vec<String>,
-    paths: Vec<String>,
 }
 
 impl Authorizer for Rbac {
@@ -80,6 +77,11 @@ impl Authorizer for Rbac {
         Some(rules)
     }
 
+    fn role_rules(&self, server: &Server, reference: &Value, namespace: &str) -> Option<Vec<Value>> {
+        let key = role_key(reference, namespace)?;
+        Some(self.compiled.get(server.store()).roles.get(&key)?.iter().map(Rule::shown).collect())
+    }
+
     fn path(&self, server: &Server, user: &User, verb: &str, path: &str) -> Result<(), String> {
         let public = verb == "get"
             && PUBLIC_PATHS.iter().any(|known| path == *known || path.starts_with(&format!("{known}/")));
@@ -103,29 +105,24 @@ impl Compiled {
         };
         let (cluster_roles, cluster_bindings) = (of("clusterroles"), of("clusterrolebindings"));
         let (roles, bindings) = (of("roles"), of("rolebindings"));
-        let mut rules: BTreeMap<String, Arc<Vec<Rule>>> = BTreeMap::new();
+        let mut compiled = Self::default();
         for role in &cluster_roles {
-            rules.insert(
-                format!("ClusterRole/{}", object::meta(role, "name")),
-                Arc::new(aggregated(role, &cluster_roles)),
-            );
+            let key = format!("ClusterRole/{}", object::meta(role, "name"));
+            compiled.roles.insert(key, Arc::new(effective(role, &cluster_roles)));
         }
         for role in &roles {
             let key = format!("Role/{}/{}", object::meta(role, "namespace"), object::meta(role, "name"));
-            rules.insert(key, Arc::new(rules_of(role)));
+            compiled.roles.insert(key, Arc::new(Rule::list(role)));
         }
-        let mut compiled = Self::default();
         for binding in cluster_bindings.iter().chain(&bindings) {
             let namespace = object::meta(binding, "namespace");
-            let name = binding["roleRef"]["name"].as_str().unwrap_or_default();
-            let key = match binding["roleRef"]["kind"].as_str() {
-                Some("Role") => format!("Role/{namespace}/{name}"),
-                _ => format!("ClusterRole/{name}"),
-            };
-            let Some(rules) = rules.get(&key) else { continue };
+            let rules = role_key(&binding["roleRef"], namespace).and_then(|key| compiled.roles.get(&key));
+            let Some(rules) = rules else { continue };
+            let grant = Grant { namespace: namespace.to_owned(), rules: rules.clone() };
             for subject in binding["subjects"].as_array().into_iter().flatten() {
-                let grant = Grant { namespace: namespace.to_owned(), rules: rules.clone() };
-                compiled.grants.entry(holder(subject)).or_default().push(grant);
+                if let Some(holder) = holder(subject, namespace) {
+                    compiled.grants.entry(holder).or_default().push(grant.clone());
+                }
             }
         }
         compiled
@@ -138,91 +135,64 @@ impl Compiled {
     }
 }
 
-fn holder(subject: &Value) -> String {
+/// Where the role is found that a binding in a namespace, or in the cluster, refers to.
+fn role_key(reference: &Value, namespace: &str) -> Option<String> {
+    let name = reference["name"].as_str()?;
+    match reference["kind"].as_str()? {
+        "Role" if !namespace.is_empty() => Some(format!("Role/{namespace}/{name}")),
+        "ClusterRole" => Some(format!("ClusterRole/{name}")),
+        _ => None,
+    }
+}
+
+/// Who a subject of a binding in a namespace is. An account without a namespace is one of the binding's.
+fn holder(subject: &Value, namespace: &str) -> Option<String> {
     let text = |name: &str| subject[name].as_str().unwrap_or_default();
-    match text("kind") {
-        "Group" => format!("group:{}", text("name")),
-        "ServiceAccount" => format!("user:system:serviceaccount:{}:{}", text("namespace"), text("name")),
-        _ => format!("user:{}", text("name")),
+    match (text("kind"), text("namespace")) {
+        ("User", _) => Some(format!("user:{}", text("name"))),
+        ("Group", _) => Some(format!("group:{}", text("name"))),
+        ("ServiceAccount", "") if namespace.is_empty() => None,
+        ("ServiceAccount", "") => Some(format!("user:system:serviceaccount:{namespace}:{}", text("name"))),
+        ("ServiceAccount", of) => Some(format!("user:system:serviceaccount:{of}:{}", text("name"))),
+        _ => None,
     }
 }
 
-/// A role's own rules, or those of every role that its aggregation selects.
-fn aggregated(role: &Value, all: &[Value]) -> Vec<Rule> {
-    let mut rules = rules_of(role);
-    for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
-        let wanted = selector["matchLabels"].as_object();
-        let selected = |candidate: &&Value| {
-            wanted.is_some_and(|labels| {
-                !labels.is_empty()
-                    && labels
-                        .iter()
-                        .all(|(key, value)| candidate["metadata"]["labels"].get(key) == Some(value))
-            })
-        };
-        all.iter().filter(selected).for_each(|candidate| rules.extend(rules_of(candidate)));
-    }
-    rules
-}
-
-fn rules_of(role: &Value) -> Vec<Rule> {
-    let strings = |value: &Value| {
-        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let rules = role["rules"].as_array().into_iter().flatten();
-    rules
-        .map(|rule| Rule {
-            verbs: strings(&rule["verbs"]),
-            groups: strings(&rule["apiGroups"]),
-            resources: strings(&rule["resources"]),
-            names: strings(&rule["resourceNames"]),
-            paths: strings(&rule["nonResourceURLs"]),
-        })
-        .collect()
-}
-
-fn has(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|entry| entry == "*" || entry == wanted)
-}
-
-impl Rule {
-    /// As reviews show it.
-    fn shown(&self) -> Value {
-        let mut rule = json!({"verbs": self.verbs});
-        for (name, list) in [
-            ("apiGroups", &self.groups),
-            ("resources", &self.resources),
-            ("resourceNames", &self.names),
-            ("nonResourceURLs", &self.paths),
-        ] {
-            if !list.is_empty() {
-                rule[name] = json!(list);
-            }
+// DEVIATION(role-aggregation): worked out when it is asked for, not written into the role.
+/// What a role of the cluster allows: its own rules, or those of all roles that its aggregation selects, through other aggregations too.
+fn effective(role: &Value, all: &[Value]) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![role];
+    while let Some(role) = open.pop() {
+        if !seen.insert(object::meta(role, "name")) {
+            continue;
         }
-        rule
-    }
-
-    fn allows(&self, access: Access<'_>) -> bool {
-        let resource = if access.subresource.is_empty() {
-            access.resource.to_owned()
-        } else {
-            format!("{}/{}", access.resource, access.subresource)
+        let Some(selectors) = aggregation(role) else {
+            for rule in Rule::list(role) {
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
+            continue;
         };
-        let any_with_subresource = format!("*/{}", access.subresource);
-        has(&self.verbs, access.verb)
-            && has(&self.groups, access.group)
-            && (has(&self.resources, &resource)
-                || !access.subresource.is_empty() && self.resources.contains(&any_with_subresource))
-            && (self.names.is_empty() || self.names.iter().any(|name| name == access.name))
-    }
-
-    fn allows_path(&self, verb: &str, path: &str) -> bool {
-        let fits = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(prefix) => path.starts_with(prefix),
-            None => pattern == path,
+        let selected = |candidate: &&Value| {
+            selectors
+                .iter()
+                .any(|selector| lazaret_kinds::selects(selector, &candidate["metadata"]["labels"]))
         };
-        has(&self.verbs, verb) && self.paths.iter().any(fits)
+        // The last is taken first: by name.
+        open.extend(all.iter().filter(selected).rev());
     }
+    rules
+}
+
+/// The selectors of a role whose rules come from other roles.
+pub(super) fn aggregation(role: &Value) -> Option<&[Value]> {
+    role["aggregationRule"]["clusterRoleSelectors"]
+        .as_array()
+        .map(Vec::as_slice)
+        .filter(|list| !list.is_empty())
 }
 
 /// What a node may do without any role: read what its pods need, write its own node, slices, leases and its pods' status.
@@ -279,4 +249,62 @@ fn uses_claim(server: &Server, node: &str, access: Access<'_>) -> bool {
                 .any(|entry| entry["resourceClaimName"] == access.name);
             direct || made || pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"] == access.name
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster_role(name: &str, labels: Value, verb: &str, selectors: Value) -> Value {
+        let mut role = json!({"metadata": {"name": name, "labels": labels}, "rules": [{"apiGroups": [""], "resources": [name], "verbs": [verb]}]});
+        if !selectors.is_null() {
+            role["aggregationRule"] = json!({"clusterRoleSelectors": selectors});
+        }
+        role
+    }
+
+    #[test]
+    fn an_aggregation_gathers_what_it_selects_also_through_others_and_not_its_own_rules() {
+        let all = [
+            cluster_role("a", json!({"to": "x"}), "get", Value::Null),
+            cluster_role("b", json!({"to": "y"}), "list", Value::Null),
+            cluster_role("x", json!({"to": "y"}), "own", json!([{"matchLabels": {"to": "x"}}])),
+            cluster_role(
+                "y",
+                json!({"to": "x"}),
+                "own",
+                json!([{"matchExpressions": [{"key": "to", "operator": "In", "values": ["y"]}]}]),
+            ),
+            cluster_role("z", json!({}), "own", json!([{"matchLabels": {"to": "nothing"}}])),
+        ];
+        let verbs = |name: &str| {
+            let role = all.iter().find(|role| object::meta(role, "name") == name).unwrap();
+            effective(role, &all).into_iter().flat_map(|rule| rule.verbs).collect::<Vec<_>>()
+        };
+        assert_eq!(verbs("a"), ["get"]);
+        assert_eq!(verbs("x"), ["get", "list"], "each selects the other: they end");
+        assert_eq!(verbs("y"), ["list", "get"]);
+        assert!(verbs("z").is_empty());
+        let everything = cluster_role("all", json!({}), "own", json!([{}]));
+        assert_eq!(effective(&everything, &all).len(), 2);
+    }
+
+    #[test]
+    fn subjects_are_users_groups_and_accounts_and_nothing_else() {
+        for (subject, namespace, expected) in [
+            (json!({"kind": "User", "name": "a"}), "", Some("user:a")),
+            (json!({"kind": "Group", "name": "a"}), "n", Some("group:a")),
+            (
+                json!({"kind": "ServiceAccount", "name": "a", "namespace": "m"}),
+                "n",
+                Some("user:system:serviceaccount:m:a"),
+            ),
+            (json!({"kind": "ServiceAccount", "name": "a"}), "n", Some("user:system:serviceaccount:n:a")),
+            (json!({"kind": "ServiceAccount", "name": "a"}), "", None),
+            (json!({"kind": "Robot", "name": "a"}), "n", None),
+            (json!({"name": "a"}), "n", None),
+        ] {
+            assert_eq!(holder(&subject, namespace).as_deref(), expected, "{subject} in {namespace:?}");
+        }
+    }
 }

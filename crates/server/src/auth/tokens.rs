@@ -12,6 +12,7 @@ use ring::{
     },
 };
 
+use super::rule::quoted;
 use crate::{Server, clock, object, random};
 
 /// Who gives tokens out, and for whom unless they say otherwise.
@@ -19,6 +20,14 @@ pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const SECONDS_DEFAULT: i64 = 3_600;
 const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 365 * 24 * 3_600;
+/// As Kubernetes limits it.
+const SECONDS_ASKED_MAX: i64 = 1 << 32;
+/// How far the clocks of servers may be apart; what a token is bound to counts as deleted only this long after it was.
+const LEEWAY_SECONDS: i64 = 60;
+/// Tokens have about a kilobyte, more with many audiences. Nothing of a longer text is looked at, and no longer token is given out.
+pub(super) const TOKEN_BYTES_MAX: usize = 16 << 10;
+/// There is one key, so there is one name.
+const KEY_ID: &str = "lazaret";
 
 /// The key that tokens are signed with.
 pub struct TokenKeys {
@@ -53,7 +62,7 @@ impl TokenKeys {
     }
 
     fn sign(&self, claims: &Value) -> Option<String> {
-        let header = json!({"alg": "ES256", "typ": "JWT", "kid": "lazaret"});
+        let header = json!({"alg": "ES256", "typ": "JWT", "kid": KEY_ID});
         let text = format!(
             "{}.{}",
             URL_SAFE_NO_PAD.encode(header.to_string()),
@@ -65,10 +74,15 @@ impl TokenKeys {
 
     /// The claims of a token that this key signed.
     fn verify(&self, token: &str) -> Option<Value> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
         let (text, signature) = token.rsplit_once('.')?;
         let (header, claims) = text.split_once('.')?;
         let header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
-        if header["alg"] != "ES256" {
+        // One algorithm, one key, and nothing that must be understood beyond them.
+        let named = header.get("kid").is_none_or(|name| *name == KEY_ID);
+        if header["alg"] != "ES256" || !named || header.get("crit").is_some() {
             return None;
         }
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key().as_ref());
@@ -91,6 +105,9 @@ pub(crate) fn issue(
             "spec.expirationSeconds: may not specify a duration less than {SECONDS_MIN} seconds"
         ));
     }
+    if asked > SECONDS_ASKED_MAX {
+        return Err("spec.expirationSeconds: may not specify a duration larger than 2^32 seconds".into());
+    }
     let now = clock::now().as_second();
     let expires = now + asked.min(SECONDS_MAX);
     let audiences = spec["audiences"]
@@ -105,6 +122,9 @@ pub(crate) fn issue(
         "jti": random::uid(), "kubernetes.io": bound,
     });
     let token = keys.sign(&claims).ok_or("sign the token")?;
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(format!("spec.audiences: the token would be longer than {TOKEN_BYTES_MAX} bytes"));
+    }
     let until = jiff::Timestamp::from_second(expires).map_err(|error| error.to_string())?;
     Ok(json!({"token": token, "expirationTimestamp": until.to_string()}))
 }
@@ -146,38 +166,114 @@ fn bind(server: &Server, account: &Value, reference: &Value, bound: &mut Value) 
     Ok(())
 }
 
-/// Whose token this is, if it is good now for the API server itself.
-pub(crate) fn user(server: &Server, keys: &TokenKeys, token: &str) -> Option<User> {
-    let claims = keys.verify(token)?;
+/// A token that was accepted.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) user: User,
+    /// Those asked for that the token is meant for: at least one.
+    pub(crate) audiences: Vec<String>,
+}
+
+/// Whose token this is, if it is good now for one of the audiences.
+pub(crate) fn authenticate(
+    server: &Server,
+    keys: &TokenKeys,
+    token: &str,
+    audiences: &[&str],
+) -> Result<Accepted, String> {
+    let claims = keys.verify(token).filter(|claims| claims["iss"] == ISSUER).ok_or("invalid bearer token")?;
+    let refused = |why: String| format!("[invalid bearer token, {why}]");
+    let audiences = common_audiences(&claims, audiences).map_err(refused)?;
     let now = clock::now().as_second();
-    let in_time = claims["exp"].as_i64()? > now && claims["nbf"].as_i64()? <= now;
-    let for_us = claims["aud"].as_array()?.iter().any(|audience| audience == ISSUER);
-    if claims["iss"] != ISSUER || !in_time || !for_us {
-        return None;
-    }
+    check_times(&claims, now).map_err(|why| refused(why.to_owned()))?;
     let bound = &claims["kubernetes.io"];
-    let namespace = bound["namespace"].as_str()?;
-    let name = bound["serviceaccount"]["name"].as_str()?;
-    let alive = |plural: &str, namespace: &str, entry: &Value| {
-        let found = lazaret_kinds::find("", plural)
-            .and_then(|kind| server.get(kind, namespace, entry["name"].as_str()?));
-        found.is_some_and(|found| entry["uid"] == object::meta(&found, "uid"))
-    };
-    let bound_ok = ["pod", "secret"]
-        .iter()
-        .all(|kind| bound[*kind].is_null() || alive(&format!("{kind}s"), namespace, &bound[*kind]));
-    if !alive("serviceaccounts", namespace, &bound["serviceaccount"]) || !bound_ok {
-        return None;
+    check_bound(server, bound, now).map_err(refused)?;
+    Ok(Accepted { user: user(&claims, bound), audiences })
+}
+
+fn common_audiences(claims: &Value, wanted: &[&str]) -> Result<Vec<String>, String> {
+    let meant = claims["aud"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let meant: Vec<String> = meant.map(str::to_owned).collect();
+    let common: Vec<String> =
+        meant.iter().filter(|audience| wanted.contains(&audience.as_str())).cloned().collect();
+    if common.is_empty() {
+        let wanted: Vec<String> = wanted.iter().map(|&audience| audience.to_owned()).collect();
+        return Err(format!(
+            "token audiences {} is invalid for the target audiences {}",
+            quoted(&meant),
+            quoted(&wanted)
+        ));
     }
+    Ok(common)
+}
+
+fn check_times(claims: &Value, now: i64) -> Result<(), &'static str> {
+    let time = |name: &str| claims[name].as_i64();
+    if time("exp").is_none_or(|expires| now.saturating_sub(LEEWAY_SECONDS) > expires) {
+        return Err("service account token has expired");
+    }
+    let soon = now.saturating_add(LEEWAY_SECONDS);
+    if time("nbf").is_none_or(|begins| soon < begins) {
+        return Err("service account token is not valid yet");
+    }
+    if time("iat").is_some_and(|issued| soon < issued) {
+        return Err("service account token is issued in the future");
+    }
+    Ok(())
+}
+
+/// A token ends with its account and with what it is bound to. The node of a bound pod is only information, as in Kubernetes: the token
+/// ends with the pod.
+fn check_bound(server: &Server, bound: &Value, now: i64) -> Result<(), String> {
+    let namespace = bound["namespace"].as_str().unwrap_or_default();
+    let account = check_exists(server, "serviceaccounts", namespace, &bound["serviceaccount"], now);
+    account.map_err(|why| why.unwrap_or_else(|| "service account has been deleted".to_owned()))?;
+    for (claim, plural, namespace) in
+        [("secret", "secrets", namespace), ("pod", "pods", namespace), ("node", "nodes", "")]
+    {
+        if bound[claim].is_null() || claim == "node" && !bound["pod"].is_null() {
+            continue;
+        }
+        check_exists(server, plural, namespace, &bound[claim], now)
+            .map_err(|why| why.unwrap_or_else(|| "service account token has been invalidated".to_owned()))?;
+    }
+    Ok(())
+}
+
+/// Whether the object that a claim names exists: that very one, not deleted. `Err(None)`: it is gone.
+fn check_exists(
+    server: &Server,
+    plural: &str,
+    namespace: &str,
+    claim: &Value,
+    now: i64,
+) -> Result<(), Option<String>> {
+    let kind = lazaret_kinds::find("", plural).ok_or(None)?;
+    let found = server.get(kind, namespace, claim["name"].as_str().ok_or(None)?).ok_or(None)?;
+    let (uid, claimed) = (object::meta(&found, "uid"), claim["uid"].as_str().unwrap_or_default());
+    if uid != claimed {
+        return Err(Some(format!("{} UID ({uid}) does not match claim ({claimed})", kind.singular)));
+    }
+    let deleted = object::meta(&found, "deletionTimestamp");
+    let long_ago = |at: jiff::Timestamp| at.as_second() < now.saturating_sub(LEEWAY_SECONDS);
+    if !deleted.is_empty() && deleted.parse().map_or(true, long_ago) {
+        return Err(None);
+    }
+    Ok(())
+}
+
+fn user(claims: &Value, bound: &Value) -> User {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text(&bound["namespace"]), text(&bound["serviceaccount"]["name"]));
     let mut user = User {
         name: format!("system:serviceaccount:{namespace}:{name}"),
-        uid: bound["serviceaccount"]["uid"].as_str().unwrap_or_default().to_owned(),
+        uid: text(&bound["serviceaccount"]["uid"]),
         groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")],
         ..User::default()
     };
     user.extra.insert(
         "authentication.kubernetes.io/credential-id".into(),
-        vec![format!("JTI={}", claims["jti"].as_str().unwrap_or_default())],
+        vec![format!("JTI={}", text(&claims["jti"]))],
     );
     for kind in ["pod", "node"] {
         for field in ["name", "uid"] {
@@ -187,5 +283,75 @@ pub(crate) fn user(server: &Server, keys: &TokenKeys, token: &str) -> Option<Use
             }
         }
     }
-    Some(user)
+    user
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> TokenKeys {
+        TokenKeys::load(&TokenKeys::generate().unwrap()).unwrap()
+    }
+
+    /// A token with this header, signed as it should be.
+    fn with_header(keys: &TokenKeys, header: &Value, claims: &Value) -> String {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let text = format!("{}.{}", part(header), part(claims));
+        let signature = keys.pair.sign(&SystemRandom::new(), text.as_bytes()).unwrap();
+        format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
+    }
+
+    #[test]
+    fn times_have_a_leeway_of_a_minute() {
+        let claims = json!({"iat": 1_000, "nbf": 1_000, "exp": 2_000});
+        for (now, expected) in [
+            (939, Some("service account token is not valid yet")),
+            (940, None),
+            (1_500, None),
+            (2_060, None),
+            (2_061, Some("service account token has expired")),
+        ] {
+            assert_eq!(check_times(&claims, now).err(), expected, "{now}");
+        }
+        assert!(check_times(&json!({"iat": 1_000, "nbf": 1_000}), 1_500).is_err(), "no end");
+        assert!(check_times(&json!({"exp": 2_000}), 1_500).is_err(), "no beginning");
+        let future = json!({"iat": 1_700, "nbf": 1_000, "exp": 2_000});
+        assert_eq!(check_times(&future, 1_500), Err("service account token is issued in the future"));
+    }
+
+    #[test]
+    fn audiences_are_those_in_common() {
+        let claims = json!({"aud": ["a", "b", "c"]});
+        assert_eq!(common_audiences(&claims, &["c", "a", "x"]).unwrap(), ["a", "c"]);
+        assert_eq!(
+            common_audiences(&claims, &["x", "y"]).unwrap_err(),
+            r#"token audiences ["a" "b" "c"] is invalid for the target audiences ["x" "y"]"#
+        );
+        assert!(common_audiences(&json!({}), &["x"]).is_err());
+    }
+
+    #[test]
+    fn a_signature_holds_for_one_algorithm_one_key_and_a_bounded_length() {
+        let (ours, other) = (keys(), keys());
+        let claims = json!({"iss": ISSUER});
+        let good = json!({"alg": "ES256", "kid": KEY_ID});
+        assert_eq!(ours.verify(&with_header(&ours, &good, &claims)), Some(claims.clone()));
+        assert_eq!(other.verify(&with_header(&ours, &good, &claims)), None, "another key");
+        for header in [
+            json!({"alg": "none", "kid": KEY_ID}),
+            json!({"alg": "HS256", "kid": KEY_ID}),
+            json!({"alg": "ES256", "kid": "other"}),
+            json!({"alg": "ES256", "kid": KEY_ID, "crit": ["exp"]}),
+            json!({"kid": KEY_ID}),
+            json!([]),
+        ] {
+            assert_eq!(ours.verify(&with_header(&ours, &header, &claims)), None, "{header}");
+        }
+        let token = with_header(&ours, &good, &claims);
+        let unsigned = token.rsplit_once('.').unwrap().0;
+        assert_eq!(ours.verify(&format!("{unsigned}.")), None);
+        let long = json!({"iss": ISSUER, "x": "x".repeat(TOKEN_BYTES_MAX)});
+        assert_eq!(ours.verify(&with_header(&ours, &good, &long)), None, "too long");
+    }
 }

@@ -12,6 +12,7 @@ use crate::{
     input::{FieldValidation, read_object},
     negotiate::{self, Form},
     object, random,
+    request::Verb,
     respond::Answer,
     server::Call,
     table,
@@ -57,6 +58,10 @@ pub(super) async fn insert(
     mut object: Value,
     owners_known: bool,
 ) -> Result<(Arc<Item>, Vec<String>), ApiError> {
+    // Some updates and patches create what does not exist yet.
+    if call.verb != Verb::Create {
+        call.authorize(Verb::Create)?;
+    }
     place(call, &mut object)?;
     let generated = object::meta(&object, "name").is_empty();
     let prefix = object::meta(&object, "generateName").to_owned();
@@ -110,7 +115,7 @@ pub(super) async fn insert(
 }
 
 /// The namespace of the URL is the object's.
-fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     let said = object::meta(object, "namespace").to_owned();
     match call.kind.scope {
         Scope::Namespaced if call.target.namespace.is_empty() => {

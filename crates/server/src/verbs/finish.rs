@@ -135,6 +135,7 @@ fn prepared_update(
         }
         (errors, new)
     });
+    admission::may_update(call, &new, old)?;
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, &name, &errors));
     }
@@ -198,7 +199,7 @@ fn same(old: &Value, new: &Value) -> bool {
 }
 
 /// Whether two objects have the same fields, these left out.
-fn equal_but(old: &Value, new: &Value, but: &[&str]) -> bool {
+pub(crate) fn equal_but(old: &Value, new: &Value, but: &[&str]) -> bool {
     fn fields<'a>(object: &'a Value, but: &[&str]) -> impl Iterator<Item = (&'a Text, &'a Value)> {
         object.as_object().into_iter().flatten().filter(|(name, _)| !but.contains(&name.as_str()))
     }

@@ -23,13 +23,15 @@ use crate::{
     table,
 };
 
-pub(crate) use finish::storage;
+pub(crate) use finish::{equal_but, storage};
 
 /// Sends a call where it is answered.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiError> {
     match call.kind.verbs {
         Verbs::All => {}
         Verbs::OneByOne if verb != Verb::DeleteCollection => {}
+        // What is asked by creating has no name and no parts.
+        Verbs::Create if !call.target.name.is_empty() => return Err(ApiError::no_such_path()),
         Verbs::Create if verb == Verb::Create => return review::create(call, &body),
         Verbs::Ending if verb != Verb::Create => {}
         Verbs::Create | Verbs::Ending | Verbs::OneByOne => return Err(ApiError::method_not_allowed()),

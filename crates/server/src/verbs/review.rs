@@ -1,7 +1,9 @@
 //! Questions that are asked by creating an object: who am I, may I, is this token good; and tokens themselves.
 
 use lazaret_json::{Value, json};
-use lazaret_kinds::{Access, User};
+use lazaret_kinds::{Access, Errors, User};
+
+use super::create::place;
 
 use crate::{
     ApiError,
@@ -18,17 +20,65 @@ pub(super) fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     review["kind"] = (*call.kind.kind).into();
     review["apiVersion"] = call.kind.api_version(&call.served.version).into();
     object::meta_mut(&mut review);
+    check(call, &mut review)?;
     review["status"] = match &*call.kind.kind {
         "SelfSubjectReview" => json!({"userInfo": user_info(call.user)}),
         "SelfSubjectAccessReview" => decision(call, call.user, &review["spec"]),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             decision(call, &subject(&review["spec"]), &review["spec"])
         }
+        "TokenReview" if review["spec"]["token"].as_str().is_none_or(str::is_empty) => {
+            return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
+        }
         "TokenReview" => call.server.review_token(&review["spec"]),
         "SelfSubjectRulesReview" => rules(call, review["spec"]["namespace"].as_str().unwrap_or_default())?,
         _ => return Err(ApiError::method_not_allowed()),
     };
     Ok(Answer::value(201, &review).warn(incoming.warnings))
+}
+
+/// Holds a question about access against what its kind may ask: one thing, and within a namespace only about that.
+fn check(call: &Call<'_>, review: &mut Value) -> Result<(), ApiError> {
+    let mut errors = Errors::new();
+    let local = &*call.kind.kind == "LocalSubjectAccessReview";
+    match &*call.kind.kind {
+        "SelfSubjectAccessReview" | "SubjectAccessReview" => {}
+        "LocalSubjectAccessReview" => place(call, review)?,
+        _ => return Ok(()),
+    }
+    let spec = &review["spec"];
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    if resource.is_null() == path.is_null() {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        errors.invalid("spec", path.clone(), why);
+    }
+    if &*call.kind.kind != "SelfSubjectAccessReview" && is_empty(&spec["user"]) && is_empty(&spec["groups"]) {
+        errors.invalid("spec.user", "", "at least one of user or group must be specified");
+    }
+    for name in ["fieldSelector", "labelSelector"] {
+        let (selector, field) = (&resource[name], format!("spec.resourceAttributes.{name}"));
+        let (raw, listed) = (!is_empty(&selector["rawSelector"]), !is_empty(&selector["requirements"]));
+        if raw && listed {
+            let why = "may not specified at the same time as requirements";
+            errors.invalid(format!("{field}.rawSelector"), selector["rawSelector"].clone(), why);
+        }
+        if !selector.is_null() && !raw && !listed {
+            let why = format!("when {field} is specified, requirements or rawSelector is required");
+            errors.required(format!("{field}.requirements"), &why);
+        }
+    }
+    if local && !resource.is_null() && resource["namespace"].as_str() != Some(&call.target.namespace) {
+        let found = resource["namespace"].as_str().unwrap_or_default();
+        errors.invalid("spec.resourceAttributes.namespace", found, "must match metadata.namespace");
+    }
+    if local && !path.is_null() {
+        errors.invalid("spec.nonResourceAttributes", path.clone(), "disallowed on this kind of request");
+    }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&call.kind, "", &errors)) }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value == "" || value.as_array().is_some_and(|list| list.is_empty())
 }
 
 /// All that whoever asks may do in a namespace.

@@ -1,0 +1,77 @@
+//! What authorization is asked about: the one place where a request becomes a verb on a resource.
+
+use lazaret_kinds::{Access, User};
+
+use crate::{
+    ApiError, Server,
+    request::{Target, Verb},
+    selector::Selector,
+    server::Call,
+};
+
+impl Call<'_> {
+    /// What is asked about when this call does `verb` to the object called `name`.
+    pub(crate) fn access<'a>(&'a self, verb: &'a str, name: &'a str) -> Access<'a> {
+        Access { verb, name, ..of_target(&self.target, verb) }
+    }
+
+    /// Whether this call may do `verb`, which need not be the one it came with: what does not exist yet is created by some updates.
+    pub(crate) fn authorize(&self, verb: Verb) -> Result<(), ApiError> {
+        let selected = self.selected_name(verb);
+        let name = selected.as_deref().unwrap_or(&self.target.name);
+        authorize(self.server, self.user, self.access(verb.name(), name))
+    }
+
+    /// The one object that a list or watch can show. No other verb looks at the selector by name before it is carried out, so no other
+    /// verb is allowed for its sake.
+    fn selected_name(&self, verb: Verb) -> Option<String> {
+        let text = self.query.get("fieldSelector")?;
+        if !matches!(verb, Verb::List | Verb::Watch) || !self.target.name.is_empty() {
+            return None;
+        }
+        Selector::parse(&self.kind, None, Some(text)).ok()?.exact_name().map(str::to_owned)
+    }
+}
+
+/// Whether a request for something that is not served would be allowed: whoever may not look is not told what there is.
+pub(crate) fn authorize_unknown(
+    server: &Server,
+    user: &User,
+    target: &Target,
+    verb: Verb,
+) -> Result<(), ApiError> {
+    authorize(server, user, of_target(target, verb.name()))
+}
+
+fn of_target<'a>(target: &'a Target, verb: &'a str) -> Access<'a> {
+    // A namespace is in itself, so that roles in it can allow to read it.
+    let itself = target.group.is_empty() && target.plural == "namespaces";
+    Access {
+        verb,
+        group: &target.group,
+        resource: &target.plural,
+        subresource: &target.subresource,
+        namespace: if itself { &target.name } else { &target.namespace },
+        name: &target.name,
+    }
+}
+
+/// Refuses what `user` may not do, in Kubernetes' words.
+pub(super) fn authorize(server: &Server, user: &User, access: Access<'_>) -> Result<(), ApiError> {
+    server.may(user, access).map_err(|why| {
+        let resource = match access.subresource {
+            "" => access.resource.to_owned(),
+            subresource => format!("{}/{subresource}", access.resource),
+        };
+        let place = match access.namespace {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace {namespace:?}"),
+        };
+        let text = format!(
+            "User {:?} cannot {} resource {resource:?} in API group {:?} {place}",
+            user.name, access.verb, access.group
+        );
+        let text = if why.is_empty() { text } else { format!("{text}: {why}") };
+        ApiError::forbidden_access(access, &text)
+    })
+}
