@@ -28,7 +28,7 @@ mod rules;
 mod testing;
 mod value;
 
-pub use context::{Access, Context, User};
+pub use context::{Access, Context, FieldRequirement, User};
 pub use custom::{
     CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
 };

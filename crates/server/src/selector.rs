@@ -1,7 +1,7 @@
 //! Label and field selectors.
 
 use lazaret_json::Value;
-use lazaret_kinds::Kind;
+use lazaret_kinds::{FieldRequirement, Kind};
 
 use crate::ApiError;
 
@@ -29,13 +29,6 @@ enum Test {
     NotIn(Vec<String>),
     Greater(i64),
     Less(i64),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct FieldRequirement {
-    field: String,
-    value: String,
-    equal: bool,
 }
 
 impl Selector {
@@ -213,7 +206,7 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
 }
 
 /// `a=b,c!=d`; a backslash takes the meaning from a comma, an equals sign or a backslash.
-fn parse_fields(text: &str) -> Result<Vec<FieldRequirement>, ApiError> {
+pub(crate) fn parse_fields(text: &str) -> Result<Vec<FieldRequirement>, ApiError> {
     let wrong = |part: &str| {
         ApiError::bad_request(format!(
             "invalid field selector {text:?}: {part:?}: write field=value or field!=value"

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use lazaret_json::Value;
-use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User};
+use lazaret_kinds::{Access, Context, Features, FieldRequirement, Kind, Scope, Served, User};
 use lazaret_store::{Committed, Op, Store, TxnError};
 use tokio::sync::watch;
 
@@ -30,6 +30,7 @@ use crate::{
     recent::Recent,
     request::{Path, Target, Verb},
     respond::{Answer, failure},
+    selector::parse_fields,
     trees::Trees,
     verbs,
 };
@@ -417,21 +418,30 @@ impl Call<'_> {
         Subject::objects(&self.kind, &self.served.version, &self.target, verb, how)
     }
 
-    pub(crate) fn access<'a>(&'a self, verb: &'a str, name: &'a str) -> Access<'a> {
-        Access {
-            verb,
+    /// What the field selector restricts this call to. A selector that cannot be read restricts nothing here and is refused later.
+    fn selected_fields(&self, verb: Verb) -> Vec<FieldRequirement> {
+        let text = match verb {
+            Verb::List | Verb::Watch | Verb::DeleteCollection => self.query.get("fieldSelector"),
+            Verb::Get | Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => None,
+        };
+        text.and_then(|text| parse_fields(text).ok()).unwrap_or_default()
+    }
+
+    fn authorize(&self, verb: Verb) -> Result<(), ApiError> {
+        let fields = self.selected_fields(verb);
+        let one = fields.iter().find(|found| found.field == "metadata.name" && found.equal);
+        let one = one.filter(|_| matches!(verb, Verb::List | Verb::Watch)).map(|found| found.value.as_str());
+        let name = if self.target.name.is_empty() { one.unwrap_or_default() } else { &self.target.name };
+        let access = Access {
+            verb: verb.name(),
             group: &self.kind.group,
             resource: &self.kind.plural,
             subresource: &self.target.subresource,
             namespace: &self.target.namespace,
             name,
-        }
-    }
-
-    fn authorize(&self, verb: Verb) -> Result<(), ApiError> {
-        let selected = self.query.get("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="));
-        let name = if self.target.name.is_empty() { selected.unwrap_or_default() } else { &self.target.name };
-        self.server.may(self.user, self.access(verb.name(), name)).map_err(|why| {
+            fields: &fields,
+        };
+        self.server.may(self.user, access).map_err(|why| {
             let resource = match self.target.subresource.as_str() {
                 "" => self.kind.plural.to_string(),
                 subresource => format!("{}/{subresource}", self.kind.plural),

@@ -21,7 +21,8 @@ pub(super) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> R
     }
     let wanted = read(headers)?;
     let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
-        let access = Access { verb: "impersonate", group, resource, subresource, namespace, name };
+        let access =
+            Access { verb: "impersonate", group, resource, subresource, namespace, name, fields: &[] };
         server.may(&user, access).map_err(|_| {
             let place = match namespace {
                 "" => "at the cluster scope".to_owned(),
