@@ -273,6 +273,8 @@ static GATES: &[Gate] = &[
         &[off(37, Alpha)],
         &["DynamicResourceAllocation", "DRAPartitionableDevices", "DRAResourcePoolStatus"],
     ),
+    gate("KubeletServiceAccountTokenForCredentialProviders", &[on(34, Beta)], &[]),
+    gate("ServiceAccountNodeAudienceRestriction", &[on(33, Beta)], &[]),
     // Of the first design of device taints; no release has it.
     gate("DRAAdminControlledDeviceAttributes", &[off(34, Alpha)], DRA),
 ];

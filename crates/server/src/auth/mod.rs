@@ -2,6 +2,7 @@
 
 pub(crate) mod bootstrap;
 mod impersonation;
+pub(crate) mod node;
 mod rbac;
 pub(crate) mod tokens;
 

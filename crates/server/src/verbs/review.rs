@@ -4,7 +4,7 @@ use lazaret_json::{Value, json};
 use lazaret_kinds::{Access, FieldRequirement, User};
 
 use crate::{
-    ApiError,
+    ApiError, admission,
     input::{FieldValidation, read_message, read_object},
     negotiate, object,
     respond::Answer,
@@ -57,6 +57,7 @@ pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         .server
         .get(&call.kind, &call.target.namespace, name)
         .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+    admission::create_subresource(call, &request, &account)?;
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     let metadata = object::meta_mut(&mut request);
