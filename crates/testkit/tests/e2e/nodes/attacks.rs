@@ -20,7 +20,7 @@ fn reads() -> Vec<Row> {
         format!("{SECRETS}/theirs-volume-secret"),
         format!("{SECRETS}?fieldSelector=metadata.name=theirs-secret"),
         format!("{SECRETS}?fieldSelector=metadata.name=theirs-secret&watch=true"),
-        format!("/api/v1/watch/namespaces/default/secrets/theirs-secret"),
+        "/api/v1/watch/namespaces/default/secrets/theirs-secret".to_owned(),
         format!("{MAPS}/theirs-map"),
         format!("{PODS}/theirs"),
         format!("{PODS}/loose"),

@@ -101,7 +101,7 @@ fn pod(name: &str, node: &str) -> Value {
 fn slice(name: &str, node: &str) -> Value {
     json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
-        "spec": {"driver": "x.example.com", "nodeName": node, "pool": {"name": name, "generation": 1, "resourceSliceCount": 1}, "devices": []},
+        "spec": {"driver": "x.example.com", "nodeName": node, "pool": {"name": name, "generation": 1, "resourceSliceCount": 1}, "devices": [{"name": "gpu-0"}]},
     })
 }
 
@@ -142,6 +142,7 @@ async fn prepare(admin: &Client) -> World {
         .await;
     post(SECRETS, json!({"metadata": {"name": "unreferenced"}})).await;
     post(ACCOUNTS, json!({"metadata": {"name": "privileged"}})).await;
+    post("/apis/storage.k8s.io/v1/csidrivers", json!({"metadata": {"name": "d"}, "spec": {}})).await;
     post(LEASES, lease("other")).await;
     post(CSI_NODES, json!({"metadata": {"name": "other"}, "spec": {"drivers": []}})).await;
     for (name, node) in [("slice-mine", "mine"), ("slice-other", "other")] {
