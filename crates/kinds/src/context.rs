@@ -54,6 +54,19 @@ pub struct Access<'a> {
     pub namespace: &'a str,
     /// The object's name, or empty.
     pub name: &'a str,
+    /// What a list, watch or deletecollection is restricted to; empty for everything else.
+    pub fields: &'a [FieldRequirement],
+}
+
+/// One requirement of a field selector: `field=value`, or `field!=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldRequirement {
+    /// The field, as in `spec.nodeName`.
+    pub field: String,
+    /// The value that it is compared with.
+    pub value: String,
+    /// Whether the field must have the value, or must not.
+    pub equal: bool,
 }
 
 impl std::fmt::Debug for Context<'_> {

@@ -273,6 +273,8 @@ static GATES: &[Gate] = &[
         &[off(37, Alpha)],
         &["DynamicResourceAllocation", "DRAPartitionableDevices", "DRAResourcePoolStatus"],
     ),
+    gate("KubeletServiceAccountTokenForCredentialProviders", &[on(34, Beta)], &[]),
+    gate("ServiceAccountNodeAudienceRestriction", &[on(33, Beta)], &[]),
     // DEVIATION(patch-gate): of the first design of device taints; no release has it, and ResourceSlicePatch is served only where it is asked for.
     gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA),
 ];

@@ -29,7 +29,7 @@ mod testing;
 mod value;
 
 pub use check::selects;
-pub use context::{Access, Context, User};
+pub use context::{Access, Context, FieldRequirement, User};
 pub use custom::{
     CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
 };

@@ -1,9 +1,10 @@
 //! What is looked at beyond the object itself before it is written.
 
+mod node;
 mod pods;
 
 use lazaret_json::{Value, json};
-use lazaret_kinds::{Errors, Scope};
+use lazaret_kinds::Scope;
 use lazaret_store::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, object, server::Call};
@@ -38,6 +39,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
 /// What a new object gets from its surroundings before it is prepared; its defaults are there.
 pub(crate) fn before_create(call: &Call<'_>, object: &mut Value, name: &str) -> Result<(), ApiError> {
     escalation::check(call, object, None)?;
+    node::create(call, object, name)?;
     if call.kind.is("", "pods") { pods::before_create(call, object, name) } else { Ok(()) }
 }
 
@@ -56,39 +58,30 @@ pub(crate) fn namespace_guard(call: &Call<'_>) -> Option<Op> {
 }
 
 /// Some things stay.
-pub(crate) fn may_delete(call: &Call<'_>, name: &str, _old: &Value) -> Result<(), ApiError> {
+pub(crate) fn may_delete(call: &Call<'_>, name: &str, old: &Value) -> Result<(), ApiError> {
+    node::delete(call, name, old)?;
     if call.kind.is("", "namespaces") && ETERNAL.contains(&name) {
         return Err(ApiError::forbidden(&call.kind, name, "this namespace may not be deleted"));
     }
     Ok(())
 }
 
-/// What a new object gets from its surroundings, and what they forbid.
-pub(crate) fn create(call: &Call<'_>, object: &mut Value, errors: &mut Errors) {
+/// What a new object gets from its surroundings.
+pub(crate) fn create(call: &Call<'_>, object: &mut Value) {
     if call.kind.is("", "namespaces") {
         let name = object::meta(object, "name").to_owned();
         object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
         object["spec"]["finalizers"] = json!(["kubernetes"]);
         object["status"] = json!({"phase": "Active"});
     }
-    node_restriction(call, object, None, errors);
 }
 
-/// What may not change because of who asks.
-pub(crate) fn update(call: &Call<'_>, new: &Value, old: &Value, errors: &mut Errors) {
-    node_restriction(call, new, Some(old), errors);
+/// What may not change because of who asks. The new object is as the client wants it.
+pub(crate) fn before_update(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), ApiError> {
+    node::update(call, new, old)
 }
 
-/// A node writes slices of its own devices only.
-fn node_restriction(call: &Call<'_>, object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let Some(node) = call.user.name.strip_prefix("system:node:") else { return };
-    if !call.kind.is("resource.k8s.io", "resourceslices")
-        || !call.user.groups.iter().any(|group| group == "system:nodes")
-    {
-        return;
-    }
-    let of = |object: &Value| object["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-    if of(object) != node || old.is_some_and(|old| of(old) != node) {
-        errors.forbidden("spec.nodeName", format!("node {node} may only publish slices of its own devices"));
-    }
+/// What may not be sent to a subresource of a stored object because of who asks.
+pub(crate) fn create_subresource(call: &Call<'_>, sent: &Value, stored: &Value) -> Result<(), ApiError> {
+    node::create_subresource(call, sent, stored)
 }

@@ -1,7 +1,7 @@
 //! Label and field selectors.
 
 use lazaret_json::Value;
-use lazaret_kinds::Kind;
+use lazaret_kinds::{FieldRequirement, Kind};
 
 use crate::ApiError;
 
@@ -31,13 +31,6 @@ enum Test {
     Less(i64),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct FieldRequirement {
-    field: String,
-    value: String,
-    equal: bool,
-}
-
 impl Selector {
     pub(crate) fn parse(kind: &Kind, labels: Option<&str>, fields: Option<&str>) -> Result<Self, ApiError> {
         let labels = labels.map(parse_labels).transpose()?.unwrap_or_default();
@@ -53,6 +46,11 @@ impl Selector {
             }
         }
         Ok(Self { labels, fields })
+    }
+
+    /// What fields must be, and must not be.
+    pub(crate) fn fields(&self) -> &[FieldRequirement] {
+        &self.fields
     }
 
     /// Nothing is left out.
@@ -219,7 +217,7 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
 }
 
 /// `a=b,c!=d`; a backslash takes the meaning from a comma, an equals sign or a backslash.
-fn parse_fields(text: &str) -> Result<Vec<FieldRequirement>, ApiError> {
+pub(crate) fn parse_fields(text: &str) -> Result<Vec<FieldRequirement>, ApiError> {
     let wrong = |part: &str| {
         ApiError::bad_request(format!(
             "invalid field selector {text:?}: {part:?}: write field=value or field!=value"

@@ -46,7 +46,7 @@ struct Recorder(Arc<Mutex<Vec<String>>>);
 impl Authorizer for Recorder {
     fn access(&self, _: &Server, user: &User, access: Access<'_>) -> Result<(), String> {
         if user.name == "asker" {
-            let Access { verb, group, resource, subresource, namespace, name } = access;
+            let Access { verb, group, resource, subresource, namespace, name, .. } = access;
             let slash = if subresource.is_empty() { "" } else { "/" };
             let text = format!("{verb} {group}|{resource}{slash}{subresource}|{namespace}|{name}");
             self.0.lock().unwrap().push(text);

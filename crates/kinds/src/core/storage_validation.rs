@@ -81,11 +81,11 @@ pub(super) fn volume(errors: &mut Errors, spec: &Value) {
     match spec.get("capacity").and_then(Value::as_object) {
         Some(map) if !map.is_empty() => {
             for (name, _) in map.iter().filter(|(name, _)| *name != "storage") {
-                errors.push(&capacity, not_supported(name, &["storage"]));
+                errors.push(capacity.key(name), not_supported(name, &["storage"]));
             }
             storage(errors, &capacity.key("storage"), some(&spec["capacity"], "storage"));
         }
-        Some(_) | None => errors.required(&capacity, ""),
+        Some(_) | None => errors.required(capacity, ""),
     }
     class(errors, &path, spec);
     one_of(
@@ -97,7 +97,7 @@ pub(super) fn volume(errors: &mut Errors, spec: &Value) {
     one_of(errors, &path.field("volumeMode"), text(spec, "volumeMode"), VOLUME_MODES);
     let sources = set_fields(spec, SOURCES);
     if sources.is_empty() {
-        errors.required(&path, "must specify a volume type");
+        errors.required(path, "must specify a volume type");
     }
     for extra in sources.iter().skip(1) {
         errors.forbidden(path.field(extra), "may not specify more than 1 volume type");

@@ -50,6 +50,7 @@ fn may(context: &Context<'_>, prefixes: &[&str], subresource: &str, namespace: &
             subresource,
             namespace,
             name,
+            fields: &[],
         })
     })
 }

@@ -17,19 +17,25 @@ impl Call<'_> {
 
     /// Whether this call may do `verb`, which need not be the one it came with: what does not exist yet is created by some updates.
     pub(crate) fn authorize(&self, verb: Verb) -> Result<(), ApiError> {
-        let selected = self.selected_name(verb);
-        let name = selected.as_deref().unwrap_or(&self.target.name);
-        authorize(self.server, self.user, self.access(verb.name(), name))
+        let selected = self.selected(verb);
+        let fields = selected.as_ref().map_or(&[][..], Selector::fields);
+        let name = selected.as_ref().and_then(|selected| self.selected_name(verb, selected));
+        let access = self.access(verb.name(), name.unwrap_or(&self.target.name));
+        authorize(self.server, self.user, Access { fields, ..access })
+    }
+
+    /// What the field selector restricts this call to. A selector that cannot be read restricts nothing here and is refused later.
+    fn selected(&self, verb: Verb) -> Option<Selector> {
+        let text = self.query.get("fieldSelector")?;
+        let restricts = matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
+        restricts.then(|| Selector::parse(&self.kind, None, Some(text)).ok()).flatten()
     }
 
     /// The one object that a list or watch can show. No other verb looks at the selector by name before it is carried out, so no other
     /// verb is allowed for its sake.
-    fn selected_name(&self, verb: Verb) -> Option<String> {
-        let text = self.query.get("fieldSelector")?;
-        if !matches!(verb, Verb::List | Verb::Watch) || !self.target.name.is_empty() {
-            return None;
-        }
-        Selector::parse(&self.kind, None, Some(text)).ok()?.exact_name().map(str::to_owned)
+    fn selected_name<'a>(&self, verb: Verb, selected: &'a Selector) -> Option<&'a str> {
+        let shows = matches!(verb, Verb::List | Verb::Watch) && self.target.name.is_empty();
+        shows.then(|| selected.exact_name()).flatten()
     }
 }
 
@@ -53,6 +59,7 @@ fn of_target<'a>(target: &'a Target, verb: &'a str) -> Access<'a> {
         subresource: &target.subresource,
         namespace: if itself { &target.name } else { &target.namespace },
         name: &target.name,
+        fields: &[],
     }
 }
 

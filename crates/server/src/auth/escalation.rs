@@ -57,7 +57,7 @@ fn binding(call: &Call<'_>, new: &Value) -> Result<(), ApiError> {
     };
     let namespace = &call.target.namespace;
     let (group, name) = (text("apiGroup"), text("name"));
-    let bind = Access { verb: "bind", group, resource, subresource: "", namespace, name };
+    let bind = Access { verb: "bind", group, resource, subresource: "", namespace, name, fields: &[] };
     if call.server.may(call.user, bind).is_ok() {
         return Ok(());
     }

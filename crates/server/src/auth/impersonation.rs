@@ -23,11 +23,9 @@ pub(super) fn act_as(server: &Server, headers: &HeaderMap, user: Arc<User>) -> R
     }
     let wanted = read(headers)?;
     let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
-        authorize(
-            server,
-            &user,
-            Access { verb: "impersonate", group, resource, subresource, namespace, name },
-        )
+        let access =
+            Access { verb: "impersonate", group, resource, subresource, namespace, name, fields: &[] };
+        authorize(server, &user, access)
     };
     match service_account(&wanted.name) {
         Some((namespace, name)) => may("", "serviceaccounts", "", namespace, name)?,

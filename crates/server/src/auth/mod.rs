@@ -5,6 +5,7 @@ pub(crate) mod bootstrap;
 mod covers;
 pub(crate) mod escalation;
 mod impersonation;
+pub(crate) mod node;
 mod rbac;
 mod rule;
 pub(crate) mod tokens;

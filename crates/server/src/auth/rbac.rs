@@ -7,9 +7,9 @@ use std::{
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Access, User};
-use lazaret_store::{Item, RangeOptions};
+use lazaret_store::Item;
 
-use super::rule::Rule;
+use super::{node::NodeAuthorizer, rule::Rule};
 use crate::{Authorizer, Server, derived::Derived, object};
 
 /// May do everything, whatever the roles say.
@@ -25,11 +25,12 @@ const PREFIX: &str = "/rbac.authorization.k8s.io/";
 #[derive(Debug)]
 pub struct Rbac {
     compiled: Derived<Compiled>,
+    nodes: NodeAuthorizer,
 }
 
 impl Default for Rbac {
     fn default() -> Self {
-        Self { compiled: Derived::new(PREFIX, Compiled::new) }
+        Self { compiled: Derived::new(PREFIX, Compiled::new), nodes: NodeAuthorizer::default() }
     }
 }
 
@@ -51,15 +52,16 @@ struct Grant {
 
 impl Authorizer for Rbac {
     fn access(&self, server: &Server, user: &User, access: Access<'_>) -> Result<(), String> {
-        if user.groups.iter().any(|group| group == MASTERS) || node_may(server, user, access) {
+        if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(());
         }
+        let Err(why) = self.nodes.access(server, user, access) else { return Ok(()) };
         let compiled = self.compiled.get(server.store());
         let granted = compiled.of(user).any(|grant| {
             let here = grant.namespace.is_empty() || grant.namespace == access.namespace;
             here && grant.rules.iter().any(|rule| rule.allows(access))
         });
-        if granted { Ok(()) } else { Err(String::new()) }
+        if granted { Ok(()) } else { Err(why) }
     }
 
     fn rules(&self, server: &Server, user: &User, namespace: &str) -> Option<Vec<Value>> {
@@ -193,62 +195,6 @@ pub(super) fn aggregation(role: &Value) -> Option<&[Value]> {
         .as_array()
         .map(Vec::as_slice)
         .filter(|list| !list.is_empty())
-}
-
-/// What a node may do without any role: read what its pods need, write its own node, slices, leases and its pods' status.
-fn node_may(server: &Server, user: &User, access: Access<'_>) -> bool {
-    let Some(node) = user.name.strip_prefix("system:node:") else { return false };
-    if !user.groups.iter().any(|group| group == "system:nodes") {
-        return false;
-    }
-    let reads = matches!(access.verb, "get" | "list" | "watch");
-    match (access.group, access.resource) {
-        ("", "nodes") => reads || access.name == node || access.verb == "create",
-        ("", "pods") => {
-            reads || matches!(access.subresource, "status" | "eviction") || access.verb == "delete"
-        }
-        ("", "services" | "namespaces") | ("storage.k8s.io", _) | ("resource.k8s.io", "deviceclasses") => {
-            reads
-        }
-        ("", "configmaps" | "secrets" | "serviceaccounts") => access.verb == "get",
-        ("", "events") | ("events.k8s.io", "events") => matches!(access.verb, "create" | "patch" | "update"),
-        ("coordination.k8s.io", "leases") => access.namespace == "kube-node-lease",
-        ("resource.k8s.io", "resourceclaims") => access.verb == "get" && uses_claim(server, node, access),
-        ("resource.k8s.io", "resourceslices") => match access.verb {
-            "create" | "list" | "watch" | "deletecollection" => true,
-            _ => owns_slice(server, node, access.name),
-        },
-        _ => false,
-    }
-}
-
-fn owns_slice(server: &Server, node: &str, name: &str) -> bool {
-    let Some(kind) = lazaret_kinds::find("resource.k8s.io", "resourceslices") else { return false };
-    server.get(kind, "", name).is_none_or(|slice| slice["spec"]["nodeName"] == node)
-}
-
-fn uses_claim(server: &Server, node: &str, access: Access<'_>) -> bool {
-    let Some(pods) = lazaret_kinds::find("", "pods") else { return false };
-    let prefix = object::key(pods, access.namespace, "");
-    let Ok(range) = server.store().range(&prefix, &RangeOptions::default()) else { return false };
-    range
-        .items
-        .iter()
-        .map(|item| object::decode(&item.value))
-        .filter(|pod| pod["spec"]["nodeName"] == node)
-        .any(|pod| {
-            let direct = pod["spec"]["resourceClaims"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .any(|entry| entry["resourceClaimName"] == access.name);
-            let made = pod["status"]["resourceClaimStatuses"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .any(|entry| entry["resourceClaimName"] == access.name);
-            direct || made || pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"] == access.name
-        })
 }
 
 #[cfg(test)]

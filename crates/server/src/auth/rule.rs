@@ -143,8 +143,15 @@ mod tests {
             ("pods/", "pods", "", false),
             ("pods/*", "pods", "log", false),
         ] {
-            let access =
-                Access { verb: "get", group: "", resource: asked, subresource, namespace: "", name: "" };
+            let access = Access {
+                verb: "get",
+                group: "",
+                resource: asked,
+                subresource,
+                namespace: "",
+                name: "",
+                fields: &[],
+            };
             assert_eq!(fits_resource(resource, access), expected, "{resource} {asked}/{subresource}");
         }
     }

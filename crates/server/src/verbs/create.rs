@@ -161,7 +161,7 @@ fn prepared(
         }
         admission::before_create(call, &mut object, name)?;
         call.kind.rules.prepare_create(&mut object, context);
-        admission::create(call, &mut object, &mut errors);
+        admission::create(call, &mut object);
         if let Err(why) = lazaret_kinds::check_name(&call.kind, name) {
             errors.invalid("metadata.name", name, why);
         }

@@ -111,14 +111,15 @@ fn prepared_update(
         let mut errors = Errors::new();
         // A binding writes spec and status at once, which no update may; what it writes was made by the server.
         if call.target.subresource == "binding" {
-            return (errors, new);
+            return Ok((errors, new));
         }
         default_changed(call, &mut new, old, context);
+        admission::before_update(call, &new, old)?;
         if call.target.subresource == "finalize" {
             let wanted = new["spec"]["finalizers"].take();
             new = old.clone();
             new["spec"]["finalizers"] = wanted;
-            return (errors, new);
+            return Ok((errors, new));
         }
         if status {
             call.kind.rules.prepare_status(&mut new, old, context);
@@ -129,12 +130,11 @@ fn prepared_update(
                 let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
                 object::meta_mut(&mut new).insert("generation", generation.into());
             }
-            admission::update(call, &new, old, &mut errors);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_update(&new, old, context, &mut errors);
         }
-        (errors, new)
-    });
+        Ok((errors, new))
+    })?;
     admission::may_update(call, &new, old)?;
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, &name, &errors));

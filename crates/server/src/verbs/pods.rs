@@ -8,7 +8,8 @@ use super::{
     finish::{Change, change},
 };
 use crate::{
-    ApiError, clock, input::read_message, negotiate, object, request::Target, respond::Answer, server::Call,
+    ApiError, admission, clock, input::read_message, negotiate, object, request::Target, respond::Answer,
+    server::Call,
 };
 
 pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
@@ -18,6 +19,7 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
         return Err(ApiError::bad_request("target.name: Required value: the node to bind to"));
     }
     let name = call.target.name.clone();
+    admission::create_subresource(call, &binding, &Value::Null)?;
     let refuse = |why: String| ApiError::conflict(&call.kind, &name, &why);
     let written = change(&as_main(call), &name, |old, _| {
         let uid = object::meta(&binding, "uid");
@@ -144,6 +146,7 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         .server
         .get(&call.kind, &call.target.namespace, &name)
         .ok_or_else(|| ApiError::not_found(&call.kind, &name))?;
+    admission::create_subresource(call, &eviction, &pod)?;
     let options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
     let needs_budget = !object::is_deleting(&pod)
         && pod["status"]["phase"] != "Pending"
@@ -155,6 +158,7 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     if needs_budget && !options.dry_run {
         let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
         change(&as_main(call), &name, |old, _| {
+            admission::create_subresource(call, &eviction, old)?;
             let mut object = old.clone();
             set_condition(&mut object, target.clone());
             Ok(Change { object, owners_known: false, expected: None })

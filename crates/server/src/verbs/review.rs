@@ -1,15 +1,16 @@
 //! Questions that are asked by creating an object: who am I, may I, is this token good; and tokens themselves.
 
 use lazaret_json::{Value, json};
-use lazaret_kinds::{Access, Errors, User};
+use lazaret_kinds::{Access, Errors, FieldRequirement, User};
 
 use super::create::place;
 
 use crate::{
-    ApiError,
+    ApiError, admission,
     input::{FieldValidation, read_message, read_object},
     negotiate, object,
     respond::Answer,
+    selector::parse_fields,
     server::Call,
 };
 
@@ -106,6 +107,7 @@ pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         .server
         .get(&call.kind, &call.target.namespace, name)
         .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+    admission::create_subresource(call, &request, &account)?;
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     let metadata = object::meta_mut(&mut request);
@@ -150,6 +152,28 @@ fn subject(spec: &Value) -> User {
     }
 }
 
+/// The requirements of a field selector in a review: as text, or one by one with one value each.
+fn selected_fields(selector: &Value) -> Vec<FieldRequirement> {
+    if let Some(text) = selector["rawSelector"].as_str().filter(|text| !text.is_empty()) {
+        return parse_fields(text).unwrap_or_default();
+    }
+    let requirements = selector["requirements"].as_array().into_iter().flatten();
+    let read = |requirement: &Value| {
+        let equal = match requirement["operator"].as_str()? {
+            "In" => true,
+            "NotIn" => false,
+            _ => return None,
+        };
+        let [value] = requirement["values"].as_array()?.as_slice() else { return None };
+        Some(FieldRequirement {
+            field: requirement["key"].as_str()?.to_owned(),
+            value: value.as_str()?.to_owned(),
+            equal,
+        })
+    };
+    requirements.filter_map(read).collect()
+}
+
 fn decision(call: &Call<'_>, user: &User, spec: &Value) -> Value {
     let outcome = if let Some(attributes) = spec["resourceAttributes"].as_object() {
         let text = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -162,6 +186,7 @@ fn decision(call: &Call<'_>, user: &User, spec: &Value) -> Value {
                 subresource: text("subresource"),
                 namespace: text("namespace"),
                 name: text("name"),
+                fields: &selected_fields(&spec["resourceAttributes"]["fieldSelector"]),
             },
         )
     } else {

@@ -186,7 +186,8 @@ fn allowed(rules: &[Rule]) -> Vec<String> {
         for group in GROUPS {
             for (resource, subresource) in RESOURCES {
                 for name in NAMES {
-                    let access = Access { verb, group, resource, subresource, namespace: "", name };
+                    let access =
+                        Access { verb, group, resource, subresource, namespace: "", name, fields: &[] };
                     if rules.iter().any(|rule| rule.allows(access)) {
                         all.push(format!("{access:?}"));
                     }

@@ -1,0 +1,43 @@
+//! Objects that exist once for each node: its lease, its CSINode, the slices of its devices.
+
+use lazaret_json::Value;
+
+use super::{Attempt, Operation, Refusal, Verdict};
+use crate::auth::node::LEASE_NAMESPACE;
+
+pub(super) fn lease(attempt: &Attempt<'_>) -> Verdict {
+    if attempt.namespace != LEASE_NAMESPACE {
+        let why = format!("can only access leases in the {LEASE_NAMESPACE:?} system namespace");
+        return Err(Refusal::Forbidden(why));
+    }
+    if attempt.name != attempt.node {
+        return Err(Refusal::from("can only access node lease with the same name as the requesting node"));
+    }
+    Ok(())
+}
+
+pub(super) fn csi_node(attempt: &Attempt<'_>) -> Verdict {
+    if attempt.name != attempt.node {
+        return Err(Refusal::from("can only access CSINode with the same name as the requesting node"));
+    }
+    if attempt.subresource == "status" {
+        return Err(Refusal::from("CSIVolumeHealth feature gate is disabled"));
+    }
+    Ok(())
+}
+
+/// Kubernetes leaves updates to the authorizer. Here the slice that is changed is looked at as well: it may be another one by now than the
+/// one that the authorizer knew under this name.
+pub(super) fn slice(attempt: &Attempt<'_>) -> Verdict {
+    let is_own = |slice: &Value| slice["spec"]["nodeName"] == attempt.node;
+    let (own, verb) = match attempt.operation {
+        Operation::Create => (is_own(attempt.object), "create"),
+        Operation::Update => (is_own(attempt.old), "update"),
+        Operation::Delete => (is_own(attempt.old), "delete"),
+    };
+    if own {
+        return Ok(());
+    }
+    let why = format!("can only {verb} ResourceSlice with the same NodeName as the requesting node");
+    Err(Refusal::Forbidden(why))
+}
