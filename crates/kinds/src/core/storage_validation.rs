@@ -81,7 +81,7 @@ pub(super) fn volume(errors: &mut Errors, spec: &Value) {
     match spec.get("capacity").and_then(Value::as_object) {
         Some(map) if !map.is_empty() => {
             for (name, _) in map.iter().filter(|(name, _)| *name != "storage") {
-                errors.push(capacity.key(name), not_supported(name, &["storage"]));
+                errors.push(capacity, not_supported(name, &["storage"]));
             }
             storage(errors, &capacity.key("storage"), some(&spec["capacity"], "storage"));
         }
@@ -108,13 +108,13 @@ fn access_modes(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let path = path.field("accessModes");
     let modes: Vec<&str> = texts(spec, "accessModes").collect();
     if list(spec, "accessModes").is_empty() {
-        errors.required(&path, "at least 1 access mode is required");
+        errors.required(path, "at least 1 access mode is required");
     }
     for mode in modes.iter().filter(|mode| !ACCESS_MODES.contains(mode)) {
-        errors.push(&path, not_supported(mode, ACCESS_MODES));
+        errors.push(path, not_supported(mode, ACCESS_MODES));
     }
     if modes.len() > 1 && modes.contains(&"ReadWriteOncePod") {
-        errors.forbidden(&path, "may not use ReadWriteOncePod with other access modes");
+        errors.forbidden(path, "may not use ReadWriteOncePod with other access modes");
     }
 }
 
