@@ -136,7 +136,7 @@ fn aggregation(errors: &mut Errors, role: &Value) {
     let path = Path::root("aggregationRule.clusterRoleSelectors");
     let selectors = list(rule, "clusterRoleSelectors");
     if selectors.is_empty() {
-        errors.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+        errors.required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
     }
     for (at, selector) in selectors.iter().enumerate() {
         label_selector(errors, &path.index(at), selector);
