@@ -99,6 +99,7 @@ async fn world(cluster: &Cluster, admin: Option<&Pem>) {
 }
 
 /// Roles and bindings: nobody gives what they do not hold.
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn escalations() -> Vec<Attack<'static>> {
     let roles = format!("{RBAC}/namespaces/lab/roles");
     let bindings = format!("{RBAC}/namespaces/lab/rolebindings");
@@ -312,6 +313,7 @@ fn aggregations() -> Vec<Attack<'static>> {
 }
 
 /// Verbs that pass for others, and names that pass for others.
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn verbs() -> Vec<Attack<'static>> {
     let lab = "/api/v1/namespaces/lab";
     let map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}"#.to_owned();

@@ -61,6 +61,7 @@ impl Authorizer for Recorder {
 }
 
 /// One row a way to ask, and all that is asked about it: verb, group, resource, namespace, name.
+#[allow(clippy::too_many_lines, reason = "a table")]
 #[tokio::test]
 async fn what_is_authorized_is_what_is_carried_out() {
     let recorder = Recorder::default();
@@ -240,6 +241,7 @@ fn rule(verbs: &[&str], group: &str, resource: &str) -> Value {
 }
 
 /// Kubernetes' TestRBAC, with leases in place of limit ranges.
+#[allow(clippy::too_many_lines, reason = "a table")]
 #[tokio::test]
 async fn roles_allow_as_in_kubernetes() {
     const GROUP: &str = "rbac.authorization.k8s.io";
