@@ -22,6 +22,8 @@ mod health;
 mod http_server;
 mod input;
 mod kind_ref;
+mod limits;
+mod long;
 mod metrics;
 mod negotiate;
 mod object;
@@ -46,5 +48,6 @@ pub use certificates::{Identity, Pem, certificate_authority, client_certificate,
 pub use error::ApiError;
 pub use http_server::{HttpOptions, TlsFiles, serve};
 pub use lazaret_kinds::{Access, Features, Release, User};
+pub use limits::Limits;
 pub use secrets::{ADMIN, Secrets, SecretsError, make_private_folder};
 pub use server::{Authorizer, Server, ServerOptions};
