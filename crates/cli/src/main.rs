@@ -12,6 +12,7 @@ mod clock;
 mod connect;
 mod device;
 mod input;
+mod limits;
 mod log;
 mod numbers;
 mod output;

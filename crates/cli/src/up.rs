@@ -17,7 +17,7 @@ use lazaret_store::{OpenError, Options, Store};
 use tokio::{net::TcpListener, sync::watch};
 
 use self::parts::Parts;
-use crate::{Verdict, log::Logging, output, pace::Pace, signal};
+use crate::{Verdict, limits::LimitArgs, log::Logging, output, pace::Pace, signal};
 
 /// Start a Kubernetes-compatible API server with an embedded store.
 #[derive(Debug, clap::Args)]
@@ -54,6 +54,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
     event_ttl: u64,
     #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
     logging: Logging,
@@ -87,7 +89,7 @@ impl Args {
         let secrets = Secrets::load_or_make(&folder)?;
         let mut features = Features::of(self.emulated_version);
         features.parse(&self.feature_gates).map_err(|error| anyhow!("--feature-gates: {error}"))?;
-        let server = Server::new(
+        let server = Server::with_limits(
             store.clone(),
             ServerOptions {
                 features,
@@ -95,6 +97,7 @@ impl Args {
                 authorizer: Box::new(Rbac::default()),
                 token_keys: Some(secrets.token_keys()?),
             },
+            self.limits.server(),
         );
         let listener = TcpListener::bind(self.listen).await.with_context(|| {
             format!("listen on {}: is the port in use? choose another with --listen", self.listen)
@@ -108,7 +111,7 @@ impl Args {
         let parts = if self.api_only {
             None
         } else {
-            Some(Parts::start(&server, self.nodes, self.devices, &self.pace).await?)
+            Some(Parts::start(&server, self.nodes, self.devices, &self.pace, self.limits.workloads()).await?)
         };
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };

@@ -18,4 +18,5 @@ mod wire;
 mod workloads;
 
 pub use feed::Sources;
+pub use lazaret_workloads::Limits as WorkloadLimits;
 pub use plane::{Options, Parts, Plane, Rivals};

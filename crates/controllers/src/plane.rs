@@ -24,6 +24,8 @@ pub struct Options {
     pub claims: lazaret_claims::Options,
     /// How pods are placed.
     pub scheduler: lazaret_scheduler::Options,
+    /// How much one workload may bring into being.
+    pub workloads: lazaret_workloads::Limits,
     /// Whether others may run the same parts; then a lease says who acts.
     pub rivals: Option<Rivals>,
 }
@@ -154,7 +156,7 @@ impl Plane {
         ));
         if options.parts.workloads {
             self.agents.spawn(run(
-                workloads::WorkloadsAgent::default(),
+                workloads::WorkloadsAgent::new(options.workloads),
                 workloads::Executor::new(client, events),
                 self.hub.listen(&workloads::resources()),
                 leadership.clone(),

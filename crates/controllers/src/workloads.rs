@@ -14,8 +14,8 @@ use lazaret_runtime::{
     Perform, Postbox, Reply, Resource, SLICES, now,
 };
 use lazaret_workloads::{
-    Effect, Key, Note, Object as Read, Outcome as Answer, PatchKind as Language, Resource as Kind, TYPED,
-    Workloads, Write, resource as kinds,
+    ALL, Effect, Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language,
+    Resource as Kind, TYPED, Workloads, Write, resource as kinds,
 };
 use serde_json::json;
 use tracing::warn;
@@ -84,9 +84,9 @@ pub(crate) struct WorkloadsAgent {
     ready: VecDeque<Effect>,
 }
 
-impl Default for WorkloadsAgent {
-    fn default() -> Self {
-        let mut workloads = Workloads::default();
+impl WorkloadsAgent {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let mut workloads = Workloads::with_limits(ALL, limits);
         for kind in OWNED {
             workloads.learn(kind);
         }

@@ -34,6 +34,7 @@ impl From<Value> for Plain {
             Value::Object(map) => {
                 map.into_iter().map(|(name, value)| (String::from(name), Self::from(value))).collect()
             }
+            Value::Encoded(encoded) => Self::from(encoded.value()),
         }
     }
 }

@@ -11,19 +11,23 @@
 //! It must never know what the objects mean.
 
 mod convert;
+mod encoded;
 mod index;
 mod list;
 mod make;
 mod map;
 mod read;
+mod steps;
 mod value;
 mod write;
 
+pub use encoded::Encoded;
 pub use index::Place;
 pub use list::List;
 pub use map::{Entry, Map};
 pub use serde_json::Number;
 pub use smol_str::SmolStr as Text;
+pub use steps::steps;
 pub use value::Value;
 
 pub use convert::from_value;

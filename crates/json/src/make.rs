@@ -272,7 +272,7 @@ impl SerializeMap for Fields {
         self.name = Some(match name.serialize(Maker)? {
             Value::String(name) => name,
             number @ (Value::Number(_) | Value::Bool(_)) => number.to_string().into(),
-            Value::Null | Value::Array(_) | Value::Object(_) => {
+            Value::Null | Value::Array(_) | Value::Object(_) | Value::Encoded(_) => {
                 return Err(Error::custom("key must be a string"));
             }
         });

@@ -1,8 +1,15 @@
 //! Objects that are shared until they are changed.
 
-use std::{collections::BTreeMap, collections::btree_map, fmt, ops, slice, sync::Arc, vec};
+use std::{
+    collections::{BTreeMap, btree_map},
+    fmt,
+    hash::{Hash, Hasher},
+    ops, slice,
+    sync::Arc,
+    vec,
+};
 
-use crate::{Text, Value};
+use crate::{Text, Value, steps::step};
 
 /// An object with more fields than this is kept as a tree: a row of them would have to be moved for each new one.
 const FEW_MAX: usize = 64;
@@ -56,6 +63,7 @@ impl Map {
     /// A field's value.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
+        step();
         match &*self.0 {
             Fields::Few(fields) => find(fields, name).ok().map(|at| &fields[at].1),
             Fields::Many(fields) => fields.get(name),
@@ -209,6 +217,14 @@ impl PartialEq for Map {
 }
 
 impl Eq for Map {}
+
+/// By what it holds, however it holds it.
+impl Hash for Map {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.len().hash(state);
+        self.iter().for_each(|field| field.hash(state));
+    }
+}
 
 impl fmt::Debug for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -15,6 +15,7 @@ impl Serialize for Value {
             Self::String(value) => text.serialize_str(value),
             Self::Array(list) => list.serialize(text),
             Self::Object(map) => map.serialize(text),
+            Self::Encoded(encoded) => encoded.serialize(text),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Definitions of kinds that others bring.
 
+use std::collections::BTreeMap;
+
 use lazaret_json::{Value, json};
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
@@ -9,7 +11,7 @@ use crate::{
     custom::{check_schema, is_known_format},
     path::Path,
     rules::keep_status,
-    value::{append, field_mut, fill, has, is_filled, is_true, list, put, text, texts},
+    value::{ByText, append, field_mut, fill, has, is_filled, is_true, list, put, text, texts},
 };
 
 /// Definitions of kinds.
@@ -64,6 +66,7 @@ impl Rules for CustomResourceDefinition {
 
     fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
         check_stored_versions(new, errors);
+        check_accepted_names(&new["status"]["acceptedNames"], errors);
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -87,9 +90,9 @@ fn note_stored_version(object: &mut Value) {
 
 /// A version in which objects may still be stored cannot go.
 fn check_stored_versions(object: &Value, errors: &mut Errors) {
-    let known = |name: &str| list(&object["spec"], "versions").iter().any(|version| version["name"] == name);
+    let known = ByText::of(list(&object["spec"], "versions"), "name");
     for (at, name) in texts(&object["status"], "storedVersions").enumerate() {
-        if !known(name) {
+        if !known.has(name) {
             let why = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
             );
@@ -132,6 +135,13 @@ fn validate(object: &Value, errors: &mut Errors) {
             shown,
             "must have exactly one version marked as storage version",
         );
+    }
+}
+
+/// Names that were accepted are those by which objects are served, whoever writes that they were.
+fn check_accepted_names(names: &Value, errors: &mut Errors) {
+    if ["plural", "kind"].iter().any(|field| is_filled(names, field)) {
+        check_names(names, &Path::root("status").field("acceptedNames"), errors);
     }
 }
 
@@ -236,6 +246,10 @@ fn check_selectable(version: &Value, schema: &Value, path: &Path<'_>, errors: &m
     if fields.len() > SELECTABLE_MAX {
         errors.push(path, FieldProblem::TooMany(fields.len(), SELECTABLE_MAX));
     }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for field in fields {
+        *counts.entry(text(field, "jsonPath")).or_default() += 1;
+    }
     for (at, field) in fields.iter().enumerate() {
         let said = text(field, "jsonPath");
         let (entry, wrong) = (path.index(at), |why: &str| FieldProblem::Invalid(said.into(), why.to_owned()));
@@ -258,7 +272,7 @@ fn check_selectable(version: &Value, schema: &Value, path: &Path<'_>, errors: &m
             let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
             errors.push(at, wrong(why));
         }
-        if fields.iter().filter(|other| other["jsonPath"] == said).count() > 1 {
+        if counts.get(said).is_some_and(|count| *count > 1) {
             errors.push(at, FieldProblem::Duplicate(said.into()));
         }
     }
@@ -304,6 +318,6 @@ fn warn_of_formats(schema: &Value, errors: &mut Errors) {
             map.values().for_each(|inner| warn_of_formats(inner, errors));
         }
         Value::Array(items) => items.iter().for_each(|inner| warn_of_formats(inner, errors)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
     }
 }

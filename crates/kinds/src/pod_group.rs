@@ -12,7 +12,7 @@ use crate::{
     kind::age,
     path::Path,
     rules::{keep_all_but_status, keep_status},
-    value::{field_mut, has, list, number, remove, some, text},
+    value::{ByText, field_mut, has, list, number, remove, some, text},
 };
 
 /// The feature that groups of pods belong to.
@@ -106,7 +106,7 @@ impl Rules for PodGroup {
     fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
         let (path, status) = (Path::root("status"), &new["status"]);
         conditions(errors, &path.field("conditions"), list(status, "conditions"), CONDITIONS_MAX);
-        let entries = list(&new["spec"], "resourceClaims");
+        let entries = ByText::of(list(&new["spec"], "resourceClaims"), "name");
         let statuses = list(status, "resourceClaimStatuses");
         each_named(
             errors,
@@ -115,8 +115,7 @@ impl Rules for PodGroup {
             CLAIMS_MAX,
             "name",
             |errors, path, own| {
-                let known = entries.iter().any(|entry| text(entry, "name") == text(own, "name"));
-                if !known {
+                if !entries.has(text(own, "name")) {
                     let detail = "must match the name of an entry in `spec.resourceClaims`";
                     errors.invalid(path.field("name"), text(own, "name"), detail);
                 }

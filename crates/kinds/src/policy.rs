@@ -86,6 +86,6 @@ fn is_amount(amount: &Value) -> bool {
             .strip_suffix('%')
             .and_then(|digits| digits.parse::<u8>().ok())
             .is_some_and(|percent| percent <= 100),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) | Value::Encoded(_) => false,
     }
 }

@@ -1,6 +1,8 @@
 //! Looking into JSON objects and changing them without ever panicking: `null` stands for an absent value, and what is of the wrong type
 //! reads as absent.
 
+use std::collections::BTreeMap;
+
 use lazaret_json::{Map, Text, Value};
 use lazaret_model::Quantity;
 use lazaret_schema::{Scalar, Schema, Type, TypeId, builtin};
@@ -13,6 +15,24 @@ pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 /// The items of a list, none if absent.
 pub(crate) fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The items of a list by the text of a field, so that each is found without looking at the others; of several with the same text the
+/// first.
+pub(crate) struct ByText<'v>(BTreeMap<&'v str, &'v Value>);
+
+impl<'v> ByText<'v> {
+    pub(crate) fn of(items: &'v [Value], field: &str) -> Self {
+        Self(items.iter().rev().map(|item| (text(item, field), item)).collect())
+    }
+
+    pub(crate) fn get(&self, text: &str) -> Option<&'v Value> {
+        self.0.get(text).copied()
+    }
+
+    pub(crate) fn has(&self, text: &str) -> bool {
+        self.0.contains_key(text)
+    }
 }
 
 /// The items of a list to be changed.
@@ -62,7 +82,7 @@ pub(crate) fn is_blank(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
+        Value::Bool(_) | Value::Number(_) | Value::Encoded(_) => false,
     }
 }
 
@@ -78,7 +98,12 @@ pub(crate) fn map_mut(value: &mut Value) -> &mut Map {
     }
     match value {
         Value::Object(map) => map,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Encoded(_)
+        | Value::Array(_) => {
             unreachable!("made an object just above")
         }
     }
@@ -159,6 +184,13 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// A flat object without the fields that say nothing: those that are the [`same`] are equal.
+pub(crate) fn stripped(value: &Value) -> Value {
+    let Value::Object(map) = value else { return value.clone() };
+    let said = map.iter().filter(|(_, value)| value.is_string() || !is_blank(value));
+    Value::Object(said.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
 /// Whether a field says the same in two values.
 pub(crate) fn same_field(a: &Value, b: &Value, field: &str) -> bool {
     same(a.get(field).unwrap_or(&Value::Null), b.get(field).unwrap_or(&Value::Null))
@@ -205,7 +237,7 @@ pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => Quantity::parse(text).ok(),
         Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) | Value::Encoded(_) => None,
     }
 }
 

@@ -13,6 +13,10 @@ pub const OPERATIONS_MAX: usize = 10_000;
 /// All that a JSON patch copies and moves has at most so many bytes: what is copied into itself again and again doubles each time.
 const CARRIED_MAX: usize = 3 << 20;
 
+/// So many items of lists may be moved by one place to make room or to close a gap: as many as all operations at the front of a list
+/// of 5,000 items. Each is a few bytes to copy, all of them a tenth of a second.
+const SHIFTED_MAX: usize = OPERATIONS_MAX * 5_000;
+
 /// Applies a JSON patch (RFC 6902), all of it or nothing. `null` is a patch that does nothing.
 ///
 /// What RFC 6902 forbids and Kubernetes lets pass, passes: a field that is not there may be replaced, copied and tested, and is null; a
@@ -24,7 +28,7 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
     let operations = match patch {
         Value::Null => return Ok(object),
         Value::Array(operations) => operations,
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) | Value::Encoded(_) => {
             return Err(PatchError::Malformed("a JSON patch must be a list of operations".into()));
         }
     };
@@ -36,15 +40,36 @@ pub fn json_patch(mut object: Value, patch: &Value) -> Result<Value, PatchError>
     }
     let operations: Vec<Operation<'_>> =
         operations.iter().enumerate().map(Operation::read).collect::<Result<_, _>>()?;
-    let mut carried = 0;
+    let mut spent = Spent::default();
     for (at, operation) in operations.iter().enumerate() {
         // What was done before an operation failed goes with the object: nothing is to be undone.
-        operation.apply(&mut object, &mut carried).map_err(|why| {
+        operation.apply(&mut object, &mut spent).map_err(|why| {
             let Operation { op, path, .. } = operation;
             PatchError::DoesNotApply(format!("operation {at}, {op:?} at {:?}: {why}", path.unwrap_or("")))
         })?;
     }
     Ok(object)
+}
+
+/// What the operations of a patch have taken so far.
+#[derive(Default)]
+struct Spent {
+    /// Bytes copied and moved.
+    carried: usize,
+    /// Items of lists that others made way for.
+    shifted: usize,
+}
+
+impl Spent {
+    fn carry(&mut self, bytes: usize) -> Result<(), &'static str> {
+        self.carried += bytes;
+        if self.carried > CARRIED_MAX { Err("the patch copies and moves too much") } else { Ok(()) }
+    }
+
+    fn shift(&mut self, items: usize) -> Result<(), &'static str> {
+        self.shifted += items;
+        if self.shifted > SHIFTED_MAX { Err("the patch moves too many items of lists") } else { Ok(()) }
+    }
 }
 
 struct Operation<'a> {
@@ -74,29 +99,26 @@ impl<'a> Operation<'a> {
         })
     }
 
-    fn apply(&self, object: &mut Value, carried: &mut usize) -> Result<(), &'static str> {
+    fn apply(&self, object: &mut Value, spent: &mut Spent) -> Result<(), &'static str> {
         let path = || self.path.ok_or("it has no path");
         let from = || self.from.ok_or("it does not say from where");
         match self.op {
             "add" => {
                 weigh(self.value, levels_below(path()?)?)?;
-                add(object, path()?, self.value.clone())
+                add(object, path()?, self.value.clone(), spent)
             }
-            "remove" => remove(object, path()?),
+            "remove" => remove(object, path()?, spent),
             "replace" => {
                 weigh(self.value, levels_below(path()?)?)?;
                 replace(object, path()?, self.value.clone())
             }
             "move" | "copy" => {
                 let value = get(object, from()?)?;
-                *carried += weigh(&value, levels_below(path()?)?)?;
-                if *carried > CARRIED_MAX {
-                    return Err("the patch copies and moves too much");
-                }
+                spent.carry(weigh(&value, levels_below(path()?)?)?)?;
                 if self.op == "move" {
-                    remove(object, from()?)?;
+                    remove(object, from()?, spent)?;
                 }
-                add(object, path()?, value)
+                add(object, path()?, value, spent)
             }
             "test" if path()?.is_empty() && object == self.value => Ok(()),
             "test" if !path()?.is_empty() && get(object, path()?)? == *self.value => Ok(()),
@@ -134,7 +156,9 @@ fn get(object: &Value, path: &str) -> Result<Value, &'static str> {
     let within = |holder: &Value, step: &str| match holder {
         Value::Object(map) => Ok(map.get(step).cloned().unwrap_or_default()),
         Value::Array(items) => Ok(items[index(step, items.len())?].clone()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(NO_PATH),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {
+            Err(NO_PATH)
+        }
     };
     // Each step costs a count, not a copy.
     let holder = steps.iter().try_fold(object.clone(), |holder, step| within(&holder, step))?;
@@ -148,33 +172,41 @@ fn holder<'v>(object: &'v mut Value, steps: &[Cow<'_, str>]) -> Result<&'v mut V
             let at = index(step, items.len())?;
             Ok(&mut items[at])
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Err(NO_PATH),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {
+            Err(NO_PATH)
+        }
     })
 }
 
-fn add(object: &mut Value, path: &str, value: Value) -> Result<(), &'static str> {
+fn add(object: &mut Value, path: &str, value: Value, spent: &mut Spent) -> Result<(), &'static str> {
     let (steps, last) = steps(path)?;
     match holder(object, &steps)? {
         Value::Object(map) => drop(map.insert(last, value)),
         Value::Array(items) if last == "-" => items.push(value),
         Value::Array(items) => {
             let at = index(&last, items.len() + 1)?;
+            spent.shift(items.len() - at)?;
             items.insert(at, value);
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_PATH),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {
+            return Err(NO_PATH);
+        }
     }
     Ok(())
 }
 
-fn remove(object: &mut Value, path: &str) -> Result<(), &'static str> {
+fn remove(object: &mut Value, path: &str, spent: &mut Spent) -> Result<(), &'static str> {
     let (steps, last) = steps(path)?;
     match holder(object, &steps)? {
         Value::Object(map) => drop(map.remove(&last).ok_or(NO_PATH)?),
         Value::Array(items) => {
             let at = index(&last, items.len())?;
+            spent.shift(items.len() - at)?;
             items.remove(at);
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_PATH),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {
+            return Err(NO_PATH);
+        }
     }
     Ok(())
 }
@@ -194,7 +226,9 @@ fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), &'static 
             let at = index(&last, items.len())?;
             items[at] = value;
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Err(NO_PATH),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {
+            return Err(NO_PATH);
+        }
     }
     Ok(())
 }
@@ -211,6 +245,7 @@ fn weigh(value: &Value, levels: usize) -> Result<usize, &'static str> {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(4),
         Value::String(text) => Ok(text.len() + 2),
+        Value::Encoded(encoded) => Ok(encoded.as_str().len()),
         Value::Array(items) => {
             let below = below()?;
             items.iter().try_fold(2, |sum, item| Ok(sum + 1 + weigh(item, below)?))
@@ -342,6 +377,16 @@ mod tests {
             ["a", "b"].map(|to| json!({"op": "copy", "from": "/data", "path": format!("/data/{to}")}));
         let patch = Value::Array(vec![double; 32].concat().into());
         assert!(matches!(json_patch(object(), &patch), Err(PatchError::DoesNotApply(_))));
+    }
+
+    #[test]
+    fn a_list_is_not_moved_without_end() {
+        let insert = |count: usize, length: usize| {
+            let patch = vec![json!({"op": "add", "path": "/list/0", "value": 0}); count];
+            json_patch(json!({"list": vec![0; length]}), &patch.into()).map(|patched| patched["list"].clone())
+        };
+        assert_eq!(insert(100, 100).unwrap().as_array().map(Vec::len), Some(200));
+        assert!(insert(OPERATIONS_MAX, 20_000).unwrap_err().to_string().contains("too many items"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod element;
 mod error;
 mod fields;
 mod json;
+mod keyed;
 mod managed;
 mod owned;
 mod strategic;

@@ -2,14 +2,14 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use lazaret_json::{Value, json};
-use serde::Deserialize;
+use lazaret_json::{Encoded, Value, json};
+use serde::{
+    Deserialize,
+    ser::{Serialize, SerializeMap, Serializer},
+};
 use serde_json::value::RawValue;
 
-use crate::{
-    FieldSet,
-    owned::{Owned, push_quoted},
-};
+use crate::{FieldSet, owned::Owned};
 
 /// How fields came to be owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +80,7 @@ pub struct ManagedFields {
 }
 
 impl ManagedFields {
-    /// Takes the record out of an object, where it stands as a list or, as [`put`](Self::put) leaves it, as that list's text.
+    /// Takes the record out of an object, where it stands as a list or, as [`put`](Self::put) leaves it, encoded.
     #[must_use]
     pub fn take(object: &mut Value) -> Self {
         let record = Self::of(object);
@@ -99,7 +99,7 @@ impl ManagedFields {
     #[must_use]
     pub fn of(object: &Value) -> Self {
         match object.pointer("/metadata/managedFields") {
-            Some(Value::String(text)) => Self::read(text),
+            Some(Value::Encoded(record)) => Self::read(record.as_str()),
             Some(list @ Value::Array(_)) => Self::read(&list.to_string()),
             _ => Self::default(),
         }
@@ -118,7 +118,7 @@ impl ManagedFields {
                 api_version: line.api_version.into_owned(),
                 subresource: line.subresource.into_owned(),
             };
-            let fields = Owned::Text(line.fields.map_or("{}", RawValue::get).into());
+            let Some(fields) = line.fields.map(|fields| Owned::Text(fields.to_owned())) else { continue };
             if !fields.is_empty() {
                 entries.insert(manager, Entry { time: line.time.into_owned(), fields });
             }
@@ -126,39 +126,26 @@ impl ManagedFields {
         Self { entries }
     }
 
-    /// Writes the record into an object, as the text of its list: it is long, and few who handle the object look at it. An empty one
-    /// leaves no trace.
+    /// Writes the record into an object, encoded: it is long, and few who handle the object look at it. An empty one leaves no trace.
     pub fn put(&self, object: &mut Value) {
         let Some(object) = object.as_object_mut() else { return };
         let metadata = object.entry("metadata").or_insert_with(|| json!({}));
         if let Value::Object(metadata) = metadata {
-            if self.entries.is_empty() {
-                metadata.remove(RECORD);
-            } else {
-                metadata.insert(RECORD, self.text().into());
-            }
+            // Whatever a record holds can be said in JSON; one that could not would leave no trace either.
+            match Encoded::of(self) {
+                Ok(record) if !self.entries.is_empty() => metadata.insert(RECORD, Value::Encoded(record)),
+                Ok(_) | Err(_) => metadata.remove(RECORD),
+            };
         }
     }
 
-    /// Turns a record that stands as text into the list that it is.
+    /// Turns a record that is encoded into the list that it is.
     pub fn unfold(object: &mut Value) {
         if let Some(record) = object.pointer_mut("/metadata/managedFields")
-            && let Value::String(text) = record
+            && let Value::Encoded(encoded) = record
         {
-            *record = serde_json::from_str(text).unwrap_or_default();
+            *record = encoded.value();
         }
-    }
-
-    fn text(&self) -> String {
-        let mut ordered: Vec<(&Manager, &Entry)> = self.entries.iter().collect();
-        ordered.sort_by(|(a, mine), (b, theirs)| (a.operation, &mine.time).cmp(&(b.operation, &theirs.time)));
-        let mut text = String::with_capacity(1024);
-        for (manager, entry) in ordered {
-            text.push(if text.is_empty() { '[' } else { ',' });
-            write(manager, entry, &mut text);
-        }
-        text.push(']');
-        text
     }
 
     /// Whether nobody owns anything.
@@ -242,22 +229,35 @@ impl ManagedFields {
     }
 }
 
-fn write(manager: &Manager, entry: &Entry, text: &mut String) {
-    let mut say = |before: &str, value: &str| {
-        text.push_str(before);
-        push_quoted(text, value);
-    };
-    say(r#"{"manager":"#, &manager.name);
-    say(r#","operation":"#, manager.operation.name());
-    say(r#","apiVersion":"#, &manager.api_version);
-    if !entry.time.is_empty() {
-        say(r#","time":"#, &entry.time);
+impl Serialize for ManagedFields {
+    fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
+        let mut ordered: Vec<(&Manager, &Entry)> = self.entries.iter().collect();
+        ordered.sort_by(|(a, mine), (b, theirs)| (a.operation, &mine.time).cmp(&(b.operation, &theirs.time)));
+        text.collect_seq(ordered.into_iter().map(|(manager, entry)| Written { manager, entry }))
     }
-    text.push_str(r#","fieldsType":"FieldsV1","fieldsV1":"#);
-    entry.fields.write(text);
-    if !manager.subresource.is_empty() {
-        text.push_str(r#","subresource":"#);
-        push_quoted(text, &manager.subresource);
+}
+
+/// An entry as it is written into the record.
+struct Written<'a> {
+    manager: &'a Manager,
+    entry: &'a Entry,
+}
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
+        let Self { manager, entry } = self;
+        let mut map = text.serialize_map(None)?;
+        map.serialize_entry("manager", &manager.name)?;
+        map.serialize_entry("operation", manager.operation.name())?;
+        map.serialize_entry("apiVersion", &manager.api_version)?;
+        if !entry.time.is_empty() {
+            map.serialize_entry("time", &entry.time)?;
+        }
+        map.serialize_entry("fieldsType", "FieldsV1")?;
+        map.serialize_entry("fieldsV1", &entry.fields)?;
+        if !manager.subresource.is_empty() {
+            map.serialize_entry("subresource", &manager.subresource)?;
+        }
+        map.end()
     }
-    text.push('}');
 }

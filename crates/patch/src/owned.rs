@@ -3,7 +3,11 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{
+    de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor},
+    ser::{Serialize, SerializeMap, Serializer},
+};
+use serde_json::value::RawValue;
 
 use crate::{FieldSet, PathElement};
 
@@ -11,7 +15,7 @@ use crate::{FieldSet, PathElement};
 #[derive(Clone, Debug)]
 pub(crate) enum Owned {
     /// As it was read.
-    Text(Box<str>),
+    Text(Box<RawValue>),
     /// Looked into.
     Set(FieldSet),
 }
@@ -19,7 +23,7 @@ pub(crate) enum Owned {
 impl Owned {
     pub(crate) fn set(&self) -> Cow<'_, FieldSet> {
         match self {
-            Self::Text(text) => Cow::Owned(read(text)),
+            Self::Text(text) => Cow::Owned(read(text.get())),
             Self::Set(set) => Cow::Borrowed(set),
         }
     }
@@ -28,7 +32,7 @@ impl Owned {
     pub(crate) fn touches(&self, set: &FieldSet) -> bool {
         match self {
             Self::Text(text) => {
-                let mut json = serde_json::Deserializer::from_str(text);
+                let mut json = serde_json::Deserializer::from_str(text.get());
                 Touch(set).deserialize(&mut json).is_ok_and(|met| met.hit)
             }
             Self::Set(mine) => !mine.intersection(set).is_empty(),
@@ -37,15 +41,8 @@ impl Owned {
 
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Text(text) => &**text == "{}",
+            Self::Text(text) => text.get() == "{}",
             Self::Set(set) => set.is_empty(),
-        }
-    }
-
-    pub(crate) fn write(&self, text: &mut String) {
-        match self {
-            Self::Text(known) => text.push_str(known),
-            Self::Set(set) => write(set, text),
         }
     }
 }
@@ -53,7 +50,7 @@ impl Owned {
 impl PartialEq for Owned {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Text(mine), Self::Text(theirs)) if mine == theirs => true,
+            (Self::Text(mine), Self::Text(theirs)) if mine.get() == theirs.get() => true,
             _ => self.set() == other.set(),
         }
     }
@@ -65,43 +62,48 @@ fn read(text: &str) -> FieldSet {
     Whole.deserialize(&mut json).unwrap_or_default()
 }
 
-fn write(set: &FieldSet, text: &mut String) {
-    write_below(set, "", text);
-}
-
-/// Writes what is below a node, `own` first if there is anything.
-fn write_below(set: &FieldSet, own: &str, text: &mut String) {
-    text.push('{');
-    let mut before = own;
-    let mut put = |element: &PathElement, child: &FieldSet| {
-        text.push_str(before);
-        before = ",";
-        push_quoted(text, element.as_str());
-        text.push(':');
-        write_below(child, if child.member { r#"".":{},"# } else { "" }, text);
-    };
-    let children = set.children.iter().filter(|(_, child)| !child.is_empty());
-    if set.children.first_key_value().is_some_and(|(element, _)| element.number().is_some()) {
-        // By size, as everybody writes them: 80 before 443.
-        let mut ordered: Vec<_> = children.collect();
-        ordered.sort_by_key(|(element, _)| element.number());
-        ordered.into_iter().for_each(|(element, child)| put(element, child));
-    } else {
-        children.for_each(|(element, child)| put(element, child));
-    }
-    text.push('}');
-}
-
-/// A text as JSON writes it. Most need nothing but the quotes.
-pub(crate) fn push_quoted(text: &mut String, plain: &str) {
-    if plain.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-        text.push('"');
-        text.push_str(plain);
-        text.push('"');
-    } else {
-        text.push_str(&lazaret_json::Value::from(plain).to_string());
+impl Serialize for Owned {
+    fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(known) => known.serialize(text),
+            Self::Set(set) => Below { set, own: false }.serialize(text),
+        }
     }
 }
+
+/// What is below a node, and the node itself if it is to be told.
+struct Below<'a> {
+    set: &'a FieldSet,
+    own: bool,
+}
+
+impl Serialize for Below<'_> {
+    fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
+        let mut map = text.serialize_map(None)?;
+        if self.own {
+            map.serialize_entry(".", &Nothing {})?;
+        }
+        let mut put = |(element, child): (&PathElement, &FieldSet)| {
+            // A leaf is itself without being told.
+            let own = child.member && child.children.values().any(|below| !below.is_empty());
+            map.serialize_entry(element.as_str(), &Below { set: child, own })
+        };
+        let children = self.set.children.iter().filter(|(_, child)| !child.is_empty());
+        if self.set.children.first_key_value().is_some_and(|(element, _)| element.number().is_some()) {
+            // By size, as everybody writes them: 80 before 443.
+            let mut ordered: Vec<_> = children.collect();
+            ordered.sort_by_key(|(element, _)| element.number());
+            ordered.into_iter().try_for_each(&mut put)?;
+        } else {
+            children.into_iter().try_for_each(&mut put)?;
+        }
+        map.end()
+    }
+}
+
+/// `{}`
+#[derive(serde::Serialize)]
+struct Nothing {}
 
 /// Reads all of a `fieldsV1`.
 struct Whole;
@@ -214,9 +216,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn text(set: &FieldSet) -> String {
-        let mut text = String::new();
-        write(set, &mut text);
-        text
+        serde_json::to_string(&Owned::Set(set.clone())).unwrap()
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     proptest! {
         #[test]
         fn text_and_set_agree(mine in sets(), theirs in sets()) {
-            let (as_text, as_set) = (Owned::Text(text(&mine).into()), Owned::Set(mine.clone()));
+            let (as_text, as_set) = (Owned::Text(RawValue::from_string(text(&mine)).unwrap()), Owned::Set(mine.clone()));
             prop_assert_eq!(as_text.set().into_owned(), mine);
             prop_assert_eq!(as_text.touches(&theirs), as_set.touches(&theirs));
             prop_assert_eq!(as_text.is_empty(), as_set.is_empty());

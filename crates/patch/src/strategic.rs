@@ -1,10 +1,12 @@
 //! Strategic merge patch: a merge patch that knows which lists are keyed.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use lazaret_json::{List, Map, Value};
 
 use lazaret_schema::{Field, Schema, Type, TypeId};
 
-use crate::PatchError;
+use crate::{PatchError, keyed::KeyedItems};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -81,7 +83,7 @@ impl Merge<'_> {
                     let merged = self.list(field, result.remove(name), &list, depth)?;
                     result.insert(name.clone(), Value::Array(merged.into()));
                 }
-                Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {
                     result.insert(name.clone(), value.clone());
                 }
             }
@@ -147,19 +149,7 @@ impl Merge<'_> {
         };
         match merge {
             Some(key) => self.keyed_list(key, self.item_type(field.ty), current.into(), patch, depth),
-            None => {
-                let deleted = patch.deleted.map(|list| array(list, DELETE)).transpose()?.unwrap_or(&[]);
-                let added: Vec<Value> = patch
-                    .items
-                    .iter()
-                    .filter(|item| !current.contains(item) || deleted.contains(item))
-                    .cloned()
-                    .collect();
-                let mut items = current;
-                items.retain(|item| !deleted.contains(item));
-                items.extend(added);
-                in_order(items.into(), patch, None)
-            }
+            None => primitive_list(current.into(), patch),
         }
     }
 
@@ -175,7 +165,7 @@ impl Merge<'_> {
             .items
             .iter()
             .any(|item| item.get(DIRECTIVE) == Some(&"replace".into()) && item.get(key).is_none());
-        let mut items = if replaces_all { Vec::new() } else { current };
+        let mut items = KeyedItems::new(key, if replaces_all { Vec::new() } else { current });
         for item in patch.items {
             let item = item
                 .as_object()
@@ -187,20 +177,19 @@ impl Merge<'_> {
                 }
                 return Err(malformed(format!("{}: an item lacks its merge key {key}", patch.name)));
             };
-            let at = items.iter().position(|known| known.get(key) == Some(wanted));
-            match (directive, at) {
-                (Directive::Delete, _) => items.retain(|known| known.get(key) != Some(wanted)),
-                (Directive::Replace, Some(at)) => items[at] = Value::Object(without_directives(item)),
-                (Directive::Merge, Some(at)) => {
-                    let known = as_object(items[at].take());
-                    items[at] = Value::Object(self.object(item_type, known, item, depth + 1)?);
+            match (directive, items.get_mut(wanted)) {
+                (Directive::Delete, _) => items.remove(wanted),
+                (Directive::Replace, Some(known)) => *known = Value::Object(without_directives(item)),
+                (Directive::Merge, Some(known)) => {
+                    let merged = self.object(item_type, as_object(known.take()), item, depth + 1)?;
+                    *known = Value::Object(merged);
                 }
                 (Directive::Merge | Directive::Replace, None) => {
                     items.push(Value::Object(self.object(item_type, Object::new(), item, depth + 1)?));
                 }
             }
         }
-        in_order(items, patch, Some(key))
+        in_order(items.into(), patch, Some(key))
     }
 
     fn field(&self, ty: Option<TypeId>, name: &str) -> Option<&Field> {
@@ -237,11 +226,11 @@ fn directive(patch: &Object) -> Result<Directive, PatchError> {
 
 fn retain_keys(patch: &Object, result: &mut Object) -> Result<(), PatchError> {
     let Some(keep) = patch.get(RETAIN_KEYS) else { return Ok(()) };
-    let keep: Vec<&str> = array(keep, RETAIN_KEYS)?.iter().filter_map(Value::as_str).collect();
-    if let Some(stray) = patch.keys().find(|key| !key.starts_with('$') && !keep.contains(&key.as_str())) {
+    let keep: BTreeSet<&str> = array(keep, RETAIN_KEYS)?.iter().filter_map(Value::as_str).collect();
+    if let Some(stray) = patch.keys().find(|key| !key.starts_with('$') && !keep.contains(key.as_str())) {
         return Err(malformed(format!("{stray} is in the patch but not in its {RETAIN_KEYS}")));
     }
-    result.retain(|key, _| keep.contains(&key.as_str()));
+    result.retain(|key, _| keep.contains(key.as_str()));
     Ok(())
 }
 
@@ -249,16 +238,31 @@ fn retain_keys(patch: &Object, result: &mut Object) -> Result<(), PatchError> {
 fn in_order(items: Vec<Value>, patch: &ListPatch<'_>, key: Option<&str>) -> Result<Vec<Value>, PatchError> {
     let Some(order) = patch.order else { return Ok(items) };
     let identity = |item: &Value| key.map_or_else(|| Some(item.clone()), |key| item.get(key).cloned());
-    let rank: Vec<Value> = array(order, ORDER)?.iter().filter_map(identity).collect();
-    let position = |item: &Value| identity(item).and_then(|id| rank.iter().position(|wanted| *wanted == id));
-    let mut follower_of: Vec<(Option<usize>, Value)> = Vec::with_capacity(items.len());
-    let mut last = None;
-    for item in items {
-        last = position(&item).or(last);
-        follower_of.push((last, item));
+    let mut ranks = HashMap::new();
+    for (rank, wanted) in array(order, ORDER)?.iter().filter_map(identity).enumerate() {
+        ranks.entry(wanted).or_insert(rank);
     }
-    follower_of.sort_by_key(|(after, item)| (after.map_or(0, |at| at + 1), position(item).is_none()));
-    Ok(follower_of.into_iter().map(|(_, item)| item).collect())
+    let mut last = None;
+    let mut placed: Vec<((usize, bool), Value)> = Vec::with_capacity(items.len());
+    for item in items {
+        let rank = identity(&item).and_then(|identity| ranks.get(&identity)).copied();
+        last = rank.or(last);
+        placed.push(((last.map_or(0, |at| at + 1), rank.is_none()), item));
+    }
+    placed.sort_by_key(|(place, _)| *place);
+    Ok(placed.into_iter().map(|(_, item)| item).collect())
+}
+
+/// A list of simple values as a set: what is there stays unless it is deleted, and what is new comes after it.
+fn primitive_list(mut items: Vec<Value>, patch: &ListPatch<'_>) -> Result<Vec<Value>, PatchError> {
+    let deleted = patch.deleted.map(|list| array(list, DELETE)).transpose()?.unwrap_or(&[]);
+    let deleted: HashSet<&Value> = deleted.iter().collect();
+    items.retain(|item| !deleted.contains(item));
+    let kept: HashSet<&Value> = items.iter().collect();
+    let added: Vec<Value> = patch.items.iter().filter(|item| !kept.contains(item)).cloned().collect();
+    drop(kept);
+    items.extend(added);
+    in_order(items, patch, None)
 }
 
 /// A value without anything that only speaks to the patch.
@@ -266,7 +270,9 @@ fn cleaned(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(without_directives(map)),
         Value::Array(items) => Value::Array(items.iter().map(cleaned).collect()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {
+            value.clone()
+        }
     }
 }
 
@@ -280,7 +286,12 @@ fn without_directives(map: &Object) -> Object {
 fn as_object(value: Value) -> Object {
     match value {
         Value::Object(map) => map,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Object::new(),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Encoded(_)
+        | Value::Array(_) => Object::new(),
     }
 }
 

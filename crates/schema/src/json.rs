@@ -3,12 +3,20 @@
 use std::fmt;
 
 use lazaret_json::{Map, Text, Value};
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::path::Path;
 
 /// Deeper bodies are refused: no object that Kubernetes knows comes near.
 pub const DEPTH_MAX: usize = 100;
+
+// DEVIATION(body-values): what is little to send must not be much to work on.
+/// Bodies of more values are refused. An object of 1.5 MiB has about a tenth of it for each value; one of many more is made of brackets,
+/// and each of them would take a hundred bytes of memory.
+pub const VALUES_MAX: usize = 200_000;
+
+/// The texts of a body have at most so many bytes. Only where a text can be repeated, as aliases of YAML do, is that less than the body.
+const TEXT_BYTES_MAX: usize = 3 << 20;
 
 /// So many repeated fields are named; more are only dropped. The last one of them counts, as in Kubernetes.
 const DUPLICATES_MAX: usize = 32;
@@ -39,23 +47,56 @@ impl std::error::Error for JsonError {}
 /// # Errors
 /// When it is malformed, too deep, or something follows it.
 pub fn parse_json(bytes: &[u8]) -> Result<Parsed, JsonError> {
-    let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = Node { at: &Path::Root, depth: 0, duplicates: &mut duplicates };
-    let value = seed.deserialize(&mut deserializer).map_err(JsonError)?;
+    let parsed = Parsed::deserialize(&mut deserializer).map_err(JsonError)?;
     deserializer.end().map_err(JsonError)?;
-    Ok(Parsed { value, duplicates })
+    Ok(parsed)
+}
+
+/// From any format, within the limits of a body.
+impl<'de> Deserialize<'de> for Parsed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut seen = Seen::default();
+        let value = Node { at: &Path::Root, depth: 0, seen: &mut seen }.deserialize(deserializer)?;
+        Ok(Self { value, duplicates: seen.duplicates })
+    }
+}
+
+/// What was seen of a body so far.
+#[derive(Default)]
+struct Seen {
+    duplicates: Vec<String>,
+    values: usize,
+    text_bytes: usize,
+}
+
+impl Seen {
+    fn count<E: de::Error>(&mut self, value: &Value) -> Result<(), E> {
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            return Err(E::custom(format_args!("more than {VALUES_MAX} values")));
+        }
+        self.count_text(value.as_str().unwrap_or_default())
+    }
+
+    fn count_text<E: de::Error>(&mut self, text: &str) -> Result<(), E> {
+        self.text_bytes += text.len();
+        if self.text_bytes > TEXT_BYTES_MAX {
+            return Err(E::custom(format_args!("more than {TEXT_BYTES_MAX} bytes of text")));
+        }
+        Ok(())
+    }
 }
 
 struct Node<'a> {
     at: &'a Path<'a>,
     depth: usize,
-    duplicates: &'a mut Vec<String>,
+    seen: &'a mut Seen,
 }
 
 impl Node<'_> {
     fn child<'a>(&'a mut self, at: &'a Path<'a>) -> Node<'a> {
-        Node { at, depth: self.depth + 1, duplicates: self.duplicates }
+        Node { at, depth: self.depth + 1, seen: self.seen }
     }
 
     fn check_depth<E: de::Error>(&self) -> Result<(), E> {
@@ -88,6 +129,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut list = Vec::new();
         let at = self.at;
         while let Some(item) = items.next_element_seed(self.child(&Path::Item(at, list.len())))? {
+            self.seen.count(&item)?;
             list.push(item);
         }
         Ok(Value::Array(list.into()))
@@ -99,10 +141,12 @@ impl<'de> Visitor<'de> for Node<'_> {
         let at = self.at;
         while let Some(key) = entries.next_key::<Text>()? {
             let path = Path::Field(at, &key);
-            if map.contains_key(&key) && self.duplicates.len() < DUPLICATES_MAX {
-                self.duplicates.push(path.to_string());
+            if map.contains_key(&key) && self.seen.duplicates.len() < DUPLICATES_MAX {
+                self.seen.duplicates.push(path.to_string());
             }
+            self.seen.count_text(&key)?;
             let value = entries.next_value_seed(self.child(&path))?;
+            self.seen.count(&value)?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))
@@ -127,5 +171,13 @@ mod tests {
         let parsed = parse_json(b"9223372036854775807").unwrap();
         assert_eq!(parsed.value.as_i64(), Some(i64::MAX));
         assert!(parse_json(b"{} {}").is_err());
+    }
+
+    #[test]
+    fn bodies_of_too_many_values_are_refused() {
+        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+        assert!(parse_json(list(VALUES_MAX).as_bytes()).is_ok());
+        let refused = parse_json(list(VALUES_MAX + 1).as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains("more than 200000 values"), "{refused}");
     }
 }

@@ -15,7 +15,7 @@ mod protobuf;
 mod strict;
 mod table;
 
-pub use json::{DEPTH_MAX, JsonError, Parsed, parse_json};
+pub use json::{DEPTH_MAX, JsonError, Parsed, VALUES_MAX, parse_json};
 pub use protobuf::{Envelope, ProtobufError, decode_message, open_envelope};
 pub use strict::{Finding, check};
 pub use table::{Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId, builtin};

@@ -19,6 +19,9 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Deeper messages are refused.
 const DEPTH_MAX: usize = crate::DEPTH_MAX;
 
+/// Messages of more values are refused.
+const VALUES_MAX: usize = crate::VALUES_MAX;
+
 /// An object with its kind, still encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope<'a> {
@@ -51,6 +54,8 @@ pub enum ProtobufError {
     },
     /// Nested too deep.
     TooDeep,
+    /// Of more values than a body may have.
+    TooMany,
 }
 
 impl fmt::Display for ProtobufError {
@@ -63,6 +68,7 @@ impl fmt::Display for ProtobufError {
             Self::WireType { field } => write!(f, "field {field} is encoded in the wrong way"),
             Self::Text { field } => write!(f, "field {field} does not hold readable text"),
             Self::TooDeep => write!(f, "messages are nested deeper than {DEPTH_MAX} levels"),
+            Self::TooMany => write!(f, "the message has more than {VALUES_MAX} values"),
         }
     }
 }
@@ -104,7 +110,7 @@ pub fn open_envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
 pub fn decode_message(schema: &Schema, ty: TypeId, bytes: &[u8]) -> Result<Value, ProtobufError> {
     let Some(found) = schema.get_struct(ty) else { return Ok(Value::Null) };
     let mut map = Map::new();
-    message(schema, found, bytes, &mut map, &mut Place { path: String::new(), depth: 0 })?;
+    message(schema, found, bytes, &mut map, &mut Place { path: String::new(), depth: 0, values: 0 })?;
     Ok(Value::Object(map))
 }
 
@@ -112,9 +118,16 @@ pub fn decode_message(schema: &Schema, ty: TypeId, bytes: &[u8]) -> Result<Value
 struct Place {
     path: String,
     depth: usize,
+    /// How many values there are so far: a message of two bytes can be an object with a dozen fields.
+    values: usize,
 }
 
 impl Place {
+    fn count(&mut self) -> Result<(), ProtobufError> {
+        self.values += 1;
+        if self.values > VALUES_MAX { Err(ProtobufError::TooMany) } else { Ok(()) }
+    }
+
     fn within<T>(
         &mut self,
         name: &str,
@@ -156,6 +169,7 @@ fn message(
     for (name, field) in ty.numbers.values().filter_map(|name| ty.fields.get(name).map(|field| (name, field)))
     {
         if field.always && !into.contains_key(name) {
+            place.count()?;
             into.insert(name.clone(), zero(schema, field));
         }
     }
@@ -206,6 +220,7 @@ fn assign(
 }
 
 fn value(schema: &Schema, ty: TypeId, wire: Wire<'_>, place: &mut Place) -> Result<Value, ProtobufError> {
+    place.count()?;
     match schema.get(ty) {
         Type::Scalar(kind) => scalar(*kind, wire, &place.path),
         Type::Any(holder) => any(*holder, wire, &place.path),
@@ -359,7 +374,7 @@ fn is_varint(ty: &Type) -> bool {
 fn is_zero(schema: &Schema, ty: TypeId, value: &Value) -> bool {
     match (schema.get(ty), value) {
         (_, Value::Null) => true,
-        (Type::Scalar(Scalar::Quantity | Scalar::IntOrString), _) => false,
+        (Type::Scalar(Scalar::Quantity | Scalar::IntOrString), _) | (_, Value::Encoded(_)) => false,
         (_, Value::Bool(value)) => !value,
         (_, Value::Number(value)) => value.as_f64() == Some(0.0),
         (_, Value::String(value)) => value.is_empty(),

@@ -141,6 +141,7 @@ impl Walk<'_> {
             Value::String(_) => "a string",
             Value::Array(_) => "a list",
             Value::Object(_) => "an object",
+            Value::Encoded(_) => "encoded",
         };
         self.report(Finding::Kind { path: path.to_string(), expected, found });
     }

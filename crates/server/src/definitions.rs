@@ -86,10 +86,10 @@ pub(crate) async fn settle(server: &Server) -> Result<(), ApiError> {
         let mut ops = Vec::new();
         for (at, wanted) in settled(&values, &timestamp()) {
             let item = &definitions[at].0;
-            ops.push(Op::update(item.key.clone(), item.modified, object::encode(&wanted)));
+            ops.push(Op::update(item.key.clone(), item.modified, object::encode(&wanted)?));
         }
         if !ops.is_empty() {
-            match server.commit(ops).await {
+            match server.commit_own(ops).await {
                 Ok(_) | Err(TxnError::Conflict { .. }) => continue,
                 Err(error) => return Err(verbs::storage(&error)),
             }
@@ -126,7 +126,7 @@ async fn remove(server: &Server, item: &Item, definition: &Value) -> Result<bool
     let mut new = definition.clone();
     let op = if left > 0 {
         removal_progress(&mut new, left, &timestamp());
-        Op::update(item.key.clone(), item.modified, object::encode(&new))
+        Op::update(item.key.clone(), item.modified, object::encode(&new)?)
     } else {
         let finalizers: Vec<String> =
             object::finalizers(definition).into_iter().filter(|name| name != CLEANUP_FINALIZER).collect();
@@ -134,13 +134,13 @@ async fn remove(server: &Server, item: &Item, definition: &Value) -> Result<bool
             Op::delete(item.key.clone(), item.modified)
         } else {
             object::meta_mut(&mut new).insert("finalizers", finalizers.into());
-            Op::update(item.key.clone(), item.modified, object::encode(&new))
+            Op::update(item.key.clone(), item.modified, object::encode(&new)?)
         }
     };
     if left > 0 && new == *definition {
         return Ok(false);
     }
-    match server.commit(vec![op]).await {
+    match server.commit_own(vec![op]).await {
         Ok(_) | Err(TxnError::Conflict { .. }) => Ok(true),
         Err(error) => Err(verbs::storage(&error)),
     }

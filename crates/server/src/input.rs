@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 use lazaret_kinds::{Kind, Served};
-use lazaret_schema::{Finding, builtin, check, decode_message, open_envelope, parse_json};
+use lazaret_schema::{Finding, Parsed, builtin, check, decode_message, open_envelope, parse_json};
 
 use crate::{ApiError, negotiate::Media, query::Query};
 
@@ -171,9 +171,9 @@ pub(crate) fn read_value(
             }
             let text =
                 std::str::from_utf8(bytes).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
-            let value = serde_saphyr::from_str_with_options(text, yaml())
+            let parsed: Parsed = serde_saphyr::from_str_with_options(text, yaml())
                 .map_err(|error| ApiError::bad_request(format!("error parsing YAML: {error}")))?;
-            Ok((value, Vec::new()))
+            Ok((parsed.value, Vec::new()))
         }
         Media::Json => {
             let parsed = parse_json(bytes)
@@ -229,7 +229,7 @@ fn drop_nulls(value: &mut Value, known: Option<&Value>) {
             map.values_mut().for_each(|value| drop_nulls(value, None));
         }
         Value::Array(items) => items.iter_mut().for_each(|value| drop_nulls(value, None)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
     }
 }
 
@@ -246,6 +246,6 @@ fn has_nulls(value: &Value, known: Option<&Value>) -> bool {
             let known = |at: usize| known.and_then(|known| known.get(at));
             items.iter().enumerate().any(|(at, value)| has_nulls(value, known(at)))
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => false,
     }
 }

@@ -22,6 +22,8 @@ mod health;
 mod http_server;
 mod input;
 mod kind_ref;
+mod limits;
+mod long;
 mod metrics;
 mod negotiate;
 mod object;
@@ -50,6 +52,7 @@ pub use certificates::{
 pub use error::ApiError;
 pub use http_server::{HttpOptions, serve};
 pub use lazaret_kinds::{Access, Features, Release, User};
+pub use limits::Limits;
 pub use renewal::{Renewal, Renewed};
 pub use secrets::{ADMIN, Secrets, SecretsError, make_private_folder};
 pub use server::{Authorizer, Server, ServerOptions};

@@ -1,10 +1,14 @@
 //! Objects as they are stored: JSON without `apiVersion` and `kind`, beginning with the resource version, so that the bytes can be
 //! shipped as they are and the version found without parsing.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    fmt,
+    io::{self, Write},
+};
 
 use bytes::{Bytes, BytesMut};
-use lazaret_json::{Map, Text, Value};
+use lazaret_json::{Encoded, Map, Text, Value};
 use lazaret_kinds::{Kind, Scope, Served};
 use lazaret_store::{Item, Value as StoreValue};
 use memchr::memmem;
@@ -16,6 +20,17 @@ use serde_json::value::RawValue;
 
 /// How every stored object begins.
 const HEAD: &[u8] = br#"{"metadata":{"resourceVersion":""#;
+
+// DEVIATION(object-size): refused as too large, not as an error of the server.
+/// Larger objects are not stored: as much as etcd takes by default.
+pub(crate) const OBJECT_BYTES_MAX: usize = 3 << 19;
+
+/// What the server itself adds to an object of any size, so that one at the limit can still be deleted: marks of deletion, conditions of a
+/// definition.
+pub(crate) const OWN_BYTES_MAX: usize = 16 << 10;
+
+/// Nothing longer is written. An object that was stored when there was no limit can be made smaller step by step.
+const WRITTEN_BYTES_MAX: usize = 16 << 20;
 
 /// Where in the metadata the record of owners stands.
 const RECORD: &str = "managedFields";
@@ -36,57 +51,92 @@ pub(crate) fn key(kind: &Kind, namespace: &str, name: &str) -> String {
 }
 
 /// An object's bytes, with a place for the revision that the store will give it.
-pub(crate) fn encode(object: &Value) -> StoreValue {
-    StoreValue::Stamped { before: Bytes::from_static(HEAD), after: Bytes::from(after_revision(object)) }
+///
+/// # Errors
+/// When it is larger than what is stored.
+pub(crate) fn encode(object: &Value) -> Result<StoreValue, TooLarge> {
+    let after = after_revision(object)?;
+    Ok(StoreValue::Stamped { before: Bytes::from_static(HEAD), after: Bytes::from(after) })
 }
 
 /// The same with the revision that the object has, if it has one: what is shown of an object that is not stored.
-pub(crate) fn text(object: &Value) -> Bytes {
-    let after = after_revision(object);
-    let revision = meta(object, "resourceVersion");
-    if revision.is_empty() {
+pub(crate) fn text(object: &Value) -> Result<Bytes, TooLarge> {
+    let after = after_revision(object)?;
+    let revision = &object["metadata"]["resourceVersion"];
+    if revision.as_str().is_none_or(str::is_empty) {
         let rest = after.strip_prefix(b"\",").or_else(|| after.strip_prefix(b"\"")).unwrap_or_default();
-        return [&br#"{"metadata":{"#[..], rest].concat().into();
+        return Ok([&br#"{"metadata":{"#[..], rest].concat().into());
     }
-    [HEAD, revision.as_bytes(), &after].concat().into()
+    // The encoder's quotes stand where those around the revision do.
+    let revision = revision.to_string();
+    let (head, rest) =
+        (HEAD.strip_suffix(b"\"").unwrap_or(HEAD), after.strip_prefix(b"\"").unwrap_or(&after));
+    Ok([head, revision.as_bytes(), rest].concat().into())
 }
 
-fn after_revision(object: &Value) -> Vec<u8> {
+/// An object is larger than the store takes. It ends where the limit is passed: how large the whole would be, nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge;
+
+fn after_revision(object: &Value) -> Result<Vec<u8>, TooLarge> {
     let empty = Map::new();
     let map = object.as_object().unwrap_or(&empty);
     let metadata = map.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    let mut after = Vec::with_capacity(2048);
-    after.push(b'"');
+    let mut after = Bounded(Vec::with_capacity(2048));
+    after.0.push(b'"');
     for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
-        push_field(&mut after, key, value);
+        after.field(key, value)?;
     }
-    after.push(b'}');
+    after.0.push(b'}');
     for (key, value) in map {
         if !matches!(key.as_str(), "metadata" | "apiVersion" | "kind") {
-            push_field(&mut after, key, value);
+            after.field(key, value)?;
         }
     }
-    after.push(b'}');
-    after
+    after.0.push(b'}');
+    Ok(after.0)
 }
 
-fn push_field(text: &mut Vec<u8>, key: &str, value: &Value) {
-    text.push(b',');
-    push_json(text, key);
-    text.push(b':');
-    match value.as_str() {
-        Some(record) if key == RECORD => text.extend_from_slice(record.as_bytes()),
-        _ => push_json(text, value),
+/// Text that is written up to a limit: a tree shares what it repeats, and its text does not.
+struct Bounded(Vec<u8>);
+
+impl Bounded {
+    fn field(&mut self, key: &str, value: &Value) -> Result<(), TooLarge> {
+        self.0.push(b',');
+        self.json(key)?;
+        self.0.push(b':');
+        match value {
+            // It is JSON by its type.
+            Value::Encoded(record) => self.write_all(record.as_str().as_bytes()).map_err(|_| TooLarge),
+            value => self.json(value),
+        }
+    }
+
+    /// Values have string keys, so that the limit is all that can go wrong.
+    fn json(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), TooLarge> {
+        serde_json::to_writer(self, value).map_err(|_| TooLarge)
     }
 }
 
-fn push_json(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // Values have string keys and a vector takes whatever it is given: this cannot fail.
-    let written = serde_json::to_writer(text, value);
-    debug_assert!(written.is_ok(), "{written:?}");
+impl Write for Bounded {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.write_all(text).map(|()| text.len())
+    }
+
+    fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.0.len() + text.len() > WRITTEN_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
-/// The object in stored bytes, for looking at and for changing: its record of owners stays text (see [`ManagedFields::put`]). The bytes
+/// The object in stored bytes, for looking at and for changing: its record of owners stays encoded (see [`ManagedFields::put`]). The bytes
 /// were written by [`encode`]: what does not parse is answered as null.
 pub(crate) fn decode(bytes: &[u8]) -> Value {
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -98,7 +148,7 @@ pub(crate) fn decode_whole(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or(Value::Null)
 }
 
-/// Reads an object, and of its metadata the record of owners as text.
+/// Reads an object, and of its metadata the record of owners as it is encoded.
 #[derive(Clone, Copy, PartialEq)]
 enum Fields {
     OfObject,
@@ -125,7 +175,7 @@ impl<'de> Visitor<'de> for Fields {
         while let Some(key) = map.next_key::<Text>()? {
             let value = match (self, key.as_str()) {
                 (Self::OfObject, "metadata") => map.next_value_seed(Self::OfMetadata)?,
-                (Self::OfMetadata, RECORD) => map.next_value::<&RawValue>()?.get().into(),
+                (Self::OfMetadata, RECORD) => Value::Encoded(Encoded::from(map.next_value::<&RawValue>()?)),
                 _ => map.next_value()?,
             };
             fields.push((key, value));
@@ -165,7 +215,12 @@ pub(crate) fn typed(kind: &Kind, version: &str, bytes: &[u8]) -> Bytes {
 
 /// How the text of an object with its type begins. A stored object has metadata at least, so that a comma is right.
 pub(crate) fn head(kind: &Kind, version: &str) -> String {
-    format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version(version))
+    format!(r#"{{"kind":{},"apiVersion":{},"#, quoted(&kind.kind), quoted(&kind.api_version(version)))
+}
+
+/// A text as JSON writes it.
+pub(crate) fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// The same object with another resource version: what a delete event carries.
@@ -210,7 +265,7 @@ mod tests {
     use lazaret_json::json;
 
     fn stored(object: &Value, revision: u64) -> Bytes {
-        match encode(object) {
+        match encode(object).unwrap() {
             StoreValue::Stamped { before, after } => {
                 [&before[..], revision.to_string().as_bytes(), &after[..]].concat().into()
             }
@@ -235,20 +290,39 @@ mod tests {
     #[test]
     fn what_is_not_stored_is_shown_with_the_revision_that_it_has() {
         let with = json!({"kind": "Pod", "metadata": {"name": "a", "resourceVersion": "7"}, "spec": {}});
-        assert_eq!(text(&with), r#"{"metadata":{"resourceVersion":"7","name":"a"},"spec":{}}"#);
+        assert_eq!(text(&with).unwrap(), r#"{"metadata":{"resourceVersion":"7","name":"a"},"spec":{}}"#);
         let without = json!({"metadata": {"name": "a"}, "spec": {}});
-        assert_eq!(text(&without), r#"{"metadata":{"name":"a"},"spec":{}}"#);
-        assert_eq!(text(&json!({})), r#"{"metadata":{}}"#);
+        assert_eq!(text(&without).unwrap(), r#"{"metadata":{"name":"a"},"spec":{}}"#);
+        assert_eq!(text(&json!({})).unwrap(), r#"{"metadata":{}}"#);
     }
 
     #[test]
-    fn a_record_of_owners_is_text_inside_and_a_list_outside() {
+    fn a_record_of_owners_is_encoded_inside_and_a_list_outside() {
         let record = json!([{"manager": "a", "fieldsV1": {"f:data": {"k:{\"x\":\"\\n\"}": {}}}}]);
         let bytes = stored(&json!({"metadata": {"managedFields": record}}), 1);
         let inside = decode(&bytes);
-        assert_eq!(inside["metadata"]["managedFields"], record.to_string());
+        let encoded = Encoded::read(&record.to_string()).unwrap();
+        assert_eq!(inside["metadata"]["managedFields"], Value::Encoded(encoded));
         assert_eq!(stored(&inside, 1), bytes);
         assert_eq!(decode_whole(&bytes)["metadata"]["managedFields"], record);
-        assert_eq!(text(&inside), bytes);
+        assert_eq!(text(&inside).unwrap(), bytes);
+    }
+
+    #[test]
+    fn no_text_of_a_client_is_taken_for_json() {
+        let forged = r#""x"},{"kind":"Secret""#;
+        let object = json!({"metadata": {"name": "a", "resourceVersion": forged, "managedFields": forged}, "managedFields": forged, forged: {"managedFields": forged}});
+        let mut expected = object.clone();
+        assert_eq!(decode_whole(&text(&object).unwrap()), expected);
+        expected["metadata"]["resourceVersion"] = "7".into();
+        assert_eq!(decode_whole(&stored(&object, 7)), expected);
+    }
+
+    #[test]
+    fn what_is_repeated_is_not_written_without_end() {
+        let long = Value::from("x".repeat(1 << 20));
+        let object = json!({"metadata": {}, "spec": {"list": vec![long; 100]}});
+        assert_eq!(encode(&object).unwrap_err(), TooLarge);
+        assert_eq!(text(&object).unwrap_err(), TooLarge);
     }
 }

@@ -1,5 +1,7 @@
 //! Answers.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Response, StatusCode,
@@ -12,6 +14,8 @@ use crate::{ApiError, Body};
 /// A warning longer than this is cut once all of them together are longer than the other.
 const WARNING_RUNES_MAX: usize = 256;
 const WARNINGS_BYTES_MAX: usize = 4_096;
+/// Warnings beyond so many bytes are left out: clients refuse an answer with more headers than they expect.
+const HEADERS_BYTES_MAX: usize = 16_384;
 
 /// An answer in the making.
 #[derive(Debug)]
@@ -90,15 +94,16 @@ pub(crate) fn failure(error: &ApiError) -> Response<Body> {
 
 fn put_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     let total: usize = warnings.iter().map(String::len).sum();
-    let mut seen: Vec<&String> = Vec::new();
-    for warning in warnings {
-        if seen.contains(&warning) {
-            continue;
-        }
-        seen.push(warning);
-        let most = if total > WARNINGS_BYTES_MAX { WARNING_RUNES_MAX } else { usize::MAX };
+    let most = if total > WARNINGS_BYTES_MAX { WARNING_RUNES_MAX } else { usize::MAX };
+    let mut seen: HashSet<&String> = HashSet::new();
+    let mut written = 0;
+    for warning in warnings.iter().filter(|warning| seen.insert(warning)) {
         let text: String = warning.chars().filter(|c| !c.is_control()).take(most).collect();
         let quoted = format!("299 - \"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        written += quoted.len();
+        if written > HEADERS_BYTES_MAX {
+            return;
+        }
         if let Ok(value) = HeaderValue::from_bytes(quoted.as_bytes()) {
             headers.append(WARNING, value);
         }

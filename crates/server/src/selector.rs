@@ -1,5 +1,7 @@
 //! Label and field selectors.
 
+use std::collections::BTreeSet;
+
 use lazaret_json::Value;
 use lazaret_kinds::{FieldRequirement, Kind};
 
@@ -25,8 +27,8 @@ struct LabelRequirement {
 enum Test {
     Exists,
     Absent,
-    In(Vec<String>),
-    NotIn(Vec<String>),
+    In(BTreeSet<String>),
+    NotIn(BTreeSet<String>),
     Greater(i64),
     Less(i64),
 }
@@ -99,8 +101,8 @@ impl LabelRequirement {
         match &self.test {
             Test::Exists => value.is_some(),
             Test::Absent => value.is_none(),
-            Test::In(values) => value.is_some_and(|value| values.iter().any(|known| known == value)),
-            Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|known| known != value)),
+            Test::In(values) => value.is_some_and(|value| values.contains(value)),
+            Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
             Test::Greater(than) => {
                 value.and_then(|value| value.parse::<i64>().ok()).is_some_and(|value| value > *than)
             }
@@ -144,9 +146,9 @@ fn parse_label(part: &str) -> Result<LabelRequirement, String> {
     let test = if rest.is_empty() {
         Test::Exists
     } else if let Some(value) = rest.strip_prefix("!=") {
-        Test::NotIn(vec![label_value(value)?])
+        Test::NotIn(BTreeSet::from([label_value(value)?]))
     } else if let Some(value) = rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')) {
-        Test::In(vec![label_value(value)?])
+        Test::In(BTreeSet::from([label_value(value)?]))
     } else if let Some(value) = rest.strip_prefix('>') {
         Test::Greater(number(value)?)
     } else if let Some(value) = rest.strip_prefix('<') {
@@ -188,7 +190,7 @@ fn label_value(value: &str) -> Result<String, String> {
     }
 }
 
-fn value_list(text: &str) -> Result<Vec<String>, String> {
+fn value_list(text: &str) -> Result<BTreeSet<String>, String> {
     let inner = text.trim().strip_prefix('(').and_then(|text| text.strip_suffix(')'));
     let inner = inner.ok_or_else(|| format!("{text:?}: write the values as (a,b)"))?;
     inner.split(',').map(label_value).collect()

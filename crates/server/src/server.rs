@@ -22,6 +22,8 @@ use crate::{
     derived::Derived,
     discovery, health, input,
     kind_ref::KindRef,
+    limits::{self, Limits},
+    long::{self, LongRequests},
     metrics::{self, How, Metrics, Subject},
     negotiate,
     negotiate::Form,
@@ -92,6 +94,8 @@ struct Inner {
     default_priority: Derived<DefaultPriority>,
     recent: Recent,
     trees: Trees,
+    limits: Limits,
+    long_requests: LongRequests,
     /// Turns true when every watch is to end.
     ending: watch::Sender<bool>,
     options: ServerOptions,
@@ -125,6 +129,12 @@ impl Server {
     /// A server over a store.
     #[must_use]
     pub fn new(store: Store, options: ServerOptions) -> Self {
+        Self::with_limits(store, options, Limits::default())
+    }
+
+    /// A server over a store that holds no more than it is told.
+    #[must_use]
+    pub fn with_limits(store: Store, options: ServerOptions, limits: Limits) -> Self {
         let metrics = Metrics::new(store.clone());
         Self {
             inner: Arc::new(Inner {
@@ -135,6 +145,8 @@ impl Server {
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
+                limits,
+                long_requests: LongRequests::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
                 ending: watch::Sender::new(false),
             }),
@@ -221,8 +233,13 @@ impl Server {
             Call { server: self, user, verb, kind, served, target, query, form, manager, content_type };
         *subject = Some(call.subject(verb));
         call.authorize(verb)?;
-        let answer = verbs::dispatch(&call, verb, body).await?;
-        Ok(answer.warn(call.kind.rules.deprecation().map(str::to_owned)))
+        let deprecation = call.kind.rules.deprecation().map(str::to_owned);
+        let answer = if long::is_long(&call, verb, &body) {
+            long::dispatch(call, verb, body).await?
+        } else {
+            verbs::dispatch(&call, verb, body).await?
+        };
+        Ok(answer.warn(deprecation))
     }
 
     fn other(
@@ -326,8 +343,26 @@ impl Server {
         &self.inner.metrics
     }
 
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    pub(crate) fn long_requests(&self) -> &LongRequests {
+        &self.inner.long_requests
+    }
+
     /// Hands a write to the store and waits until it is durable.
     pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
+        self.commit_within(ops, object::OBJECT_BYTES_MAX).await
+    }
+
+    /// The same for what the server itself adds to an object that somebody else made.
+    pub(crate) async fn commit_own(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
+        self.commit_within(ops, object::OBJECT_BYTES_MAX + object::OWN_BYTES_MAX).await
+    }
+
+    async fn commit_within(&self, ops: Vec<Op>, bytes_max: usize) -> Result<Committed, TxnError> {
+        limits::check_sizes(self.store(), &ops, bytes_max)?;
         let started = clock::instant();
         let committed = self.store().txn(ops).await;
         self.metrics().committed(started.elapsed());

@@ -89,7 +89,7 @@ mod tests {
         let trees = Trees::default();
         let write = |name: &str| {
             let tree = json!({"metadata": {"name": name}, "spec": {"n": 1}});
-            store.txn_blocking(vec![Op::create(name, object::encode(&tree))]).unwrap();
+            store.txn_blocking(vec![Op::create(name, object::encode(&tree).unwrap())]).unwrap();
             let item = store.get(name).unwrap();
             (item, tree)
         };
@@ -100,7 +100,7 @@ mod tests {
         let (other, _) = write("/a/y");
         assert_eq!(trees.get(&other)["metadata"]["name"], "/a/y");
         let long = json!({"metadata": {"name": "/a/z"}, "spec": {"text": "x".repeat(BYTES_MAX)}});
-        store.txn_blocking(vec![Op::create("/a/z", object::encode(&long))]).unwrap();
+        store.txn_blocking(vec![Op::create("/a/z", object::encode(&long).unwrap())]).unwrap();
         let item_of_long = store.get("/a/z").unwrap();
         trees.put(&item_of_long, long.clone());
         assert!(!trees.get(&item_of_long)["spec"].is(&long["spec"]), "what is long is read anew");

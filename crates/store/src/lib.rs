@@ -43,6 +43,7 @@ mod range;
 mod shared;
 mod store;
 mod txn;
+mod usage;
 mod watch;
 mod writer;
 
@@ -57,4 +58,5 @@ pub use range::{Range, RangeOptions};
 pub use shared::Stats;
 pub use store::Store;
 pub use txn::{Action, Committed, Expect, Op, Value};
+pub use usage::Totals;
 pub use watch::Watch;

@@ -17,6 +17,7 @@ use crate::index::Index;
 use crate::item::{Event, Item, Key};
 use crate::options::Options;
 use crate::range::{Range, RangeOptions, Span, undo};
+use crate::usage::{Directories, Totals};
 use crate::watch::{Group, Groups, Watch};
 
 /// Numbers about a store, for metrics and for people.
@@ -103,6 +104,7 @@ pub(crate) struct Shared {
     /// The history's oldest revision, readable without the hub.
     oldest: AtomicU64,
     past: Mutex<VecDeque<Past>>,
+    directories: Directories,
     progress: latest::Sender<u64>,
     failure: OnceLock<Arc<StorageError>>,
     closed: AtomicBool,
@@ -116,6 +118,7 @@ impl Shared {
             published: AtomicU64::new(state.revision),
             oldest: AtomicU64::new(history.oldest()),
             progress: latest::Sender::new(state.revision),
+            directories: Directories::of(&state.index),
             state: RwLock::new(state),
             hub: Mutex::new(Hub { history, groups: Groups::default() }),
             past: Mutex::new(VecDeque::new()),
@@ -155,6 +158,15 @@ impl Shared {
             Some(event) => Ok(event.old.clone()),
             None => Ok(state.index.get(key).cloned()),
         }
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        Totals { items: state.index.len(), bytes: state.index.bytes() }
+    }
+
+    pub(crate) fn count_in(&self, directory: &[u8]) -> usize {
+        self.directories.count(directory)
     }
 
     pub(crate) fn count(&self, prefix: &[u8]) -> usize {
@@ -252,6 +264,7 @@ impl Shared {
         for event in &changes.events {
             history.push(Arc::clone(event));
             groups.push(event, &mut touched);
+            self.directories.note(event);
         }
         let mut forgotten: Vec<Arc<Event>> = Vec::new();
         while let Some(event) = history.pop_excess().or_else(|| history.pop_until(compact.unwrap_or(0))) {

@@ -19,6 +19,7 @@ use crate::options::Options;
 use crate::range::{Range, RangeOptions};
 use crate::shared::{Counters, Shared, State, Stats, lock};
 use crate::txn::{Committed, Op, validate};
+use crate::usage::Totals;
 use crate::watch::Watch;
 use crate::writer::{self, Message};
 
@@ -227,6 +228,19 @@ impl Store {
     #[must_use]
     pub fn count(&self, prefix: impl AsRef<[u8]>) -> usize {
         self.inner.shared.count(prefix.as_ref())
+    }
+
+    /// How many keys there are in a directory, which ends with a slash: those without a further one, or with one. Costs the same however
+    /// many there are.
+    #[must_use]
+    pub fn count_in(&self, directory: impl AsRef<[u8]>) -> usize {
+        self.inner.shared.count_in(directory.as_ref())
+    }
+
+    /// How many items there are and what they weigh. Costs the same however many there are.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.inner.shared.totals()
     }
 
     /// Every event of a prefix after revision `from`, which may be the revision of a [`Range`], of an event, or

@@ -3,7 +3,7 @@
 //! While writes for a key are under way the key is not looked at again. Their results are put into the [`World`] before
 //! the next look, so a decision counts what the one before it did, without keeping books of what to expect.
 
-use crate::{effect::Effect, effect::Outcome, flight::Flight, prelude::*, queue::Queue};
+use crate::{effect::Effect, effect::Outcome, flight::Flight, limits::Limits, prelude::*, queue::Queue};
 
 /// So many keys are decided in one poll, so that no controller keeps the others waiting.
 const DECISIONS_MAX: usize = 256;
@@ -44,6 +44,8 @@ pub struct Context<'a> {
     pub failure: Option<&'a str>,
     /// What the last look asked to have remembered, and since when it has been the same.
     pub remembered: Option<(u64, Timestamp)>,
+    /// What is not gone beyond.
+    pub limits: Limits,
 }
 
 impl Context<'_> {
@@ -107,25 +109,30 @@ pub struct Controller {
     flights: BTreeMap<Key, Flight>,
     by_effect: BTreeMap<u64, Key>,
     failures: BTreeMap<Key, String>,
+    /// What was refused for the time being is created again from then on, whatever is heard before.
+    refused: BTreeMap<Key, Timestamp>,
     /// What looks asked to have remembered: one mark a key, dropped by the first look that does not ask.
     remembered: BTreeMap<Key, (u64, Timestamp)>,
     out: Vec<Effect>,
     next_id: u64,
+    limits: Limits,
 }
 
 impl Controller {
     /// A controller with these rules; `index` makes its identifiers differ from those of others.
     #[must_use]
-    pub fn new(rules: Rules, index: u64) -> Self {
+    pub fn new(rules: Rules, index: u64, limits: Limits) -> Self {
         Self {
             rules,
             queue: Queue::default(),
             flights: BTreeMap::new(),
             by_effect: BTreeMap::new(),
             failures: BTreeMap::new(),
+            refused: BTreeMap::new(),
             remembered: BTreeMap::new(),
             out: Vec::new(),
             next_id: index % CONTROLLERS_MAX,
+            limits,
         }
     }
 
@@ -213,7 +220,7 @@ impl Controller {
         let mut plan = Plan::default();
         let failure = self.failures.get(&key).map(String::as_str);
         let remembered = self.remembered.get(&key).copied();
-        let context = Context { now, world, key: &key, failure, remembered };
+        let context = Context { now, world, key: &key, failure, remembered, limits: self.limits };
         (self.rules.decide)(&context, &mut plan);
         match plan.mark.map(|mark| (mark, context.since(mark))) {
             Some(entry) => self.remembered.insert(key.clone(), entry),
@@ -222,12 +229,20 @@ impl Controller {
         if let Some(at) = plan.again {
             self.queue.add(at, key.clone());
         }
-        if plan.writes.is_empty() {
-            self.queue.forgive(&key);
-            self.failures.remove(&key);
-            return;
+        let waits_until = self.refused.get(&key).copied().filter(|until| *until > now);
+        let planned = plan.writes.len();
+        if waits_until.is_some() {
+            plan.writes.retain(|planned| !matches!(planned.write, Write::Create { .. }));
         }
-        self.flights.insert(key.clone(), Flight::new(plan.writes));
+        let flight = match waits_until.filter(|_| plan.writes.len() < planned) {
+            Some(until) => {
+                self.queue.add(until, key.clone());
+                Flight::without_creations(plan.writes, until)
+            }
+            None if planned == 0 => return self.forgive(&key),
+            None => Flight::new(plan.writes),
+        };
+        self.flights.insert(key.clone(), flight);
         self.proceed(now, world, key);
     }
 
@@ -252,19 +267,29 @@ impl Controller {
             self.flights.insert(key, flight);
             return;
         }
-        match flight.into_failure() {
-            Some(why) => {
-                self.queue.fail(now, &key);
+        let waits_until = flight.waits_until();
+        match (flight.into_failure(), waits_until) {
+            (Some(why), _) => {
+                let until = self.queue.fail(now, &key);
                 if let Some(why) = why {
-                    self.failures.insert(key, why);
+                    self.failures.insert(key.clone(), why);
+                    self.refused.insert(key, until);
                 }
             }
-            None => {
-                self.queue.forgive(&key);
-                self.failures.remove(&key);
+            // All that was done is what need not wait: it says nothing of what was refused.
+            (None, Some(until)) => self.queue.add(until, key),
+            (None, None) => {
+                self.forgive(&key);
                 self.queue.touch(now, key);
             }
         }
+    }
+
+    /// It worked: what went wrong before is forgotten.
+    fn forgive(&mut self, key: &Key) {
+        self.queue.forgive(key);
+        self.failures.remove(key);
+        self.refused.remove(key);
     }
 
     fn id(&mut self) -> u64 {

@@ -23,6 +23,8 @@ pub(crate) struct Flight {
     /// What others have created under a name that we wanted, until the time.
     awaited: Vec<(&'static Resource, Key, Timestamp)>,
     window: usize,
+    /// Creations were left out until then, because the last ones were refused.
+    waits_until: Option<Timestamp>,
     failed: bool,
     why: Option<String>,
 }
@@ -38,9 +40,20 @@ impl Flight {
             again: VecDeque::new(),
             awaited: Vec::new(),
             window: 1,
+            waits_until: None,
             failed: false,
             why: None,
         }
+    }
+
+    /// The same without creations, which wait.
+    pub(crate) fn without_creations(writes: Vec<Planned>, until: Timestamp) -> Self {
+        Self { waits_until: Some(until), ..Self::new(writes) }
+    }
+
+    /// Until when creations wait that were left out.
+    pub(crate) fn waits_until(&self) -> Option<Timestamp> {
+        self.waits_until
     }
 
     /// What may be sent now.
@@ -133,6 +146,12 @@ impl Flight {
             Outcome::Invalid(why) => {
                 self.failed = true;
                 self.why = Some(why);
+                (Vec::new(), None)
+            }
+            // Who refuses one object with a reason refuses the next one, too: none is tried before the decision is made anew.
+            Outcome::RetryLater(why @ Some(_)) if matches!(planned.write, Write::Create { .. }) => {
+                self.failed = true;
+                self.why = why;
                 (Vec::new(), None)
             }
             Outcome::RetryLater(why) => {

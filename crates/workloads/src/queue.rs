@@ -59,12 +59,14 @@ impl Queue {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// It did not work: look again, later each time.
-    pub fn fail(&mut self, now: Timestamp, key: &Key) {
+    /// It did not work: look again, later each time. Returns when.
+    pub fn fail(&mut self, now: Timestamp, key: &Key) -> Timestamp {
         let failures = self.failures.entry(key.clone()).or_default();
         let wait = backoff_ms(*failures);
         *failures = failures.saturating_add(1);
-        self.add(now.plus_millis(wait), key.clone());
+        let at = now.plus_millis(wait);
+        self.add(at, key.clone());
+        at
     }
 
     /// It worked: the next failure is a first one.

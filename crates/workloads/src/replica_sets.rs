@@ -16,6 +16,8 @@ use crate::{
 /// A look makes or deletes at most so many pods.
 const BURST_MAX: usize = 500;
 const FAILURE: &str = "ReplicaFailure";
+const FAILED_CREATE: &str = "FailedCreate";
+const FAILED_DELETE: &str = "FailedDelete";
 const COMPONENT: &str = "replicaset-controller";
 
 /// What the controller is.
@@ -61,7 +63,8 @@ fn manage(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &m
     let wanted = size(set.spec.replicas.unwrap_or(1));
     if active.len() < wanted {
         let Some(template) = &set.spec.template else { return };
-        for number in 0..(wanted - active.len()).min(BURST_MAX) {
+        let room = context.limits.owner_pods_max.saturating_sub(active.len());
+        for number in 0..(wanted - active.len()).min(room).min(BURST_MAX) {
             let body =
                 pods::with_new_name(template, &resource::REPLICA_SETS, &set.metadata, context.now, number);
             let name = body["metadata"]["name"].as_str().unwrap_or_default();
@@ -145,24 +148,42 @@ fn report(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &m
         "observedGeneration": set.metadata.generation,
         "conditions": if conditions.is_empty() { Value::Null } else { json!(conditions) },
     });
-    plan.write(writes::status(&resource::REPLICA_SETS, &set.metadata, status));
+    let write = writes::status(&resource::REPLICA_SETS, &set.metadata, status);
+    match newly_failed(&conditions, &old.conditions.unwrap_or_default()) {
+        Some((reason, message)) => {
+            let note = Note { kind: EventType::Warning, ..note(set, reason, message.to_owned()) };
+            plan.write_and_tell(write, note);
+        }
+        None => plan.write(write),
+    }
+}
+
+/// Why pods cannot be made or deleted, if that was not so before.
+fn newly_failed<'a>(
+    conditions: &'a [ReplicaSetCondition],
+    before: &[ReplicaSetCondition],
+) -> Option<(&'static str, &'a str)> {
+    let is_failure = |condition: &&ReplicaSetCondition| condition.type_.as_deref() == Some(FAILURE);
+    let found = conditions.iter().find(is_failure).filter(|_| !before.iter().any(|one| is_failure(&one)))?;
+    let reason = if found.reason.as_deref() == Some(FAILED_CREATE) { FAILED_CREATE } else { FAILED_DELETE };
+    Some((reason, found.message.as_deref().unwrap_or_default()))
 }
 
 /// The conditions, with or without one that says why pods cannot be made or deleted.
 fn conditions(context: &Context<'_>, set: &ReplicaSet, active: usize) -> Vec<ReplicaSetCondition> {
     let mut conditions = set.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
     let known = conditions.iter().any(|condition| condition.type_.as_deref() == Some(FAILURE));
-    match context.failure {
+    let wanted = size(set.spec.replicas.unwrap_or(1));
+    match context.limits.refusal(wanted).or_else(|| context.failure.map(str::to_owned)) {
         None => conditions.retain(|condition| condition.type_.as_deref() != Some(FAILURE)),
         Some(_) if known => {}
         Some(why) => {
-            let wanted = size(set.spec.replicas.unwrap_or(1));
-            let reason = if active < wanted { "FailedCreate" } else { "FailedDelete" };
+            let reason = if active < wanted { FAILED_CREATE } else { FAILED_DELETE };
             conditions.push(ReplicaSetCondition {
                 type_: Some(FAILURE.to_owned()),
                 status: Some("True".to_owned()),
                 reason: Some(reason.to_owned()),
-                message: Some(why.to_owned()),
+                message: Some(why),
                 last_transition_time: Some(meta::wire_time(context.now)),
             });
         }

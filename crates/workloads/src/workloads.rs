@@ -3,6 +3,7 @@
 use crate::{
     controller::{CONTROLLERS_MAX, Controller},
     effect::{Effect, Outcome},
+    limits::Limits,
     prelude::*,
     rules,
 };
@@ -39,10 +40,16 @@ impl Workloads {
     /// These controllers, over a world of which nothing is known yet.
     #[must_use]
     pub fn new(rules: &[Rules]) -> Self {
+        Self::with_limits(rules, Limits::default())
+    }
+
+    /// The same within limits.
+    #[must_use]
+    pub fn with_limits(rules: &[Rules], limits: Limits) -> Self {
         let controllers = rules
             .iter()
             .zip(0..CONTROLLERS_MAX)
-            .map(|(rules, index)| Controller::new(*rules, index))
+            .map(|(rules, index)| Controller::new(*rules, index, limits))
             .collect();
         Self { world: World::new(), controllers }
     }

@@ -43,3 +43,8 @@ pub(crate) fn count<T>(list: impl IntoIterator<Item = T>) -> i32 {
 pub(crate) fn size(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
+
+/// All of them together; as many as can be counted where there are more.
+pub(crate) fn sum(numbers: impl IntoIterator<Item = i32>) -> i32 {
+    numbers.into_iter().fold(0, i32::saturating_add)
+}

@@ -1,7 +1,7 @@
 //! What runs beside the API server, in the same process and over the same API.
 
 use anyhow::{Result, anyhow};
-use lazaret_controllers::{Options, Plane};
+use lazaret_controllers::{Options, Plane, WorkloadLimits};
 use lazaret_hollow::HollowOptions;
 use lazaret_runtime::{Client, Metrics, Tasks};
 use lazaret_server::{Server, User};
@@ -17,13 +17,19 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) async fn start(server: &Server, nodes: usize, devices: usize, pace: &Pace) -> Result<Self> {
+    pub(super) async fn start(
+        server: &Server,
+        nodes: usize,
+        devices: usize,
+        pace: &Pace,
+        workloads: WorkloadLimits,
+    ) -> Result<Self> {
         let client = Client::direct(server.answering(ourselves()));
         // The store is locked for this process: there is nobody to share the work with.
         let metrics = Metrics::default();
         let shown = metrics.clone();
         server.show_metrics(move || shown.text());
-        let plane = Plane::start(client, metrics, &options(server, pace))
+        let plane = Plane::start(client, metrics, &Options { workloads, ..options(server, pace) })
             .await
             .map_err(|error| anyhow!("start the controllers: {error}"))?;
         let hollow = if nodes == 0 {

@@ -1,5 +1,7 @@
 //! Nodes.
 
+use std::collections::BTreeSet;
+
 use lazaret_json::{Value, json};
 
 use super::pod_validation::TAINT_EFFECTS;
@@ -123,8 +125,8 @@ impl Rules for Node {
 fn taints(errors: &mut Errors, spec: &Value) {
     let path = Path::root("spec");
     let path = path.field("taints");
-    let items = list(spec, "taints");
-    for (at, taint) in items.iter().enumerate() {
+    let mut seen = BTreeSet::new();
+    for (at, taint) in list(spec, "taints").iter().enumerate() {
         let path = path.index(at);
         let (key, effect) = (text(taint, "key"), text(taint, "effect"));
         label_name(errors, &path.field("key"), key);
@@ -134,8 +136,7 @@ fn taints(errors: &mut Errors, spec: &Value) {
         } else if !TAINT_EFFECTS.contains(&effect) {
             errors.push(path.field("effect"), not_supported(effect, TAINT_EFFECTS));
         }
-        let same = |known: &Value| text(known, "key") == key && text(known, "effect") == effect;
-        if items[..at].iter().any(same) {
+        if !seen.insert((key, effect)) {
             errors.push(path, FieldProblem::Duplicate(taint.clone()));
         }
     }

@@ -9,8 +9,8 @@ use crate::{
     pod_group,
     rules::keep_status,
     value::{
-        append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut, map_mut,
-        number, put, put_or_remove, remove, some, text,
+        ByText, append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut,
+        map_mut, number, put, put_or_remove, remove, some, text,
     },
 };
 
@@ -160,9 +160,9 @@ fn keep_observed_generations(status: &mut Value, old: &Value) {
     if let Some(kept) = some(old, "observedGeneration").and_then(Value::as_i64) {
         fill_zero(status, "observedGeneration", kept);
     }
+    let earlier = ByText::of(list(old, "conditions"), "type");
     for condition in list_mut(status, "conditions") {
-        let same_type = |known: &&Value| text(known, "type") == text(condition, "type");
-        let before = list(old, "conditions").iter().find(same_type);
+        let before = earlier.get(text(condition, "type"));
         if let Some(kept) = before.map(|known| number(known, "observedGeneration")).filter(|kept| *kept != 0)
         {
             fill_zero(condition, "observedGeneration", kept);

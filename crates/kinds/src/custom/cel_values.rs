@@ -74,7 +74,7 @@ fn object_shape(schema: &Value, is_object: bool) -> Shape {
 /// A value as its schema has it.
 pub(super) fn datum(schema: &Value, value: &Value, is_object: bool) -> Datum {
     match value {
-        Value::Null => Datum::null(),
+        Value::Null | Value::Encoded(_) => Datum::null(),
         Value::Bool(value) => Datum::bool(*value),
         Value::Number(number) => {
             let whole = number.as_i64().or_else(|| whole(number.as_f64()?));

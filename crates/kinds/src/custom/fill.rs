@@ -8,6 +8,13 @@ use super::structural::{Additional, Structural};
 /// What every object has whether its schema says so or not.
 const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
 
+/// So many unknown fields are named; more are only taken out.
+const FINDINGS_MAX: usize = 64;
+
+/// The defaults that one object gets have at most so many bytes: a default of a list's items is there once for each of them. No object
+/// of half that size can be stored, so that none is stored with less than all of its defaults.
+const DEFAULTS_BYTES_MAX: usize = 6 << 20;
+
 /// Takes out what the schema does not know, and says what that was.
 pub(crate) fn prune(schema: &Structural, object: &mut Value) -> Vec<Finding> {
     let mut unknown = Vec::new();
@@ -39,7 +46,7 @@ impl Pruner<'_> {
                 });
             }
             Value::Array(items) => self.items(schema, items, path),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
         }
     }
 
@@ -50,7 +57,9 @@ impl Pruner<'_> {
             (None, Additional::Anything) => {}
             (None, Additional::Nothing) if schema.preserve_unknown => {}
             (None, Additional::Nothing) => {
-                self.unknown.push(path.clone());
+                if self.unknown.len() < FINDINGS_MAX {
+                    self.unknown.push(path.clone());
+                }
                 return false;
             }
         }
@@ -92,44 +101,78 @@ pub(crate) fn drop_nulls(schema: &Structural, value: &mut Value) {
                 items.iter_mut().for_each(|item| drop_nulls(inner, item));
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
     }
 }
 
-/// Sets absent fields, and `null` where there can be none, to their defaults.
+/// Sets absent fields, and `null` where there can be none, to their defaults, up to a limit.
 pub(crate) fn fill_defaults(schema: &Structural, value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            for (name, child) in &schema.properties {
-                if let Some(default) = &child.default
-                    && map.get(name).is_none_or(|value| value.is_null() && !child.nullable)
-                {
-                    map.insert(name.clone(), default.clone());
+    Filler { bytes_left: DEFAULTS_BYTES_MAX }.inner(schema, value);
+}
+
+struct Filler {
+    /// Nothing once a default did not fit.
+    bytes_left: usize,
+}
+
+impl Filler {
+    /// A default, as long as there is room for it.
+    fn take<'a>(&mut self, default: Option<&'a Value>) -> Option<&'a Value> {
+        let default = default?;
+        self.bytes_left = self.bytes_left.saturating_sub(weight(default));
+        Some(default).filter(|_| self.bytes_left > 0)
+    }
+
+    fn inner(&mut self, schema: &Structural, value: &mut Value) {
+        if self.bytes_left == 0 {
+            return;
+        }
+        match value {
+            Value::Object(map) => {
+                for (name, child) in &schema.properties {
+                    if map.get(name).is_none_or(|value| value.is_null() && !child.nullable)
+                        && let Some(default) = self.take(child.default.as_ref())
+                    {
+                        map.insert(name.clone(), default.clone());
+                    }
+                }
+                for (name, value) in map {
+                    if let Some(child) = schema.child(name) {
+                        self.fill(child, value);
+                    }
                 }
             }
-            for (name, value) in map {
-                if let Some(child) = schema.child(name) {
-                    fill(child, value);
+            Value::Array(items) => {
+                if let Some(inner) = &schema.items {
+                    items.iter_mut().for_each(|item| self.fill(inner, item));
                 }
             }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
         }
-        Value::Array(items) => {
-            if let Some(inner) = &schema.items {
-                items.iter_mut().for_each(|item| fill(inner, item));
-            }
+    }
+
+    fn fill(&mut self, schema: &Structural, value: &mut Value) {
+        if value.is_null()
+            && !schema.nullable
+            && let Some(default) = self.take(schema.default.as_ref())
+        {
+            *value = default.clone();
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        self.inner(schema, value);
     }
 }
 
-fn fill(schema: &Structural, value: &mut Value) {
-    if value.is_null()
-        && !schema.nullable
-        && let Some(default) = &schema.default
-    {
-        *value = default.clone();
+/// About how many bytes of text a value has.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+        Value::String(text) => text.len() + 2,
+        Value::Encoded(encoded) => encoded.as_str().len(),
+        Value::Array(items) => items.iter().map(weight).sum::<usize>() + items.len() + 2,
+        Value::Object(map) => {
+            map.iter().map(|(name, value)| name.len() + 4 + weight(value)).sum::<usize>() + 2
+        }
     }
-    fill_defaults(schema, value);
 }
 
 #[cfg(test)]
@@ -203,5 +246,26 @@ mod tests {
         let mut empty = json!({});
         fill_defaults(&schema, &mut empty);
         assert_eq!(empty, json!({"spec": {"size": 3, "maybe": "x"}}), "a default is filled in itself");
+    }
+
+    #[test]
+    fn a_default_is_not_repeated_without_end() {
+        let long = "x".repeat(100_000);
+        let schema = Structural::read(&json!({"type": "array", "items": {"type": "object", "properties": {
+            "text": {"type": "string", "default": long}}}}));
+        let mut few = json!([{}, {}]);
+        fill_defaults(&schema, &mut few);
+        assert_eq!(few[1]["text"], long);
+        let mut many = json!(vec![json!({}); 100]);
+        fill_defaults(&schema, &mut many);
+        let bytes = many.to_string().len();
+        assert!((DEFAULTS_BYTES_MAX / 2..DEFAULTS_BYTES_MAX).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn of_many_unknown_fields_some_are_named() {
+        let mut object: Value = (0..1_000).map(|at| (format!("f{at}"), json!(1))).collect();
+        assert_eq!(prune(&schema(), &mut object).len(), FINDINGS_MAX);
+        assert_eq!(object, json!({}));
     }
 }

@@ -97,7 +97,7 @@ fn find<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
         Step::All => match value {
             Value::Array(items) => items.iter().find_map(|item| find(rest, item)),
             Value::Object(map) => map.values().find_map(|item| find(rest, item)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => None,
         },
         Step::Where(path, compare, wanted) => {
             let holds = |item: &&Value| {

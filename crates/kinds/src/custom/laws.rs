@@ -8,8 +8,8 @@ use lazaret_schema::DEPTH_MAX;
 
 use super::{
     cel_values::{datum, shape},
-    lists::identity,
-    structural::{ListType, Structural},
+    lists::Earlier,
+    structural::Structural,
 };
 use crate::{
     Errors, FieldProblem,
@@ -116,9 +116,10 @@ impl Court<'_> {
             path.truncate(length);
         }
         let (Some(laws), Some(inner)) = (&laws.items, &schema.items) else { return Some(()) };
+        let earlier = Earlier::of(schema, old);
         for (at, item) in value.as_array().into_iter().flatten().enumerate() {
             path.push_str(&format!("[{at}]"));
-            self.value(laws, inner, (item, before(schema, item, old)), path, depth + 1)?;
+            self.value(laws, inner, (item, earlier.get(schema, item)), path, depth + 1)?;
             path.truncate(length);
         }
         Some(())
@@ -199,13 +200,6 @@ fn push(path: &mut String, name: &str) {
 /// The object itself has no path; Kubernetes then writes `<nil>`.
 fn shown(path: &str) -> String {
     if path.is_empty() { "<nil>".to_owned() } else { path.to_owned() }
-}
-
-/// What an item was before, where items have an identity.
-fn before<'v>(schema: &Structural, item: &Value, old: Option<&'v Value>) -> Option<&'v Value> {
-    let ListType::Map(keys) = &schema.list else { return None };
-    let wanted = identity(schema, keys, item);
-    old?.as_array()?.iter().find(|candidate| identity(schema, keys, candidate) == wanted)
 }
 
 /// The names in `.spec.size` or `.spec['a.b']`; `None` for what is neither.

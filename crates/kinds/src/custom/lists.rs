@@ -1,6 +1,6 @@
 //! Lists whose items have an identity: no two items may have the same.
 
-use std::collections::BTreeSet;
+use std::collections::{HashMap, HashSet};
 
 use lazaret_json::Value;
 
@@ -31,12 +31,12 @@ pub(crate) fn check_unique(schema: &Structural, value: &Value, path: &mut String
                 path.truncate(length);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
     }
 }
 
 fn of_list(schema: &Structural, items: &[Value], path: &str, errors: &mut Errors) {
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     for (at, item) in items.iter().enumerate() {
         let shown = match &schema.list {
             ListType::Atomic => return,
@@ -48,7 +48,7 @@ fn of_list(schema: &Structural, items: &[Value], path: &str, errors: &mut Errors
             }
             ListType::Map(keys) => identity(schema, keys, item),
         };
-        if !seen.insert(shown.to_string()) {
+        if !seen.insert(shown.clone()) {
             errors.push(format!("{path}[{at}]"), FieldProblem::Duplicate(shown));
         }
     }
@@ -59,6 +59,33 @@ pub(crate) fn identity(schema: &Structural, keys: &[String], item: &Value) -> Va
     let default = |key: &String| schema.items.as_ref()?.properties.get(key)?.default.clone();
     let known = |key: &String| Some((key.clone(), item.get(key).cloned().or_else(|| default(key))?));
     Value::Object(keys.iter().filter_map(known).collect())
+}
+
+/// The items of a keyed list as it was before, found by their identity. Where items have none, nothing is found.
+pub(crate) struct Earlier<'v> {
+    items: HashMap<Value, &'v Value>,
+}
+
+impl<'v> Earlier<'v> {
+    pub(crate) fn of(schema: &Structural, old: Option<&'v Value>) -> Self {
+        let mut items = HashMap::new();
+        if let ListType::Map(keys) = &schema.list {
+            for item in old.and_then(Value::as_array).into_iter().flatten() {
+                items.entry(identity(schema, keys, item)).or_insert(item);
+            }
+        }
+        Self { items }
+    }
+
+    /// What an item of the list was before.
+    pub(crate) fn get(&self, schema: &Structural, item: &Value) -> Option<&'v Value> {
+        match &schema.list {
+            ListType::Map(keys) if !self.items.is_empty() => {
+                self.items.get(&identity(schema, keys, item)).copied()
+            }
+            ListType::Map(_) | ListType::Set | ListType::Atomic => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Whether a schema is structural: it says of every value what it is, outside of what it says about what must hold for it. Only then can
 //! unknown fields be told from known ones.
 
+use std::collections::HashSet;
+
 use lazaret_cel::Pattern;
 use lazaret_json::{Text, Value};
 
@@ -201,10 +203,12 @@ fn keyed_items(schema: &Value, keys: &[Value], path: &str, errors: &mut Errors) 
     }
     let shown = Value::Array(keys.to_vec().into());
     let at = format!("{path}.x-kubernetes-list-map-keys");
-    for (index, key) in keys.iter().enumerate() {
+    let mut seen = HashSet::new();
+    let required: HashSet<&Value> = items["required"].as_array().into_iter().flatten().collect();
+    for key in keys {
         let name = key.as_str().unwrap_or_default();
         let property = &items["properties"][name];
-        if keys[..index].contains(key) {
+        if !seen.insert(key) {
             errors.invalid(at.as_str(), shown.clone(), "must not contain duplicate entries");
         }
         let inner = format!("{path}.items.properties[{name}]");
@@ -217,8 +221,7 @@ fn keyed_items(schema: &Value, keys: &[Value], path: &str, errors: &mut Errors) 
                 errors.invalid(format!("{inner}.type"), ty, why);
             }
             Some(_) => {
-                let required = items["required"].as_array().is_some_and(|list| list.contains(key));
-                if !required && property.get("default").is_none_or(Value::is_null) {
+                if !required.contains(key) && property.get("default").is_none_or(Value::is_null) {
                     let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
                     errors.required(format!("{inner}.default"), why);
                 }
@@ -309,7 +312,7 @@ fn nested(schema: &Value, outer: &Value, path: &str, outer_path: &str, errors: &
             Value::Null | Value::Bool(false) => true,
             Value::String(text) => text.is_empty(),
             Value::Array(list) => list.is_empty(),
-            Value::Bool(true) | Value::Number(_) | Value::Object(_) => false,
+            Value::Bool(true) | Value::Number(_) | Value::Object(_) | Value::Encoded(_) => false,
         };
         if !says_nothing {
             errors.forbidden(format!("{path}.{name}"), *why);

@@ -1,6 +1,6 @@
 //! What the status of definitions says: which names are theirs, whether they are served, how far their removal is.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use lazaret_json::{Value, json};
 
@@ -13,16 +13,64 @@ pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io"
 /// name in a group, the one that has it keeps it; else the one that comes first gets it.
 #[must_use]
 pub fn settled(definitions: &[Value], timestamp: &str) -> Vec<(usize, Value)> {
-    let mut current = definitions.to_vec();
+    let mut taken = Taken::default();
+    definitions.iter().for_each(|definition| taken.add(definition));
     let mut changed = Vec::new();
-    for at in 0..current.len() {
-        let wanted = settle(&current, at, timestamp);
-        if wanted != current[at] {
-            changed.push((at, wanted.clone()));
-            current[at] = wanted;
+    for (at, definition) in definitions.iter().enumerate() {
+        taken.remove(definition);
+        let wanted = settle(definition, &taken, timestamp);
+        taken.add(&wanted);
+        if wanted != *definition {
+            changed.push((at, wanted));
         }
     }
     changed
+}
+
+/// Names that definitions have, by group: how many have each.
+#[derive(Default)]
+struct Taken {
+    resources: BTreeMap<(String, String), usize>,
+    kinds: BTreeMap<(String, String), usize>,
+}
+
+impl Taken {
+    fn add(&mut self, definition: &Value) {
+        let count = |names: &mut BTreeMap<_, usize>, name| *names.entry(name).or_default() += 1;
+        resources_of(definition).for_each(|name| count(&mut self.resources, name));
+        kinds_of(definition).for_each(|name| count(&mut self.kinds, name));
+    }
+
+    fn remove(&mut self, definition: &Value) {
+        let count = |names: &mut BTreeMap<_, usize>, name| {
+            if let Some(count) = names.get_mut(&name) {
+                *count = count.saturating_sub(1);
+            }
+        };
+        resources_of(definition).for_each(|name| count(&mut self.resources, name));
+        kinds_of(definition).for_each(|name| count(&mut self.kinds, name));
+    }
+}
+
+/// The names of resources that a definition has, with its group.
+fn resources_of(definition: &Value) -> impl Iterator<Item = (String, String)> {
+    let names = &definition["status"]["acceptedNames"];
+    let said = ["plural", "singular"].map(|field| text(names, field));
+    in_group(definition, said.into_iter().chain(texts(names, "shortNames")))
+}
+
+/// The names of kinds that a definition has, with its group.
+fn kinds_of(definition: &Value) -> impl Iterator<Item = (String, String)> {
+    let names = &definition["status"]["acceptedNames"];
+    in_group(definition, ["kind", "listKind"].map(|field| text(names, field)).into_iter())
+}
+
+fn in_group<'a>(
+    definition: &'a Value,
+    names: impl Iterator<Item = &'a str>,
+) -> impl Iterator<Item = (String, String)> {
+    let group = text(&definition["spec"], "group");
+    names.filter(|name| !name.is_empty()).map(|name| (group.to_owned(), name.to_owned()))
 }
 
 pub(crate) fn is_established(definition: &Value) -> bool {
@@ -55,10 +103,10 @@ fn is_true(definition: &Value, condition: &str) -> bool {
         .any(|known| known["type"] == condition && known["status"] == "True")
 }
 
-/// One definition as its status should be, given what the others have.
-fn settle(all: &[Value], at: usize, timestamp: &str) -> Value {
-    let mut definition = all[at].clone();
-    let (resources, kinds) = taken(all, at);
+/// One definition as its status should be, given the names that others have.
+fn settle(definition: &Value, taken: &Taken, timestamp: &str) -> Value {
+    let mut definition = definition.clone();
+    let group = text(&definition["spec"], "group").to_owned();
     let wanted = definition["spec"]["names"].clone();
     let mut accepted = definition["status"]["acceptedNames"].clone();
     if !accepted.is_object() {
@@ -66,11 +114,11 @@ fn settle(all: &[Value], at: usize, timestamp: &str) -> Value {
     }
     let mut conflict: Option<(&str, String)> = None;
     for (field, used, reason) in [
-        ("plural", &resources, "PluralConflict"),
-        ("singular", &resources, "SingularConflict"),
-        ("shortNames", &resources, "ShortNamesConflict"),
-        ("kind", &kinds, "KindConflict"),
-        ("listKind", &kinds, "ListKindConflict"),
+        ("plural", &taken.resources, "PluralConflict"),
+        ("singular", &taken.resources, "SingularConflict"),
+        ("shortNames", &taken.resources, "ShortNamesConflict"),
+        ("kind", &taken.kinds, "KindConflict"),
+        ("listKind", &taken.kinds, "ListKindConflict"),
     ] {
         let asked: Vec<&str> = match wanted[field].as_str() {
             Some(one) => vec![one],
@@ -78,7 +126,7 @@ fn settle(all: &[Value], at: usize, timestamp: &str) -> Value {
         };
         let clashes: Vec<String> = asked
             .iter()
-            .filter(|name| used.contains(**name))
+            .filter(|name| used.get(&(group.clone(), (**name).to_owned())).is_some_and(|count| *count > 0))
             .map(|name| format!("{name:?} is already in use"))
             .collect();
         if clashes.is_empty() {
@@ -110,23 +158,6 @@ fn settle(all: &[Value], at: usize, timestamp: &str) -> Value {
         set_condition(&mut definition, "Established", "False", "NotAccepted", why, timestamp);
     }
     definition
-}
-
-/// Names of resources and of kinds that other definitions of the group have.
-fn taken(all: &[Value], at: usize) -> (BTreeSet<&str>, BTreeSet<&str>) {
-    let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
-    for (other, definition) in all.iter().enumerate() {
-        if other == at || definition["spec"]["group"] != all[at]["spec"]["group"] {
-            continue;
-        }
-        let names = &definition["status"]["acceptedNames"];
-        resources.extend(["plural", "singular"].map(|field| text(names, field)));
-        resources.extend(texts(names, "shortNames"));
-        kinds.extend(["kind", "listKind"].map(|field| text(names, field)));
-    }
-    resources.remove("");
-    kinds.remove("");
-    (resources, kinds)
 }
 
 fn copy(to: &mut Value, from: &Value, field: &str) {

@@ -131,9 +131,12 @@ impl Structural {
             additional: match &schema["additionalProperties"] {
                 Value::Bool(true) => Additional::Anything,
                 each @ Value::Object(_) => Additional::Each(Box::new(Self::read(each))),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                    Additional::Nothing
-                }
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Encoded(_)
+                | Value::Array(_) => Additional::Nothing,
             },
             items: schema["items"].is_object().then(|| Box::new(Self::read(&schema["items"]))),
             checks: Checks::read(schema).map(Box::new),

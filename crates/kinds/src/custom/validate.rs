@@ -5,19 +5,29 @@ use lazaret_schema::DEPTH_MAX;
 
 use super::{
     formats,
-    lists::identity,
-    structural::{Bound, Checks, ListType, Size, Structural, Type},
+    lists::Earlier,
+    structural::{Bound, Checks, Size, Structural, Type},
 };
 use crate::{Errors, FieldProblem};
 
 /// What is wrong with `value`. With `old`, what was already there and stays as it is may stay wrong: a schema that became stricter must
 /// not keep anybody from changing something else.
 pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, errors: &mut Errors) {
-    Walk { errors }.value(schema, value, old, &mut String::new(), 0);
+    let mut steps = 0;
+    Walk { errors, steps: &mut steps }.value(schema, value, old, &mut String::new(), 0);
+    if steps > STEPS_MAX {
+        let why = format!("holding it against its schema takes more than {STEPS_MAX} steps");
+        errors.push("<nil>", FieldProblem::Forbidden(why));
+    }
 }
+
+/// Values that are held against a schema, and alternatives that they are compared with, at most: as a schema may have a hundred thousand
+/// alternatives for each of a hundred thousand values. A step takes less than a microsecond.
+const STEPS_MAX: usize = 5_000_000;
 
 struct Walk<'a> {
     errors: &'a mut Errors,
+    steps: &'a mut usize,
 }
 
 impl Walk<'_> {
@@ -29,7 +39,8 @@ impl Walk<'_> {
         path: &mut String,
         depth: usize,
     ) {
-        if old == Some(value) || depth > DEPTH_MAX {
+        *self.steps += 1;
+        if old == Some(value) || depth > DEPTH_MAX || *self.steps > STEPS_MAX {
             return;
         }
         if value.is_null() && schema.nullable {
@@ -53,13 +64,14 @@ impl Walk<'_> {
             }
             Value::Array(items) => {
                 let Some(inner) = &schema.items else { return };
+                let earlier = Earlier::of(schema, old);
                 for (at, item) in items.iter().enumerate() {
                     path.push_str(&format!("[{at}]"));
-                    self.value(inner, item, same_item(schema, item, old), path, depth + 1);
+                    self.value(inner, item, earlier.get(schema, item), path, depth + 1);
                     path.truncate(length);
                 }
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
         }
     }
 
@@ -87,6 +99,7 @@ impl Walk<'_> {
 
     fn checks(&mut self, checks: &Checks, value: &Value, path: &mut String, depth: usize) {
         self.junctors(checks, value, path, depth);
+        *self.steps += checks.values.as_ref().map_or(0, Vec::len);
         if let Some(values) = &checks.values
             && !values.contains(value)
         {
@@ -114,7 +127,7 @@ impl Walk<'_> {
                     path.truncate(length);
                 }
             }
-            Value::Null | Value::Bool(_) => {}
+            Value::Null | Value::Bool(_) | Value::Encoded(_) => {}
         }
     }
 
@@ -174,16 +187,17 @@ impl Walk<'_> {
     }
 
     fn junctors(&mut self, checks: &Checks, value: &Value, path: &mut String, depth: usize) {
-        let holds = |schema: &Structural, path: &mut String| {
-            let mut errors = Errors::new();
-            Walk { errors: &mut errors }.value(schema, value, None, path, depth + 1);
-            errors.is_empty()
-        };
         for schema in &checks.all_of {
             self.value(schema, value, None, path, depth + 1);
         }
+        let Self { errors, steps } = self;
+        let mut holds = |schema: &Structural, path: &mut String| {
+            let mut errors = Errors::new();
+            Walk { errors: &mut errors, steps }.value(schema, value, None, path, depth + 1);
+            errors.is_empty()
+        };
         let mut fail = |path: &str, why: &str| {
-            self.errors.invalid(shown(path), "", format!("{path:?} {why}"));
+            errors.invalid(shown(path), "", format!("{path:?} {why}"));
         };
         if !checks.any_of.is_empty() && !checks.any_of.iter().any(|schema| holds(schema, path)) {
             fail(path, "must validate at least one schema (anyOf)");
@@ -218,13 +232,6 @@ fn shown(path: &str) -> String {
     if path.is_empty() { "<nil>".to_owned() } else { path.to_owned() }
 }
 
-/// What an item was before, where items have an identity.
-fn same_item<'a>(schema: &Structural, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-    let ListType::Map(keys) = &schema.list else { return None };
-    let wanted = identity(schema, keys, item);
-    old?.as_array()?.iter().find(|candidate| identity(schema, keys, candidate) == wanted)
-}
-
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -241,6 +248,7 @@ fn type_name(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+        Value::Encoded(_) => "encoded",
     }
 }
 

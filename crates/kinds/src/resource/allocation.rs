@@ -1,6 +1,6 @@
 //! What a claim was given, who uses it, and what drivers say of it: the status of a claim.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use lazaret_json::Value;
 
@@ -19,7 +19,7 @@ use crate::{
     },
     gate::Gate,
     path::Path,
-    value::{has, is_filled, list, list_mut, remove, same, some, text},
+    value::{has, is_filled, list, list_mut, remove, same, some, stripped, text},
 };
 
 const RESULTS_MAX: usize = 32;
@@ -179,8 +179,8 @@ fn consumers(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) {
     if !has(&new["status"], "allocation") {
         errors.forbidden(path, "may not be specified when `allocated` is not set");
     } else if has(&new["metadata"], "deletionTimestamp") {
-        let before = list(&old["status"], "reservedFor");
-        if consumers.iter().any(|consumer| !before.iter().any(|known| same(known, consumer))) {
+        let before: HashSet<Value> = list(&old["status"], "reservedFor").iter().map(stripped).collect();
+        if consumers.iter().any(|consumer| !before.contains(&stripped(consumer))) {
             errors.forbidden(
                 path,
                 "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",

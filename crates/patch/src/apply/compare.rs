@@ -212,5 +212,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Number(number) => number.as_i64() == Some(0),
         Value::Object(map) => map.is_empty(),
         Value::Array(items) => items.is_empty(),
+        Value::Encoded(_) => false,
     }
 }

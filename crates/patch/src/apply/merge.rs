@@ -1,6 +1,6 @@
 //! What is there with what is wanted laid over it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_json::{Map, Value};
 
@@ -55,9 +55,11 @@ fn items(schema: &Schema, item: TypeId, kind: &ListKind, live: &[Value], config:
     let mut result = Vec::with_capacity(live.len() + config.len());
     let mut next = wanted.iter();
     let mut done: BTreeSet<&PathElement> = BTreeSet::new();
+    // Of items that stand twice the first counts.
+    let by_id: BTreeMap<&PathElement, &Value> = known.iter().rev().map(|(id, value)| (id, *value)).collect();
     let take = |(id, value): &(PathElement, &Value)| {
-        let current = known.iter().find(|(known, _)| known == id);
-        current.map_or_else(|| (*value).clone(), |(_, current)| merged(schema, item, None, current, value))
+        let current = by_id.get(id);
+        current.map_or_else(|| (*value).clone(), |current| merged(schema, item, None, current, value))
     };
     for (id, value) in &known {
         if !wanted_ids.contains(id) {

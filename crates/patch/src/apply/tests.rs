@@ -75,9 +75,7 @@ fn the_record_has_kubernetes_form() {
 fn fields(world: &World, manager: &str) -> String {
     let owners = ManagedFields::of(world.object.as_ref().unwrap());
     let (_, entry) = owners.entries.iter().find(|(known, _)| known.name == manager).unwrap();
-    let mut text = String::new();
-    entry.fields.write(&mut text);
-    text
+    serde_json::to_string(&entry.fields).unwrap()
 }
 
 #[test]

@@ -106,3 +106,23 @@ fn durations_read_as_go_writes_them() {
         assert_eq!(go_duration(nanos), text);
     }
 }
+
+#[test]
+fn a_small_message_does_not_become_a_large_object() {
+    // Two bytes for each status of a container, which JSON says in a hundred.
+    let pod = |count: usize| {
+        let statuses = field(8, b"").repeat(count);
+        let mut bytes = vec![3 << 3 | 2];
+        let mut length = statuses.len();
+        while length > 0x7f {
+            bytes.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+            length >>= 7;
+        }
+        bytes.push(u8::try_from(length).unwrap());
+        bytes.extend(statuses);
+        decode("core/v1.Pod", &bytes)
+    };
+    let few = pod(10).unwrap();
+    assert_eq!(few["status"]["containerStatuses"].as_array().map(Vec::len), Some(10));
+    assert_eq!(pod(VALUES_MAX), Err(ProtobufError::TooMany));
+}

@@ -65,8 +65,20 @@ fn world() -> &'static World {
             let (code, answer) = world.send("POST", path, "application/json", object.to_string().into());
             assert_eq!(code, 201, "{answer}");
         }
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let (code, answer) =
+            world.send("POST", definitions, "application/json", anything().to_string().into());
+        assert_eq!(code, 201, "{answer}");
         world
     })
+}
+
+/// A kind whose objects may hold anything.
+fn anything() -> Value {
+    let names = json!({"plural": "anythings", "singular": "anything", "kind": "Anything", "listKind": "AnythingList"});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({"metadata": {"name": "anythings.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced", "names": names,
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}})
 }
 
 /// What there is to change: where, and what.
@@ -200,9 +212,42 @@ const MESSAGES: &[Option<(&str, &str)>] = &[
     Some(("PUT", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a/status")),
 ];
 
+/// What is stored is what was sent, alone and among others, whatever its fields are called.
+fn must_come_back(body: &[u8]) {
+    const PATH: &str = "/apis/example.com/v1/namespaces/default/anythings";
+    let Ok(Value::Object(mut sent)) = serde_json::from_slice(body) else { return };
+    for field in ["apiVersion", "kind", "metadata"] {
+        sent.remove(field);
+    }
+    let mut object = Value::Object(sent.clone());
+    object["metadata"] =
+        json!({"name": "r", "annotations": {"managedFields": String::from_utf8_lossy(body)}});
+    let (code, answer) = world().must_cope("POST", PATH, "application/json", object.to_string().as_bytes());
+    if code != 201 {
+        return;
+    }
+    let (_, read) = world().must_cope("GET", &format!("{PATH}/r"), "", b"");
+    let (_, list) = world().must_cope("GET", PATH, "", b"");
+    let (deleted, _) = world().must_cope("DELETE", &format!("{PATH}/r"), "", b"");
+    assert_eq!(deleted, 200);
+    let items = list["items"].as_array().unwrap();
+    assert_eq!(items.len(), 1, "{list}");
+    for (name, value) in sent.iter().chain([(&"metadata".to_owned(), &answer["metadata"])]) {
+        assert_eq!((&read[name], &items[0][name]), (value, value), "{name}");
+    }
+    assert_eq!(read["metadata"]["annotations"], object["metadata"]["annotations"]);
+    assert_eq!(read.as_object().unwrap().len(), sent.len() + 3, "{read}");
+}
+
+/// In the second byte, for an object that is stored and read back.
+const COME_BACK: u8 = 0xf;
+
 /// Two bytes say what kind and how; the rest is an object as JSON or YAML, or a message to one.
 pub(crate) fn bodies(data: &[u8]) {
     let [choice, how, body @ ..] = data else { return };
+    if how >> 4 == COME_BACK {
+        return must_come_back(body);
+    }
     let (kind, collection) = collection(*choice);
     let media = if how & 1 == 0 { "application/json" } else { "application/yaml" };
     let validation = ["Warn", "Strict", "Ignore"][usize::from(how >> 1) % 3];

@@ -43,7 +43,7 @@ pub(super) async fn take(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<
         if dry_run {
             return Ok(());
         }
-        let op = Op::update(item.key.clone(), item.modified, object::encode(&taken));
+        let op = Op::update(item.key.clone(), item.modified, object::encode(&taken)?);
         match call.server.commit(vec![op]).await {
             Ok(_) => return Ok(()),
             Err(TxnError::Conflict { .. }) => {}

@@ -10,6 +10,7 @@ use super::finish::{storage, tracked, validate_metadata};
 use crate::{
     ApiError, admission,
     input::{FieldValidation, read_object},
+    limits,
     negotiate::{self, Form},
     object, random,
     request::Verb,
@@ -85,10 +86,10 @@ pub(super) async fn insert(
         if call.query.dry_run() {
             return match call.store().get(call.key(&name)) {
                 Some(taken) => Err(exists(call, &name, &taken)),
-                None => Ok((dry(call, &name, &ready), warnings)),
+                None => Ok((dry(call, &name, &ready)?, warnings)),
             };
         }
-        let op = Op::create(call.key(&name).as_str(), object::encode(&ready));
+        let op = Op::create(call.key(&name).as_str(), object::encode(&ready)?);
         let mut ops = vec![op];
         ops.extend(admission::namespace_guard(call));
         match call.server.commit(ops).await {
@@ -146,6 +147,7 @@ fn prepared(
         metadata.remove(field);
     }
     admission::may_create(call, name)?;
+    limits::may_create(call, name)?;
     let (errors, object) = call.with_context(|context| {
         let mut errors = Errors::new();
         let metadata = object::meta_mut(&mut object);
@@ -167,7 +169,7 @@ fn prepared(
         }
         validate_metadata(&call.kind, &object, None, &mut errors);
         call.kind.rules.validate_create(&object, context, &mut errors);
-        Ok((errors, object))
+        Ok::<_, ApiError>((errors, object))
     })?;
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, name, &errors));
@@ -179,11 +181,7 @@ fn exists(call: &Call<'_>, name: &str, taken: &Item) -> ApiError {
     ApiError::already_exists(&call.kind, name, object::is_deleting(&object::decode(&taken.value)))
 }
 
-fn dry(call: &Call<'_>, name: &str, object: &Value) -> Arc<Item> {
-    Arc::new(Item {
-        key: call.key(name).as_str().into(),
-        value: object::text(object),
-        created: 0,
-        modified: 0,
-    })
+fn dry(call: &Call<'_>, name: &str, object: &Value) -> Result<Arc<Item>, ApiError> {
+    let value = object::text(object)?;
+    Ok(Arc::new(Item { key: call.key(name).as_str().into(), value, created: 0, modified: 0 }))
 }

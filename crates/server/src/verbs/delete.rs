@@ -169,20 +169,20 @@ pub(super) async fn remove(
         let (marked, gone) = outcome(call, &old, options);
         let removed = |object: Bytes| Removed { object, uid: object::meta(&old, "uid").to_owned(), gone };
         if options.dry_run || (!gone && marked == old) {
-            return Ok(removed(object::text(&marked)));
+            return Ok(removed(object::text(&marked)?));
         }
         let key = call.key(name);
         let op = if gone {
             Op::delete(key.as_str(), item.modified)
         } else {
-            Op::update(key.as_str(), item.modified, object::encode(&marked))
+            Op::update(key.as_str(), item.modified, object::encode(&marked)?)
         };
-        match call.server.commit(vec![op]).await {
+        match call.server.commit_own(vec![op]).await {
             Ok(committed) => {
                 let revision = committed.revision;
                 let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let Some(kept) = kept else {
-                    return Ok(removed(last_seen(call, &old, &item.value, marked, revision)));
+                    return Ok(removed(last_seen(call, &old, &item.value, marked, revision)?));
                 };
                 call.server.trees().put(&kept, marked);
                 return Ok(removed(kept.value.clone()));
@@ -195,12 +195,18 @@ pub(super) async fn remove(
 }
 
 /// An object that is gone, as its delete shows it: a pod that went at once shows that it was told to.
-fn last_seen(call: &Call<'_>, old: &Value, stored: &[u8], mut marked: Value, revision: u64) -> Bytes {
+fn last_seen(
+    call: &Call<'_>,
+    old: &Value,
+    stored: &[u8],
+    mut marked: Value,
+    revision: u64,
+) -> Result<Bytes, ApiError> {
     if !call.kind.is("", "pods") || object::is_deleting(old) {
-        return object::restamped(stored, revision);
+        return Ok(object::restamped(stored, revision));
     }
     object::meta_mut(&mut marked).insert("resourceVersion", revision.to_string().into());
-    object::text(&marked)
+    Ok(object::text(&marked)?)
 }
 
 fn check_preconditions(

@@ -1,13 +1,13 @@
 //! What every write has in common: the server's own fields, rules and validation, the record of owners, and the compare-and-swap.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use lazaret_json::{Text, Value};
 use lazaret_kinds::{Context, Errors, FieldProblem, Kind};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
-use lazaret_store::{Item, Op, TxnError};
+use lazaret_store::{Item, Op, TxnError, TxnInvalid};
 
-use crate::{ApiError, admission, object, server::Call};
+use crate::{ApiError, admission, limits, object, server::Call};
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
 const RETRIES_MAX: usize = 32;
@@ -55,7 +55,7 @@ pub(super) async fn change(
         }
         let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known)?;
         if call.query.dry_run() {
-            return Ok(Written { item: unsaved(&item, &new), warnings });
+            return Ok(Written { item: unsaved(&item, &new)?, warnings });
         }
         if same(&old, &new) {
             return Ok(Written { item, warnings });
@@ -68,14 +68,16 @@ pub(super) async fn change(
         let op = if gone {
             Op::delete(key.as_str(), item.modified)
         } else {
-            Op::update(key.as_str(), item.modified, object::encode(&new))
+            let value = object::encode(&new)?;
+            limits::may_grow(call, name, item.value.len(), &value)?;
+            Op::update(key.as_str(), item.modified, value)
         };
         match call.server.commit(vec![op]).await {
             Ok(committed) => {
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
                 let Some(written) = written else {
-                    return Ok(Written { item: unsaved(&item, &new), warnings });
+                    return Ok(Written { item: unsaved(&item, &new)?, warnings });
                 };
                 call.server.trees().put(&written, new);
                 return Ok(Written { item: written, warnings });
@@ -276,7 +278,7 @@ pub(super) fn validate_metadata(kind: &Kind, new: &Value, old: Option<&Value>, e
 
 /// Names of new finalizers are qualified, or those that Kubernetes itself has always used; kinds by definition may use any name.
 fn validate_finalizers(kind: &Kind, new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let known = old.map(object::finalizers).unwrap_or_default();
+    let known: HashSet<String> = old.map(object::finalizers).unwrap_or_default().into_iter().collect();
     let mut added = Vec::new();
     for (at, name) in
         object::finalizers(new).into_iter().enumerate().filter(|(_, name)| !known.contains(name))
@@ -301,19 +303,16 @@ fn validate_finalizers(kind: &Kind, new: &Value, old: Option<&Value>, errors: &m
 }
 
 /// An object that was not written, as if it had been.
-pub(super) fn unsaved(item: &Item, new: &Value) -> Arc<Item> {
+pub(super) fn unsaved(item: &Item, new: &Value) -> Result<Arc<Item>, ApiError> {
     let mut object = new.clone();
     object::meta_mut(&mut object).insert("resourceVersion", item.modified.to_string().into());
-    Arc::new(Item {
-        key: item.key.clone(),
-        value: object::text(&object),
-        created: item.created,
-        modified: item.modified,
-    })
+    let value = object::text(&object)?;
+    Ok(Arc::new(Item { key: item.key.clone(), value, created: item.created, modified: item.modified }))
 }
 
 pub(crate) fn storage(error: &TxnError) -> ApiError {
     match error {
+        TxnError::Invalid(TxnInvalid::TooLarge { .. }) => limits::object_too_large(),
         TxnError::Invalid(why) => ApiError::too_large(why.to_string()),
         TxnError::Conflict { .. } | TxnError::ReadOnly(_) | TxnError::Unknown(_) | TxnError::Closed => {
             ApiError::unavailable(error.to_string())

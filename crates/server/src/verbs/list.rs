@@ -146,8 +146,9 @@ fn list_meta(page: &Page) -> Value {
 fn encode(call: &Call<'_>, page: &Page) -> Vec<u8> {
     let api_version = call.kind.api_version(&call.served.version);
     let head = format!(
-        r#"{{"kind":"{}","apiVersion":"{api_version}","metadata":{},"items":["#,
-        call.kind.list_kind,
+        r#"{{"kind":{},"apiVersion":{},"metadata":{},"items":["#,
+        object::quoted(&call.kind.list_kind),
+        object::quoted(&api_version),
         list_meta(page)
     );
     let size: usize = page.items.iter().map(|item| item.value.len() + 1).sum();

@@ -9,7 +9,7 @@ use lazaret_server::{Access, Authorizer, Features, Server, ServerOptions, User};
 use lazaret_store::Store;
 
 #[derive(Debug)]
-struct Everybody;
+pub(crate) struct Everybody;
 
 impl Authorizer for Everybody {
     fn access(&self, _: &Server, _: &User, _: Access<'_>) -> Result<(), String> {

@@ -88,12 +88,12 @@ impl<'a> Wanted<'a> {
 
     /// With less than this many available pods, none that is available goes.
     fn available_min(&self) -> i32 {
-        self.replicas - self.unavailable
+        self.replicas.saturating_sub(self.unavailable)
     }
 
     /// There are never more pods than this.
     fn total_max(&self) -> i32 {
-        self.replicas + self.surge
+        self.replicas.saturating_add(self.surge)
     }
 
     fn note(&self, kind: EventType, reason: &'static str, message: String) -> Note {

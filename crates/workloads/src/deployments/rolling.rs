@@ -6,7 +6,11 @@ use super::{
     Wanted, history,
     sets::{self, Sets, available, replicas, resize},
 };
-use crate::{meta, pods, prelude::*, writes::count};
+use crate::{
+    meta, pods,
+    prelude::*,
+    writes::{count, sum},
+};
 
 /// Takes the next step. Returns whether there was one.
 pub(super) fn roll(world: &World, wanted: &Wanted<'_>, sets: &Sets, plan: &mut Plan) -> bool {
@@ -20,7 +24,7 @@ fn grow(world: &World, wanted: &Wanted<'_>, sets: &Sets, plan: &mut Plan) -> boo
     let live = |set: &ReplicaSet| {
         count(world.pods().managed_by(meta::uid(&set.metadata)).filter(|pod| pods::is_active(pod)))
     };
-    let taken: i32 = sets.all().map(|set| replicas(set).max(live(set))).sum();
+    let taken = sum(sets.all().map(|set| replicas(set).max(live(set))));
     let room = (wanted.total_max() - taken).max(0);
     match &sets.new {
         None => {
@@ -56,7 +60,7 @@ fn shrink(wanted: &Wanted<'_>, sets: &Sets, plan: &mut Plan) -> bool {
         taken += useless;
     }
     // What a replica set's status counts may have been taken from it already, so both limits hold.
-    let counted: i32 = sets.all().map(|set| available(set).min(replicas(set))).sum();
+    let counted = sum(sets.all().map(|set| available(set).min(replicas(set))));
     let mut surplus = (counted - wanted.available_min()).min(spare - taken);
     for size in &mut sizes {
         let dispensable = (*size).min(surplus).max(0);

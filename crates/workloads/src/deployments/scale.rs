@@ -8,7 +8,7 @@ use super::{
     Wanted,
     sets::{DESIRED, MAX, Sets, age, available, replicas, resize},
 };
-use crate::{meta, prelude::*};
+use crate::{meta, prelude::*, writes::sum};
 
 /// Whether the deployment has been resized since its replica sets were last.
 pub(super) fn is_due(wanted: &Wanted<'_>, sets: &Sets) -> bool {
@@ -48,7 +48,7 @@ fn is_saturated(wanted: &Wanted<'_>, sets: &Sets) -> bool {
 
 fn in_proportion(wanted: &Wanted<'_>, mut active: Vec<&Arc<ReplicaSet>>, plan: &mut Plan) {
     let allowed = if wanted.replicas > 0 { wanted.total_max() } else { 0 };
-    let change = allowed - active.iter().map(|set| replicas(set)).sum::<i32>();
+    let change = allowed - sum(active.iter().map(|set| replicas(set)));
     // The largest first; of equals the newer grows first and the older shrinks first.
     if change > 0 {
         active.sort_by_key(|set| (Reverse(replicas(set)), Reverse(age(set))));
@@ -66,10 +66,10 @@ fn in_proportion(wanted: &Wanted<'_>, mut active: Vec<&Arc<ReplicaSet>>, plan: &
             ..=-1 => share.max(left),
         };
         done += part;
-        sizes.push(replicas(set) + part);
+        sizes.push(replicas(set).saturating_add(part));
     }
     if let Some(largest) = sizes.first_mut() {
-        *largest = (*largest + change - done).max(0);
+        *largest = largest.saturating_add(change - done).max(0);
     }
     for (set, size) in active.into_iter().zip(sizes) {
         resize(wanted, set, size, plan);

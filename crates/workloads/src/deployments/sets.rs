@@ -55,7 +55,7 @@ impl Sets {
 
     /// How many pods all of them should have.
     pub(super) fn total(&self) -> i32 {
-        self.all().map(|set| replicas(set)).sum()
+        writes::sum(self.all().map(|set| replicas(set)))
     }
 }
 

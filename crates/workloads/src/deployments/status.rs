@@ -69,8 +69,8 @@ pub(super) fn report(
 
 /// The numbers of a status.
 fn counts(wanted: &Wanted<'_>, sets: &Sets) -> DeploymentStatus {
-    let sum = |number: fn(&ReplicaSet) -> i32| Some(sets.all().map(|set| number(set)).sum::<i32>());
-    let total = sets.all().map(|set| replicas(set)).sum::<i32>();
+    let sum = |number: fn(&ReplicaSet) -> i32| Some(writes::sum(sets.all().map(|set| number(set))));
+    let total = writes::sum(sets.all().map(|set| replicas(set)));
     let of = |set: &ReplicaSet| set.status.as_ref().map_or(0, |status| status.replicas);
     let available = sum(|set| set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0));
     DeploymentStatus {

@@ -15,6 +15,7 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
 use crate::{
     claim::{claim, concerned},
+    limits::Limits,
     meta, pods,
     prelude::*,
     rank, writes,
@@ -108,14 +109,19 @@ fn manage(
     let doubles = if tally.indexed { indexes::doubles(spec, &active) } else { Vec::new() };
     if active.len() > wanted || !doubles.is_empty() {
         rank::by_dispensability(context.now, &mut active, &[]);
-        active.sort_by_key(|pod| !doubles.contains(&meta::name(&pod.metadata).to_owned()));
+        let named: BTreeSet<&str> = doubles.iter().map(String::as_str).collect();
+        active.sort_by_key(|pod| !named.contains(meta::name(&pod.metadata)));
         let surplus = active.len().saturating_sub(wanted).max(doubles.len());
         active.iter().take(surplus.min(BURST_MAX)).for_each(|pod| delete(job, pod, plan));
         return;
     }
     let leaving = all.iter().filter(|pod| pods::is_terminating(pod)).count();
     let waits = spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some();
-    let missing = wanted.saturating_sub(active.len() + if waits { leaving } else { 0 });
+    let room = wanted.min(context.limits.owner_pods_max);
+    if let Some(why) = context.limits.refusal(wanted) {
+        Limits::tell_once(context, note(job, EventType::Warning, "FailedCreate", why), plan);
+    }
+    let missing = room.saturating_sub(active.len() + if waits { leaving } else { 0 });
     if missing == 0 || spec.suspend == Some(true) {
         return;
     }

@@ -13,6 +13,7 @@ use k8s_openapi::api::{
 
 use crate::{
     claim::{claim, concerned},
+    limits::Limits,
     meta, pods,
     prelude::*,
     writes::{self, size},
@@ -75,7 +76,11 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     if !plan.is_empty() {
         return;
     }
-    let places = Places::of(set, &claimed.mine);
+    let places = Places::of(set, &claimed.mine, context.limits.owner_pods_max);
+    if let Some(why) = context.limits.refusal(size(set.spec.replicas.unwrap_or(1))) {
+        let note = Note { kind: EventType::Warning, ..note(set, "FailedCreate", why) };
+        Limits::tell_once(context, note, plan);
+    }
     if !meta::is_leaving(&set.metadata)
         && fill(context, &places, &revisions, plan)
         && shrink(context, &places, plan)
@@ -90,14 +95,16 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
 }
 
 impl<'a> Places<'a> {
-    fn of(set: &'a StatefulSet, pods: &[Arc<Pod>]) -> Self {
+    /// Pods beyond the limit that the set still wants are neither looked at nor made.
+    fn of(set: &'a StatefulSet, pods: &[Arc<Pod>], most: usize) -> Self {
         let start = size(set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0));
-        let mut replicas = vec![None; size(set.spec.replicas.unwrap_or(1))];
+        let wanted = size(set.spec.replicas.unwrap_or(1));
+        let mut replicas = vec![None; wanted.min(most)];
         let mut condemned = Vec::new();
         for pod in pods {
             let Some(number) = ordinal(set, pod) else { continue };
-            match number.checked_sub(start).and_then(|at| replicas.get_mut(at)) {
-                Some(place) => *place = Some(Arc::clone(pod)),
+            match number.checked_sub(start).filter(|at| *at < wanted) {
+                Some(at) => replicas.get_mut(at).into_iter().for_each(|place| *place = Some(Arc::clone(pod))),
                 None => condemned.push((number, Arc::clone(pod))),
             }
         }

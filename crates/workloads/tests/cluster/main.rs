@@ -4,6 +4,7 @@
 mod burst;
 mod deployments;
 mod jobs;
+mod limits;
 mod replicas;
 mod silence;
 mod stateful_sets;

@@ -9,7 +9,7 @@ use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, not_supported},
     path::Path,
-    value::{entries, is_true, list, number, quantity, text},
+    value::{ByText, entries, is_true, list, number, quantity, text},
 };
 
 const RULES_MAX: usize = 20;
@@ -26,6 +26,8 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let mut names = BTreeSet::new();
     let mut host_ports = BTreeSet::new();
     let grace = number(spec, "terminationGracePeriodSeconds");
+    let volumes = ByText::of(list(spec, "volumes"), "name");
+    let claims = ByText::of(list(spec, "resourceClaims"), "name");
     for field in ["containers", "initContainers"] {
         let path = path.field(field);
         for (at, container) in list(spec, field).iter().enumerate() {
@@ -34,7 +36,7 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             if !name.is_empty() && !names.insert(name) {
                 errors.push(path.field("name"), FieldProblem::Duplicate(name.into()));
             }
-            self::container(errors, &path, container, spec);
+            self::container(errors, &path, container, &volumes, &claims);
             restarts(errors, &path, container);
             let runs_on = field == "containers" || text(container, "restartPolicy") == "Always";
             probes::check(errors, &path, container, grace, runs_on);
@@ -64,7 +66,13 @@ pub(super) fn check_images(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     }
 }
 
-fn container(errors: &mut Errors, path: &Path<'_>, container: &Value, spec: &Value) {
+fn container(
+    errors: &mut Errors,
+    path: &Path<'_>,
+    container: &Value,
+    volumes: &ByText<'_>,
+    claims: &ByText<'_>,
+) {
     match text(container, "name") {
         "" => errors.required(path.field("name"), ""),
         name => dns_label(errors, &path.field("name"), name),
@@ -79,14 +87,14 @@ fn container(errors: &mut Errors, path: &Path<'_>, container: &Value, spec: &Val
         let path = path.index(at);
         let path = path.field("valueFrom");
         let path = path.field("fileKeyRef");
-        mounts::file_volume(errors, &path.field("volumeName"), volume, list(spec, "volumes"));
+        mounts::file_volume(errors, &path.field("volumeName"), volume, volumes);
     }
     env::sources(errors, &path.field("envFrom"), list(container, "envFrom"));
-    mounts::check(errors, path, container, list(spec, "volumes"));
+    mounts::check(errors, path, container, volumes);
     choice(errors, path, container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]);
     resources(errors, &path.field("resources"), &container["resources"]);
-    let claims = list(&container["resources"], "claims");
-    claim_references(errors, &path.field("resources").field("claims"), claims, list(spec, "resourceClaims"));
+    let used = list(&container["resources"], "claims");
+    claim_references(errors, &path.field("resources").field("claims"), used, claims);
     security::of_container(errors, &path.field("securityContext"), &container["securityContext"]);
 }
 
@@ -231,7 +239,12 @@ pub(super) fn amount(errors: &mut Errors, path: &Path<'_>, resource: &str, value
 }
 
 /// A container uses claims of the pod, each as a whole or by its requests, and none twice.
-pub(super) fn claim_references(errors: &mut Errors, path: &Path<'_>, references: &[Value], claims: &[Value]) {
+pub(super) fn claim_references(
+    errors: &mut Errors,
+    path: &Path<'_>,
+    references: &[Value],
+    claims: &ByText<'_>,
+) {
     let mut seen: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (at, reference) in references.iter().enumerate() {
         let path = path.index(at);
@@ -244,7 +257,7 @@ pub(super) fn claim_references(errors: &mut Errors, path: &Path<'_>, references:
             dns_label(errors, &path.field("request"), request);
         }
         let overlaps = if request.is_empty() {
-            seen.iter().any(|(known, _)| *known == claim)
+            seen.range((claim, "")..).next().is_some_and(|(known, _)| *known == claim)
         } else {
             seen.contains(&(claim, "")) || seen.contains(&(claim, request))
         };
@@ -252,7 +265,7 @@ pub(super) fn claim_references(errors: &mut Errors, path: &Path<'_>, references:
             errors.push(path, FieldProblem::Duplicate(claim.into()));
         }
         seen.insert((claim, request));
-        if !claims.iter().any(|known| text(known, "name") == claim) {
+        if !claims.has(claim) {
             errors.push(path, FieldProblem::NotFound(claim.into()));
         }
     }

@@ -20,7 +20,7 @@ use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, name, not_supported},
     path::Path,
-    value::{entries, has, is_filled, is_true, list, number, some, text, texts},
+    value::{ByText, entries, has, is_filled, is_true, list, number, some, text, texts},
 };
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -59,7 +59,8 @@ pub(crate) fn spec(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             );
             let path = path.field("resources");
             let used = list(resources, "claims");
-            containers::claim_references(errors, &path.field("claims"), used, list(spec, "resourceClaims"));
+            let claims = ByText::of(list(spec, "resourceClaims"), "name");
+            containers::claim_references(errors, &path.field("claims"), used, &claims);
         }
         containers::resources(errors, &path.field("resources"), resources);
     }

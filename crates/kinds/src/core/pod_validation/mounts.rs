@@ -11,14 +11,16 @@ use super::{
 use crate::{
     Errors, FieldProblem,
     path::Path,
-    value::{has, is_true, list, some, text},
+    value::{ByText, has, is_true, list, some, text},
 };
 
 /// Mounts and block devices of a container.
-pub(super) fn check(errors: &mut Errors, path: &Path<'_>, container: &Value, volumes: &[Value]) {
+pub(super) fn check(errors: &mut Errors, path: &Path<'_>, container: &Value, volumes: &ByText<'_>) {
     let (mounts, devices) = (list(container, "volumeMounts"), list(container, "volumeDevices"));
     let privileged = some(container, "securityContext").is_some_and(|context| is_true(context, "privileged"));
     let mut seen = BTreeSet::new();
+    let by_name = ByText::of(devices, "name");
+    let by_place = ByText::of(devices, "devicePath");
     let list_path = path.field("volumeMounts");
     for (at, mount) in mounts.iter().enumerate() {
         let path = list_path.index(at);
@@ -30,10 +32,10 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, container: &Value, vol
         if !seen.insert(place) {
             errors.invalid(path.field("mountPath"), place, "must be unique");
         }
-        if devices.iter().any(|device| text(device, "name") == name) {
+        if by_name.has(name) {
             errors.invalid(path.field("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|device| text(device, "devicePath") == place) {
+        if by_place.has(place) {
             errors.invalid(
                 path.field("mountPath"),
                 place,
@@ -43,17 +45,21 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, container: &Value, vol
         below(errors, &list_path, &path, mount);
         how(errors, &list_path, mount, privileged);
     }
+    let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
     for (at, device) in devices.iter().enumerate() {
-        self::device(errors, &path.field("volumeDevices").index(at), device, &devices[..at], volumes);
+        let path = path.field("volumeDevices");
+        let first_of_name = names.insert(text(device, "name"));
+        let first_of_place = places.insert(text(device, "devicePath"));
+        self::device(errors, &path.index(at), device, (first_of_name, first_of_place), volumes);
     }
 }
 
-fn volume_name(errors: &mut Errors, path: &Path<'_>, holder: &Value, volumes: &[Value]) {
+fn volume_name(errors: &mut Errors, path: &Path<'_>, holder: &Value, volumes: &ByText<'_>) {
     let name = text(holder, "name");
     if name.is_empty() {
         errors.required(path.field("name"), "");
     }
-    if !volumes.iter().any(|volume| text(volume, "name") == name) {
+    if !volumes.has(name) {
         errors.push(path.field("name"), FieldProblem::NotFound(name.into()));
     }
 }
@@ -91,30 +97,36 @@ fn how(errors: &mut Errors, list: &Path<'_>, mount: &Value, privileged: bool) {
     }
 }
 
-fn device(errors: &mut Errors, path: &Path<'_>, device: &Value, before: &[Value], volumes: &[Value]) {
+fn device(
+    errors: &mut Errors,
+    path: &Path<'_>,
+    device: &Value,
+    (first_of_name, first_of_place): (bool, bool),
+    volumes: &ByText<'_>,
+) {
     let (name, place) = (text(device, "name"), text(device, "devicePath"));
     volume_name(errors, path, device, volumes);
-    if let Some(volume) = volumes.iter().find(|volume| text(volume, "name") == name)
+    if let Some(volume) = volumes.get(name)
         && !has(volume, "persistentVolumeClaim")
         && !has(volume, "ephemeral")
     {
         let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
         errors.invalid(path.field("name"), name, why);
     }
-    if before.iter().any(|known| text(known, "name") == name) {
+    if !first_of_name {
         errors.invalid(path.field("name"), name, "must be unique");
     }
     if place.is_empty() {
         errors.required(path.field("devicePath"), "");
-    } else if before.iter().any(|known| text(known, "devicePath") == place) {
+    } else if !first_of_place {
         errors.invalid(path.field("devicePath"), place, "must be unique");
     }
     no_backsteps(errors, &path.field("devicePath"), place);
 }
 
 /// The volume of a file with variables.
-pub(super) fn file_volume(errors: &mut Errors, path: &Path<'_>, name: &str, volumes: &[Value]) {
-    match volumes.iter().find(|volume| text(volume, "name") == name) {
+pub(super) fn file_volume(errors: &mut Errors, path: &Path<'_>, name: &str, volumes: &ByText<'_>) {
+    match volumes.get(name) {
         None => errors.push(path, FieldProblem::NotFound(name.into())),
         Some(volume) if !has(volume, "emptyDir") => {
             errors.invalid(path, name, "referenced volume must be of type emptyDir");

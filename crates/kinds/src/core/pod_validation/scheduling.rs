@@ -1,6 +1,6 @@
 //! Where a pod wants to be, and beside whom.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
@@ -113,17 +113,18 @@ fn label_keys(errors: &mut Errors, path: &Path<'_>, holder: &Value) {
             label_name(errors, &path.field(field).index(at), key);
         }
     }
+    let mismatched: BTreeSet<&str> = texts(holder, "mismatchLabelKeys").collect();
+    let mut expressions: BTreeMap<&str, usize> = BTreeMap::new();
+    for expression in list(&holder["labelSelector"], "matchExpressions") {
+        *expressions.entry(text(expression, "key")).or_default() += 1;
+    }
     for (at, key) in texts(holder, "matchLabelKeys").enumerate() {
-        if texts(holder, "mismatchLabelKeys").any(|other| other == key) {
+        if mismatched.contains(key) {
             let path = path.field("matchLabelKeys");
             errors.invalid(path.index(at), key, "exists in both matchLabelKeys and mismatchLabelKeys");
         }
-        let asked = entries(&holder["labelSelector"], "matchLabels").any(|(known, _)| known == key)
-            || list(&holder["labelSelector"], "matchExpressions")
-                .iter()
-                .filter(|known| text(known, "key") == key)
-                .count()
-                > 1;
+        let asked = holder["labelSelector"]["matchLabels"].get(key).is_some()
+            || expressions.get(key).is_some_and(|count| *count > 1);
         if asked {
             errors.invalid(path.index(at), key, "exists in both matchLabelKeys and labelSelector");
         }
@@ -131,6 +132,8 @@ fn label_keys(errors: &mut Errors, path: &Path<'_>, holder: &Value) {
 }
 
 fn spread(errors: &mut Errors, path: &Path<'_>, constraints: &[Value]) {
+    let pair = |constraint| (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
+    let last: BTreeMap<_, usize> = constraints.iter().map(pair).zip(0..).collect();
     for (at, constraint) in constraints.iter().enumerate() {
         let path = path.index(at);
         if number(constraint, "maxSkew") <= 0 {
@@ -146,9 +149,7 @@ fn spread(errors: &mut Errors, path: &Path<'_>, constraints: &[Value]) {
                 not_supported(action, &["DoNotSchedule", "ScheduleAnyway"]),
             );
         }
-        let same =
-            |other: &Value| text(other, "topologyKey") == key && text(other, "whenUnsatisfiable") == action;
-        if constraints[at + 1..].iter().any(same) {
+        if last.get(&(key, action)).is_some_and(|last| *last > at) {
             let pair = format!("{{{key}, {action}}}");
             errors.push(path.field("{topologyKey, whenUnsatisfiable}"), FieldProblem::Duplicate(pair.into()));
         }

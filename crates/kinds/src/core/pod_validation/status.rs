@@ -9,7 +9,7 @@ use crate::{
     Errors, FieldProblem,
     check::{each_named, label_name, name},
     path::Path,
-    value::{has, list, number, some, text},
+    value::{ByText, has, list, number, some, text},
 };
 
 /// A changed status.
@@ -41,7 +41,7 @@ pub(in crate::core) fn status(errors: &mut Errors, new: &Value, old: &Value) {
         );
     }
     addresses(errors, &path.field("podIPs"), status);
-    let claims = list(&new["spec"], "resourceClaims");
+    let claims = ByText::of(list(&new["spec"], "resourceClaims"), "name");
     let statuses = path.field("resourceClaimStatuses");
     each_named(
         errors,
@@ -51,7 +51,7 @@ pub(in crate::core) fn status(errors: &mut Errors, new: &Value, old: &Value) {
         "name",
         |errors, path, entry| {
             let its_name = text(entry, "name");
-            if !claims.iter().any(|claim| text(claim, "name") == its_name) {
+            if !claims.has(its_name) {
                 errors.invalid(
                     path.field("name"),
                     its_name,
@@ -97,33 +97,31 @@ fn no_revival(
     spec: &Value,
     containers: &str,
 ) {
+    let all_restart = restarts_all(spec);
     let ended =
         |status: &Value| status.pointer("/state/terminated").filter(|state| state.is_object()).cloned();
+    let new = ByText::of(new, "name");
+    let known = ByText::of(list(spec, containers), "name");
     for (at, before) in old.iter().enumerate() {
         let (its_name, Some(state)) = (text(before, "name"), ended(before)) else { continue };
-        let revived = new
-            .iter()
-            .find(|status| text(status, "name") == its_name)
-            .is_some_and(|now| ended(now).is_none());
-        if revived && !may_restart(spec, containers, its_name, number(&state, "exitCode")) {
+        let revived = new.get(its_name).is_some_and(|now| ended(now).is_none());
+        if revived && !all_restart && !may_restart(spec, known.get(its_name), number(&state, "exitCode")) {
             errors
                 .forbidden(path.index(at).field("state"), "may not be transitioned to non-terminated state");
         }
     }
 }
 
-fn may_restart(spec: &Value, containers: &str, its_name: &str, exit_code: i64) -> bool {
-    let all = || ["containers", "initContainers"].into_iter().flat_map(|field| list(spec, field));
+/// Whether one container can make all of them start again.
+fn restarts_all(spec: &Value) -> bool {
+    let mut containers = ["containers", "initContainers"].into_iter().flat_map(|field| list(spec, field));
+    let restarts = |rule: &Value| text(rule, "action") == "RestartAllContainers";
+    containers.any(|container| list(container, "restartPolicyRules").iter().any(restarts))
+}
+
+fn may_restart(spec: &Value, container: Option<&Value>, exit_code: i64) -> bool {
+    let Some(container) = container else { return false };
     let rules = |container| list(container, "restartPolicyRules");
-    if all()
-        .any(|container| rules(container).iter().any(|rule| text(rule, "action") == "RestartAllContainers"))
-    {
-        return true;
-    }
-    let Some(container) = list(spec, containers).iter().find(|container| text(container, "name") == its_name)
-    else {
-        return false;
-    };
     let matches = |rule: &Value| {
         let listed = list(&rule["exitCodes"], "values").iter().any(|code| code.as_i64() == Some(exit_code));
         listed == (text(&rule["exitCodes"], "operator") == "In")
@@ -161,14 +159,10 @@ fn extended_claim(errors: &mut Errors, path: &Path<'_>, extended: &Value, spec: 
     if list(extended, "requestMappings").is_empty() {
         errors.required(mappings, "at least one request mapping is required");
     }
+    let known = ["containers", "initContainers"].map(|field| ByText::of(list(spec, field), "name"));
     for (at, mapping) in list(extended, "requestMappings").iter().enumerate() {
         let path = mappings.index(at);
-        let known = ["containers", "initContainers"].iter().any(|field| {
-            list(spec, field)
-                .iter()
-                .any(|container| text(container, "name") == text(mapping, "containerName"))
-        });
-        if !known {
+        if !known.iter().any(|known| known.has(text(mapping, "containerName"))) {
             let container = text(mapping, "containerName");
             errors.push(path.field("containerName"), FieldProblem::NotFound(container.into()));
         }

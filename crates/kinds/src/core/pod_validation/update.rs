@@ -1,11 +1,15 @@
 //! What of a pod may change.
 
+use std::collections::HashSet;
+
 use lazaret_json::Value;
 
 use crate::{
     Errors,
     path::Path,
-    value::{entries, is_blank, list, list_mut, number, put, put_or_remove, remove, same, some, text},
+    value::{
+        entries, is_blank, list, list_mut, number, put, put_or_remove, remove, same, some, stripped, text,
+    },
 };
 
 /// What a pod may change of its spec, as refusals list it.
@@ -27,21 +31,23 @@ pub(in crate::core) fn update(errors: &mut Errors, new: &Value, old: &Value) {
         }
     }
     deadline(errors, &path, spec, before);
-    let kept = |toleration: &Value| {
-        list(spec, "tolerations").iter().any(|item| {
-            let mut item = item.clone();
-            put_or_remove(&mut item, "tolerationSeconds", toleration.get("tolerationSeconds").cloned());
-            same(&item, toleration)
-        })
+    // But for its seconds, a toleration stays as it is.
+    let lasting = |toleration: &Value| {
+        let mut lasting = toleration.clone();
+        put_or_remove(&mut lasting, "tolerationSeconds", None);
+        stripped(&lasting)
     };
+    let there: HashSet<Value> = list(spec, "tolerations").iter().map(lasting).collect();
+    let kept = |toleration: &Value| there.contains(&lasting(toleration));
     if !list(before, "tolerations").iter().all(kept) {
         errors.forbidden(
             path.field("tolerations"),
             "existing toleration can not be modified except its tolerationSeconds",
         );
     }
+    let gates: HashSet<Value> = list(before, "schedulingGates").iter().map(stripped).collect();
     for (at, gate) in list(spec, "schedulingGates").iter().enumerate() {
-        if !list(before, "schedulingGates").iter().any(|known| same(known, gate)) {
+        if !gates.contains(&stripped(gate)) {
             let path = path.field("schedulingGates");
             let why =
                 format!("only deletion is allowed, but found new scheduling gate '{}'", text(gate, "name"));

@@ -1,0 +1,39 @@
+//! How much one object may bring into being.
+
+use crate::prelude::*;
+
+/// What controllers do not go beyond, whatever an object asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Pods that one replica set, stateful set or job makes. Pods that are there already stay.
+    pub owner_pods_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { owner_pods_max: 30_000 }
+    }
+}
+
+/// What a look remembers of an object that asks for more than it gets: people are told once.
+const TOLD: u64 = 0x6c69_6d69_7473;
+
+impl Limits {
+    /// Why an owner gets fewer pods than it wants, if it does.
+    pub(crate) fn refusal(self, wanted: usize) -> Option<String> {
+        (wanted > self.owner_pods_max).then(|| {
+            format!(
+                "exceeded limit: {wanted} pods are wanted and one owner gets at most {} (--owner-pods-max)",
+                self.owner_pods_max
+            )
+        })
+    }
+
+    /// Tells people of an object whose status has no place for it.
+    pub(crate) fn tell_once(context: &Context<'_>, note: Note, plan: &mut Plan) {
+        plan.remember(TOLD);
+        if context.remembered.is_none_or(|(mark, _)| mark != TOLD) {
+            plan.write(Write::Event(note));
+        }
+    }
+}
