@@ -20,9 +20,14 @@ mod tests {
 
     #[test]
     fn bytes_earn_time_up_to_a_limit() {
-        for (received, deadline) in
-            [(0, 10_005), (1, 10_005), (16 << 10, 11_005), (160 << 10, 20_005), (3 << 20, 60_005), (u64::MAX, 60_005)]
-        {
+        for (received, deadline) in [
+            (0, 10_005),
+            (1, 10_005),
+            (16 << 10, 11_005),
+            (160 << 10, 20_005),
+            (3 << 20, 60_005),
+            (u64::MAX, 60_005),
+        ] {
             assert_eq!(body_deadline_ms(5, received), deadline, "{received}");
         }
     }

@@ -110,7 +110,8 @@ impl<K: Ord + Clone> Connections<K> {
         let from_address = self.addresses.get(&address).copied().unwrap_or(0);
         let evicted = if from_address >= self.limits.unidentified_per_address {
             self.oldest_unidentified(&idle, |entry| entry.address == address)
-        } else if self.unidentified.len() >= self.limits.unidentified || self.entries.len() >= self.limits.total
+        } else if self.unidentified.len() >= self.limits.unidentified
+            || self.entries.len() >= self.limits.total
         {
             let oldest = self.oldest_unidentified(&idle, |_| true);
             if oldest.is_none() {
@@ -154,7 +155,8 @@ impl<K: Ord + Clone> Connections<K> {
             return Identified::Kept(None);
         }
         let mine = self.workload.get(user).map_or(0, BTreeSet::len);
-        let evicted = if mine >= self.limits.workload_per_user || self.workload_total >= self.limits.workload {
+        let evicted = if mine >= self.limits.workload_per_user || self.workload_total >= self.limits.workload
+        {
             let oldest = self.workload.get(user).and_then(|mine| mine.iter().copied().find(|id| idle(*id)));
             if oldest.is_none() {
                 self.entries.remove(&id);
@@ -202,12 +204,8 @@ impl<K: Ord + Clone> Connections<K> {
         idle: impl Fn(ConnectionId) -> bool,
         keep: impl Fn(&Entry<K>) -> bool,
     ) -> Option<ConnectionId> {
-        let mut all = self
-            .unidentified
-            .iter()
-            .copied()
-            .filter(|id| self.entries.get(id).is_some_and(&keep))
-            .peekable();
+        let mut all =
+            self.unidentified.iter().copied().filter(|id| self.entries.get(id).is_some_and(&keep)).peekable();
         let oldest = all.peek().copied();
         all.find(|id| idle(*id)).or(oldest)
     }

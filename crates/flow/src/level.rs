@@ -38,14 +38,8 @@ const ACCOUNT: &str = "system:serviceaccount:";
 
 impl Level {
     /// All of them, the most important first.
-    pub const ALL: [Self; 6] = [
-        Self::Exempt,
-        Self::Health,
-        Self::LeaderElection,
-        Self::System,
-        Self::Workload,
-        Self::Anonymous,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Exempt, Self::Health, Self::LeaderElection, Self::System, Self::Workload, Self::Anonymous];
 
     /// The level of a request.
     #[must_use]

@@ -144,7 +144,10 @@ fn a_full_queue_takes_the_first_request_of_a_new_user_from_the_longest_flow() {
     assert!(matches!(seats.arrive(0, Level::Workload, &9, 1), Decision::Wait(..)));
     assert_eq!(seats.waiting(Level::Workload), 12);
     let Some(Effect::Refuse(id, level, Refusal::QueueFull)) = seats.poll_effect() else { panic!() };
-    assert!(level == Level::Workload && [3, 7, 11].map(|at| newest[at]).contains(&id), "the newest of a flow");
+    assert!(
+        level == Level::Workload && [3, 7, 11].map(|at| newest[at]).contains(&id),
+        "the newest of a flow"
+    );
     assert_eq!(seats.poll_effect(), None);
 }
 
@@ -212,9 +215,10 @@ impl Known {
                 Effect::Start(id, ticket) => {
                     let (level, flow, deadline) = self.waiting.remove(&id).expect("it waited");
                     assert!((level, flow) == (ticket.level, ticket.flow) && now <= deadline);
-                    let older = self.waiting.iter().any(|(other, place)| {
-                        *other < id && (place.0, place.1) == (level, flow)
-                    });
+                    let older = self
+                        .waiting
+                        .iter()
+                        .any(|(other, place)| *other < id && (place.0, place.1) == (level, flow));
                     assert!(!older, "first come, first served in a flow");
                     self.running.push(ticket);
                 }
