@@ -1,12 +1,20 @@
 //! One test for each limit, over connections without sockets and with a clock that jumps.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::IpAddr,
+    pin::Pin,
+    sync::atomic::{AtomicBool, Ordering},
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use lazaret_json::json;
 use lazaret_kinds::Access;
 use lazaret_store::{Op, Store};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex},
     sync::watch,
     time::{Instant, sleep},
 };
@@ -284,6 +292,71 @@ async fn lists_that_nobody_reads_hold_little() {
     assert!((1 << 20..=16 << 20).contains(&held), "{held} bytes of 300 lists of 4 MB");
     let (code, list) = rig.ask("bob", MAPS).await;
     assert_eq!((code, list.matches(r#""name":"map-"#).count()), (200, 200), "others are served");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.front.outbound.total(Level::Workload), 0, "who takes nothing is cut");
+}
+
+/// A client's end that can stop reading.
+struct Deaf {
+    stream: DuplexStream,
+    deaf: Arc<AtomicBool>,
+}
+
+impl AsyncRead for Deaf {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.deaf.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Deaf {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[allow(clippy::disallowed_methods, reason = "the other end of a connection")]
+async fn lists_that_nobody_reads_hold_little_over_http2_with_all_the_room_in_the_world() {
+    let rig = Rig::new();
+    rig.fill(100, 20_000).await;
+    let deaf = Arc::new(AtomicBool::new(false));
+    let stream = Deaf { stream: rig.connect(), deaf: Arc::clone(&deaf) };
+    let (mut client, connection) = h2::client::Builder::new()
+        .initial_window_size((1 << 31) - 1)
+        .initial_connection_window_size((1 << 31) - 1)
+        .handshake::<_, Bytes>(stream)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    settle().await;
+    deaf.store(true, Ordering::Relaxed);
+    let mut answers = Vec::new();
+    for _ in 0..300 {
+        let uri = format!("http://x{MAPS}");
+        let request = Request::get(uri).header("authorization", "Bearer alice").body(()).unwrap();
+        client = client.ready().await.unwrap();
+        answers.push(client.send_request(request, true).unwrap());
+    }
+    sleep(Duration::from_secs(5)).await;
+    let held = rig.front.outbound.total(Level::Workload);
+    assert!((1 << 20..=8 << 20).contains(&held), "{held} bytes of 300 lists of 2 MB");
+    let (code, list) = rig.ask("bob", MAPS).await;
+    assert_eq!((code, list.matches(r#""name":"map-"#).count()), (200, 100), "others are served");
     sleep(Duration::from_secs(60)).await;
     assert_eq!(rig.front.outbound.total(Level::Workload), 0, "who takes nothing is cut");
 }
