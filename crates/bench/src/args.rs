@@ -79,6 +79,7 @@ const EXAMPLES: &str = "Examples:
   lazaret bench evict --pods 300 --rate 50 -o json > evict.json
   lazaret bench taint-latency --nodes 50 --pods 200
   lazaret bench api --seconds 5 --clients 64
+  lazaret bench hostile --clients 200 --nodes 50 --pods 300 --rate 20 --seconds 20
   lazaret bench schedule --kubeconfig ~/.kube/config --nodes 100 --pods 500 --pid 1234 --pid 1235
   lazaret bench --workload SchedulingWithResourceClaimTemplate/5000pods_500nodes
   lazaret bench schedule --curve nodes -o svg > nodes.svg
@@ -99,6 +100,8 @@ pub(crate) enum What {
     Watch,
     /// Pods that come and go, rules that come and go, and reads, all at once
     Mixed,
+    /// One tenant attacks a lazaret of this build with --clients clients; what an administrator, health checks and evictions notice of it
+    Hostile,
     /// A lazaret of this build: from start to ready, and its memory, empty and with many objects
     Start,
 }
@@ -135,6 +138,7 @@ impl What {
             Self::Api => "api",
             Self::Watch => "watch",
             Self::Mixed => "mixed",
+            Self::Hostile => "hostile",
             Self::Start => "start",
         }
     }
@@ -142,7 +146,7 @@ impl What {
     /// Whether pods must find nodes and devices.
     pub(crate) fn needs_fleet(self) -> bool {
         match self {
-            Self::Schedule | Self::Evict | Self::TaintLatency | Self::Mixed => true,
+            Self::Schedule | Self::Evict | Self::TaintLatency | Self::Mixed | Self::Hostile => true,
             Self::Api | Self::Watch | Self::Start => false,
         }
     }
@@ -164,7 +168,7 @@ impl Args {
     pub(crate) fn rate_of_pods(&self) -> u32 {
         match self.what {
             What::Schedule | What::Mixed => self.rate,
-            What::Evict | What::TaintLatency | What::Api | What::Watch | What::Start => 0,
+            What::Evict | What::TaintLatency | What::Api | What::Watch | What::Hostile | What::Start => 0,
         }
     }
 }

@@ -98,6 +98,18 @@ impl Connection {
         Ok(Answer { code, length, body: body.unwrap_or_default() })
     }
 
+    /// Sends bytes, whatever they are.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes).await.context("send")
+    }
+
+    /// Waits until the server closes the connection, whatever it says before.
+    pub(crate) async fn wait_for_end(&mut self) -> Result<()> {
+        let mut ignored = vec![0; 4 << 10];
+        while self.stream.read(&mut ignored).await.context("receive")? > 0 {}
+        Ok(())
+    }
+
     /// Sends a request whose answer has no end.
     pub(crate) async fn begin_stream(&mut self, request: &[u8]) -> Result<()> {
         self.stream.write_all(request).await.context("send")?;

@@ -21,6 +21,8 @@ pub(crate) struct Target {
     tls: Arc<ClientConfig>,
     /// The lines that every request has.
     head: Arc<str>,
+    /// Whom it belongs to, without who asks.
+    cluster: Arc<kube::Config>,
 }
 
 impl Target {
@@ -33,6 +35,10 @@ impl Target {
             }
             None => kube::Config::infer().await.context("find a cluster: give --kubeconfig")?,
         };
+        Self::of_config(config)
+    }
+
+    fn of_config(config: kube::Config) -> Result<Self> {
         let url = &config.cluster_url;
         ensure!(url.scheme_str() == Some("https"), "{url}: only https can be measured");
         let host = url.host().context("the server's address has no host")?;
@@ -55,7 +61,20 @@ impl Target {
                 "Host: {host}:{port}\r\nAccept: application/json\r\nUser-Agent: lazaret-bench\r\n{authorization}"
             )
             .into(),
+            cluster: Arc::new(config),
         })
+    }
+
+    /// The same server, asked by nobody in particular.
+    pub(crate) fn without_credentials(&self) -> Result<Self> {
+        let mut config = kube::Config::clone(&self.cluster);
+        config.auth_info = kube::config::AuthInfo::default();
+        Self::of_config(config)
+    }
+
+    /// The same connections, and requests with this token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { head: format!("{}Authorization: Bearer {token}\r\n", self.head).into(), ..self.clone() }
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection> {
@@ -76,6 +95,15 @@ impl Target {
 
     pub(crate) fn patch(&self, path: &str, body: &str) -> Vec<u8> {
         self.with_body("PATCH", path, "application/merge-patch+json", body)
+    }
+
+    /// The head of a request whose body follows.
+    pub(crate) fn announce(&self, path: &str, bytes: usize) -> Vec<u8> {
+        format!(
+            "POST {path} HTTP/1.1\r\n{}Content-Type: application/json\r\nContent-Length: {bytes}\r\n\r\n",
+            self.head
+        )
+        .into_bytes()
     }
 
     fn with_body(&self, method: &str, path: &str, kind: &str, body: &str) -> Vec<u8> {

@@ -22,6 +22,16 @@ pub enum Body {
 pub trait Chunks: Send {
     /// The next chunk; `None` when there are no more.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
+
+    /// Memory that is held for what is still to come.
+    fn retained_bytes(&self) -> usize {
+        0
+    }
+
+    /// How long the next chunk will be, if that is known.
+    fn next_bytes(&self) -> usize {
+        0
+    }
 }
 
 impl fmt::Debug for Body {

@@ -4,25 +4,33 @@
 //! acknowledged is in the store; every read is at a revision; every write has a precondition. A body that is too large, too deep or malformed is
 //! refused with a reason before it costs anything more. The only clock is [`clock`].
 
+mod accounts;
 mod admission;
 mod auth;
 mod body;
+mod body_intake;
 mod certificates;
 #[cfg(feature = "client")]
 mod client;
 mod clock;
+mod connection;
 mod continuation;
 mod definitions;
+mod delivery;
 mod derived;
 mod descriptions;
 mod discovery;
 mod error;
 mod expiry;
+mod flow_control;
+mod front;
+mod front_limits;
 mod health;
 mod http_server;
 mod input;
 mod kind_ref;
 mod limits;
+mod log_pace;
 mod long;
 mod metrics;
 mod negotiate;

@@ -283,6 +283,11 @@ impl Server {
         Some((kind, served))
     }
 
+    /// How many objects a collection has; none if nobody knows it.
+    pub(crate) fn count(&self, target: &Target) -> usize {
+        self.find(target).map_or(0, |(kind, _)| self.store().count(object::key(&kind, &target.namespace, "")))
+    }
+
     /// The class of pods that name none.
     pub(crate) fn default_priority(&self) -> DefaultPriority {
         self.inner.default_priority.get(self.store()).as_ref().clone()

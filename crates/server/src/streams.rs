@@ -12,7 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -21,11 +21,17 @@ use http_body::{Frame, SizeHint};
 use hyper::rt::Executor;
 use tokio::time::{Sleep, sleep};
 
-use crate::Body;
+use crate::{
+    Body,
+    accounts::Held,
+    delivery::{Delivery, counted},
+};
 
-/// An answer is handed over in pieces of at most this size: what was handed over cannot be taken back. Who is to keep a stream takes
-/// one in the time of patience.
-const PIECE_BYTES_MAX: usize = 64 << 10;
+/// A long answer is handed over in pieces of this size: what was handed over cannot be taken back. Who is to keep a stream takes one in
+/// the time of patience.
+const PIECE_BYTES: usize = 64 << 10;
+/// What is a little longer than a piece is not cut in two.
+const PIECE_BYTES_MAX: usize = PIECE_BYTES + (PIECE_BYTES >> 1);
 
 tokio::task_local! {
     static PROGRESS: Arc<Progress>;
@@ -97,6 +103,10 @@ async fn patiently(patience: Duration, stream: impl Future<Output = ()>) {
 #[derive(Debug)]
 pub(crate) struct Piecewise {
     body: Body,
+    /// What is left of a chunk, and what counts it.
+    rest: Bytes,
+    held: Option<Arc<Held>>,
+    delivery: Option<Delivery>,
     progress: Option<Arc<Progress>>,
     pieces: u32,
 }
@@ -104,7 +114,51 @@ pub(crate) struct Piecewise {
 impl Piecewise {
     /// A body of the stream that is being answered, if this is one.
     pub(crate) fn new(body: Body) -> Self {
-        Self { body, progress: PROGRESS.try_with(Arc::clone).ok(), pieces: 0 }
+        let progress = PROGRESS.try_with(Arc::clone).ok();
+        let pieces = 1;
+        // A client that gives no room for the first piece must not keep the answer either.
+        if let Some(progress) = &progress {
+            progress.handed_over(pieces);
+        }
+        Self { body, rest: Bytes::new(), held: None, delivery: None, progress, pieces }
+    }
+
+    /// The same body, whose bytes are counted until they are sent.
+    pub(crate) fn delivered_by(self, delivery: Delivery) -> Self {
+        Self { delivery: Some(delivery), ..self }
+    }
+
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match &mut self.body {
+            Body::Full(bytes) => {
+                let piece = match bytes {
+                    Some(rest) if rest.len() > PIECE_BYTES_MAX => Some(rest.split_to(PIECE_BYTES)),
+                    _ => bytes.take(),
+                };
+                Poll::Ready(piece.map(|piece| match &self.delivery {
+                    Some(delivery) => delivery.of_whole(piece),
+                    None => piece,
+                }))
+            }
+            Body::Stream(chunks) => {
+                if self.rest.is_empty() {
+                    self.held = None;
+                    let room = match &mut self.delivery {
+                        Some(delivery) => ready!(delivery.poll_room(context, chunks.next_bytes())),
+                        None => None,
+                    };
+                    let Some(chunk) = ready!(chunks.poll_chunk(context)) else { return Poll::Ready(None) };
+                    self.held = room.map(|mut room| {
+                        room.shrink_to(chunk.len());
+                        Arc::new(room)
+                    });
+                    self.rest = chunk;
+                }
+                let whole = self.rest.len() <= PIECE_BYTES_MAX;
+                let length = if whole { self.rest.len() } else { PIECE_BYTES };
+                Poll::Ready(Some(counted(self.rest.split_to(length), self.held.clone())))
+            }
+        }
     }
 }
 
@@ -117,21 +171,16 @@ impl http_body::Body for Piecewise {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        let frame = match &mut this.body {
-            Body::Full(Some(rest)) if rest.len() > PIECE_BYTES_MAX => {
-                Poll::Ready(Some(Ok(Frame::data(rest.split_to(PIECE_BYTES_MAX)))))
-            }
-            body @ (Body::Full(_) | Body::Stream(_)) => Pin::new(body).poll_frame(context),
-        };
+        let piece = this.poll_piece(context);
         if let Some(progress) = &this.progress {
-            if matches!(frame, Poll::Ready(Some(_))) {
+            if matches!(piece, Poll::Ready(Some(_))) {
                 this.pieces = this.pieces.wrapping_add(1);
                 progress.handed_over(this.pieces);
             } else {
                 progress.nothing_to_say();
             }
         }
-        frame
+        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -250,6 +299,31 @@ mod tests {
         let mut body = ask(&mut client, "/large").await;
         let cut = read(&mut body, false).await.unwrap_err();
         assert_eq!(cut.reason(), Some(h2::Reason::CANCEL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[allow(clippy::disallowed_methods, reason = "both ends of a connection, for as long as the test lasts")]
+    async fn an_answer_for_which_there_never_is_room_is_cut() {
+        let (near, far) = duplex(1 << 20);
+        let alive = Arc::new(());
+        let kept = Arc::downgrade(&alive);
+        let service = service_fn(move |_: Request<Incoming>| {
+            let timer = Box::pin(sleep(Duration::ZERO));
+            let talk = Talk { _alive: alive.clone(), endless: true, timer };
+            async move { Ok::<_, Infallible>(Response::new(Piecewise::new(Body::Stream(Box::new(talk))))) }
+        });
+        tokio::spawn(async move {
+            let builder = Builder::new(Streams::new(PATIENCE));
+            builder.serve_connection(TokioIo::new(far), service).into_owned().await
+        });
+        let (client, connection) =
+            h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(near).await.unwrap();
+        tokio::spawn(connection);
+        let mut body = ask(&mut client.ready().await.unwrap(), "/endless").await;
+        assert_eq!(kept.strong_count(), 2);
+        let cut = read(&mut body, false).await.unwrap_err();
+        assert_eq!(cut.reason(), Some(h2::Reason::CANCEL));
+        assert_eq!(kept.strong_count(), 1);
     }
 
     #[tokio::test(start_paused = true)]

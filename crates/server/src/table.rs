@@ -1,7 +1,5 @@
 //! Objects as rows, the way `kubectl get` prints them, and objects without all but their metadata.
 
-use std::sync::Arc;
-
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Context, Features, Kind, User};
 use lazaret_store::Item;
@@ -38,7 +36,7 @@ impl Clock {
         json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": [self.row(kind, object)]})
     }
 
-    fn row(&self, kind: &Kind, object: &Value) -> Value {
+    pub(crate) fn row(&self, kind: &Kind, object: &Value) -> Value {
         let user = User::default();
         let context = Context {
             now: clock::now(),
@@ -70,13 +68,6 @@ impl Clock {
 
 pub(crate) fn of_one(call: &Call<'_>, item: &Item) -> Value {
     Clock::new(call).table_row(&call.kind, &object::decode_whole(&item.value), column_definitions(&call.kind))
-}
-
-pub(crate) fn of_many(call: &Call<'_>, items: &[Arc<Item>]) -> Value {
-    let clock = Clock::new(call);
-    let rows: Vec<Value> =
-        items.iter().map(|item| clock.row(&call.kind, &object::decode_whole(&item.value))).collect();
-    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": column_definitions(&call.kind), "rows": rows})
 }
 
 /// A table of one row of cells, of something that is no kind.

@@ -24,7 +24,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("kinds", &["model", "cel", "json", "schema"]),
     ("store", &[]),
     ("print", &[]),
-    ("server", &["json", "schema", "patch", "kinds", "store"]),
+    ("flow", &[]),
+    ("server", &["json", "schema", "patch", "kinds", "store", "flow"]),
     ("runtime", &["model", "api"]),
     (
         "controllers",
@@ -60,8 +61,18 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide and never do. What they may be built from besides each other is listed with the reason.
-const CORES: &[&str] =
-    &["model", "cel", "fleet", "allocator", "eviction", "replacement", "claims", "scheduler", "workloads"];
+const CORES: &[&str] = &[
+    "model",
+    "cel",
+    "fleet",
+    "allocator",
+    "eviction",
+    "replacement",
+    "claims",
+    "scheduler",
+    "workloads",
+    "flow",
+];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
     ("once_cell", "what is worked out when first asked for, without a lock"),

@@ -9,6 +9,7 @@ use super::schedule::{self, tolerates};
 use crate::{
     clock,
     objects::{RULES, RULES_WITH_PACE, meta},
+    pods::Pods,
     report::{Phase, Report},
     run::Bench,
 };
@@ -17,8 +18,13 @@ use crate::{
 const QUIET: Duration = Duration::from_secs(1);
 
 pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<()> {
-    let args = bench.args;
     let pods = schedule::play(bench, report).await?;
+    leave(bench, report, &pods).await
+}
+
+/// Makes the rule and waits until all have left.
+pub(super) async fn leave(bench: &mut Bench<'_>, report: &mut Report, pods: &Pods) -> Result<()> {
+    let args = bench.args;
     let mut taint = json!({"key": "lazaret.dev/bench", "effect": "NoExecute"});
     let path = if args.rate > 0 {
         taint["evictionsPerSecond"] = args.rate.into();

@@ -2,6 +2,7 @@
 
 mod api;
 mod evict;
+mod hostile;
 mod mixed;
 mod schedule;
 pub(crate) mod start;
@@ -21,6 +22,7 @@ pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
         What::Api => api::play(bench, report).await,
         What::Watch => watch::play(bench, report).await,
         What::Mixed => mixed::play(bench, report).await,
+        What::Hostile => hostile::play(bench, report).await,
         What::Start => Ok(()),
     }
 }

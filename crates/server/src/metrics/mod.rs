@@ -2,6 +2,7 @@
 //!
 //! Labels come from tables of kinds, verbs and paths, never from a request's own words: whoever asks for nonsense makes no series.
 
+mod flow;
 mod labels;
 mod store;
 
@@ -16,6 +17,7 @@ use prometheus_client::{
 };
 
 use crate::clock;
+pub(crate) use flow::FlowMetrics;
 use labels::{Answered, InFlight, Resource};
 pub(crate) use labels::{How, Subject};
 
@@ -47,6 +49,7 @@ pub(crate) struct Metrics {
     commits: Histogram,
     handshakes_failed: Counter,
     events_not_forgotten: Counter,
+    flow: FlowMetrics,
 }
 
 impl fmt::Debug for Metrics {
@@ -89,6 +92,7 @@ impl Metrics {
             "Time from handing a write to the store until it is durable",
             commits.clone(),
         );
+        let flow = FlowMetrics::new(&mut registry);
         registry.register_collector(Box::new(store::Numbers::new(store)));
         Self {
             registry,
@@ -100,6 +104,7 @@ impl Metrics {
             commits,
             handshakes_failed,
             events_not_forgotten,
+            flow,
         }
     }
 
@@ -124,6 +129,11 @@ impl Metrics {
         gauge.inc();
         let resource = Resource::of(subject);
         OpenWatch { gauge, events: self.watch_events.get_or_create(&resource).clone() }
+    }
+
+    /// Numbers of priority and fairness.
+    pub(crate) fn flow(&self) -> &FlowMetrics {
+        &self.flow
     }
 
     /// A connection ended before anybody could ask anything.

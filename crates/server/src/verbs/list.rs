@@ -1,18 +1,22 @@
 //! Lists: all of a collection, or a page of it.
 
+mod stream;
+
 use std::{sync::Arc, time::Duration};
 
-use lazaret_json::{Map, Value, json};
+use lazaret_json::{Map, Value};
 use lazaret_store::{Item, RangeOptions, ReadError};
 
+use self::stream::ListText;
 use super::options::{Freshness, freshness};
 use crate::{
-    ApiError, continuation::Continuation, negotiate::Form, object, respond::Answer, selector::Selector,
-    server::Call, table,
+    ApiError, Body, continuation::Continuation, object, respond::Answer, selector::Selector, server::Call,
 };
 
 /// How long a list waits for a revision that has not come yet.
 const AHEAD_WAIT: Duration = Duration::from_secs(3);
+/// After looking at so many objects a list lets others run: each may have to be parsed, which takes some 10 µs.
+const OBJECTS_PER_TURN: usize = 64;
 
 /// A page of a collection, in one state of the store.
 pub(super) struct Page {
@@ -24,22 +28,13 @@ pub(super) struct Page {
 
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     let page = read(call).await?;
-    Ok(match call.form {
-        Form::Json | Form::AggregatedDiscovery => Answer::json(200, encode(call, &page)),
-        Form::Table => {
-            let mut answer = table::of_many(call, &page.items);
-            answer["metadata"] = list_meta(&page);
-            Answer::value(200, &answer)
-        }
-        Form::Metadata => {
-            let items: Vec<Value> = page
-                .items
-                .iter()
-                .map(|item| table::metadata_of(&object::decode_whole(&item.value)))
-                .collect();
-            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta(&page), "items": items});
-            Answer::value(200, &list)
-        }
+    let meta = list_meta(&page);
+    let mut text = ListText::new(call, page, &meta);
+    // What fits into one piece has a length from the beginning, which spares both ends the framing.
+    Ok(if text.is_short() {
+        Answer::json(200, text.whole())
+    } else {
+        Answer::stream(Body::Stream(Box::new(text)))
     })
 }
 
@@ -69,7 +64,7 @@ pub(super) async fn read(call: &Call<'_>) -> Result<Page, ApiError> {
         return Err(ApiError::bad_request("invalid continue token: it belongs to another list"));
     }
     let after = token.map(|token| token.after);
-    scan(call, &selector, &prefix, at, after, limit)
+    scan(call, &selector, &prefix, at, after, limit).await
 }
 
 /// Waits a little for a revision that has not come yet.
@@ -82,7 +77,7 @@ pub(super) async fn reach(call: &Call<'_>, revision: u64) -> Result<(), ApiError
     Ok(())
 }
 
-fn scan(
+async fn scan(
     call: &Call<'_>,
     selector: &Selector,
     prefix: &str,
@@ -103,7 +98,10 @@ fn scan(
     let range = call.store().range(prefix, &options).map_err(|error| expired(&options, error))?;
     let mut items = Vec::new();
     let mut next = None;
-    for item in range.items {
+    for (at, item) in range.items.into_iter().enumerate() {
+        if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+            tokio::task::yield_now().await;
+        }
         if !selector.matches(&call.kind, &call.server.trees().get(&item)) {
             continue;
         }
@@ -140,26 +138,4 @@ fn list_meta(page: &Page) -> Value {
         meta.insert("remainingItemCount", remaining.into());
     }
     Value::Object(meta)
-}
-
-/// The list as text: stored bytes one after the other, parsed only where the version needs it.
-fn encode(call: &Call<'_>, page: &Page) -> Vec<u8> {
-    let api_version = call.kind.api_version(&call.served.version);
-    let head = format!(
-        r#"{{"kind":{},"apiVersion":{},"metadata":{},"items":["#,
-        object::quoted(&call.kind.list_kind),
-        object::quoted(&api_version),
-        list_meta(page)
-    );
-    let size: usize = page.items.iter().map(|item| item.value.len() + 1).sum();
-    let mut text = Vec::with_capacity(head.len() + size + 2);
-    text.extend_from_slice(head.as_bytes());
-    for (at, item) in page.items.iter().enumerate() {
-        if at > 0 {
-            text.push(b',');
-        }
-        text.extend_from_slice(&object::in_version(&call.kind, &call.served, &item.value));
-    }
-    text.extend_from_slice(b"]}");
-    text
 }

@@ -50,8 +50,8 @@ impl Frames {
         }
     }
 
-    /// Objects that were there.
-    pub(super) fn initial(&mut self, items: &[Arc<Item>]) -> Bytes {
+    /// Objects that were there, until the text is this long.
+    pub(super) fn initial(&mut self, items: impl Iterator<Item = Arc<Item>>, bytes: usize) -> Bytes {
         let mut text = Vec::new();
         for item in items {
             if self.selector.is_everything()
@@ -59,6 +59,9 @@ impl Frames {
             {
                 self.open.event();
                 self.write("ADDED", &item.value, &mut text);
+                if text.len() >= bytes {
+                    break;
+                }
             }
         }
         text.into()

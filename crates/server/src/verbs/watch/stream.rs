@@ -25,6 +25,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Events that are sent in one chunk at most.
 const EVENTS_PER_CHUNK: usize = 64;
+/// Chunks in which a watch finds nothing to tell before somebody else has a turn.
+const CHUNKS_PER_TURN: usize = 8;
 /// A chunk that is as long as this is sent as it is: longer ones are no faster, and cost fresh memory.
 const CHUNK_BYTES: usize = 32 << 10;
 
@@ -58,23 +60,25 @@ impl Stream {
         self
     }
 
-    /// The next piece of what was there; `None` when all is told.
-    fn begin(&mut self) -> Option<Bytes> {
-        let Phase::Beginning { items, end_marker } = &mut self.phase else { return None };
+    /// The next piece of what was there; `None` when all is told. Objects that are not selected cost as much as others: after some of
+    /// them somebody else has a turn.
+    fn begin(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Phase::Beginning { items, end_marker } = &mut self.phase else { return Poll::Ready(None) };
         if self.watch.is_ok() {
-            while items.len() > 0 {
-                let chunk: Vec<Arc<Item>> = items.take(EVENTS_PER_CHUNK).collect();
-                let text = self.frames.initial(&chunk);
-                if !text.is_empty() {
-                    return Some(text);
+            if items.len() > 0 {
+                let text = self.frames.initial(items.by_ref().take(EVENTS_PER_CHUNK), CHUNK_BYTES);
+                if text.is_empty() {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
+                return Poll::Ready(Some(text));
             }
             if std::mem::take(end_marker) {
-                return Some(self.frames.bookmark(self.from, true));
+                return Poll::Ready(Some(self.frames.bookmark(self.from, true)));
             }
         }
         self.phase = Phase::Following;
-        None
+        Poll::Ready(None)
     }
 
     fn follow(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -85,7 +89,7 @@ impl Stream {
                 return Poll::Ready(Some(self.frames.failure(error)));
             }
         };
-        loop {
+        for _ in 0..CHUNKS_PER_TURN {
             match self.times.poll(context) {
                 Poll::Ready(Time::Over) => {
                     self.phase = Phase::Ended;
@@ -118,17 +122,27 @@ impl Stream {
                 return Poll::Ready(Some(chunk));
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
 impl Chunks for Stream {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(chunk) = self.begin() {
-            return Poll::Ready(Some(chunk));
+        match self.begin(context) {
+            Poll::Ready(None) => {}
+            more => return more,
         }
         match self.phase {
             Phase::Beginning { .. } | Phase::Following => self.follow(context),
             Phase::Ended => Poll::Ready(None),
+        }
+    }
+
+    fn retained_bytes(&self) -> usize {
+        match &self.phase {
+            Phase::Beginning { items, .. } => size_of_val(items.as_slice()),
+            Phase::Following | Phase::Ended => 0,
         }
     }
 }

@@ -1,0 +1,76 @@
+//! What is held for users, counted in and out.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lazaret_flow::{ConnectionId, Full, Ledger, LedgerLimits, Level};
+
+/// Ledgers of one thing, one for each level: no level takes what is another's.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    levels: Vec<Mutex<Ledger<Arc<str>>>>,
+}
+
+impl Accounts {
+    pub(crate) fn new(limits: impl Fn(Level) -> LedgerLimits) -> Arc<Self> {
+        let levels = Level::ALL.into_iter().map(|level| Mutex::new(Ledger::new(limits(level)))).collect();
+        Arc::new(Self { levels })
+    }
+
+    fn ledger(&self, level: Level) -> MutexGuard<'_, Ledger<Arc<str>>> {
+        self.levels[level.index()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an amount on somebody's account.
+    pub(crate) fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Held, Full> {
+        let mut held = Held { accounts: Arc::clone(self), holder: holder.clone(), amount: 0 };
+        held.grow(amount)?;
+        Ok(held)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn total(&self, level: Level) -> u64 {
+        self.ledger(level).total()
+    }
+}
+
+/// On whose account.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) level: Level,
+    pub(crate) user: Arc<str>,
+    pub(crate) connection: ConnectionId,
+}
+
+/// An amount that is given back when this goes.
+#[derive(Debug)]
+pub(crate) struct Held {
+    accounts: Arc<Accounts>,
+    holder: Holder,
+    amount: usize,
+}
+
+impl Held {
+    /// Takes more.
+    pub(crate) fn grow(&mut self, amount: usize) -> Result<(), Full> {
+        let Holder { level, user, connection } = &self.holder;
+        self.accounts.ledger(*level).take(user, connection.0, amount as u64)?;
+        self.amount += amount;
+        Ok(())
+    }
+
+    /// Keeps so much and gives the rest back.
+    pub(crate) fn shrink_to(&mut self, amount: usize) {
+        let rest = self.amount.saturating_sub(amount);
+        if rest > 0 {
+            let Holder { level, user, connection } = &self.holder;
+            self.accounts.ledger(*level).give_back(user, connection.0, rest as u64);
+            self.amount -= rest;
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}

@@ -1,0 +1,210 @@
+//! From a request on a connection to its answer: who asks, how important it is, what it may take, and when it runs.
+
+use std::{convert::Infallible, fmt, sync::Arc, thread::available_parallelism};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, Uri};
+use hyper::body::Incoming;
+use lazaret_flow::{Caller, Level, seats_of_body, seats_of_list};
+use tokio::sync::Semaphore;
+
+use crate::{
+    ApiError, Authenticator, Body, Peer, Server, User,
+    accounts::{Accounts, Holder},
+    body_intake::{IntakeError, receive},
+    connection::{Activity, Busy, Table},
+    delivery::Delivery,
+    flow_control::{FlowControl, Seat},
+    front_limits::{self, FrontLimits},
+    query::Query,
+    request::Path,
+    respond::failure,
+    streams::Piecewise,
+};
+
+/// A body as large as this takes milliseconds of computing: a level has half of the machine for such bodies, so that others find a thread.
+const HEAVY_BODY_BYTES: usize = 64 << 10;
+/// After this many seconds a client may try again, as in Kubernetes.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// What all connections share.
+pub(crate) struct Front {
+    pub(crate) server: Server,
+    pub(crate) limits: FrontLimits,
+    pub(crate) table: Table,
+    authenticator: Authenticator,
+    flow: Arc<FlowControl>,
+    inbound: Arc<Accounts>,
+    outbound: Arc<Accounts>,
+    watches: Arc<Accounts>,
+    /// Requests with large bodies that are worked on, by level.
+    heavy: [Arc<Semaphore>; Level::ALL.len()],
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Front")
+    }
+}
+
+/// The level of a user's connections.
+pub(crate) fn standing(user: &User) -> Level {
+    Level::of(&Caller { name: &user.name, groups: &user.groups, health: false, lease: false })
+}
+
+/// What a request asks for, as far as it matters for when it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    health: bool,
+    lease: bool,
+    watch: bool,
+}
+
+impl Asked {
+    fn of(method: &Method, uri: &Uri) -> Self {
+        let path = uri.path();
+        let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+        let query = uri.query().unwrap_or_default();
+        // Looked into only where it can be: most paths are those of single objects.
+        let may_watch = path.contains("/watch/") || path.contains('%');
+        Self {
+            health: matches!(first, "healthz" | "livez" | "readyz"),
+            lease: path.starts_with("/apis/coordination.k8s.io/") && path.contains("/leases"),
+            watch: *method == Method::GET
+                && ((!query.is_empty() && Query::parse(query).flag("watch"))
+                    || (may_watch && matches!(Path::parse(path), Path::Watch(_)))),
+        }
+    }
+}
+
+/// Why a request is answered with 429 before it runs, as metrics tell it.
+struct Refused {
+    level: Level,
+    reason: &'static str,
+}
+
+impl Front {
+    pub(crate) fn new(server: Server, authenticator: Authenticator, limits: FrontLimits) -> Self {
+        let threads = available_parallelism().map_or(1, |threads| threads.get() / 2).max(1);
+        Self {
+            flow: FlowControl::new(server.metrics()),
+            table: Table::new(limits.connections, server.metrics().flow().clone()),
+            inbound: Accounts::new(front_limits::inbound_bytes),
+            outbound: Accounts::new(front_limits::outbound_bytes),
+            watches: Accounts::new(front_limits::watches),
+            heavy: Level::ALL.map(|_| Arc::new(Semaphore::new(threads))),
+            server,
+            limits,
+            authenticator,
+        }
+    }
+
+    /// Answers one request of a connection.
+    pub(crate) async fn answer(
+        self: Arc<Self>,
+        activity: Arc<Activity>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Result<Response<Piecewise>, Infallible> {
+        let mut delivery = Delivery::new(Busy::new(&activity));
+        let response = match self.run(&activity, request, peer, &mut delivery).await {
+            Ok(response) => match delivery.admit(response.body()) {
+                Ok(()) => response,
+                Err(level) => self.refuse(&Refused { level, reason: "outbound-bytes" }),
+            },
+            Err(response) => *response,
+        };
+        Ok(response.map(|body| Piecewise::new(body).delivered_by(delivery)))
+    }
+
+    async fn run(
+        &self,
+        activity: &Arc<Activity>,
+        request: Request<Incoming>,
+        peer: Peer,
+        delivery: &mut Delivery,
+    ) -> Result<Response<Body>, Box<Response<Body>>> {
+        let user = self
+            .authenticator
+            .authenticate(&self.server, request.headers(), &peer)
+            .map_err(|error| Box::new(failure(&error)))?;
+        let asked = Asked::of(request.method(), request.uri());
+        let (health, lease) = (asked.health, asked.lease);
+        let level = Level::of(&Caller { name: &user.name, groups: &user.groups, health, lease });
+        let name: Arc<str> = user.name.as_str().into();
+        let refused = |reason| Box::new(self.refuse(&Refused { level, reason }));
+        if !activity.is_identified() {
+            let standing = standing(&user);
+            if standing != Level::Anonymous && !self.table.identify(activity, standing, &name) {
+                return Err(refused("connections"));
+            }
+        }
+        let holder = Holder { level, user: name, connection: activity.id };
+        let (parts, body) = request.into_parts();
+        let received = match receive(body, &self.inbound, &holder).await {
+            Ok(received) => received,
+            Err(IntakeError::Full) => return Err(refused("inbound-bytes")),
+            Err(IntakeError::Refused(error)) => return Err(Box::new(failure(&error))),
+        };
+        let watch = if asked.watch && level != Level::Exempt {
+            Some(self.watches.take(&holder, 1).map_err(|_| refused("watches"))?)
+        } else {
+            None
+        };
+        let request = Request::from_parts(parts, received.bytes);
+        let seats = if level == Level::Exempt { 1 } else { self.weigh(&request, asked) };
+        let seat = self
+            .flow
+            .seat(level, &holder.user, seats)
+            .await
+            .map_err(|_| Box::new(failure(&too_many_requests())))?;
+        let response = self.handle(level, user, request).await;
+        drop(received.held);
+        delivery.deliver(&self.outbound, holder, watch, self.lingering(level, asked, &response, seat));
+        Ok(response)
+    }
+
+    /// The answer to a request that is not to run.
+    fn refuse(&self, refused: &Refused) -> Response<Body> {
+        self.flow.rejected(refused.level, refused.reason);
+        failure(&too_many_requests())
+    }
+
+    /// How many seats a request takes: by the objects that it looks at, and by the length of its body.
+    fn weigh(&self, request: &Request<Bytes>, asked: Asked) -> u32 {
+        let body = seats_of_body(request.body().len());
+        let listed = !asked.watch && matches!(*request.method(), Method::GET | Method::DELETE);
+        let Path::Objects(target) = Path::parse(request.uri().path()) else { return body };
+        if !listed || !target.name.is_empty() {
+            return body;
+        }
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let selected = query.has("labelSelector") || query.has("fieldSelector");
+        let limit = query.number("limit").ok().flatten().and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.filter(|limit| *limit > 0 && !selected).unwrap_or(usize::MAX);
+        body.max(seats_of_list(self.server.count(&target).min(limit)))
+    }
+
+    async fn handle(&self, level: Level, user: Arc<User>, request: Request<Bytes>) -> Response<Body> {
+        if level == Level::Exempt || request.body().len() < HEAVY_BODY_BYTES {
+            return self.server.handle(&user, request).await;
+        }
+        // Nobody closes it. The server reads such a body on a thread of its own.
+        let _turn = Arc::clone(&self.heavy[level.index()]).acquire_owned().await;
+        self.server.handle(&user, request).await
+    }
+
+    /// The seat of an answer that is still being rendered.
+    fn lingering(&self, level: Level, asked: Asked, response: &Response<Body>, seat: Seat) -> Option<Seat> {
+        let rendering = matches!(response.body(), Body::Stream(_)) && !asked.watch && level != Level::Exempt;
+        rendering.then_some(seat)
+    }
+}
+
+fn too_many_requests() -> ApiError {
+    ApiError::too_many_requests("Too many requests, please try again later.", RETRY_AFTER_SECONDS)
+}
+
+#[cfg(test)]
+#[path = "front_tests.rs"]
+mod tests;
