@@ -12,6 +12,7 @@ mod clock;
 mod connect;
 mod device;
 mod input;
+mod listen;
 mod log;
 mod numbers;
 mod output;

@@ -31,6 +31,7 @@ mod random;
 mod recent;
 mod request;
 mod respond;
+mod runtime_config;
 mod secrets;
 mod selector;
 mod server;
@@ -46,5 +47,6 @@ pub use certificates::{Identity, Pem, certificate_authority, client_certificate,
 pub use error::ApiError;
 pub use http_server::{HttpOptions, TlsFiles, serve};
 pub use lazaret_kinds::{Access, Features, Release, User};
+pub use runtime_config::parse_runtime_config;
 pub use secrets::{ADMIN, Secrets, SecretsError, make_private_folder};
 pub use server::{Authorizer, Server, ServerOptions};

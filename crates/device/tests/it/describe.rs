@@ -66,3 +66,15 @@ async fn everything_about_one_device() {
     "#]]
     .assert_eq(&cluster.run(&["describe", "node-1/gpu-1"]).await.ok());
 }
+
+#[tokio::test]
+async fn programs_read_attributes_with_their_types() {
+    let cluster = Cluster::small().await;
+    let printed = cluster.run(&["describe", "node-1/gpu-1", "-o", "json"]).await.ok();
+    let described: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        described["attributes"],
+        serde_json::json!({"model": {"string": "A100"}, "index": {"int": 1}, "driverVersion": {"version": "1.2.3"}})
+    );
+    assert_eq!(described["capacity"], serde_json::json!({"memory": {"value": "40Gi"}}));
+}

@@ -9,3 +9,5 @@ mod life;
 mod metrics;
 mod python;
 mod support;
+#[path = "../tools/mod.rs"]
+mod tools;
