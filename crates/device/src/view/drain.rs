@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use lazaret_eviction::{Patience, patience};
 use lazaret_model::{DeviceId, Effect, ObjectKey, PodPhase, Taint, Timestamp, Uid};
 
-use super::{cluster::Cluster, rule::DRAIN_KEY, time::age};
+use super::{cluster::Cluster, pace::Pace, rule::DRAIN_KEY, time::age};
 
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,49 +36,6 @@ pub struct Manner {
     pub grace_ms: i64,
     /// How many pods leave all devices together. `None`: as fast as the server evicts.
     pub pace: Option<Pace>,
-}
-
-/// How many pods leave, in pods per 1000 seconds: fractions of a pod a second are whole numbers of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace(u32);
-
-/// Pods a second that nobody can tell from all at once.
-const PODS_PER_SECOND_MAX: u32 = 100_000;
-
-impl Pace {
-    /// Reads pods a second: `2`, `0.5`, `12.25`.
-    ///
-    /// # Errors
-    /// A sentence that says what was expected.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "{text:?} is no number of pods a second: write it as 2 or 0.5, from 0.001 to {PODS_PER_SECOND_MAX}"
-            )
-        };
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        if !digits(whole) || !digits(fraction) || fraction.len() > 3 {
-            return Err(wrong());
-        }
-        let whole: u32 = whole.parse().map_err(|_| wrong())?;
-        let fraction: u32 = format!("{fraction:0<3}").parse().map_err(|_| wrong())?;
-        let pace = whole.checked_mul(1000).and_then(|whole| whole.checked_add(fraction)).ok_or_else(wrong)?;
-        if pace == 0 || whole > PODS_PER_SECOND_MAX { Err(wrong()) } else { Ok(Self(pace)) }
-    }
-
-    /// The time that this many pods take, in milliseconds; rounded up, so that a pace is never exceeded.
-    fn millis_of(self, pods: usize) -> i64 {
-        let millis =
-            u64::try_from(pods).unwrap_or(u64::MAX).saturating_mul(1_000_000).div_ceil(u64::from(self.0));
-        i64::try_from(millis).unwrap_or(i64::MAX)
-    }
-
-    /// The smallest whole number of pods a second that is no slower, for a rule.
-    #[must_use]
-    pub fn per_second(self) -> i64 {
-        i64::from(self.0.div_ceil(1000))
-    }
 }
 
 /// A pod as it was last seen.
@@ -544,19 +501,6 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4].map(|now| empties(&mut drain, now)), [1, 0, 1, 0, 1]);
     }
 
-    #[test]
-    fn paces() {
-        for (text, pods, millis) in
-            [("2", 1, 500), ("0.5", 3, 6000), ("3", 1, 334), ("0.001", 1, 1_000_000), ("1.25", 5, 4000)]
-        {
-            assert_eq!(Pace::parse(text).unwrap().millis_of(pods), millis, "{text}");
-        }
-        for text in ["", "0", "0.0", "-1", "1e3", ".5", "1.", "0.0001", "99999999999", "inf"] {
-            assert!(Pace::parse(text).unwrap_err().contains("pods a second"), "{text}");
-        }
-        assert_eq!(["0.5", "1", "2.1"].map(|text| Pace::parse(text).unwrap().per_second()), [1, 1, 3]);
-    }
-
     /// Whatever pods are where and however often the clock is looked at, no window has more pods told to go than the pace permits.
     #[test]
     fn a_drain_never_exceeds_its_pace() {
@@ -567,7 +511,7 @@ mod tests {
         };
         for _ in 0..200 {
             let devices = usize::try_from(1 + next(6)).unwrap();
-            let pace = Pace(u32::try_from(1 + next(4000)).unwrap());
+            let pace = Pace::parse(&format!("{}.{:03}", next(4), 1 + next(999))).unwrap();
             let mut drain = Drain::new(devices, Manner { grace_ms: 0, pace: Some(pace) }, at(0));
             let pods: Vec<PodSeen> = (0..next(8))
                 .map(|number| pod(&format!("p{number}"), &[usize::try_from(next(6)).unwrap() % devices]))

@@ -9,6 +9,7 @@ mod drain;
 mod history;
 mod near;
 mod nodes;
+mod pace;
 mod plan;
 mod plan_diff;
 mod reference;
@@ -24,11 +25,12 @@ pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
 pub use describe::{Attribute, Capacity, Description, describe};
 pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, row, rows};
 pub use drain::{
-    Drain, DrainEvent, Manner, Order, Pace, PodSeen, Replacement, Stage, Waiting, drain_taint, pods_seen,
+    Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, pods_seen,
 };
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
 pub use near::nearest;
 pub use nodes::{fail_patch, failures, is_simulated};
+pub use pace::Pace;
 pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
 pub use plan_diff::diff;
 pub use reference::{Reference, resolve, resolve_one};

@@ -38,7 +38,7 @@ async fn a_cordon_never_weakens_a_drain() {
     cluster.run(&drain).await.ok();
     expect![[r#"
         gpu.example.com/node-1/gpu-0 already cordoned (rule node-1-gpu-0-drain-fbe05b95)
-        gpu.example.com/node-1/gpu-1 cordoned (rule node-1-gpu-1-drain-d0a4d5cf)
+        gpu.example.com/node-1/gpu-1 cordoned (rule node-1-gpu-1-drain-f36d7a33)
     "#]]
     .assert_eq(&cluster.run(&["cordon", "--node", "node-1"]).await.ok());
     let effects: Vec<Value> =

@@ -36,7 +36,7 @@ async fn everything_about_one_device() {
         Held by:
           claim research/trainer-gpu, pods trainer
         If NoExecute:
-          pod research/trainer of Job/trainer would leave after 600s
+          pod research/trainer of Job/trainer would be evicted after 600s
         History:
           SOME ago: gpu.example.com/node-1/gpu-0 tainted example.com/fan=slow:NoSchedule (rule node-1-gpu-0-fan-noschedule-58f28d3b) by ada@example.com: fan stands still
     "#]].assert_eq(&without_times(&printed));
@@ -60,7 +60,7 @@ async fn everything_about_one_device() {
             From:    ResourceSlice node-1-gpus
             Since:   60m ago
         Held by:      <none>
-        If NoExecute: no pod would leave
+        If NoExecute: no pod would be evicted
         History:
           60m ago: gpu.example.com/node-1/gpu-1 tainted gpu.example.com/hot:None by its driver
     "#]]

@@ -36,26 +36,26 @@ async fn a_device_is_closed_emptied_and_brought_back() {
     let (ran, ()) = tokio::join!(cluster.run(&words), play_controllers(&cluster, "trainer", "gpu-0"));
     assert_eq!(ran.verdict, Ok(Verdict::Yes), "{ran:?}");
     expect![[r#"
-        lazaret.dev/drain:NoExecute on 1 device: 1 claim in 1 namespace, 1 of 1 pod would leave
+        lazaret.dev/drain:NoExecute on 1 device: 1 claim in 1 namespace, 1 of 1 pod would be evicted
 
         DEVICE                         NODE     STATE
         gpu.example.com/node-1/gpu-0   node-1   InUse
 
-        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   LEAVES    BUDGET
+        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   EVICTED   BUDGET
         research    trainer   node-1   Job/trainer   0          600s        in 600s   <none>
 
         gpu.example.com/node-1/gpu-0 tainted lazaret.dev/drain:NoSchedule (rule node-1-gpu-0-drain-fbe05b95)
         gpu.example.com/node-1/gpu-0 now tainted lazaret.dev/drain:NoExecute (rule node-1-gpu-0-drain-fbe05b95)
-        pod research/trainer has left after 0s
-        pod research/trainer-2 runs on node node-2 in place of research/trainer
-        1 device out of service, 1 pod left, 1 replaced so far
+        pod research/trainer gone after 0s
+        pod research/trainer replaced by research/trainer-2 on node node-2
+        1 device drained: 1 pod gone, 1 replaced
     "#]].assert_eq(&ran.out);
     expect![[r#"
-        bring back: kubectl device uncordon gpu.example.com/node-1/gpu-0
+        undo: kubectl device uncordon gpu.example.com/node-1/gpu-0
     "#]]
     .assert_eq(&ran.notes);
     expect![[r#"
-        gpu.example.com/node-1/gpu-0 no longer tainted lazaret.dev/drain:NoExecute (rule node-1-gpu-0-drain-fbe05b95 deleted)
+        gpu.example.com/node-1/gpu-0 uncordoned (rule node-1-gpu-0-drain-fbe05b95 deleted)
     "#]].assert_eq(&cluster.run(&["uncordon", "node-1/gpu-0"]).await.ok());
     assert_eq!(cluster.rules().await, []);
 }
@@ -79,9 +79,9 @@ async fn devices_go_one_after_the_other_and_a_drain_that_takes_too_long_says_who
     let (ran, ()) =
         tokio::join!(cluster.run_by_the_clock(&words), play_controllers(&cluster, "trainer", "gpu-0"));
     expect![[r#"
-        not empty in time; the taint stays and goes on to make these pods leave:
+        timed out: these pods are still there, and the taint stays:
           research/server
-        stop it: kubectl device uncordon gpu.example.com/node-1/gpu-0 gpu.example.com/node-1/gpu-1"#]]
+        undo: kubectl device uncordon gpu.example.com/node-1/gpu-0 gpu.example.com/node-1/gpu-1"#]]
     .assert_eq(&ran.verdict.unwrap_err());
     let effects: Vec<Value> =
         cluster.rules().await.iter().map(|(_, spec)| spec["taint"]["effect"].clone()).collect();
@@ -93,12 +93,12 @@ async fn nothing_happens_before_somebody_said_yes() {
     let cluster = Cluster::small().await;
     let words = ["drain", "node-1/gpu-0", "--reason", "x"];
     let ran = cluster.run(&words).await;
-    expect!["drain 1 device, making 1 pod leave? nobody can answer here: add --yes"]
+    expect!["drain 1 device, evicting 1 pod? standard input is not a terminal, so nobody can be asked: add --yes"]
         .assert_eq(&ran.verdict.unwrap_err());
     let cluster = cluster.answering("n\n");
     let ran = cluster.run(&words).await;
     expect![[r#"
-        drain 1 device, making 1 pod leave? [y/N] 
+        drain 1 device, evicting 1 pod? [y/N] 
         nothing was changed"#]]
     .assert_eq(&format!("{}\n{}", ran.notes, ran.verdict.unwrap_err()));
     let ran = cluster.run(&[&words[..], &["--dry-run"]].concat()).await;

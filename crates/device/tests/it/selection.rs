@@ -67,7 +67,7 @@ async fn flags_that_select_nothing_are_an_error_where_something_is_done_and_the_
     }
     expect![[r#"
         no device is selected: `kubectl device list` takes the same flags; without them it shows 4 devices.
-        No device has the node nod-1; nearest: node-1."#]]
+        No device has the node nod-1; nearest: node-1, node-2."#]]
     .assert_eq(&cluster.run(&["cordon", "--node", "nod-1"]).await.error());
     let ran = cluster.run(&["list", "-o", "json", "--tainted", "--node", "node-2"]).await;
     assert_eq!(ran.verdict, Ok(Verdict::No));
@@ -85,7 +85,7 @@ async fn only_simulated_drivers_report_what_they_are_told() {
     cluster.post("/apis/resource.k8s.io/v1/resourceslices", slice_of("real-1", 1)).await;
     expect!["Node real-1 is not simulated: its driver reports what it sees, not what it is told. `kubectl device taint` and `drain` work on every device"].assert_eq(&cluster.run(&["fail", "real-1/gpu-0"]).await.error());
     // The simulated driver ignores an annotation with such a value.
-    expect![[""]]
+    expect![[r#"--reason "double bit error" becomes the value of the taint, and cannot: a label value consists of letters, digits, '-', '_' and '.', with a letter or digit at both ends"#]]
         .assert_eq(&cluster.run(&["fail", "node-1/gpu-0", "--reason", "double bit error"]).await.error());
 }
 
