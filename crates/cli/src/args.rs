@@ -43,6 +43,16 @@ enum Command {
         /// bash, elvish, fish, powershell or zsh
         shell: clap_complete::Shell,
     },
+    /// Print what can follow these words, one a line, for completion scripts
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// The words after the command's name; the last one is completed
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// The same for `kubectl device`, under the name by which kubectl calls it
+    #[command(skip)]
+    CompletePlugin { words: Vec<String> },
 }
 
 /// Files with Kubernetes objects.
@@ -78,6 +88,9 @@ pub(crate) fn parse() -> Result<Cli> {
 
 /// Called `kubectl-device`, as kubectl calls its plugins, the command is `device`.
 fn try_parse() -> Result<Cli, clap::Error> {
+    if let Some(words) = device::words_to_complete() {
+        return Ok(Cli { command: Command::CompletePlugin { words } });
+    }
     if device::is_called_as_plugin() {
         return lazaret_device::Args::try_parse().map(|args| Cli { command: Command::Device(args) });
     }
@@ -100,11 +113,12 @@ impl Cli {
             Command::Bench(args) => lazaret_bench::run(&args).map(|()| Verdict::Yes),
             Command::Device(args) => device::run(args),
             Command::Completion { shell } => {
-                let mut script = Vec::new();
-                clap_complete::generate(shell, &mut Self::command(), "lazaret", &mut script);
-                output::print(&String::from_utf8_lossy(&script))?;
+                let script = lazaret_device::completion_script(shell, &mut Self::command(), "lazaret");
+                output::print(&script)?;
                 Ok(Verdict::Yes)
             }
+            Command::Complete { words } => device::complete(Self::command(), &words),
+            Command::CompletePlugin { words } => device::complete(lazaret_device::command(), &words),
         }
     }
 }

@@ -13,6 +13,7 @@ mod connect;
 mod device;
 mod input;
 mod limits;
+mod listen;
 mod log;
 mod numbers;
 mod output;

@@ -1,13 +1,12 @@
 //! `lazaret run`: the scheduler and the controllers against another API server.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::{Options, Parts, Plane, Rivals};
 use lazaret_runtime::{Client, LeaseOptions, Metrics};
-use tokio::net::TcpListener;
 
-use crate::{Verdict, connect, log::Logging, numbers, output, pace::Pace, signal};
+use crate::{Verdict, connect, listen::Listen, log::Logging, numbers, output, pace::Pace, signal};
 
 /// Run the scheduler, the controllers, or both against an API server.
 #[derive(Debug, clap::Args)]
@@ -29,8 +28,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     identity: Option<String>,
     /// Serve metrics and /healthz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
-    #[arg(long, value_name = "ADDRESS")]
-    metrics_listen: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = Listen::parse)]
+    metrics_listen: Option<Listen>,
     #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
@@ -80,10 +79,8 @@ impl Args {
             ..Options::default()
         };
         let metrics = Metrics::default();
-        let listener = match self.metrics_listen {
-            Some(address) => Some(
-                TcpListener::bind(address).await.with_context(|| format!("--metrics-listen {address}"))?,
-            ),
+        let listener = match &self.metrics_listen {
+            Some(listen) => Some(listen.bind("--metrics-listen").await?),
             None => None,
         };
         let plane = Plane::start(client, metrics.clone(), &options)

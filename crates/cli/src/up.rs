@@ -8,16 +8,16 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use lazaret_server::{
     Authenticator, Features, HttpOptions, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
-    make_private_folder, serve,
+    make_private_folder, parse_runtime_config, serve,
 };
 use lazaret_store::{OpenError, Options, Store};
-use tokio::{net::TcpListener, sync::watch};
+use tokio::sync::watch;
 
 use self::parts::Parts;
-use crate::{Verdict, limits::LimitArgs, log::Logging, output, pace::Pace, signal};
+use crate::{Verdict, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, signal};
 
 /// Start a Kubernetes-compatible API server with an embedded store.
 #[derive(Debug, clap::Args)]
@@ -35,16 +35,16 @@ pub(crate) struct Args {
     /// Where to keep the store, certificates and the kubeconfig [default: lazaret in the user's data directory]
     #[arg(long, value_name = "PATH")]
     data_dir: Option<PathBuf>,
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7443")]
-    listen: SocketAddr,
+    /// Where to listen, an address or a host name; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7443", value_parser = Listen::parse)]
+    listen: Listen,
     /// Keep objects in memory only
     #[arg(long)]
     ephemeral: bool,
     /// Features to turn on or off, as in Kubernetes
     #[arg(long, value_name = "GATE=BOOL,...", default_value = "", hide_default_value = true)]
     feature_gates: String,
-    /// Group versions to serve or not: resource.k8s.io/v1alpha3=true, api/all=true
+    /// Group versions to serve or not: resource.k8s.io/v1alpha3=true, or api/all, api/ga, api/beta, api/alpha
     #[arg(long, value_name = "VERSION=BOOL,...", default_value = "", hide_default_value = true)]
     runtime_config: String,
     /// Behave like this release of Kubernetes, 1.34 to 1.37: its feature gates, and no kind that came later
@@ -64,6 +64,9 @@ pub(crate) struct Args {
 /// After so many tasks of its own a thread takes one that was woken from outside. The store's thread wakes whoever waits for a write to
 /// be durable, and watches: they are not to stand behind all that the threads find to do among themselves.
 const GLOBAL_QUEUE_INTERVAL: u32 = 8;
+
+/// The version in which Lazaret shows everything that it knows of rules and slices.
+const WIDEST: &str = "resource.k8s.io/v1alpha3";
 
 const EXAMPLES: &str = "Examples:
   lazaret up --nodes 4 --devices 8
@@ -99,9 +102,7 @@ impl Args {
             },
             self.limits.server(),
         );
-        let listener = TcpListener::bind(self.listen).await.with_context(|| {
-            format!("listen on {}: is the port in use? choose another with --listen", self.listen)
-        })?;
+        let listener = self.listen.bind("--listen").await?;
         let address = listener.local_addr().context("find out where it listens")?;
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
         server.publish_authority(secrets.authority()).await.map_err(|error| anyhow!(error))?;
@@ -138,13 +139,14 @@ impl Args {
         Ok(())
     }
 
-    /// Our own parts need the widest version; whoever says otherwise has it so.
+    /// Our own parts need the widest version, unless the flag says otherwise.
     fn versions(&self) -> Result<Vec<(String, bool)>> {
-        let mut versions = Vec::new();
-        if !self.api_only {
-            versions.push(("resource.k8s.io/v1alpha3".to_owned(), true));
+        let mut versions = parse_runtime_config(&self.runtime_config)
+            .map_err(|error| anyhow!("--runtime-config: {error}"))?;
+        let meant = |(name, _): &(String, bool)| [WIDEST, "api/all", "api/alpha"].contains(&name.as_str());
+        if !self.api_only && !versions.iter().any(meant) {
+            versions.push((WIDEST.to_owned(), true));
         }
-        versions.extend(runtime_config(&self.runtime_config)?);
         Ok(versions)
     }
 
@@ -173,19 +175,6 @@ impl Args {
             Err(error) => Err(anyhow!(error)),
         }
     }
-}
-
-fn runtime_config(text: &str) -> Result<Vec<(String, bool)>> {
-    let mut list = Vec::new();
-    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
-        match value {
-            "true" => list.push((name.to_owned(), true)),
-            "false" => list.push((name.to_owned(), false)),
-            other => bail!("--runtime-config {name}: {other:?} is neither true nor false"),
-        }
-    }
-    Ok(list)
 }
 
 fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize) -> Result<()> {

@@ -35,12 +35,9 @@ fn ctrl_c_lets_pods_stay_and_says_how_far_it_went() {
     let ended = interrupt_at(drain, "now tainted lazaret.dev/drain:NoExecute");
     let (out, notes) = (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
     assert_eq!(ended.status.code(), Some(2), "{out}{notes}");
-    assert!(
-        out.ends_with("stopped: 1 device kept from new pods, 0 pods left, 1 pod still there\n"),
-        "{out}{notes}"
-    );
-    assert!(notes.contains("stopping: pods that have not been told to leave may stay"), "{notes}");
-    assert!(notes.contains("bring back: kubectl device uncordon gpu.example.com/node-1/gpu-0"), "{notes}");
+    assert!(out.ends_with("stopped: 1 device cordoned, 0 pods gone, 1 not evicted\n"), "{out}{notes}");
+    assert!(notes.contains("stopping: pods that are not terminating yet may stay"), "{notes}");
+    assert!(notes.contains("undo: kubectl device uncordon gpu.example.com/node-1/gpu-0"), "{notes}");
 
     let rules = cluster.get("/apis/resource.k8s.io/v1/devicetaintrules");
     let taints: Vec<&Value> =

@@ -6,7 +6,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     api::DryRun,
-    output::{Format, Plain},
+    output::{Format, Plain, Tabular},
+    view::Pace,
 };
 
 /// See, taint, drain and explain the devices of a cluster.
@@ -58,7 +59,7 @@ pub struct Connection {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List devices, with who uses them and what keeps others away
+    /// List devices with their state, taints and holders
     #[command(visible_alias = "ls", after_help = LIST)]
     List(List),
     /// Show everything about one device
@@ -70,25 +71,28 @@ pub(crate) enum Command {
     /// Show what a taint would do, without setting it
     #[command(after_help = PLAN)]
     Plan(Plan),
-    /// Take devices out of service: keep new pods away, then make pods leave
+    /// Take devices out of service: keep new pods away, then evict the pods on them
     #[command(after_help = DRAIN)]
     Drain(DrainArgs),
-    /// Bring drained devices back into service
+    /// Keep new pods away from devices, and let the pods on them run
+    #[command(after_help = CORDON)]
+    Cordon(Cordon),
+    /// Bring cordoned or drained devices back into service
     #[command(after_help = UNCORDON)]
     Uncordon(Uncordon),
-    /// Say why a pod waits for devices, or why it had to leave them
+    /// Show why a pod waits for devices, or why it was evicted from them
     #[command(after_help = WHY)]
     Why(WhyArgs),
-    /// Show who tainted devices, why, and whom that made leave
+    /// Show who tainted devices, why, and which pods were evicted
     #[command(after_help = HISTORY)]
     History(HistoryArgs),
-    /// Look for what may be wrong with devices, drivers, rules and permissions
+    /// Look for problems with devices, drivers, rules and permissions
     #[command(after_help = CHECK)]
     Check(CheckArgs),
-    /// Make a simulated driver report a device as failing
+    /// Make a simulated driver report a failing device
     #[command(after_help = FAIL)]
     Fail(Fail),
-    /// Make a simulated driver report a device as well again
+    /// Make a simulated driver report a healthy device again
     #[command(after_help = RECOVER)]
     Recover(Recover),
     /// Print a completion script for a shell
@@ -103,7 +107,17 @@ pub(crate) enum Command {
         /// The folder
         folder: PathBuf,
     },
+    /// Print what can follow these words, one a line, for completion scripts
+    #[command(name = COMPLETE, hide = true)]
+    Complete {
+        /// The words after the command's name; the last one is completed
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
+
+/// The command that completion scripts call.
+pub(crate) const COMPLETE: &str = "__complete";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
@@ -114,7 +128,7 @@ pub(crate) struct List {
     /// Only devices with a taint
     #[arg(long)]
     pub(crate) tainted: bool,
-    /// Then tell of each change
+    /// Then print each device that changes
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// How to print
@@ -156,7 +170,7 @@ pub(crate) struct Selected {
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// A name may mean several devices; without a name, all devices
+    /// Let a name mean several devices; without a name, all devices
     #[arg(long)]
     pub(crate) all: bool,
 }
@@ -191,7 +205,7 @@ pub(crate) struct Plan {
     pub(crate) diff: bool,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Plain,
+    pub(crate) output: Tabular,
 }
 
 #[derive(Debug, clap::Args)]
@@ -201,7 +215,7 @@ pub(crate) struct DrainArgs {
     pub(crate) devices: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// A name may mean several devices; without a name, all devices
+    /// Let a name mean several devices; without a name, all devices
     #[arg(long)]
     pub(crate) all: bool,
     /// Why; kept with the rules
@@ -210,13 +224,13 @@ pub(crate) struct DrainArgs {
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// At most so many pods a second
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) evictions_per_second: Option<u32>,
+    /// Evict at most this many pods a second from all devices together, as in 2 or 0.5
+    #[arg(long, value_name = "NUMBER", value_parser = Pace::parse)]
+    pub(crate) evictions_per_second: Option<Pace>,
     /// Give up after this time, as in 90s, 5m, 1h30m; 0 is never
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Span>,
-    /// Let pods end by themselves for this time before they are made to leave
+    /// Let pods end by themselves for this time before they are evicted
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) grace: Option<Span>,
     /// Wait until the devices are empty
@@ -225,6 +239,30 @@ pub(crate) struct DrainArgs {
     /// Only show the plan
     #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub(crate) dry_run: DryRun,
+    /// How to print the result; progress goes to standard error
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cordon {
+    /// Devices
+    #[arg(value_name = "DEVICE")]
+    pub(crate) devices: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Let a name mean several devices; without a name, all devices
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Why; kept with the rules
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Only say what would be done
+    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
 }
 
 #[derive(Debug, clap::Args)]
@@ -234,12 +272,15 @@ pub(crate) struct Uncordon {
     pub(crate) devices: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// A name may mean several devices; without a name, all devices
+    /// Let a name mean several devices; without a name, all devices
     #[arg(long)]
     pub(crate) all: bool,
     /// Only say what would be done
     #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub(crate) dry_run: DryRun,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
 }
 
 #[derive(Debug, clap::Args)]
@@ -257,7 +298,7 @@ pub(crate) struct HistoryArgs {
     pub(crate) device: Option<String>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Plain,
+    pub(crate) output: Tabular,
 }
 
 #[derive(Debug, clap::Args)]
@@ -301,22 +342,28 @@ fn parse_span(text: &str) -> Result<Span, String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fail {
-    /// The node and the device on it
-    #[arg(value_name = "NODE/DEVICE")]
+    /// A device of a simulated node
+    #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
     /// What the driver's taint does
     #[arg(long, value_name = "EFFECT", default_value = "NoExecute", value_parser = ["None", "NoSchedule", "NoExecute"])]
     pub(crate) effect: String,
-    /// What is wrong with the device
-    #[arg(long, value_name = "TEXT")]
+    /// What is wrong with the device: the value of the driver's taint, letters, digits, '-', '_' and '.'
+    #[arg(long, value_name = "WORD")]
     pub(crate) reason: Option<String>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recover {
-    /// The node and the device on it
-    #[arg(value_name = "NODE/DEVICE")]
+    /// A device of a simulated node
+    #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
 }
 
 const LIST: &str = "Examples:
@@ -347,7 +394,12 @@ const DRAIN: &str = "Examples:
   kubectl device drain node-1/gpu-3 --reason 'fan stands still'
   kubectl device drain --node node-1 --driver gpu.example.com --reason 'new firmware' --evictions-per-second 2 --yes
   kubectl device drain node-1/gpu-3 --reason 'fan stands still' --grace 5m --timeout 30m
-Ctrl-C stops: pods that have not been told to leave may stay, and the devices are kept from new pods.";
+Ctrl-C stops: pods that are not terminating yet may stay, and the devices stay cordoned.
+Exit code 2 when it was stopped, or when pods in place of the evicted ones are Pending.";
+
+const CORDON: &str = "Examples:
+  kubectl device cordon node-1/gpu-3 --reason 'fan is loud'
+  kubectl device cordon --node node-1 -o json";
 
 const UNCORDON: &str = "Examples:
   kubectl device uncordon node-1/gpu-3
@@ -361,8 +413,8 @@ const HISTORY: &str = "Examples:
   kubectl device history
   kubectl device history node-1/gpu-3 -o json
 
-What is there tells who set it and why for as long as it is there. What is gone is told by events, which a server keeps for an hour unless it was
-set up otherwise; the server's audit log is the proof.";
+Rules and taints that exist say who set them and why. What was removed is told by events, which a server keeps for an hour by default; the
+server's audit log is the proof.";
 
 const CHECK: &str = "Examples:
   kubectl device check
@@ -371,7 +423,7 @@ const CHECK: &str = "Examples:
 Exit code 2 when something failed; warnings do not count.";
 
 const FAIL: &str = "Examples:
-  kubectl device fail node-1/gpu-3 --reason 'double bit error'
+  kubectl device fail node-1/gpu-3 --reason double-bit-error
   kubectl device fail node-1/gpu-3 --effect NoSchedule";
 
 const RECOVER: &str = "Examples:
@@ -379,7 +431,10 @@ const RECOVER: &str = "Examples:
 
 const COMPLETION: &str = "Examples:
   kubectl device completion bash > /etc/bash_completion.d/kubectl-device
-  kubectl device completion zsh > \"${fpath[1]}/_kubectl-device\"";
+  kubectl device completion zsh > \"${fpath[1]}/_kubectl-device\"
+
+These scripts complete `kubectl-device`. `kubectl device` itself is completed by kubectl, which runs an executable `kubectl_complete-device`: link
+this binary under that name as well.";
 
 /// The command line as clap sees it, for completions, manual pages and tests.
 #[must_use]
@@ -406,7 +461,7 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent_and_every_command_has_examples() {
         command().debug_assert();
-        for sub in command().get_subcommands() {
+        for sub in command().get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Examples:\n  kubectl device "), "{} has no examples", sub.get_name());
         }

@@ -61,7 +61,7 @@ pub enum Error {
         what: String,
     },
     /// The object changed in between.
-    #[error("{action}: {message}: somebody else changed it at the same time, look again and repeat")]
+    #[error("{action}: {message}: it was changed at the same time; look again and repeat the command")]
     Conflict {
         /// What was tried.
         action: String,

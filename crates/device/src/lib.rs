@@ -14,6 +14,7 @@ mod api;
 mod args;
 mod clock;
 mod commands;
+mod complete;
 mod connect;
 mod console;
 mod error;
@@ -21,7 +22,8 @@ mod output;
 pub mod view;
 
 pub use args::{Args, command};
-pub use commands::{Session, run};
+pub use commands::{Session, completion_script, run};
+pub use complete::complete;
 pub use connect::connect;
 pub use console::Console;
 pub use error::Error;

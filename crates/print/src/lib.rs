@@ -11,7 +11,7 @@ mod table;
 use std::io::{self, Write as _};
 
 pub use structured::{Plain, Structured, Unwritable};
-pub use table::{Cell, Table, Tint, line};
+pub use table::{Cell, Fit, Layout, Table, Tint};
 
 /// Writes to standard output.
 ///

@@ -68,7 +68,7 @@ pub trait Authorizer: Send + Sync {
 pub struct ServerOptions {
     /// Which features are on.
     pub features: Features,
-    /// Group versions to serve besides those served by default: `resource.k8s.io/v1alpha3`, or `api/all`.
+    /// Group versions to serve or not, as [`parse_runtime_config`](crate::parse_runtime_config) reads them.
     pub runtime_config: Vec<(String, bool)>,
     /// Who may do what.
     pub authorizer: Box<dyn Authorizer>,
@@ -322,13 +322,7 @@ impl Server {
 
     /// Whether a version of a kind is served here.
     pub(crate) fn serves(&self, kind: &Kind, served: &Served) -> bool {
-        let group_version = kind.api_version(&served.version);
-        let mut on = served.by_default;
-        for (name, value) in &self.inner.options.runtime_config {
-            if *name == group_version || name == "api/all" {
-                on = *value;
-            }
-        }
+        let on = crate::runtime_config::is_on(&self.inner.options.runtime_config, kind, served);
         let features = self.features();
         on && served.since.is_none_or(|since| since <= features.release())
             && served.feature.is_none_or(|feature| features.is_on(feature))

@@ -33,9 +33,14 @@ impl Drop for Cluster {
 impl Cluster {
     /// With these words after `up`.
     pub(crate) fn start(words: &[&str]) -> Self {
+        Self::start_with("127.0.0.1:0", words)
+    }
+
+    /// The same, listening there.
+    pub(crate) fn start_with(listen: &str, words: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut process = Command::new(LAZARET)
-            .args(["up", "--ephemeral", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["up", "--ephemeral", "--listen", listen, "--data-dir"])
             .arg(folder.path())
             .args(words)
             .stdout(Stdio::piped())

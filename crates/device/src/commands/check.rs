@@ -77,8 +77,8 @@ fn print(console: &mut Console, checks: &[Check], failed: usize, warned: usize) 
         }
     }
     text.push_str(&match (failed, warned) {
-        (0, 0) => "\nAll is well.\n".to_owned(),
-        (0, warned) => format!("\nIt works, with {}.\n", count(warned, "warning")),
+        (0, 0) => "\nNo problems found.\n".to_owned(),
+        (0, warned) => format!("\nNo failures, {}.\n", count(warned, "warning")),
         (failed, warned) => format!("\n{} and {}.\n", count(failed, "failure"), count(warned, "warning")),
     });
     console.print(&text)

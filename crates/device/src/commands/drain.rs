@@ -1,10 +1,13 @@
-//! `kubectl device drain` and `uncordon`.
+//! `kubectl device drain`.
+
+use std::{future::Future, pin::Pin, time::Duration};
 
 use lazaret_model::{DeviceId, Effect, Timestamp};
 use serde_json::Value;
 
 use super::{
     Session,
+    drain_report::{DrainReport, Outcome},
     follow::Follow,
     load::{Loaded, Need, load},
     plan, select,
@@ -13,51 +16,50 @@ use super::{
 use crate::{
     Error, Verdict,
     api::{DryRun, Resource},
-    args::{DrainArgs, Uncordon},
-    output::count,
+    args::DrainArgs,
+    output::{Plain, count, structured},
     view::{
-        self, Change, Cluster, DRAIN_KEY, Drain, DrainEvent, Intent, Manner, Order, RuleDraft, TaintSpec,
-        changes, drain_taint, exact, pods_seen, row, rule_name, selector_of,
+        self, Change, Cluster, DRAIN_KEY, Drain, DrainEvent, Intent, Manner, Order, Plan, RuleDraft,
+        drain_taint, pods_seen, rule_name, selector_of,
     },
 };
 
 /// How often a drain looks at the clock while nothing happens.
 const TICK_MS: i64 = 1000;
-/// How often it looks for pods that run in place of others once the devices are empty: half a minute.
-const LINGER_TICKS_MAX: u32 = 30;
+/// How long it looks for pods that run in place of others once the devices are empty.
+const LINGER: Duration = Duration::from_secs(30);
+/// Between two notes of progress where no line can be written over.
+const PROGRESS_NOTE_MS: i64 = 10_000;
 
 pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Verdict, Error> {
     let served = session.served().await?;
     let rules = served.rules()?;
     let Loaded { mut cluster, reads } =
         load(session, Need { pods: true, budgets: true, ..Need::default() }).await?;
-    let devices = devices(session, &mut cluster, &args).await?;
-    let paced_by_server = served.has_pace().then_some(args.evictions_per_second).flatten();
+    let devices = select::devices(session, &mut cluster, &args.devices, &args.filter, args.all).await?;
     let targets: Vec<_> = devices.iter().map(selector_of).collect();
     let now = session.now();
     let plan = view::plan(&cluster, now, &targets, &drain_taint(Effect::NoExecute, None));
-    let text = plan::text(&plan, now, session.console.colours());
-    session.console.line(&text)?;
-    match args.dry_run {
-        DryRun::None => {}
-        DryRun::Client | DryRun::Server => {
-            session.console.line(&format!("nothing was changed{}", args.dry_run.suffix()))?;
-            return Ok(Verdict::Yes);
-        }
+    if args.output.structured().is_none() {
+        let text = plan::text(&plan, now, &*session.console, false);
+        session.console.line(&text)?;
+    }
+    if args.dry_run != DryRun::None {
+        return dry_run(session, &args, &devices, plan);
     }
     if !args.yes {
-        let question = format!(
-            "drain {}, making {} leave?",
-            count(devices.len(), "device"),
-            count(plan.pods.len(), "pod")
-        );
+        let question =
+            format!("drain {}, evicting {}?", count(devices.len(), "device"), count(plan.pods.len(), "pod"));
         session.console.confirm(&question)?;
     }
-    let manner = Manner {
-        grace_ms: args.grace.map_or(0, |grace| grace.0),
-        pods_per_second: if paced_by_server.is_some() { None } else { args.evictions_per_second },
+    let pace = args.evictions_per_second;
+    let manner = Manner { grace_ms: args.grace.map_or(0, |grace| grace.0), pace };
+    let intent = Intent {
+        reason: Some(args.reason.clone()),
+        set_by: whoami(session).await,
+        overwrite: true,
+        ..Intent::default()
     };
-    let intent = Intent { reason: Some(args.reason.clone()), set_by: whoami(session).await, overwrite: true };
     let mut work = Work {
         rules,
         objects: vec![Value::Null; devices.len()],
@@ -66,33 +68,34 @@ pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Ve
             .timeout
             .filter(|timeout| timeout.0 > 0)
             .map(|timeout| session.now().plus_millis(timeout.0)),
-        pace: args.evictions_per_second.filter(|_| paced_by_server.is_some()),
+        // The drain paces its devices itself. A rule's own pace slows down the pods that share one device.
+        rule_pace: pace.filter(|_| served.has_pace()).map(view::Pace::per_second),
         wait: args.wait,
+        output: args.output,
+        noted_at: session.now(),
         devices,
         intent,
+        plan,
     };
     let mut follow = Follow::start(&session.api, &reads);
     work.go(session, &mut cluster, &mut follow).await
 }
 
-/// Each word means devices one by one: a drain moves them one after the other.
-async fn devices(
-    session: &Session<'_>,
-    cluster: &mut Cluster,
+fn dry_run(
+    session: &mut Session<'_>,
     args: &DrainArgs,
-) -> Result<Vec<DeviceId>, Error> {
-    let known = view::device_ids(cluster);
-    let targets = select::targets(session, cluster, &args.devices, &args.filter, args.all).await?;
-    let mut devices: Vec<DeviceId> = Vec::new();
-    for target in targets {
-        match exact(&target) {
-            Some(id) => devices.push(id),
-            None => devices.extend(known.iter().filter(|id| target.names_match(id)).cloned()),
+    devices: &[DeviceId],
+    plan: Plan,
+) -> Result<Verdict, Error> {
+    match args.output.structured() {
+        Some(form) => {
+            let drain = Drain::new(devices.len(), Manner::default(), session.now());
+            let report = DrainReport::new(Outcome::DryRun, devices, &drain, plan);
+            structured(session.console, &report, form)?;
         }
+        None => session.console.line(&format!("nothing was changed{}", args.dry_run.suffix()))?,
     }
-    devices.sort();
-    devices.dedup();
-    Ok(devices)
+    Ok(Verdict::Yes)
 }
 
 /// A drain under way, with what it needs to write.
@@ -103,9 +106,14 @@ struct Work {
     objects: Vec<Value>,
     drain: Drain,
     intent: Intent,
-    pace: Option<u32>,
+    /// Evictions per second of each rule, where the server knows such a field.
+    rule_pace: Option<i64>,
     deadline: Option<Timestamp>,
     wait: bool,
+    output: Plain,
+    /// When progress was last noted.
+    noted_at: Timestamp,
+    plan: Plan,
 }
 
 impl Work {
@@ -123,7 +131,8 @@ impl Work {
             _ = &mut stop => return self.stopped(session, cluster).await,
             () = std::future::ready(()) => {}
         }
-        let mut lingered = 0;
+        let mut linger: Option<Pin<Box<dyn Future<Output = ()>>>> = None;
+        let mut lingered = false;
         loop {
             let now = session.now();
             self.drain.observe(now, &pods_seen(cluster, &self.devices));
@@ -131,19 +140,41 @@ impl Work {
             while let Some(order) = self.drain.poll_order(now) {
                 self.obey(session, cluster, order).await?;
             }
-            let replaced = self.drain.unreplaced() == 0 || lingered == LINGER_TICKS_MAX;
-            if self.drain.is_done() && replaced || !self.wait && self.drain.wake_at().is_none() {
+            let unconfirmed = self.unconfirmed(cluster);
+            let empty = self.drain.is_done() && unconfirmed == 0;
+            let replaced = self.drain.unreplaced() == 0 || lingered;
+            if empty && replaced || !self.wait && self.drain.wake_at().is_none() {
                 return self.finished(session);
             }
             if self.deadline.is_some_and(|deadline| deadline <= now) {
-                return if self.drain.is_done() { self.finished(session) } else { Err(self.too_late()) };
+                return if empty { self.finished(session) } else { self.too_late(session, unconfirmed) };
             }
+            if empty && linger.is_none() {
+                linger = Some(Box::pin(tokio::time::sleep(LINGER)));
+            }
+            self.show_progress(session, now, unconfirmed);
+            let lingering = async {
+                match &mut linger {
+                    Some(linger) => linger.as_mut().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 news = follow.next() => news?.tell(cluster),
-                () = self.pause(now) => lingered += u32::from(self.drain.is_done()),
+                () = self.pause(now) => {}
+                () = lingering, if !lingered => lingered = true,
                 _ = &mut stop => return self.stopped(session, cluster).await,
             }
         }
+    }
+
+    /// Emptied devices whose rules say that they are not drained yet. Rules that say nothing, and devices with pods that stay, do not count.
+    fn unconfirmed(&self, cluster: &Cluster) -> usize {
+        let not_yet = |(at, device): (usize, &DeviceId)| {
+            let name = rule_name(&selector_of(device), DRAIN_KEY, None);
+            !self.drain.is_kept(at) && cluster.drained.get(&name) == Some(&false)
+        };
+        self.devices.iter().enumerate().filter(|entry| not_yet(*entry)).count()
     }
 
     /// Until the next order, the deadline or the next look at the clock.
@@ -151,19 +182,41 @@ impl Work {
         let until =
             [self.drain.wake_at(), self.deadline].into_iter().flatten().map(|at| at.millis_since(now).max(0));
         let pause = until.chain([TICK_MS]).min().unwrap_or(TICK_MS);
-        tokio::time::sleep(std::time::Duration::from_millis(pause.unsigned_abs())).await;
+        tokio::time::sleep(Duration::from_millis(pause.unsigned_abs())).await;
+    }
+
+    /// A line that is written over on a terminal, a note now and then elsewhere.
+    fn show_progress(&mut self, session: &mut Session<'_>, now: Timestamp, unconfirmed: usize) {
+        let live = session.console.is_live();
+        if !live && now.millis_since(self.noted_at) < PROGRESS_NOTE_MS {
+            return;
+        }
+        self.noted_at = now;
+        let text = self.drain.progress(now, unconfirmed);
+        if live { session.console.progress(&text) } else { session.console.note(&text) }
+    }
+
+    /// A line for people: output, or a note where the output is for a program.
+    fn say(&self, session: &mut Session<'_>, line: &str) -> Result<(), Error> {
+        match self.output.structured() {
+            None => session.console.line(line),
+            Some(_) => {
+                session.console.note(line);
+                Ok(())
+            }
+        }
     }
 
     fn tell(&mut self, session: &mut Session<'_>) -> Result<(), Error> {
         while let Some(event) = self.drain.poll_event() {
             let line = match event {
-                DrainEvent::Ends(pod) => format!("pod {pod} is told to leave"),
-                DrainEvent::Left { pod, after } => format!("pod {pod} has left after {after}"),
+                DrainEvent::Ends(pod) => format!("pod {pod} terminating"),
+                DrainEvent::Left { pod, after } => format!("pod {pod} gone after {after}"),
                 DrainEvent::Replaced { pod, by, node } => {
-                    format!("pod {by} runs on node {node} in place of {pod}")
+                    format!("pod {pod} replaced by {by} on node {node}")
                 }
             };
-            session.console.line(&line)?;
+            self.say(session, &line)?;
         }
         Ok(())
     }
@@ -180,7 +233,7 @@ impl Work {
         };
         let selector = selector_of(&self.devices[at]);
         let name = rule_name(&selector, DRAIN_KEY, None);
-        let taint = drain_taint(effect, self.pace);
+        let taint = drain_taint(effect, self.rule_pace);
         let change = if self.objects[at].is_null() {
             view::set(cluster, &selector, name, taint, &self.intent).map_err(Error::Usage)?
         } else {
@@ -197,86 +250,59 @@ impl Work {
             Change::Update { draft, meta }
         };
         let written = write(session, &self.rules, &change, DryRun::None).await?;
-        session.console.line(&written.line)?;
+        self.say(session, &written.line)?;
         self.objects[at] = written.object.unwrap_or_default();
         Ok(())
     }
 
-    fn finished(&self, session: &mut Session<'_>) -> Result<Verdict, Error> {
-        let (devices, left, replaced) = self.drain.tally();
-        let mut line = format!("{} out of service, {} left", count(devices, "device"), count(left, "pod"));
-        if replaced > 0 {
-            line.push_str(&format!(", {replaced} replaced so far"));
-        }
-        if !self.drain.is_done() {
-            line.push_str(&format!(", {} to leave", self.drain.waiting().len()));
-        }
-        session.console.line(&line)?;
-        for pod in self.drain.staying() {
-            session.console.line(&format!("pod {pod} tolerates the taint and stays"))?;
-        }
-        session.console.note(&format!("bring back: kubectl device uncordon {}", self.names()));
-        Ok(Verdict::Yes)
+    fn report(&self, outcome: Outcome) -> DrainReport {
+        DrainReport::new(outcome, &self.devices, &self.drain, self.plan.clone())
     }
 
-    /// Ctrl-C: who is still there may stay, and everybody knows how far it went.
+    /// The devices are empty, or nobody waits for it. Pods that nothing runs in place of yet are the answer no.
+    fn finished(&self, session: &mut Session<'_>) -> Result<Verdict, Error> {
+        let outcome = if self.drain.is_done() { Outcome::Drained } else { Outcome::Draining };
+        let report = self.report(outcome);
+        match self.output.structured() {
+            Some(form) => structured(session.console, &report, form)?,
+            None => session.console.print(&report.text())?,
+        }
+        session.console.note(&format!("undo: kubectl device uncordon {}", self.names()));
+        Ok(if report.pending.is_empty() { Verdict::Yes } else { Verdict::No })
+    }
+
+    /// Ctrl-C: pods that are still there may stay, and how far it went is said.
     async fn stopped(&mut self, session: &mut Session<'_>, cluster: &Cluster) -> Result<Verdict, Error> {
-        session.console.note("stopping: pods that have not been told to leave may stay");
+        session.console.note("stopping: pods that are not terminating yet may stay");
         for order in self.drain.stop() {
             self.obey(session, cluster, order).await?;
         }
-        let (devices, left, _) = self.drain.tally();
-        session.console.line(&format!(
-            "stopped: {} kept from new pods, {} left, {} still there",
-            count(devices, "device"),
-            count(left, "pod"),
-            count(self.drain.waiting().len(), "pod")
-        ))?;
+        let report = self.report(Outcome::Stopped);
+        match self.output.structured() {
+            Some(form) => structured(session.console, &report, form)?,
+            None => session.console.print(&report.text())?,
+        }
         session.console.note(&format!(
-            "go on: repeat the command; bring back: kubectl device uncordon {}",
+            "to continue, repeat the command; undo: kubectl device uncordon {}",
             self.names()
         ));
         Ok(Verdict::No)
     }
 
-    fn too_late(&self) -> Error {
+    fn too_late(&self, session: &mut Session<'_>, unconfirmed: usize) -> Result<Verdict, Error> {
+        if let Some(form) = self.output.structured() {
+            structured(session.console, &self.report(Outcome::TimedOut), form)?;
+        }
         let waiting: Vec<String> = self.drain.waiting().iter().map(|pod| format!("  {pod}")).collect();
-        Error::TimedOut(format!(
-            "not empty in time; the taint stays and goes on to make these pods leave:\n{}\nstop it: kubectl device uncordon {}",
-            waiting.join("\n"),
-            self.names()
-        ))
+        let what = if waiting.is_empty() {
+            format!("pods are gone, but {} not reported Drained", count(unconfirmed, "device"))
+        } else {
+            format!("these pods are still there, and the taint stays:\n{}", waiting.join("\n"))
+        };
+        Err(Error::TimedOut(format!("timed out: {what}\nundo: kubectl device uncordon {}", self.names())))
     }
 
     fn names(&self) -> String {
         self.devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
-}
-
-pub(super) async fn uncordon(session: &mut Session<'_>, args: Uncordon) -> Result<Verdict, Error> {
-    let rules = session.served().await?.rules()?;
-    let mut cluster = load(session, Need::default()).await?.cluster;
-    let targets = select::targets(session, &mut cluster, &args.devices, &args.filter, args.all).await?;
-    let spec = TaintSpec::Remove { key: DRAIN_KEY.to_owned(), value: None, effect: None };
-    let changes = changes(&cluster, &targets, &[spec], &Intent::default()).map_err(Error::Usage)?;
-    for change in &changes {
-        let written = write(session, &rules, change, args.dry_run).await?;
-        session.console.line(&written.line)?;
-    }
-    let removed: Vec<&str> = changes.iter().map(Change::rule).collect();
-    for row in targets.iter().filter_map(exact).filter_map(|id| row(&cluster, &id)) {
-        for taint in row
-            .taints
-            .iter()
-            .filter(|taint| taint.effect != "None" && !removed.contains(&taint.origin_name.as_str()))
-        {
-            session.console.note(&format!(
-                "{} is still tainted {} by {}",
-                row.name,
-                taint.taint(),
-                taint.by()
-            ));
-        }
-    }
-    Ok(Verdict::Yes)
 }

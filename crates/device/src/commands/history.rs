@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Error, Verdict,
     args::HistoryArgs,
-    output::{Table, structured},
+    output::{Table, Tabular, layout, structured},
     view::{Kept, Reference, age, device_ids, history, resolve_one},
 };
 
@@ -30,6 +30,12 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
     };
     let events = events(session).await?;
     let entries = history(&cluster, &events, device.as_ref());
+    if let Some(gone) = device.as_ref().filter(|device| entries.is_empty() && !known.contains(device)) {
+        return Err(Error::usage(format!(
+            "there is no device {gone}, and nothing is known of an earlier one: `kubectl device list -o name` shows all {}",
+            known.len()
+        )));
+    }
     if let Some(form) = args.output.structured() {
         structured(session.console, &json!({"entries": entries}), form)?;
         return Ok(Verdict::Yes);
@@ -52,11 +58,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
                 kept.to_owned(),
             ]);
         }
-        let text = table.render(session.console.colours());
+        let width = session.console.width().filter(|_| args.output != Tabular::Wide);
+        let layout = layout(&table, width, &["KEPT", "BY"], &["WHAT", "REASON"]);
+        let text = table.render_as(&layout, session.console.colours());
         session.console.print(&text)?;
     }
-    session.console.note(
-        "Events are kept for an hour, unless the server was set up otherwise; what was removed earlier is in the server's audit log alone.",
-    );
+    session
+        .console
+        .note("The server keeps events for an hour by default; its audit log knows what happened before.");
     Ok(Verdict::Yes)
 }

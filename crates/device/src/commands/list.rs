@@ -13,13 +13,16 @@ use super::{
 use crate::{
     Error, Verdict,
     args::List,
-    output::{Cell, Format, Structured, Table, Tint, line, structured},
-    view::{Cluster, DeviceRow, Filter, State, nearest, rows},
+    output::{Cell, Format, Layout, RESULT_VERSION, Structured, Table, Tint, layout, structured},
+    view::{Cluster, DeviceRow, Filter, State, TaintRow, device_ids, resolve, rows},
 };
 
 /// Changes that come together are told together.
 const SETTLE: Duration = Duration::from_millis(200);
 const HEADER: [&str; 6] = ["NAME", "NODE", "MODEL", "STATE", "TAINTS", "HOLDER"];
+/// What a narrow terminal goes without, and what is shortened there.
+const OPTIONAL: [&str; 2] = ["MODEL", "NODE"];
+const ELASTIC: [&str; 2] = ["TAINTS", "HOLDER"];
 const HEADER_WIDE: [&str; 8] = ["NAME", "NODE", "MODEL", "STATE", "TAINTS", "HOLDER", "REASON", "SLICE"];
 
 #[derive(Serialize)]
@@ -35,19 +38,24 @@ pub(super) async fn run(session: &mut Session<'_>, args: List) -> Result<Verdict
     let mut filter = select::filter(session, &cluster, &args.filter, &args.devices).await?;
     filter.tainted = args.tainted;
     filter.namespace = session.connection.namespace.clone();
+    let known = device_ids(&mut cluster);
+    // A name must mean a device, as for every command; only who watches may wait for one.
+    for reference in filter.references.iter().filter(|_| !args.watch) {
+        resolve(reference, &known, true).map_err(Error::Usage)?;
+    }
     let found = rows(&mut cluster, &filter);
     if found.is_empty() && !args.watch {
         return nothing(session, &mut cluster, &filter, &args);
     }
-    let widths = print(session, &found, args.output)?;
+    let layout = print(session, &found, args.output)?;
     if args.watch {
-        watch(session, cluster, filter, &reads, &args, &widths, found).await?;
+        watch(session, cluster, filter, &reads, &args, &layout, found).await?;
     }
     Ok(Verdict::Yes)
 }
 
-fn print(session: &mut Session<'_>, rows: &[DeviceRow], format: Format) -> Result<Vec<usize>, Error> {
-    let list = DeviceList { api_version: "lazaret.dev/v1alpha1", kind: "DeviceList", items: rows };
+fn print(session: &mut Session<'_>, rows: &[DeviceRow], format: Format) -> Result<Layout, Error> {
+    let list = DeviceList { api_version: RESULT_VERSION, kind: "DeviceList", items: rows };
     match format {
         Format::Json => structured(session.console, &list, Structured::Json)?,
         Format::Yaml => structured(session.console, &list, Structured::Yaml)?,
@@ -59,19 +67,19 @@ fn print(session: &mut Session<'_>, rows: &[DeviceRow], format: Format) -> Resul
             let wide = format == Format::Wide;
             let mut table = Table::new(if wide { &HEADER_WIDE } else { &HEADER });
             rows.iter().for_each(|row| table.row(cells(row, wide)));
-            let text = table.render(session.console.colours());
+            let width = session.console.width().filter(|_| !wide);
+            let layout = layout(&table, width, &OPTIONAL, &ELASTIC);
+            let text = table.render_as(&layout, session.console.colours());
             session.console.print(&text)?;
-            return Ok(table.widths());
+            return Ok(layout);
         }
     }
-    Ok(Vec::new())
+    Ok(Layout::default())
 }
 
 fn cells(row: &DeviceRow, wide: bool) -> Vec<Cell> {
     let or_none = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "<none>".to_owned()));
-    let taints: Vec<String> =
-        row.taints.iter().map(|taint| format!("{} ({})", taint.taint(), taint.by())).collect();
-    let taints = if taints.is_empty() { None } else { Some(taints.join(", ")) };
+    let taints = if wide { every_taint(&row.taints) } else { strongest_taint(&row.taints) };
     let hidden = matches!(row.state, State::Unknown | State::UnknownTainted);
     let mut cells = vec![
         Cell::from(row.name.clone()),
@@ -97,28 +105,57 @@ fn tint(state: State) -> Tint {
     }
 }
 
-/// `namespace/claim (pod, …)`; a narrow table shows the first and says how many more there are.
-fn holder(row: &DeviceRow, wide: bool) -> Option<String> {
-    let shown = if wide { row.holders.len() } else { 1 };
-    let texts: Vec<String> = row
-        .holders
-        .iter()
-        .take(shown)
-        .map(|holder| {
-            let pods: Vec<String> =
-                holder.pods.iter().take(if wide { 256 } else { 1 }).map(ToString::to_string).collect();
-            let more = holder.pods.len().saturating_sub(pods.len());
-            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-            let pods = if pods.is_empty() { String::new() } else { format!(" ({}{more})", pods.join(", ")) };
-            format!("{}/{}{pods}", holder.namespace, holder.claim)
-        })
-        .collect();
-    let more = row.holders.len().saturating_sub(shown);
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    (!texts.is_empty()).then(|| format!("{}{more}", texts.join(", ")))
+/// Each taint with the object that carries it.
+fn every_taint(taints: &[TaintRow]) -> Option<String> {
+    let texts: Vec<String> =
+        taints.iter().map(|taint| format!("{} ({})", taint.taint(), taint.by())).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-/// Says why the list is empty, with what might have been meant.
+/// The taint that weighs most, with whether a driver, a rule or a patch sets it, and how many more there are.
+fn strongest_taint(taints: &[TaintRow]) -> Option<String> {
+    let weight =
+        |taint: &&TaintRow| ["NoExecute", "NoSchedule"].iter().position(|effect| *effect == taint.effect);
+    let first = taints.iter().min_by_key(|taint| weight(taint).unwrap_or(usize::MAX))?;
+    let by = first.by();
+    let by = by.split(' ').next().unwrap_or_default();
+    Some(format!("{} ({by}){}", first.taint(), and_more(taints.len() - 1)))
+}
+
+fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" and {more} more") }
+}
+
+/// A wide table has each claim with its pods; a narrow one the first pod, or the claim where no pod has it, and how many more there are.
+fn holder(row: &DeviceRow, wide: bool) -> Option<String> {
+    if wide {
+        let texts: Vec<String> = row
+            .holders
+            .iter()
+            .map(|holder| {
+                let shown: Vec<String> =
+                    holder.pods.iter().take(PODS_SHOWN_MAX).map(ToString::to_string).collect();
+                let more = and_more(holder.pods.len().saturating_sub(shown.len()));
+                let pods =
+                    if shown.is_empty() { String::new() } else { format!(" ({}{more})", shown.join(", ")) };
+                format!("{}/{}{pods}", holder.namespace, holder.claim)
+            })
+            .collect();
+        return (!texts.is_empty()).then(|| texts.join(", "));
+    }
+    let first = row.holders.first()?;
+    let named = match first.pods.first() {
+        Some(pod) => format!("{}/{pod}", first.namespace),
+        None => format!("{}/{} (claim)", first.namespace, first.claim),
+    };
+    let holders: usize = row.holders.iter().map(|holder| holder.pods.len().max(1)).sum();
+    Some(format!("{named}{}", and_more(holders - 1)))
+}
+
+/// How many pods of a claim a line spells out.
+const PODS_SHOWN_MAX: usize = 256;
+
+/// Says why the list is empty, with the nearest names. That a selection means no device is the answer no.
 fn nothing(
     session: &mut Session<'_>,
     cluster: &mut Cluster,
@@ -134,32 +171,15 @@ fn nothing(
     let all = rows(cluster, &Filter::default());
     if all.is_empty() {
         session.console.note("No devices found: no driver has published any.");
-        return Ok(Verdict::Yes);
+        let selects = filter.selects();
+        return Ok(if selects { Verdict::No } else { Verdict::Yes });
     }
-    let mut note = format!("No devices found; without this selection there are {}.", all.len());
-    let mut near = |wanted: Option<&String>, what: &str, names: Vec<String>| {
-        let Some(wanted) = wanted.filter(|wanted| !names.contains(wanted)) else { return };
-        let found = nearest(wanted, names.iter().map(String::as_str));
-        let found = if found.is_empty() { names.iter().map(String::as_str).take(3).collect() } else { found };
-        note.push_str(&format!("\nNo device has the {what} {wanted}; there is {}.", found.join(", ")));
-    };
-    let unique = |mut names: Vec<String>| {
-        names.sort();
-        names.dedup();
-        names
-    };
-    near(filter.driver.as_ref(), "driver", unique(all.iter().map(|row| row.driver.to_string()).collect()));
-    let nodes = all.iter().filter_map(|row| row.node.as_ref()).map(ToString::to_string).collect();
-    near(args.filter.node.as_ref(), "node", unique(nodes));
-    for word in &args.devices {
-        let names: Vec<String> = all.iter().map(|row| row.name.clone()).collect();
-        let found = nearest(word, names.iter().map(String::as_str));
-        if !found.is_empty() {
-            note.push_str(&format!("\nIs one of these meant?\n  {}", found.join("\n  ")));
-        }
-    }
-    session.console.note(&note);
-    Ok(Verdict::Yes)
+    session.console.note(&format!(
+        "No devices found; without this selection there are {}.{}",
+        all.len(),
+        select::missing(&all, &args.filter)
+    ));
+    Ok(Verdict::No)
 }
 
 /// Tells of each device whose row became another, until somebody ends it.
@@ -169,7 +189,7 @@ async fn watch(
     filter: Filter,
     reads: &[Read],
     args: &List,
-    widths: &[usize],
+    layout: &Layout,
     found: Vec<DeviceRow>,
 ) -> Result<(), Error> {
     let wide = args.output == Format::Wide;
@@ -193,7 +213,7 @@ async fn watch(
         for (name, row) in &now {
             let cells = key(row);
             if shown.get(name) != Some(&cells) {
-                tell(session, row, &cells, args.output, widths)?;
+                tell(session, row, &cells, args.output, layout)?;
                 shown.insert(name.clone(), cells);
             }
         }
@@ -210,7 +230,7 @@ fn tell(
     row: &DeviceRow,
     cells: &[Cell],
     format: Format,
-    widths: &[usize],
+    layout: &Layout,
 ) -> Result<(), Error> {
     match format {
         Format::Json => structured(session.console, row, Structured::Json),
@@ -220,7 +240,7 @@ fn tell(
         }
         Format::Name => session.console.line(&row.name),
         Format::Table | Format::Wide => {
-            let text = line(cells, widths, session.console.colours());
+            let text = layout.line(cells, session.console.colours());
             session.console.print(&text)
         }
     }

@@ -101,10 +101,10 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
         session.console.note(text);
     }
     for text in cluster.unreadable.iter().take(UNREADABLE_SHOWN_MAX) {
-        session.console.note(&format!("passed over, for it makes no sense: {text}"));
+        session.console.note(&format!("skipped an object that cannot be read: {text}"));
     }
     if let more @ 1.. = cluster.unreadable.len().saturating_sub(UNREADABLE_SHOWN_MAX) {
-        session.console.note(&format!("passed over {more} more objects"));
+        session.console.note(&format!("skipped {more} more objects"));
     }
     Ok(Loaded { cluster, reads })
 }

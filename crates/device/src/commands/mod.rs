@@ -1,8 +1,11 @@
 //! Each command: read what it needs, ask [`view`](crate::view), print or write.
 
 mod check;
+mod complete;
+mod cordon;
 mod describe;
 mod drain;
+mod drain_report;
 mod fail;
 mod follow;
 mod history;
@@ -14,6 +17,9 @@ mod select;
 mod taint;
 mod why;
 mod write;
+
+pub(crate) use self::complete::completion_names;
+pub use pages::completion_script;
 
 use std::path::PathBuf;
 
@@ -109,7 +115,8 @@ impl Session<'_> {
             Command::Taint(args) => taint::run(session, args).await,
             Command::Plan(args) => plan::run(session, args).await,
             Command::Drain(args) => drain::run(session, args).await,
-            Command::Uncordon(args) => drain::uncordon(session, args).await,
+            Command::Cordon(args) => cordon::cordon(session, args).await,
+            Command::Uncordon(args) => cordon::uncordon(session, args).await,
             Command::Why(args) => why::run(session, args).await,
             Command::History(args) => history::run(session, args).await,
             Command::Check(args) => check::run(session, args).await,
@@ -117,6 +124,11 @@ impl Session<'_> {
             Command::Recover(args) => fail::recover(session, args).await,
             Command::Completion { shell } => pages::completion(session.console, shell),
             Command::Man { folder } => pages::man(session.console, &folder),
+            Command::Complete { words } => {
+                let text = crate::complete::complete_in(session, &words).await;
+                session.console.print(&text)?;
+                Ok(Verdict::Yes)
+            }
         }
     }
 }
@@ -135,12 +147,23 @@ impl Args {
             | Command::Taint(_)
             | Command::Plan(_)
             | Command::Drain(_)
+            | Command::Cordon(_)
             | Command::Uncordon(_)
             | Command::Why(_)
             | Command::History(_)
             | Command::Check(_)
             | Command::Fail(_)
-            | Command::Recover(_) => None,
+            | Command::Recover(_)
+            | Command::Complete { .. } => None,
+        }
+    }
+
+    /// The words to complete, where that is what is asked for.
+    #[must_use]
+    pub fn words_to_complete(&self) -> Option<&[String]> {
+        match &self.command {
+            Command::Complete { words } => Some(words),
+            _ => None,
         }
     }
 }

@@ -11,8 +11,8 @@ use super::{
     select::meant,
 };
 use crate::{
-    Error, Verdict, args,
-    output::{Cell, Table, Tint, count, structured},
+    Console, Error, Verdict, args,
+    output::{Cell, Table, Tabular, Tint, count, layout, structured},
     view::{Plan, PlanPod, TaintSpec, diff, plan},
 };
 
@@ -23,7 +23,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<V
     let mut plans = Vec::new();
     for spec in &meant.specs {
         let TaintSpec::Set { key, value, effect } = spec else {
-            return Err(Error::usage("removing a taint makes nobody leave: there is nothing to plan"));
+            return Err(Error::usage("removing a taint evicts no pod: there is nothing to plan"));
         };
         let taint = lazaret_model::Taint {
             key: key.as_str().into(),
@@ -44,7 +44,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<V
         None => {
             let now = session.now();
             for plan in &plans {
-                let text = text(plan, now, session.console.colours());
+                let text = text(plan, now, &*session.console, args.output == Tabular::Wide);
                 session.console.print(&text)?;
             }
         }
@@ -53,12 +53,17 @@ pub(super) async fn run(session: &mut Session<'_>, args: args::Plan) -> Result<V
     Ok(Verdict::Yes)
 }
 
+/// What a narrow terminal goes without, and what is shortened there.
+const OPTIONAL: [&str; 3] = ["PRIORITY", "NODE", "OWNER"];
+const ELASTIC: [&str; 2] = ["POD", "BUDGET"];
+
 /// A plan for people.
-pub(super) fn text(plan: &Plan, now: Timestamp, colours: bool) -> String {
+pub(super) fn text(plan: &Plan, now: Timestamp, console: &Console, wide: bool) -> String {
+    let (colours, width) = (console.colours(), console.width().filter(|_| !wide));
     let used = plan.pods.len() + plan.tolerating.len();
     let leaving = if plan.evicts() { plan.pods.len() } else { 0 };
     let mut text = format!(
-        "{} on {}: {} in {}, {} of {} would leave\n",
+        "{} on {}: {} in {}, {} of {} would be evicted\n",
         plan.taint,
         count(plan.devices.len(), "device"),
         count(plan.claims.len(), "claim"),
@@ -67,7 +72,7 @@ pub(super) fn text(plan: &Plan, now: Timestamp, colours: bool) -> String {
         count(used, "pod"),
     );
     if let Some(problem) = &plan.problem {
-        text.push_str(&format!("not everything can be said: {problem}\n"));
+        text.push_str(&format!("the plan is incomplete: {problem}\n"));
     }
     let mut devices = Table::new(&["DEVICE", "NODE", "STATE"]);
     for device in plan.devices.iter().take(DEVICES_SHOWN_MAX) {
@@ -81,12 +86,13 @@ pub(super) fn text(plan: &Plan, now: Timestamp, colours: bool) -> String {
     }
     if used > 0 {
         text.push('\n');
-        text.push_str(&pods(plan, now).render(colours));
+        let pods = pods(plan, now);
+        text.push_str(&pods.render_as(&layout(&pods, width, &OPTIONAL, &ELASTIC), colours));
     }
     for ((namespace, budget), (leaving, allowed)) in plan.overdrawn() {
         if plan.evicts() {
             text.push_str(&format!(
-                "\n{} of {namespace} would leave although disruption budget {budget} allows {allowed}: eviction by taint does not ask budgets\n",
+                "\n{} of {namespace} would be evicted although disruption budget {budget} allows {allowed}: eviction by taint ignores budgets\n",
                 count(leaving, "pod")
             ));
         }
@@ -99,7 +105,7 @@ const DEVICES_SHOWN_MAX: usize = 20;
 
 fn pods(plan: &Plan, now: Timestamp) -> Table {
     let mut table =
-        Table::new(&["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "LEAVES", "BUDGET"]);
+        Table::new(&["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "EVICTED", "BUDGET"]);
     let staying = plan.tolerating.iter().map(|pod| (pod, false));
     for (pod, leaves) in plan.pods.iter().map(|pod| (pod, plan.evicts())).chain(staying) {
         let or_none = |text: Option<&String>| text.cloned().unwrap_or_else(|| "<none>".into());
@@ -115,7 +121,7 @@ fn pods(plan: &Plan, now: Timestamp) -> Table {
             or_none(pod.owner.as_ref()).into(),
             pod.priority.to_string().into(),
             patience(pod).into(),
-            if leaves { Cell::tinted(&when(pod, now), Tint::Careful) } else { Cell::from("stays") },
+            if leaves { Cell::tinted(&when(pod, now), Tint::Careful) } else { Cell::from("never") },
             if budgets.is_empty() { "<none>".into() } else { budgets.join(", ").into() },
         ]);
     }
@@ -159,9 +165,9 @@ fn compare(session: &mut Session<'_>, args: &args::Plan, plans: &[Plan]) -> Resu
     let old: Option<Vec<Plan>> = old.and_then(|text| serde_json::from_str(&text).ok());
     remember(session, args, plans);
     let Some(old) = old else {
-        session.console.note(
-            "there is no earlier plan of the same words to compare with; this one is kept for the next time",
-        );
+        session
+            .console
+            .note("no earlier plan of the same words to compare with; this one is kept for the next time");
         return Ok(Verdict::Yes);
     };
     let lines: Vec<String> = old.iter().zip(plans).flat_map(|(old, new)| diff(old, new)).collect();

@@ -9,11 +9,17 @@ use crate::{
     Error,
     api::{NODES, Scope},
     args::{FilterArgs, Selected},
-    view::{Cluster, Filter, Reference, TaintSpec, device_ids, parse_taint, resolve, rows, selector_of},
+    output::count,
+    view::{
+        Cluster, DeviceRow, Filter, Reference, TaintSpec, device_ids, exact, nearest, parse_taint, resolve,
+        rows, selector_of,
+    },
 };
 
-/// So many rules are made by one command; who wants more wants a rule over a pool.
+/// Rules that one command makes; a rule over a pool does for more devices.
 const TARGETS_MAX: usize = 512;
+/// Names that stand for all where none is near.
+const NAMES_SHOWN_MAX: usize = 3;
 
 /// The filter that flags and patterns make.
 pub(super) async fn filter(
@@ -90,7 +96,7 @@ pub(super) async fn meant(
     let specs =
         taints.iter().map(|text| parse_taint(text)).collect::<Result<Vec<_>, _>>().map_err(Error::Usage)?;
     if specs.is_empty() {
-        return Err(Error::usage("no taint is named: add KEY:EFFECT to set one, KEY- to remove one"));
+        return Err(Error::usage("no taint given: add KEY:EFFECT to set one, KEY- to remove one"));
     }
     let targets = targets(session, cluster, &devices, &selected.filter, selected.all).await?;
     Ok(Meant { specs, targets })
@@ -112,7 +118,7 @@ pub(super) async fn targets(
     }
     if words.is_empty() {
         if !all {
-            return Err(Error::usage("no device is named: name some, or add --all to mean every device"));
+            return Err(Error::usage("no device given: name devices, or add --all for every device"));
         }
         return Ok(vec![DeviceSelector::default()]);
     }
@@ -128,6 +134,36 @@ pub(super) async fn targets(
     bounded(targets)
 }
 
+/// The devices meant by words and flags, one by one.
+pub(super) async fn devices(
+    session: &Session<'_>,
+    cluster: &mut Cluster,
+    words: &[String],
+    flags: &FilterArgs,
+    all: bool,
+) -> Result<Vec<DeviceId>, Error> {
+    let known = device_ids(cluster);
+    let mut devices: BTreeSet<DeviceId> = BTreeSet::new();
+    for target in targets(session, cluster, words, flags, all).await? {
+        match exact(&target) {
+            Some(id) => {
+                devices.insert(id);
+            }
+            None => devices.extend(known.iter().filter(|id| target.names_match(id)).cloned()),
+        }
+    }
+    if devices.is_empty() {
+        return Err(Error::usage("no device is selected: the cluster has no devices at all"));
+    }
+    if devices.len() > TARGETS_MAX {
+        return Err(Error::usage(format!(
+            "{} devices would need a rule each, and {TARGETS_MAX} is the most: take them in parts, by --node for instance",
+            devices.len()
+        )));
+    }
+    Ok(devices.into_iter().collect())
+}
+
 /// What flags select is a set of devices as it is now: each gets a rule of its own, so that nothing that comes later is caught by it.
 async fn filtered(
     session: &Session<'_>,
@@ -136,11 +172,18 @@ async fn filtered(
     flags: &FilterArgs,
 ) -> Result<Vec<DeviceSelector>, Error> {
     let filter = filter(session, cluster, flags, words).await?;
+    let known = device_ids(cluster);
+    for reference in &filter.references {
+        resolve(reference, &known, true).map_err(Error::Usage)?;
+    }
     let found = rows(cluster, &filter);
     if found.is_empty() {
-        return Err(Error::usage(
-            "no device is selected: `kubectl device list` takes the same flags and shows what there is",
-        ));
+        let all = rows(cluster, &Filter::default());
+        return Err(Error::usage(format!(
+            "no device is selected: `kubectl device list` takes the same flags; without them it shows {}.{}",
+            count(all.len(), "device"),
+            missing(&all, flags)
+        )));
     }
     let ids = found.iter().map(|row| DeviceId {
         driver: row.driver.0.clone(),
@@ -148,6 +191,22 @@ async fn filtered(
         device: row.device.0.clone(),
     });
     bounded(ids.map(|id| selector_of(&id)).collect())
+}
+
+/// What flags name that no device has, one line each, with the nearest names that devices have.
+pub(super) fn missing(all: &[DeviceRow], flags: &FilterArgs) -> String {
+    let drivers: BTreeSet<String> = all.iter().map(|row| row.driver.to_string()).collect();
+    let nodes: BTreeSet<String> = all.iter().filter_map(|row| Some(row.node.as_ref()?.to_string())).collect();
+    let mut text = String::new();
+    for (wanted, what, names) in [(&flags.driver, "driver", drivers), (&flags.node, "node", nodes)] {
+        let Some(wanted) = wanted.as_ref().filter(|wanted| !names.contains(*wanted)) else { continue };
+        let mut near = nearest(wanted, names.iter().map(String::as_str));
+        if near.is_empty() {
+            near = names.iter().map(String::as_str).take(NAMES_SHOWN_MAX).collect();
+        }
+        text.push_str(&format!("\nNo device has the {what} {wanted}; nearest: {}.", near.join(", ")));
+    }
+    text
 }
 
 fn bounded(mut targets: Vec<DeviceSelector>) -> Result<Vec<DeviceSelector>, Error> {

@@ -23,10 +23,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: Taint) -> Result<Verdic
     let evicts = |spec: &TaintSpec| matches!(spec, TaintSpec::Set { effect: Effect::NoExecute, .. });
     if args.reason.is_none() && meant.specs.iter().any(evicts) {
         return Err(Error::usage(
-            "NoExecute makes pods leave: say why with --reason (it is kept with the rule), or see with `kubectl device plan` whom it concerns",
+            "NoExecute evicts pods: add --reason, which is kept with the rule; `kubectl device plan` shows which pods",
         ));
     }
-    let intent = Intent { reason: args.reason, set_by: whoami(session).await, overwrite: args.overwrite };
+    let set_by = whoami(session).await;
+    let intent = Intent { reason: args.reason, set_by, overwrite: args.overwrite, ..Intent::default() };
     let changes = changes(&cluster, &meant.targets, &meant.specs, &intent).map_err(Error::Usage)?;
     let mut objects: Vec<Value> = Vec::new();
     for change in &changes {
@@ -34,7 +35,9 @@ pub(super) async fn run(session: &mut Session<'_>, args: Taint) -> Result<Verdic
         match args.output {
             Format::Table | Format::Wide => session.console.line(&written.line)?,
             Format::Name => {
-                session.console.line(&format!("devicetaintrule.resource.k8s.io/{}", change.rule()))?
+                if let Some(rule) = change.rule() {
+                    session.console.line(&format!("devicetaintrule.resource.k8s.io/{rule}"))?;
+                }
             }
             Format::Json | Format::Yaml => objects.extend(written.object),
         }

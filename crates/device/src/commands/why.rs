@@ -31,8 +31,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
     let why = match why.or_else(spoken_of) {
         Some(why) => with_replacements(why, replacements),
         None if session.api.get(&crate::api::PODS, &key.namespace, &key.name).await.is_ok() => {
-            let message =
-                format!("pod {key} asks for no devices, and no TaintReplacementPolicy speaks of it");
+            let message = format!("pod {key} uses no devices, and no TaintReplacementPolicy applies to it");
             return Err(Error::usage(message));
         }
         None => why_replaced(&key, &events).ok_or_else(|| unknown(&cluster, &key))?,
@@ -63,11 +62,9 @@ fn unknown(cluster: &crate::view::Cluster, key: &ObjectKey) -> Error {
     let known: Vec<String> = cluster.fleet.pods().map(|(_, pod)| pod.key.to_string()).collect();
     let near = nearest(&key.to_string(), known.iter().map(String::as_str));
     let hint = if near.is_empty() {
-        "if it was evicted, the event about it has expired: the server keeps events for an hour, unless it was set up otherwise".to_owned()
+        "if it was evicted, the event has expired: the server keeps events for an hour by default".to_owned()
     } else {
-        format!("is one of these meant?\n  {}", near.join("\n  "))
+        format!("nearest names:\n  {}", near.join("\n  "))
     };
-    Error::usage(format!(
-        "there is no pod {key}, and no event about one that had to leave its device; {hint}"
-    ))
+    Error::usage(format!("no pod {key}, and no event about its eviction; {hint}"))
 }

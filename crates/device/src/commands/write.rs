@@ -88,6 +88,9 @@ pub(super) async fn write(
             }
             Ok(Written { line, object: None })
         }
+        Change::Absent { devices } => {
+            Ok(Written { line: format!("{devices} unchanged{suffix}"), object: None })
+        }
         Change::Unchanged { name } => Ok(Written {
             line: format!("rule {name} unchanged{suffix}"),
             object: session.api.get(rules, "", name).await.ok(),
@@ -168,7 +171,7 @@ async fn post(session: &mut Session<'_>, about: &About<'_>) {
         let first = error.to_string().lines().next().unwrap_or_default().to_owned();
         session
             .console
-            .note(&format!("note: history will not know of this, for no event could be written: {first}"));
+            .note(&format!("note: history will not show this, because no event could be written: {first}"));
     }
 }
 

@@ -37,15 +37,21 @@ pub enum Change {
         /// Its name.
         name: String,
     },
+    /// No rule sets the taint that is to be removed.
+    Absent {
+        /// The devices.
+        devices: String,
+    },
 }
 
 impl Change {
-    /// The rule it is about.
+    /// The rule it is about, if there is one.
     #[must_use]
-    pub fn rule(&self) -> &str {
+    pub fn rule(&self) -> Option<&str> {
         match self {
-            Self::Create(draft) | Self::Update { draft, .. } => &draft.name,
-            Self::Delete { name, .. } | Self::Unchanged { name } => name,
+            Self::Create(draft) | Self::Update { draft, .. } => Some(&draft.name),
+            Self::Delete { name, .. } | Self::Unchanged { name } => Some(name),
+            Self::Absent { .. } => None,
         }
     }
 }
@@ -59,6 +65,8 @@ pub struct Intent {
     pub set_by: Option<String>,
     /// A taint of the same key and effect may get another value.
     pub overwrite: bool,
+    /// That a taint to remove is not there is as good.
+    pub absent_ok: bool,
 }
 
 /// What to write so that the devices of `targets` get or lose these taints.
@@ -87,8 +95,9 @@ pub fn changes(
                 }
                 TaintSpec::Remove { key, value, effect } => {
                     let wanted = Wanted { key, value: value.as_deref(), effect: effect.as_ref() };
-                    for change in remove(cluster, target, targets, &wanted)? {
-                        if !changes.iter().any(|known| known.rule() == change.rule()) {
+                    for change in remove(cluster, target, targets, &wanted, intent.absent_ok)? {
+                        let known = |known: &Change| change.rule().is_some() && known.rule() == change.rule();
+                        if !changes.iter().any(known) {
                             changes.push(change);
                         }
                     }
@@ -129,7 +138,7 @@ pub fn set(
     let (old, new) = (&view.rule.taint, &draft.taint);
     if old.value != new.value && !intent.overwrite {
         return Err(format!(
-            "{} is tainted {old} already: add --overwrite to make it {new}",
+            "{} is already tainted {old}: add --overwrite to change it to {new}",
             describe_selector(selector)
         ));
     }
@@ -172,6 +181,7 @@ fn remove(
     target: &DeviceSelector,
     targets: &[DeviceSelector],
     wanted: &Wanted<'_>,
+    absent_ok: bool,
 ) -> Result<Vec<Change>, String> {
     let mut changes = Vec::new();
     let mut others = Vec::new();
@@ -204,8 +214,11 @@ fn remove(
     }
     if changes.is_empty() {
         others.extend(from_drivers(cluster, target, wanted));
+        if others.is_empty() && absent_ok {
+            return Ok(vec![Change::Absent { devices: describe_selector(target) }]);
+        }
         let what =
-            format!("{} has no taint {} that kubectl device set", describe_selector(target), wanted.text());
+            format!("{} has no taint {} set by kubectl device", describe_selector(target), wanted.text());
         return Err(if others.is_empty() { what } else { format!("{what}\n  {}", others.join("\n  ")) });
     }
     Ok(changes)
@@ -216,7 +229,7 @@ fn from_drivers(cluster: &Cluster, target: &DeviceSelector, wanted: &Wanted<'_>)
     let mut taints = cluster.fleet.effective_taints(&id);
     taints.find_map(|effective| match effective.origin {
         Origin::Device { slice, .. } | Origin::TaintSlice { slice, .. } if wanted.matches(effective.taint) => Some(
-            format!("its driver sets it, in ResourceSlice {slice}: only the driver takes it away, when the device is well again"),
+            format!("its driver sets it, in ResourceSlice {slice}: only the driver removes it, when the device is healthy again"),
         ),
         Origin::Patch { name, .. } if wanted.matches(effective.taint) => {
             Some(format!("ResourceSlicePatch {name} sets it: kubectl edit resourceslicepatch {name}"))

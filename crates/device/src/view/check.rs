@@ -7,7 +7,12 @@ use lazaret_fleet::Presence;
 use lazaret_model::{NodeScope, Timestamp};
 use serde::Serialize;
 
-use super::{change::describe_selector, cluster::Cluster};
+use super::{
+    change::describe_selector,
+    cluster::Cluster,
+    device::{Filter, rows},
+    time::age,
+};
 
 /// A toleration that ends within this time is worth a warning.
 const SOON_SECONDS: i64 = 3600;
@@ -81,6 +86,7 @@ pub fn checks(cluster: &mut Cluster, facts: &Facts, now: Timestamp) -> Vec<Check
     api(facts, &mut checks);
     permissions(facts, &mut checks);
     drivers(cluster, &mut checks);
+    devices(cluster, now, &mut checks);
     rules(cluster, &mut checks);
     tolerations(cluster, now, &mut checks);
     checks
@@ -99,7 +105,11 @@ fn api(facts: &Facts, checks: &mut Vec<Check>) {
         "resource.k8s.io is served",
         if stable { State::Ok } else { State::Warning },
         facts.versions.join(", "),
-        if stable { "" } else { "only versions that may go are served: Kubernetes 1.34 and newer have v1" },
+        if stable {
+            ""
+        } else {
+            "only beta and alpha versions are served: Kubernetes 1.34 and newer have v1"
+        },
     ));
     checks.push(match &facts.rules {
         Some(version) => check(section, "DeviceTaintRules are served", State::Ok, version.clone(), ""),
@@ -108,7 +118,7 @@ fn api(facts: &Facts, checks: &mut Vec<Check>) {
             "DeviceTaintRules are served",
             State::Failed,
             String::new(),
-            "taints can come from drivers alone: Kubernetes 1.37 serves rules by default",
+            "only drivers can set taints: Kubernetes 1.37 serves rules by default",
         ),
     });
     for gate in ["DRADeviceTaints", "DRADeviceTaintRules"] {
@@ -122,7 +132,9 @@ fn api(facts: &Facts, checks: &mut Vec<Check>) {
                 "off".into(),
                 "turn it on in API server, scheduler and controller manager",
             ),
-            Some(None) | None => check(section, &name, State::Skipped, "the server does not tell".into(), ""),
+            Some(None) | None => {
+                check(section, &name, State::Skipped, "not reported by the server".into(), "")
+            }
         });
     }
 }
@@ -145,8 +157,8 @@ fn permissions(facts: &Facts, checks: &mut Vec<Check>) {
         };
         let hint = match state {
             State::Ok | State::Skipped => "",
-            State::Warning => "bind the ClusterRole kubectl-device-act to this user if they are to act",
-            State::Failed => "bind the ClusterRole kubectl-device-read to this user",
+            State::Warning => "to act, this user needs the ClusterRole kubectl-device-act",
+            State::Failed => "this user needs the ClusterRole kubectl-device-read",
         };
         let detail =
             if missing.is_empty() { String::new() } else { format!("missing: {}", missing.join(", ")) };
@@ -167,7 +179,7 @@ fn drivers(cluster: &mut Cluster, checks: &mut Vec<Check>) {
                 match cluster.nodes.get(node.as_str()) {
                     None => silent.push(format!("{} (node {node} does not exist)", slice.pool())),
                     Some(facts) if !facts.ready => {
-                        silent.push(format!("{} (node {node} is not ready)", slice.pool()))
+                        silent.push(format!("{} (node {node} is not Ready)", slice.pool()))
                     }
                     Some(_) => {}
                 }
@@ -190,7 +202,7 @@ fn drivers(cluster: &mut Cluster, checks: &mut Vec<Check>) {
     ));
     checks.push(found(
         section,
-        "the nodes behind devices are there and ready",
+        "nodes of devices exist and are Ready",
         &silent,
         State::Warning,
         "their drivers cannot report: what the slices say may be out of date",
@@ -200,14 +212,14 @@ fn drivers(cluster: &mut Cluster, checks: &mut Vec<Check>) {
         "pools are complete",
         &incomplete,
         State::Warning,
-        "nothing is given out of an incomplete pool; its driver is updating it or has stopped half-way",
+        "nothing is allocated from an incomplete pool; its driver is updating it, or stopped half-way",
     ));
     checks.push(found(
         section,
-        "pools make sense",
+        "pools are valid",
         &invalid,
         State::Failed,
-        "nothing is given out of such a pool: tell the driver's author",
+        "nothing is allocated from such a pool: report it to the driver's author",
     ));
     let fleet = &cluster.fleet;
     let vanished: BTreeSet<String> = fleet
@@ -222,7 +234,52 @@ fn drivers(cluster: &mut Cluster, checks: &mut Vec<Check>) {
         "devices in use are still published",
         &vanished,
         State::Warning,
-        "their drivers have gone silent or took the devices away while claims hold them",
+        "their drivers stopped, or removed the devices while claims hold them",
+    ));
+}
+
+/// What drivers say of their devices. Whatever the effect of its taint, a driver that taints a device reports that something is wrong with it.
+fn devices(cluster: &mut Cluster, now: Timestamp, checks: &mut Vec<Check>) {
+    let (mut reported, mut patched) = (Vec::new(), Vec::new());
+    for row in rows(cluster, &Filter::default()) {
+        let texts = |origin: &str| -> Vec<String> {
+            let taints = row.taints.iter().filter(|taint| taint.origin == origin);
+            taints
+                .map(|taint| {
+                    let since = taint.time_added.as_ref().and_then(|time| lazaret_api::parse_time(time).ok());
+                    let since = since.map_or_else(String::new, |since| format!(" for {}", age(since, now)));
+                    format!("{}{since}", taint.taint())
+                })
+                .collect()
+        };
+        let (driver, patch) = (texts("ResourceSlice"), texts("ResourceSlicePatch"));
+        if !driver.is_empty() {
+            reported.push(format!("{} ({})", row.name, driver.join(", ")));
+        }
+        if !patch.is_empty() {
+            patched.push(format!("{} ({})", row.name, patch.join(", ")));
+        }
+    }
+    checks.push(found(
+        "devices",
+        "drivers report every device healthy",
+        &reported,
+        State::Warning,
+        "`kubectl device describe` shows the taint, `kubectl device drain` takes the device out of service",
+    ));
+    checks.push(found(
+        "devices",
+        "no ResourceSlicePatch taints a device",
+        &patched,
+        State::Warning,
+        "delete the patch once the device is healthy",
+    ));
+    checks.push(found(
+        "devices",
+        "every object could be read",
+        &cluster.unreadable,
+        State::Warning,
+        "what cannot be read is left out of every answer",
     ));
 }
 
@@ -255,14 +312,14 @@ fn rules(cluster: &Cluster, checks: &mut Vec<Check>) {
     }
     checks.push(found(
         section,
-        "every rule means a device",
+        "every rule selects a device",
         &nothing,
         State::Warning,
-        "the devices are gone or a name is wrong: delete the rule or mend it",
+        "the devices are gone or a name is wrong: delete or correct the rule",
     ));
     checks.push(found(
         section,
-        "no rule means every device",
+        "no rule selects every device",
         &everything,
         State::Warning,
         "a rule with an empty deviceSelector taints every device of the cluster",
@@ -272,14 +329,14 @@ fn rules(cluster: &Cluster, checks: &mut Vec<Check>) {
         "rules can be evaluated",
         &broken,
         State::Failed,
-        "such a rule selects nothing until it is mended",
+        "such a rule selects nothing until it is corrected",
     ));
     checks.push(found(
         section,
-        "rules that make pods leave say why",
+        "rules that evict pods say why",
         &unexplained,
         State::Warning,
-        "nobody will know next month: annotate them with lazaret.dev/reason",
+        "annotate them with lazaret.dev/reason",
     ));
 }
 
@@ -312,7 +369,7 @@ fn tolerations(cluster: &Cluster, now: Timestamp, checks: &mut Vec<Check>) {
         "no toleration ends within the hour",
         &soon,
         State::Warning,
-        "these pods will leave their device then",
+        "these pods are evicted then",
     ));
 }
 

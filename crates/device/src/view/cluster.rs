@@ -14,6 +14,8 @@ pub struct Cluster {
     pub fleet: Fleet,
     /// What rules say of themselves, by name.
     pub rules: BTreeMap<String, Meta>,
+    /// Whether the condition `Drained` of a rule is true, by the rule's name; rules without the condition are not in it.
+    pub drained: BTreeMap<String, bool>,
     /// What claims do not tell of pods, for pods that use devices.
     pub pods: BTreeMap<ObjectKey, PodFacts>,
     /// Nodes by name, with whether they are ready.
@@ -133,6 +135,44 @@ struct WithStatus {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+struct RuleWithStatus {
+    metadata: Generation,
+    status: RuleStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Generation {
+    generation: i64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RuleStatus {
+    conditions: Vec<RuleCondition>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RuleCondition {
+    r#type: String,
+    status: String,
+    observed_generation: Option<i64>,
+}
+
+/// Set by an eviction controller that says when no pod and no claim uses the devices of a rule any more.
+const DRAINED_CONDITION: &str = "Drained";
+
+/// Whether a rule's devices are idle; `None` where the controller does not say. What it said of an earlier spec does not count as yes.
+fn drained(json: &str) -> Option<bool> {
+    let rule: RuleWithStatus = serde_json::from_str(json).ok()?;
+    let condition = rule.status.conditions.iter().find(|condition| condition.r#type == DRAINED_CONDITION)?;
+    let current = condition.observed_generation.is_none_or(|seen| seen >= rule.metadata.generation);
+    Some(current && condition.status == "True")
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct NodeStatus {
     conditions: Vec<NodeCondition>,
 }
@@ -158,6 +198,7 @@ impl Cluster {
         let Ok(object) = lazaret_api::decode_json(json) else { return };
         let Some(input) = input(object) else { return };
         self.rules.remove(input.key().name.as_str());
+        self.drained.remove(input.key().name.as_str());
         self.pods.remove(&input.key());
         self.fleet.apply(input.gone());
     }
@@ -166,7 +207,10 @@ impl Cluster {
     pub fn relist<'a>(&mut self, kind: &str, objects: impl Iterator<Item = &'a str>) {
         let Some(kind) = kind_of(kind) else { return };
         match kind {
-            Kind::Rule => self.rules.clear(),
+            Kind::Rule => {
+                self.rules.clear();
+                self.drained.clear();
+            }
             Kind::Pod => self.pods.clear(),
             Kind::Node => self.nodes.clear(),
             Kind::Slice | Kind::Patch | Kind::Class | Kind::Claim => {}
@@ -182,6 +226,10 @@ impl Cluster {
     fn take(&mut self, object: Object, json: &str) {
         match &object {
             Object::Rule(rule) => {
+                match drained(json) {
+                    Some(is_drained) => self.drained.insert(rule.name.to_string(), is_drained),
+                    None => self.drained.remove(rule.name.as_str()),
+                };
                 if let Some(meta) = meta(json) {
                     self.rules.insert(rule.name.to_string(), meta);
                 }

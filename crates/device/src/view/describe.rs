@@ -1,5 +1,7 @@
 //! Everything about one device.
 
+use std::collections::BTreeMap;
+
 use lazaret_fleet::DeviceRef;
 use lazaret_model::{AttrValue, DeviceId, Effect, Taint, Timestamp};
 use serde::Serialize;
@@ -23,10 +25,10 @@ pub struct Description {
     /// As in a list.
     #[serde(flatten)]
     pub row: DeviceRow,
-    /// Attributes, by name.
-    pub attributes: Vec<(String, String)>,
-    /// Capacities, by name.
-    pub capacity: Vec<(String, String)>,
+    /// Attributes by name, each with its type as a ResourceSlice has it.
+    pub attributes: BTreeMap<String, Attribute>,
+    /// Capacities by name.
+    pub capacity: BTreeMap<String, Capacity>,
     /// May be given to several requests at once.
     pub shared: bool,
     /// What a NoExecute taint would do now.
@@ -60,26 +62,78 @@ pub fn describe(
     })
 }
 
-fn attributes(device: DeviceRef<'_>) -> Vec<(String, String)> {
+/// The value of an attribute, in the field that a ResourceSlice has for its type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Attribute {
+    /// A number.
+    Int(i64),
+    /// Yes or no.
+    Bool(bool),
+    /// A text.
+    String(String),
+    /// A semantic version.
+    Version(String),
+    /// Numbers.
+    Ints(Vec<i64>),
+    /// Yes or no, several times.
+    Bools(Vec<bool>),
+    /// Texts.
+    Strings(Vec<String>),
+    /// Semantic versions.
+    Versions(Vec<String>),
+    /// A type that this version does not know.
+    Unknown,
+}
+
+/// An amount of something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Capacity {
+    /// A quantity: `40Gi`.
+    pub value: String,
+}
+
+fn attributes(device: DeviceRef<'_>) -> BTreeMap<String, Attribute> {
     device.attributes().map(|(key, _, value)| (key.to_string(), attribute(value))).collect()
 }
 
-fn capacity(device: DeviceRef<'_>) -> Vec<(String, String)> {
-    device.capacity().map(|(key, _, value)| (key.to_string(), value.value.to_string())).collect()
+fn capacity(device: DeviceRef<'_>) -> BTreeMap<String, Capacity> {
+    device
+        .capacity()
+        .map(|(key, _, value)| (key.to_string(), Capacity { value: value.value.to_string() }))
+        .collect()
 }
 
-fn attribute(value: &AttrValue) -> String {
-    let list = |texts: Vec<String>| format!("[{}]", texts.join(", "));
+fn attribute(value: &AttrValue) -> Attribute {
     match value {
-        AttrValue::Int(number) => number.to_string(),
-        AttrValue::Bool(truth) => truth.to_string(),
-        AttrValue::String(text) => text.to_string(),
-        AttrValue::Version(version) => version.text.to_string(),
-        AttrValue::Ints(numbers) => list(numbers.iter().map(ToString::to_string).collect()),
-        AttrValue::Bools(truths) => list(truths.iter().map(ToString::to_string).collect()),
-        AttrValue::Strings(texts) => list(texts.iter().map(ToString::to_string).collect()),
-        AttrValue::Versions(versions) => list(versions.iter().map(|v| v.text.to_string()).collect()),
-        AttrValue::Unsupported => "<a value that this version does not know>".to_owned(),
+        AttrValue::Int(number) => Attribute::Int(*number),
+        AttrValue::Bool(truth) => Attribute::Bool(*truth),
+        AttrValue::String(text) => Attribute::String(text.to_string()),
+        AttrValue::Version(version) => Attribute::Version(version.text.to_string()),
+        AttrValue::Ints(numbers) => Attribute::Ints(numbers.to_vec()),
+        AttrValue::Bools(truths) => Attribute::Bools(truths.to_vec()),
+        AttrValue::Strings(texts) => Attribute::Strings(texts.iter().map(ToString::to_string).collect()),
+        AttrValue::Versions(versions) => {
+            Attribute::Versions(versions.iter().map(|version| version.text.to_string()).collect())
+        }
+        AttrValue::Unsupported => Attribute::Unknown,
+    }
+}
+
+impl std::fmt::Display for Attribute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        fn list<T: ToString>(f: &mut std::fmt::Formatter<'_>, values: &[T]) -> std::fmt::Result {
+            write!(f, "[{}]", values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        }
+        match self {
+            Self::Int(number) => number.fmt(f),
+            Self::Bool(truth) => truth.fmt(f),
+            Self::String(text) | Self::Version(text) => text.fmt(f),
+            Self::Ints(numbers) => list(f, numbers),
+            Self::Bools(truths) => list(f, truths),
+            Self::Strings(texts) | Self::Versions(texts) => list(f, texts),
+            Self::Unknown => f.write_str("<a type that this version does not know>"),
+        }
     }
 }
 
@@ -100,10 +154,12 @@ impl Description {
             format!("Slice:        {}", or_none(row.slice.as_ref().map(ToString::to_string))),
         ];
         if self.shared {
-            lines.push("Shared:       may be given to several requests at once".to_owned());
+            lines.push("Shared:       may be allocated to several requests at once".to_owned());
         }
-        pairs(&mut lines, "Attributes:", &self.attributes);
-        pairs(&mut lines, "Capacity:", &self.capacity);
+        let attributes = self.attributes.iter().map(|(name, value)| (name, value.to_string()));
+        pairs(&mut lines, "Attributes:", &attributes.collect::<Vec<_>>());
+        let capacity = self.capacity.iter().map(|(name, capacity)| (name, capacity.value.clone()));
+        pairs(&mut lines, "Capacity:", &capacity.collect::<Vec<_>>());
         self.taints(&mut lines, now);
         self.holders(&mut lines);
         self.consequences(&mut lines);
@@ -151,15 +207,15 @@ impl Description {
         let plan = &self.no_execute;
         let none = plan.pods.is_empty() && plan.tolerating.is_empty();
         lines.push(match (none, self.partial) {
-            (true, false) => "If NoExecute: no pod would leave".to_owned(),
+            (true, false) => "If NoExecute: no pod would be evicted".to_owned(),
             (true, true) => "If NoExecute: <unknown>".to_owned(),
             (false, false) => "If NoExecute:".to_owned(),
             (false, true) => "If NoExecute: of the pods that this user may see".to_owned(),
         });
         for pod in &plan.pods {
             let when = match pod.toleration_seconds {
-                Some(seconds @ 1..) => format!("would leave after {seconds}s"),
-                Some(_) | None => "would leave at once".to_owned(),
+                Some(seconds @ 1..) => format!("would be evicted after {seconds}s"),
+                Some(_) | None => "would be evicted at once".to_owned(),
             };
             let owner = pod.owner.as_ref().map_or_else(String::new, |owner| format!(" of {owner}"));
             lines.push(format!("  pod {}/{}{owner} {when}", pod.namespace, pod.name));
@@ -173,7 +229,7 @@ impl Description {
     }
 }
 
-fn pairs(lines: &mut Vec<String>, title: &str, pairs: &[(String, String)]) {
+fn pairs(lines: &mut Vec<String>, title: &str, pairs: &[(&String, String)]) {
     if pairs.is_empty() {
         return;
     }

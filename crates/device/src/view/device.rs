@@ -171,6 +171,20 @@ pub struct Filter {
     pub matched: Option<BTreeSet<DeviceId>>,
 }
 
+impl Filter {
+    /// Whether it may leave a device out.
+    #[must_use]
+    pub fn selects(&self) -> bool {
+        let Self { references, driver, nodes, tainted, namespace, matched } = self;
+        !references.is_empty()
+            || driver.is_some()
+            || nodes.is_some()
+            || *tainted
+            || namespace.is_some()
+            || matched.is_some()
+    }
+}
+
 /// The rows of the devices that `filter` lets through, by name.
 pub fn rows(cluster: &mut Cluster, filter: &Filter) -> Vec<DeviceRow> {
     let snapshot = cluster.fleet.snapshot();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use lazaret_eviction::{Patience, patience};
 use lazaret_model::{DeviceId, Effect, ObjectKey, PodPhase, Taint, Timestamp, Uid};
 
-use super::{cluster::Cluster, rule::DRAIN_KEY, time::age};
+use super::{cluster::Cluster, pace::Pace, rule::DRAIN_KEY, time::age};
 
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ pub enum Stage {
 pub struct Manner {
     /// Between keeping new pods away and making pods leave, so that what is nearly done can end.
     pub grace_ms: i64,
-    /// At most so many pods a second. `None`: as fast as the server evicts.
-    pub pods_per_second: Option<u32>,
+    /// How many pods leave all devices together. `None`: as fast as the server evicts.
+    pub pace: Option<Pace>,
 }
 
 /// A pod as it was last seen.
@@ -51,6 +51,8 @@ pub struct PodSeen {
     pub node: Option<String>,
     /// Its containers run.
     pub runs: bool,
+    /// It has not started yet: what the scheduler says about it, may be empty.
+    pub pending: Option<String>,
     /// It was told to end.
     pub ends: bool,
     /// It stays whatever the taint says.
@@ -82,6 +84,26 @@ pub enum DrainEvent {
     },
 }
 
+/// A pod that was made in place of another and does not run yet.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Waiting {
+    /// Which pod, `namespace/name`.
+    pub pod: String,
+    /// Why, in the scheduler's words; empty where it said nothing.
+    pub reason: String,
+}
+
+/// A pod that runs in place of another.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Replacement {
+    /// The pod that left, `namespace/name`.
+    pub pod: String,
+    /// The pod that runs.
+    pub by: String,
+    /// Where.
+    pub node: String,
+}
+
 #[derive(Clone, Debug)]
 struct User {
     key: ObjectKey,
@@ -104,14 +126,17 @@ pub struct Drain {
     old: BTreeSet<Uid>,
     /// Pods that left, by owner, until another runs in their place.
     unreplaced: BTreeMap<Uid, VecDeque<ObjectKey>>,
+    /// Pods that count for the pace already: a pod on two devices counts once.
+    paced: BTreeSet<Uid>,
     events: VecDeque<DrainEvent>,
-    left: usize,
-    replaced: usize,
+    left: Vec<ObjectKey>,
+    replaced: Vec<Replacement>,
+    pending: Vec<Waiting>,
     looked: bool,
 }
 
 impl Drain {
-    /// A drain of so many devices.
+    /// A drain of this number of devices.
     #[must_use]
     pub fn new(devices: usize, manner: Manner, now: Timestamp) -> Self {
         Self {
@@ -122,9 +147,11 @@ impl Drain {
             users: BTreeMap::new(),
             old: BTreeSet::new(),
             unreplaced: BTreeMap::new(),
+            paced: BTreeSet::new(),
             events: VecDeque::new(),
-            left: 0,
-            replaced: 0,
+            left: Vec::new(),
+            replaced: Vec::new(),
+            pending: Vec::new(),
             looked: false,
         }
     }
@@ -145,7 +172,7 @@ impl Drain {
         let gone: Vec<Uid> = self.users.keys().filter(|uid| !using.contains(uid)).cloned().collect();
         for uid in gone {
             let Some(user) = self.users.remove(&uid) else { continue };
-            self.left += 1;
+            self.left.push(user.key.clone());
             let after = age(self.started, now);
             self.events.push_back(DrainEvent::Left { pod: user.key.clone(), after });
             if let Some(owner) = user.owner {
@@ -153,6 +180,7 @@ impl Drain {
             }
         }
         self.find_replacements(pods);
+        self.pending = self.find_pending(pods);
     }
 
     fn uses(&mut self, pod: &PodSeen) {
@@ -178,11 +206,27 @@ impl Drain {
             }
             if let Some(lost) = self.unreplaced.get_mut(owner).and_then(VecDeque::pop_front) {
                 self.old.insert(pod.uid.clone());
-                self.replaced += 1;
                 let node = pod.node.clone().unwrap_or_default();
+                self.replaced.push(Replacement {
+                    pod: lost.to_string(),
+                    by: pod.key.to_string(),
+                    node: node.clone(),
+                });
                 self.events.push_back(DrainEvent::Replaced { pod: lost, by: pod.key.clone(), node });
             }
         }
+    }
+
+    /// New pods of owners that still lack one.
+    fn find_pending(&self, pods: &[PodSeen]) -> Vec<Waiting> {
+        let lacks = |owner: &Uid| self.unreplaced.get(owner).is_some_and(|lost| !lost.is_empty());
+        let new = pods.iter().filter(|pod| !pod.ends && !self.old.contains(&pod.uid));
+        let mut waiting: Vec<Waiting> = new
+            .filter(|pod| pod.owner.as_ref().is_some_and(lacks))
+            .filter_map(|pod| Some(Waiting { pod: pod.key.to_string(), reason: pod.pending.clone()? }))
+            .collect();
+        waiting.sort_by(|a, b| a.pod.cmp(&b.pod));
+        waiting
     }
 
     /// What is to be done now; to be asked until there is nothing.
@@ -196,15 +240,18 @@ impl Drain {
         }
         let at = self.stages.iter().position(|stage| *stage == Stage::Closed)?;
         self.stages[at] = Stage::Emptying;
-        let leaving = self
+        let leaving: Vec<Uid> = self
             .users
-            .values()
-            .filter(|user| !user.stays && !user.ends && user.devices.contains(&at))
-            .count();
-        if let Some(pace) = self.manner.pods_per_second {
-            let pods = i64::try_from(leaving).unwrap_or(i64::MAX);
-            self.next_at = now.plus_millis(pods.saturating_mul(1000) / i64::from(pace.max(1)));
+            .iter()
+            .filter(|(uid, user)| {
+                !user.stays && !user.ends && user.devices.contains(&at) && !self.paced.contains(*uid)
+            })
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        if let Some(pace) = self.manner.pace {
+            self.next_at = now.plus_millis(pace.millis_of(leaving.len()));
         }
+        self.paced.extend(leaving);
         Some(Order::Empty(at))
     }
 
@@ -257,10 +304,74 @@ impl Drain {
             .collect()
     }
 
-    /// How many devices are closed or being emptied, pods left, and pods were replaced.
+    /// How many devices are closed or being emptied.
     #[must_use]
-    pub fn tally(&self) -> (usize, usize, usize) {
-        (self.stages.iter().filter(|stage| **stage != Stage::Open).count(), self.left, self.replaced)
+    pub fn closed(&self) -> usize {
+        self.stages.iter().filter(|stage| **stage != Stage::Open).count()
+    }
+
+    /// Pods that left, in this order.
+    #[must_use]
+    pub fn left(&self) -> &[ObjectKey] {
+        &self.left
+    }
+
+    /// Pods that run in place of others, in this order.
+    #[must_use]
+    pub fn replaced(&self) -> &[Replacement] {
+        &self.replaced
+    }
+
+    /// Pods that were made in place of others and do not run yet, by name.
+    #[must_use]
+    pub fn pending(&self) -> &[Waiting] {
+        &self.pending
+    }
+
+    /// Whether pods that stay use the device at this place.
+    #[must_use]
+    pub fn is_kept(&self, at: usize) -> bool {
+        self.users.values().any(|user| user.stays && user.devices.contains(&at))
+    }
+
+    /// How far it is, in a line; `unconfirmed` devices are not yet said to be idle by their rules.
+    #[must_use]
+    pub fn progress(&self, now: Timestamp, unconfirmed: usize) -> String {
+        let all = self.stages.len();
+        let emptying = self.stages.iter().filter(|stage| **stage == Stage::Emptying).count();
+        let waiting = self.waiting().len();
+        let what = if emptying == 0 && now < self.next_at {
+            format!(
+                "grace period: pods are evicted in {}, {} of {all} devices still in use",
+                age(now, self.next_at),
+                self.in_use()
+            )
+        } else if emptying < all || waiting > 0 {
+            format!(
+                "{emptying} of {all} devices being emptied, {waiting} pods to go, {} gone",
+                self.left.len()
+            )
+        } else if unconfirmed > 0 {
+            format!("pods are gone, {unconfirmed} of {all} devices not yet reported Drained")
+        } else {
+            format!(
+                "devices are empty, {} of {} pods replaced, {} Pending",
+                self.replaced.len(),
+                self.replaced.len() + self.unreplaced(),
+                self.pending.len()
+            )
+        };
+        format!("{} elapsed: {what}", age(self.started, now))
+    }
+
+    fn in_use(&self) -> usize {
+        let devices: BTreeSet<usize> = self
+            .users
+            .values()
+            .filter(|user| !user.stays)
+            .flat_map(|user| user.devices.iter().copied())
+            .collect();
+        devices.len()
     }
 
     /// How far a device is.
@@ -272,8 +383,7 @@ impl Drain {
 
 /// The taint of a drain.
 #[must_use]
-pub fn drain_taint(effect: Effect, pods_per_second: Option<u32>) -> Taint {
-    let evictions_per_second = pods_per_second.map(i64::from);
+pub fn drain_taint(effect: Effect, evictions_per_second: Option<i64>) -> Taint {
     Taint { key: DRAIN_KEY.into(), effect, evictions_per_second, ..Taint::default() }
 }
 
@@ -299,12 +409,19 @@ pub fn pods_seen(cluster: &Cluster, devices: &[DeviceId]) -> Vec<PodSeen> {
             owner: pod.owner.as_ref().map(|owner| owner.uid.clone()),
             node: pod.node.as_ref().map(ToString::to_string),
             runs: pod.phase == PodPhase::Running,
+            pending: (pod.phase == PodPhase::Pending).then(|| scheduler_message(pod)),
             ends: pod.deleting_since.is_some(),
             stays,
             devices: if finished { Vec::new() } else { used },
         });
     }
     pods
+}
+
+/// What the scheduler says of a pod that it could not place.
+fn scheduler_message(pod: &lazaret_model::Pod) -> String {
+    let scheduled = pod.conditions.iter().find(|condition| condition.kind == "PodScheduled");
+    scheduled.map_or_else(String::new, |condition| condition.message.to_string())
 }
 
 #[cfg(test)]
@@ -322,10 +439,15 @@ mod tests {
             owner: Some("job".into()),
             node: Some("node-2".into()),
             runs: true,
+            pending: None,
             ends: false,
             stays: false,
             devices: devices.to_vec(),
         }
+    }
+
+    fn paced(pace: &str) -> Manner {
+        Manner { grace_ms: 0, pace: Some(Pace::parse(pace).unwrap()) }
     }
 
     fn orders(drain: &mut Drain, now: Timestamp) -> Vec<Order> {
@@ -344,7 +466,7 @@ mod tests {
 
     #[test]
     fn all_devices_are_closed_before_any_is_emptied() {
-        let mut drain = Drain::new(2, Manner { grace_ms: 30_000, pods_per_second: None }, at(0));
+        let mut drain = Drain::new(2, Manner { grace_ms: 30_000, pace: None }, at(0));
         drain.observe(at(0), &[pod("a", &[0]), pod("b", &[1])]);
         assert_eq!(orders(&mut drain, at(0)), [Order::Close(0), Order::Close(1)]);
         assert_eq!(drain.wake_at(), Some(at(30)));
@@ -358,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_pace_moves_devices_one_after_the_other() {
-        let mut drain = Drain::new(3, Manner { grace_ms: 0, pods_per_second: Some(1) }, at(0));
+        let mut drain = Drain::new(3, paced("1"), at(0));
         drain.observe(at(0), &[pod("a", &[0]), pod("b", &[0]), pod("c", &[1]), pod("d", &[2])]);
         let start = orders(&mut drain, at(0));
         assert_eq!(start, [Order::Close(0), Order::Close(1), Order::Close(2), Order::Empty(0)]);
@@ -370,6 +492,45 @@ mod tests {
     }
 
     #[test]
+    fn a_fraction_of_a_pod_a_second_is_a_pace_and_a_pod_on_two_devices_counts_once() {
+        let mut drain = Drain::new(3, paced("0.5"), at(0));
+        drain.observe(at(0), &[pod("a", &[0, 1]), pod("b", &[1]), pod("c", &[2])]);
+        let empties = |drain: &mut Drain, now| {
+            orders(drain, at(now)).iter().filter(|o| matches!(o, Order::Empty(_))).count()
+        };
+        assert_eq!([0, 1, 2, 3, 4].map(|now| empties(&mut drain, now)), [1, 0, 1, 0, 1]);
+    }
+
+    /// Whatever pods are where and however often the clock is looked at, no window has more pods told to go than the pace permits.
+    #[test]
+    fn a_drain_never_exceeds_its_pace() {
+        let mut seed = 7_u64;
+        let mut next = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..200 {
+            let devices = usize::try_from(1 + next(6)).unwrap();
+            let pace = Pace::parse(&format!("{}.{:03}", next(4), 1 + next(999))).unwrap();
+            let mut drain = Drain::new(devices, Manner { grace_ms: 0, pace: Some(pace) }, at(0));
+            let pods: Vec<PodSeen> = (0..next(8))
+                .map(|number| pod(&format!("p{number}"), &[usize::try_from(next(6)).unwrap() % devices]))
+                .collect();
+            drain.observe(at(0), &pods);
+            let (mut now, mut due) = (at(0), at(0));
+            while drain.closed() < devices || drain.wake_at().is_some() {
+                for order in orders(&mut drain, now) {
+                    let Order::Empty(place) = order else { continue };
+                    assert!(now >= due, "a device was emptied before the pods ahead of it had their time");
+                    let leaving = pods.iter().filter(|pod| pod.devices.contains(&place)).count();
+                    due = now.plus_millis(pace.millis_of(leaving));
+                }
+                now = now.plus_millis(i64::try_from(1 + next(900)).unwrap());
+            }
+        }
+    }
+
+    #[test]
     fn pods_are_told_of_once_and_only_new_ones_replace_them() {
         let mut drain = Drain::new(1, Manner::default(), at(0));
         drain.observe(at(0), &[pod("a", &[0]), pod("old", &[])]);
@@ -377,14 +538,17 @@ mod tests {
         drain.observe(at(1), &[ending.clone(), pod("old", &[])]);
         drain.observe(at(2), &[ending, pod("old", &[])]);
         assert_eq!(events(&mut drain), ["ns/a ends"]);
-        let starting = PodSeen { runs: false, ..pod("new", &[]) };
+        let reason = "0/2 nodes are available";
+        let starting = PodSeen { runs: false, pending: Some(reason.into()), ..pod("new", &[]) };
         drain.observe(at(3), &[pod("old", &[]), starting]);
         assert_eq!(events(&mut drain), ["ns/a left after 3s"]);
         assert_eq!(drain.unreplaced(), 1);
+        assert_eq!(drain.pending(), [Waiting { pod: "ns/new".into(), reason: reason.into() }]);
         drain.observe(at(4), &[pod("old", &[]), pod("new", &[])]);
         drain.observe(at(5), &[pod("old", &[]), pod("new", &[]), pod("newer", &[])]);
         assert_eq!(events(&mut drain), ["ns/new on node-2 for ns/a"]);
-        assert_eq!((drain.tally(), drain.unreplaced()), ((0, 1, 1), 0));
+        assert_eq!((drain.left().len(), drain.replaced().len(), drain.unreplaced()), (1, 1, 0));
+        assert_eq!(drain.pending(), []);
     }
 
     #[test]

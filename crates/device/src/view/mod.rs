@@ -9,6 +9,7 @@ mod drain;
 mod history;
 mod near;
 mod nodes;
+mod pace;
 mod plan;
 mod plan_diff;
 mod reference;
@@ -21,12 +22,15 @@ mod why;
 pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
 pub use check::{Check, Facts, Permission, State as CheckState, checks};
 pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
-pub use describe::{Description, describe};
+pub use describe::{Attribute, Capacity, Description, describe};
 pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, row, rows};
-pub use drain::{Drain, DrainEvent, Manner, Order, PodSeen, Stage, drain_taint, pods_seen};
+pub use drain::{
+    Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, pods_seen,
+};
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
 pub use near::nearest;
-pub use nodes::fail_patch;
+pub use nodes::{fail_patch, failures, is_simulated};
+pub use pace::Pace;
 pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
 pub use plan_diff::diff;
 pub use reference::{Reference, resolve, resolve_one};

@@ -7,6 +7,25 @@ use serde_json::{Value, json};
 /// A JSON object from device to what is wrong with it.
 const FAIL_ANNOTATION: &str = "hollow.lazaret.dev/fail";
 
+/// Set on nodes that are simulated.
+const SIMULATED_LABEL: &str = "hollow.lazaret.dev/node";
+
+/// Whether a simulated driver looks at this node.
+#[must_use]
+pub fn is_simulated(node: &Value) -> bool {
+    node["metadata"]["labels"][SIMULATED_LABEL] == "true"
+}
+
+/// The devices of a node that fail, by name.
+///
+/// # Errors
+/// A sentence when the annotation holds something else than a JSON object.
+pub fn failures(node: &Value) -> Result<BTreeMap<String, Value>, String> {
+    let written = node["metadata"]["annotations"][FAIL_ANNOTATION].as_str().unwrap_or("{}");
+    serde_json::from_str(written)
+        .map_err(|error| format!("annotation {FAIL_ANNOTATION} is not a JSON object: {error}"))
+}
+
 /// The merge patch that makes `device` fail on a node, or recover where `failure` is absent. `None` when nothing would change.
 ///
 /// # Errors
@@ -16,9 +35,7 @@ pub fn fail_patch(
     device: &str,
     failure: Option<(&str, Option<&str>)>,
 ) -> Result<Option<Value>, String> {
-    let written = node["metadata"]["annotations"][FAIL_ANNOTATION].as_str().unwrap_or("{}");
-    let mut failures: BTreeMap<String, Value> = serde_json::from_str(written)
-        .map_err(|error| format!("annotation {FAIL_ANNOTATION} is not a JSON object: {error}"))?;
+    let mut failures = failures(node)?;
     let before = failures.clone();
     match failure {
         Some((effect, reason)) => {

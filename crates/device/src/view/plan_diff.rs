@@ -38,8 +38,8 @@ fn sets(old: &BTreeSet<String>, new: &BTreeSet<String>, lines: &mut Vec<String>)
 fn fates(plan: &Plan) -> BTreeMap<String, String> {
     let key = |pod: &PlanPod| format!("{}/{} ({})", pod.namespace, pod.name, pod.uid);
     let fate = |pod: &PlanPod| match pod.toleration_seconds {
-        Some(0) if plan.evicts() => "leaves at once".to_owned(),
-        Some(seconds) if plan.evicts() => format!("leaves after {seconds}s"),
+        Some(0) if plan.evicts() => "evicted at once".to_owned(),
+        Some(seconds) if plan.evicts() => format!("evicted after {seconds}s"),
         Some(_) | None => "stays".to_owned(),
     };
     let all = plan.pods.iter().chain(&plan.tolerating);

@@ -160,7 +160,7 @@ pub fn resolve<'a>(
         1 => Ok(found),
         _ if all => Ok(found),
         count => Err(format!(
-            "{reference} means {count} devices: name one of them, or add --all to mean all\n{}",
+            "{reference} matches {count} devices: name one of them, or add --all for all of them\n{}",
             shown(&found)
         )),
     }
@@ -173,9 +173,11 @@ pub fn resolve<'a>(
 pub fn resolve_one<'a>(reference: &Reference, known: &'a [DeviceId]) -> Result<&'a DeviceId, String> {
     match resolve(reference, known, true)?.as_slice() {
         [one] => Ok(one),
-        several => {
-            Err(format!("{reference} means {} devices: name one of them\n{}", several.len(), shown(several)))
-        }
+        several => Err(format!(
+            "{reference} matches {} devices: name one of them\n{}",
+            several.len(),
+            shown(several)
+        )),
     }
 }
 
@@ -190,7 +192,7 @@ fn shown(found: &[&DeviceId]) -> String {
 
 fn nothing(reference: &Reference, known: &[DeviceId]) -> String {
     if known.is_empty() {
-        return format!("{reference} means no device: the cluster has no devices at all");
+        return format!("no device {reference}: the cluster has no devices");
     }
     let full: Vec<String> = known.iter().map(ToString::to_string).collect();
     let mut near = nearest(&reference.written, full.iter().map(String::as_str));
@@ -204,9 +206,9 @@ fn nothing(reference: &Reference, known: &[DeviceId]) -> String {
             .collect();
     }
     if near.is_empty() {
-        format!("{reference} means no device: `kubectl device list -o name` shows all {}", known.len())
+        format!("no device {reference}: `kubectl device list -o name` shows all {}", known.len())
     } else {
-        format!("{reference} means no device; is one of these meant?\n  {}", near.join("\n  "))
+        format!("no device {reference}; nearest names:\n  {}", near.join("\n  "))
     }
 }
 
@@ -238,7 +240,7 @@ mod tests {
         assert_eq!(resolved("nic.example.com/rack/7/port-0", false).unwrap().len(), 1);
         assert_eq!(resolved("port-0", false).unwrap().len(), 1);
         let refused = resolved("gpu-0", false).unwrap_err();
-        assert!(refused.starts_with("gpu-0 means 2 devices"), "{refused}");
+        assert!(refused.starts_with("gpu-0 matches 2 devices"), "{refused}");
         assert_eq!(resolved("gpu-0", true).unwrap().len(), 2);
         assert_eq!(resolved("gpu.example.com/node-*/gpu-0", true).unwrap().len(), 2);
         assert!(resolved("gpu.example.com/node-1/*", false).is_err());

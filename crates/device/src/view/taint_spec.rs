@@ -53,7 +53,7 @@ pub fn parse_taint(text: &str) -> Result<TaintSpec, String> {
         return Ok(TaintSpec::Remove { key: key.to_owned(), value, effect });
     }
     let effect = effect.ok_or_else(|| {
-        format!("taint {text:?} has no effect: write {pair}:NoSchedule to keep new pods away, {pair}:NoExecute to make pods leave, {pair}:None to leave a note, or {pair}- to remove it")
+        format!("taint {text:?} has no effect: write {pair}:NoSchedule to keep new pods away, {pair}:NoExecute to evict pods, {pair}:None to leave a note, or {pair}- to remove it")
     })?;
     Ok(TaintSpec::Set { key: key.to_owned(), value: value.unwrap_or_default(), effect })
 }

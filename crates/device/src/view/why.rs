@@ -124,7 +124,7 @@ pub fn why_pending(
         why.summary = if why.evictions.is_empty() {
             "is being deleted, and not for a device taint".to_owned()
         } else {
-            "has to leave because of a device taint".to_owned()
+            "is being evicted because of a device taint".to_owned()
         };
         return Some(why);
     }
@@ -135,7 +135,7 @@ pub fn why_pending(
     match unallocated(&cluster.fleet, &pod) {
         Err(missing) => why.summary = missing,
         Ok(claims) if claims.is_empty() => {
-            why.summary = "has all the devices it asked for; it waits for something else".to_owned();
+            why.summary = "has all its devices; it waits for something else".to_owned();
         }
         Ok(claims) => search(cluster, &claims, &mut why),
     }
@@ -152,7 +152,7 @@ pub fn why_evicted(cluster: &Cluster, pod: &ObjectKey, events: &[EventFacts]) ->
     let evictions = evictions(cluster, pod, None, events);
     (!evictions.is_empty()).then(|| Why {
         pod: pod.to_string(),
-        summary: "is gone: it had to leave because of a device taint".to_owned(),
+        summary: "is gone: it was evicted because of a device taint".to_owned(),
         notes: suspects(&evictions, events),
         evictions,
         ..Why::default()
@@ -270,7 +270,8 @@ fn rule_why(cluster: &Cluster, name: &str, taint: String) -> TaintWhy {
 
 /// A pod on its node: what its devices suffer, and when that makes it leave.
 fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
-    why.summary = format!("is on node {} and is not told to leave", pod.node.as_deref().unwrap_or_default());
+    why.summary =
+        format!("runs on node {} and is not being evicted", pod.node.as_deref().unwrap_or_default());
     let Some(ix) = cluster.fleet.pod_ix(&pod.key) else { return };
     for held in cluster.fleet.claims_of_pod(ix).flat_map(|claim| cluster.fleet.held(claim)) {
         for effective in held.taints() {
@@ -280,11 +281,11 @@ fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
                 let deadline = patience.ends(effective.taint.time_added.unwrap_or(now));
                 match deadline {
                     Timestamp::NEVER => "which it tolerates for ever".to_owned(),
-                    at if at <= now => "for which it has to leave now".to_owned(),
-                    at => format!("for which it has to leave at {}", lazaret_api::format_time(at)),
+                    at if at <= now => "for which it is evicted now".to_owned(),
+                    at => format!("for which it is evicted at {}", lazaret_api::format_time(at)),
                 }
             } else {
-                "which makes nobody leave".to_owned()
+                "which evicts no pod".to_owned()
             };
             why.notes.push(format!(
                 "device {} is tainted {} by {}, {when}",
@@ -341,12 +342,12 @@ fn search(cluster: &mut Cluster, claims: &[Arc<ResourceClaim>], why: &mut Why) {
             return;
         }
         Found::Failed(error) => {
-            why.summary = format!("waits, for its claims cannot be understood: {error}");
+            why.summary = format!("waits, because its claims cannot be read: {error}");
             return;
         }
         Found::Nowhere(groups) => groups,
     };
-    why.summary = format!("waits for devices that none of {} nodes has for it", nodes.len());
+    why.summary = format!("waits for devices that none of {} nodes can offer", nodes.len());
     let mut taints: BTreeMap<(String, TaintSource), ()> = BTreeMap::new();
     for (at, group) in groups.iter().enumerate() {
         let mut requests = Vec::new();

@@ -36,7 +36,7 @@ async fn everything_about_one_device() {
         Held by:
           claim research/trainer-gpu, pods trainer
         If NoExecute:
-          pod research/trainer of Job/trainer would leave after 600s
+          pod research/trainer of Job/trainer would be evicted after 600s
         History:
           SOME ago: gpu.example.com/node-1/gpu-0 tainted example.com/fan=slow:NoSchedule (rule node-1-gpu-0-fan-noschedule-58f28d3b) by ada@example.com: fan stands still
     "#]].assert_eq(&without_times(&printed));
@@ -60,9 +60,21 @@ async fn everything_about_one_device() {
             From:    ResourceSlice node-1-gpus
             Since:   60m ago
         Held by:      <none>
-        If NoExecute: no pod would leave
+        If NoExecute: no pod would be evicted
         History:
           60m ago: gpu.example.com/node-1/gpu-1 tainted gpu.example.com/hot:None by its driver
     "#]]
     .assert_eq(&cluster.run(&["describe", "node-1/gpu-1"]).await.ok());
+}
+
+#[tokio::test]
+async fn programs_read_attributes_with_their_types() {
+    let cluster = Cluster::small().await;
+    let printed = cluster.run(&["describe", "node-1/gpu-1", "-o", "json"]).await.ok();
+    let described: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        described["attributes"],
+        serde_json::json!({"model": {"string": "A100"}, "index": {"int": 1}, "driverVersion": {"version": "1.2.3"}})
+    );
+    assert_eq!(described["capacity"], serde_json::json!({"memory": {"value": "40Gi"}}));
 }

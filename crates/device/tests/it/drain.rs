@@ -36,30 +36,29 @@ async fn a_device_is_closed_emptied_and_brought_back() {
     let (ran, ()) = tokio::join!(cluster.run(&words), play_controllers(&cluster, "trainer", "gpu-0"));
     assert_eq!(ran.verdict, Ok(Verdict::Yes), "{ran:?}");
     expect![[r#"
-        lazaret.dev/drain:NoExecute on 1 device: 1 claim in 1 namespace, 1 of 1 pod would leave
+        lazaret.dev/drain:NoExecute on 1 device: 1 claim in 1 namespace, 1 of 1 pod would be evicted
 
         DEVICE                         NODE     STATE
         gpu.example.com/node-1/gpu-0   node-1   InUse
 
-        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   LEAVES    BUDGET
+        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   EVICTED   BUDGET
         research    trainer   node-1   Job/trainer   0          600s        in 600s   <none>
 
         gpu.example.com/node-1/gpu-0 tainted lazaret.dev/drain:NoSchedule (rule node-1-gpu-0-drain-fbe05b95)
         gpu.example.com/node-1/gpu-0 now tainted lazaret.dev/drain:NoExecute (rule node-1-gpu-0-drain-fbe05b95)
-        pod research/trainer has left after 0s
-        pod research/trainer-2 runs on node node-2 in place of research/trainer
-        1 device out of service, 1 pod left, 1 replaced so far
+        pod research/trainer gone after 0s
+        pod research/trainer replaced by research/trainer-2 on node node-2
+        1 device drained: 1 pod gone, 1 replaced
     "#]].assert_eq(&ran.out);
     expect![[r#"
-        bring back: kubectl device uncordon gpu.example.com/node-1/gpu-0
+        undo: kubectl device uncordon gpu.example.com/node-1/gpu-0
     "#]]
     .assert_eq(&ran.notes);
     expect![[r#"
-        gpu.example.com/node-1/gpu-0 no longer tainted lazaret.dev/drain:NoExecute (rule node-1-gpu-0-drain-fbe05b95 deleted)
-    "#]].assert_eq(&cluster.run(&["uncordon", "node-1/gpu-0"]).await.ok());
+        gpu.example.com/node-1/gpu-0 uncordoned (rule node-1-gpu-0-drain-fbe05b95 deleted)
+    "#]]
+    .assert_eq(&cluster.run(&["uncordon", "node-1/gpu-0"]).await.ok());
     assert_eq!(cluster.rules().await, []);
-    expect!["gpu.example.com/node-1/gpu-0 has no taint lazaret.dev/drain that kubectl device set"]
-        .assert_eq(&cluster.run(&["uncordon", "node-1/gpu-0"]).await.error());
 }
 
 #[tokio::test]
@@ -81,9 +80,9 @@ async fn devices_go_one_after_the_other_and_a_drain_that_takes_too_long_says_who
     let (ran, ()) =
         tokio::join!(cluster.run_by_the_clock(&words), play_controllers(&cluster, "trainer", "gpu-0"));
     expect![[r#"
-        not empty in time; the taint stays and goes on to make these pods leave:
+        timed out: these pods are still there, and the taint stays:
           research/server
-        stop it: kubectl device uncordon gpu.example.com/node-1/gpu-0 gpu.example.com/node-1/gpu-1"#]]
+        undo: kubectl device uncordon gpu.example.com/node-1/gpu-0 gpu.example.com/node-1/gpu-1"#]]
     .assert_eq(&ran.verdict.unwrap_err());
     let effects: Vec<Value> =
         cluster.rules().await.iter().map(|(_, spec)| spec["taint"]["effect"].clone()).collect();
@@ -95,12 +94,14 @@ async fn nothing_happens_before_somebody_said_yes() {
     let cluster = Cluster::small().await;
     let words = ["drain", "node-1/gpu-0", "--reason", "x"];
     let ran = cluster.run(&words).await;
-    expect!["drain 1 device, making 1 pod leave? nobody can answer here: add --yes"]
-        .assert_eq(&ran.verdict.unwrap_err());
+    expect![
+        "drain 1 device, evicting 1 pod? standard input is not a terminal, so nobody can be asked: add --yes"
+    ]
+    .assert_eq(&ran.verdict.unwrap_err());
     let cluster = cluster.answering("n\n");
     let ran = cluster.run(&words).await;
     expect![[r#"
-        drain 1 device, making 1 pod leave? [y/N] 
+        drain 1 device, evicting 1 pod? [y/N] 
         nothing was changed"#]]
     .assert_eq(&format!("{}\n{}", ran.notes, ran.verdict.unwrap_err()));
     let ran = cluster.run(&[&words[..], &["--dry-run"]].concat()).await;
@@ -112,7 +113,7 @@ async fn nothing_happens_before_somebody_said_yes() {
 async fn who_does_not_wait_is_told_what_is_left_to_do() {
     let cluster = Cluster::small().await.answering("yes\n");
     let ran = cluster.run(&["drain", "node-1/gpu-0", "--reason", "x", "--wait=false"]).await;
-    assert!(ran.out.ends_with("1 device out of service, 0 pods left, 1 to leave\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("1 device draining: 0 pods gone, 1 to go\n"), "{}", ran.out);
 }
 
 #[tokio::test]
@@ -125,4 +126,109 @@ async fn a_server_that_knows_a_pace_is_told_it() {
     cluster.run(&words).await.ok();
     let rules = cluster.get("/apis/resource.k8s.io/v1alpha3/devicetaintrules").await;
     assert_eq!(rules["items"][0]["spec"]["taint"]["evictionsPerSecond"], 3);
+}
+
+/// Whatever the server, a drain of two devices with a slow pace empties the second one only when the pods of the first had their time.
+#[tokio::test]
+async fn one_drain_has_one_pace_on_every_server() {
+    for served in [&[][..], &[("resource.k8s.io/v1alpha3", true)]] {
+        let cluster = Cluster::with(lazaret_server::Features::kubernetes_1_37(), served, vec![]).await;
+        cluster.fill().await;
+        cluster.pod_with_device("server", "node-1", "gpu-1", json!([])).await;
+        let words = ["drain", "--node", "node-1", "--reason", "x", "--yes", "--timeout", "1s"];
+        let words = [&words[..], &["--evictions-per-second", "0.001"]].concat();
+        let ran = cluster.run_by_the_clock(&words).await;
+        assert!(ran.verdict.unwrap_err().starts_with("timed out: "), "{}", ran.out);
+        let effects: Vec<Value> =
+            cluster.rules().await.iter().map(|(_, spec)| spec["taint"]["effect"].clone()).collect();
+        assert_eq!(effects, ["NoExecute", "NoSchedule"], "{served:?}");
+    }
+}
+
+/// The condition of the rule of a drain, as a controller sets it.
+async fn set_drained(cluster: &Cluster, status: &str) {
+    loop {
+        let rules = cluster.rules().await;
+        let evicting = rules.iter().find(|(_, spec)| spec["taint"]["effect"] == "NoExecute");
+        if let Some((name, _)) = evicting {
+            let condition = json!({"type": "Drained", "status": status, "reason": "Test", "message": "",
+                "lastTransitionTime": "2026-01-01T12:00:00Z"});
+            let path = format!("/apis/resource.k8s.io/v1/devicetaintrules/{name}/status");
+            let patch = json!({"status": {"conditions": [condition]}});
+            cluster.send("PATCH", &path, "application/merge-patch+json", &patch).await;
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_the_condition_where_the_controller_sets_one() {
+    let words = ["drain", "node-1/gpu-0", "--reason", "x", "--yes", "--timeout", "2s"];
+    let cluster = Cluster::small().await;
+    let play = async {
+        set_drained(&cluster, "False").await;
+        play_controllers(&cluster, "trainer", "gpu-0").await;
+    };
+    let (ran, ()) = tokio::join!(cluster.run_by_the_clock(&words), play);
+    expect![[r#"
+        timed out: pods are gone, but 1 device not reported Drained
+        undo: kubectl device uncordon gpu.example.com/node-1/gpu-0"#]]
+    .assert_eq(&ran.verdict.unwrap_err());
+    let cluster = Cluster::small().await;
+    let play = async {
+        set_drained(&cluster, "False").await;
+        play_controllers(&cluster, "trainer", "gpu-0").await;
+        set_drained(&cluster, "True").await;
+    };
+    let (ran, ()) = tokio::join!(cluster.run(&words[..5]), play);
+    assert_eq!(ran.verdict, Ok(Verdict::Yes), "{ran:?}");
+}
+
+#[tokio::test]
+async fn pods_that_nothing_runs_in_place_of_are_named_with_the_schedulers_reason() {
+    let cluster = Cluster::small().await;
+    let play = async {
+        set_drained(&cluster, "True").await;
+        let owner =
+            cluster.get("/api/v1/namespaces/research/pods/trainer").await["metadata"]["ownerReferences"]
+                .clone();
+        let path = "/api/v1/namespaces/research/pods/trainer";
+        cluster.send("DELETE", path, "application/json", &json!({"gracePeriodSeconds": 0})).await;
+        let pod = json!({"metadata": {"name": "trainer-2", "ownerReferences": owner}, "spec": {
+            "containers": [{"name": "c", "image": "i"}], "resourceClaims": [{"name": "gpu", "resourceClaimName": "none"}]}});
+        cluster.post("/api/v1/namespaces/research/pods", pod).await;
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0/2 nodes are available: 2 cannot allocate all claims."});
+        let path = "/api/v1/namespaces/research/pods/trainer-2/status";
+        let patch = json!({"status": {"phase": "Pending", "conditions": [condition]}});
+        cluster.send("PATCH", path, "application/merge-patch+json", &patch).await;
+    };
+    let words = ["drain", "node-1/gpu-0", "--reason", "x", "--yes", "--timeout", "3s"];
+    let (ran, ()) = tokio::join!(cluster.run_by_the_clock(&words), play);
+    assert_eq!(ran.verdict, Ok(Verdict::No), "{ran:?}");
+    assert!(
+        ran.out.ends_with(
+            "1 device drained: 1 pod gone, 1 Pending\n\
+             pod research/trainer-2 is Pending: 0/2 nodes are available: 2 cannot allocate all claims.\n"
+        ),
+        "{}",
+        ran.out
+    );
+}
+
+#[tokio::test]
+async fn progress_is_a_line_that_is_written_over_on_a_terminal() {
+    let cluster = Cluster::small().await.on_terminal(100);
+    let words = ["drain", "node-1/gpu-0", "--reason", "x", "--yes", "--grace", "1h", "--timeout", "1s"];
+    let ran = cluster.run_by_the_clock(&words).await;
+    assert!(ran.verdict.is_err());
+    assert!(
+        ran.notes.contains("\r\u{1b}[K0s elapsed: grace period: pods are evicted in 60m"),
+        "{:?}",
+        ran.notes
+    );
+    let cluster = Cluster::small().await;
+    let ran = cluster.run_by_the_clock(&words).await;
+    assert!(!ran.notes.contains('\r'), "{:?}", ran.notes);
 }

@@ -48,21 +48,21 @@ async fn a_missing_permission_comes_with_the_rule_to_add() {
 async fn words_that_make_no_sense() {
     let cluster = Cluster::small().await;
     expect![[r#"
-        node-1/gpu-9 means no device; is one of these meant?
+        no device node-1/gpu-9; nearest names:
           gpu.example.com/node-1/gpu-0
           gpu.example.com/node-1/gpu-1
           gpu.example.com/node-2/gpu-0"#]]
     .assert_eq(&cluster.run(&["describe", "node-1/gpu-9"]).await.error());
     expect![[r#"
-        gpu-0 means 2 devices: name one of them
+        gpu-0 matches 2 devices: name one of them
           gpu.example.com/node-1/gpu-0
           gpu.example.com/node-2/gpu-0"#]]
     .assert_eq(&cluster.run(&["describe", "gpu-0"]).await.error());
     expect!["--cel: 1:17: Syntax error: found 'the end of the expression' where a value must be"]
         .assert_eq(&cluster.run(&["list", "--cel", "device.driver =="]).await.error());
     expect![[r#"--cel: 4 devices could not be checked, among them gpu.example.com/node-1/gpu-0: selector #0: no such key: y; consider has(a.b), a.?b.orValue(default) or "b" in a for what a device may lack"#]].assert_eq(&cluster.run(&["list", "--cel", "device.attributes['x'].y == 1"]).await.error());
-    expect![[r#"taint "a=b" has no effect: write a=b:NoSchedule to keep new pods away, a=b:NoExecute to make pods leave, a=b:None to leave a note, or a=b- to remove it"#]].assert_eq(&cluster.run(&["taint", "node-1/gpu-0", "a=b"]).await.error());
-    expect!["no taint is named: add KEY:EFFECT to set one, KEY- to remove one"]
+    expect![[r#"taint "a=b" has no effect: write a=b:NoSchedule to keep new pods away, a=b:NoExecute to evict pods, a=b:None to leave a note, or a=b- to remove it"#]].assert_eq(&cluster.run(&["taint", "node-1/gpu-0", "a=b"]).await.error());
+    expect!["no taint given: add KEY:EFFECT to set one, KEY- to remove one"]
         .assert_eq(&cluster.run(&["taint", "node-1/gpu-0"]).await.error());
     expect![[
         r#""a//b" names no device: write DRIVER/POOL/DEVICE, as `kubectl device list -o name` prints it"#

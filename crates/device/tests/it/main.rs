@@ -1,12 +1,14 @@
 //! The command against a server in this process, with objects that the test made.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod cordon;
 mod describe;
 mod drain;
 mod errors;
 mod list;
 mod plan;
 mod roles;
+mod selection;
 mod support;
 mod taint;
 mod why;

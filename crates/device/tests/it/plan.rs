@@ -24,7 +24,7 @@ async fn who_would_leave_when_and_against_which_budget() {
     let cluster = busy().await;
     let words = ["plan", "gpu.example.com/*/*", "example.com/fan:NoExecute", "--all"];
     expect![[r#"
-        example.com/fan:NoExecute on 4 devices: 3 claims in 1 namespace, 2 of 3 pods would leave
+        example.com/fan:NoExecute on 4 devices: 3 claims in 1 namespace, 2 of 3 pods would be evicted
 
         DEVICE                         NODE     STATE
         gpu.example.com/node-1/gpu-0   node-1   InUse
@@ -32,25 +32,25 @@ async fn who_would_leave_when_and_against_which_budget() {
         gpu.example.com/node-2/gpu-0   node-2   InUse
         gpu.example.com/node-2/gpu-1   node-2   InUse
 
-        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   LEAVES    BUDGET
+        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   EVICTED   BUDGET
         research    server    node-2   Job/server    0          no          at once   one-server (0 allowed)
         research    trainer   node-1   Job/trainer   0          600s        in 600s   <none>
-        research    monitor   node-2   Job/monitor   0          forever     stays     <none>
+        research    monitor   node-2   Job/monitor   0          forever     never     <none>
 
-        1 pod of research would leave although disruption budget one-server allows 0: eviction by taint does not ask budgets
+        1 pod of research would be evicted although disruption budget one-server allows 0: eviction by taint ignores budgets
     "#]].assert_eq(&cluster.run(&words).await.ok());
     expect![[r#"
-        a:NoSchedule on 1 device: 1 claim in 1 namespace, 0 of 1 pod would leave
+        a:NoSchedule on 1 device: 1 claim in 1 namespace, 0 of 1 pod would be evicted
 
         DEVICE                         NODE     STATE
         gpu.example.com/node-1/gpu-0   node-1   InUse
 
-        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   LEAVES   BUDGET
-        research    trainer   node-1   Job/trainer   0          600s        stays    <none>
+        NAMESPACE   POD       NODE     OWNER         PRIORITY   TOLERATES   EVICTED   BUDGET
+        research    trainer   node-1   Job/trainer   0          600s        never     <none>
     "#]]
     .assert_eq(&cluster.run(&["plan", "node-1/gpu-0", "a:NoSchedule"]).await.ok());
     expect![[r#"
-        a:NoExecute on 1 device: 0 claims in 0 namespaces, 0 of 0 pods would leave
+        a:NoExecute on 1 device: 0 claims in 0 namespaces, 0 of 0 pods would be evicted
 
         DEVICE                         NODE     STATE
         gpu.example.com/node-1/gpu-1   node-1   Free
@@ -102,7 +102,7 @@ async fn a_plan_can_be_compared_with_the_one_before() {
     let cluster = busy().await;
     let words = ["plan", "gpu.example.com/node-2/*", "a:NoExecute", "--all", "--diff"];
     let ran = cluster.run(&words).await;
-    assert!(ran.notes.starts_with("there is no earlier plan"), "{}", ran.notes);
+    assert!(ran.notes.starts_with("no earlier plan"), "{}", ran.notes);
     let ran = cluster.run(&words).await;
     assert_eq!((ran.out.as_str(), ran.verdict), ("nothing changed since the last plan\n", Ok(Verdict::Yes)));
     let gone = "/api/v1/namespaces/research/pods/server";
@@ -115,6 +115,6 @@ async fn a_plan_can_be_compared_with_the_one_before() {
 
 #[tokio::test]
 async fn there_is_nothing_to_plan_in_removing_a_taint() {
-    expect!["removing a taint makes nobody leave: there is nothing to plan"]
+    expect!["removing a taint evicts no pod: there is nothing to plan"]
         .assert_eq(&busy().await.run(&["plan", "node-1/gpu-0", "a-"]).await.error());
 }

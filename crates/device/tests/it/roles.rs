@@ -119,7 +119,7 @@ async fn who_may_read_claims_of_one_namespace_sees_those_and_knows_what_is_missi
     "#]].assert_eq(&ran.notes);
     expect![[r#"
         NAME                           NODE     MODEL   STATE   TAINTS   HOLDER
-        gpu.example.com/node-1/gpu-0   node-1   A100    InUse   <none>   research/trainer-gpu (trainer)
+        gpu.example.com/node-1/gpu-0   node-1   A100    InUse   <none>   research/trainer
     "#]]
     .assert_eq(&ran.out);
     let ran = cluster.run(&["describe", "node-1/gpu-0", "-n", "research"]).await;
@@ -143,7 +143,7 @@ async fn who_may_read_claims_of_one_namespace_sees_those_and_knows_what_is_missi
         :
           claim research/trainer-gpu, pods trainer
         If NoExecute: of the pods that this user may see
-          pod research/trainer of Job/trainer would leave after 600s
+          pod research/trainer of Job/trainer would be evicted after 600s
         History:      <none>
     "#]]
     .assert_eq(&told.unwrap_or_default());

@@ -35,6 +35,8 @@ pub(crate) struct Cluster {
     pub(crate) server: Server,
     user: User,
     answers: Option<&'static str>,
+    /// Characters in a line, in front of a terminal.
+    terminal: Option<usize>,
     plans: tempfile::TempDir,
 }
 
@@ -121,7 +123,8 @@ impl Cluster {
         let groups = vec!["system:authenticated".to_owned()];
         let user = User { name: "ada@example.com".into(), groups, ..User::default() };
         let plans = tempfile::tempdir().unwrap();
-        let cluster = Self { server: Server::new(store, options), user, answers: None, plans };
+        let cluster =
+            Self { server: Server::new(store, options), user, answers: None, terminal: None, plans };
         cluster.server.bootstrap().await.unwrap();
         cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "research"}})).await;
         cluster
@@ -138,7 +141,7 @@ impl Cluster {
         for node in ["node-1", "node-2"] {
             self.post(
                 "/api/v1/nodes",
-                json!({"metadata": {"name": node, "labels": {"zone": node.replace("node-", "z")}}}),
+                json!({"metadata": {"name": node, "labels": {"zone": node.replace("node-", "z"), "hollow.lazaret.dev/node": "true"}}}),
             )
             .await;
             self.post("/apis/resource.k8s.io/v1/resourceslices", slice(node)).await;
@@ -222,6 +225,12 @@ impl Cluster {
         self
     }
 
+    /// A person in front of a terminal of this width.
+    pub(crate) fn on_terminal(mut self, width: usize) -> Self {
+        self.terminal = Some(width);
+        self
+    }
+
     /// Runs `kubectl device` with these words, as a user would, at noon.
     pub(crate) async fn run(&self, words: &[&str]) -> Ran {
         self.run_at(words, now).await
@@ -270,7 +279,8 @@ impl Cluster {
         let (out, notes) = (Shared::default(), Shared::default());
         let answers =
             self.answers.map(|text| Box::new(BufReader::new(text.as_bytes())) as Box<dyn io::BufRead>);
-        let mut console = Console::new(Box::new(out.clone()), Box::new(notes.clone()), answers, false);
+        let mut console = Console::new(Box::new(out.clone()), Box::new(notes.clone()), answers, false)
+            .on_terminal(self.terminal, self.terminal.is_some());
         let client = self.server.client(self.user.clone());
         let session = Session::new(client, &mut console, args.connection.clone())
             .at(now)

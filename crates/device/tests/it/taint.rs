@@ -32,7 +32,7 @@ async fn a_taint_is_set_changed_and_removed_with_one_rule() {
     "#]]
     .assert_eq(&cluster.run(&set).await.ok());
     let other = ["taint", "node-1/gpu-0", "example.com/fan=dead:NoSchedule"];
-    expect!["gpu.example.com/node-1/gpu-0 is tainted example.com/fan=slow:NoSchedule already: add --overwrite to make it example.com/fan=dead:NoSchedule"].assert_eq(&cluster.run(&other).await.error());
+    expect!["gpu.example.com/node-1/gpu-0 is already tainted example.com/fan=slow:NoSchedule: add --overwrite to change it to example.com/fan=dead:NoSchedule"].assert_eq(&cluster.run(&other).await.error());
     let overwritten =
         cluster.run(&[&other[..], &["--overwrite", "--reason", "it stands still"]].concat()).await.ok();
     expect![[r#"
@@ -44,7 +44,7 @@ async fn a_taint_is_set_changed_and_removed_with_one_rule() {
         gpu.example.com/node-1/gpu-0 no longer tainted example.com/fan=dead:NoSchedule (rule node-1-gpu-0-fan-noschedule-58f28d3b deleted)
     "#]].assert_eq(&cluster.run(&["taint", "node-1/gpu-0", "example.com/fan-"]).await.ok());
     assert_eq!(cluster.rules().await, []);
-    expect!["gpu.example.com/node-1/gpu-0 has no taint example.com/fan that kubectl device set"]
+    expect!["gpu.example.com/node-1/gpu-0 has no taint example.com/fan set by kubectl device"]
         .assert_eq(&cluster.run(&["taint", "node-1/gpu-0", "example.com/fan-"]).await.error());
 }
 
@@ -52,16 +52,16 @@ async fn a_taint_is_set_changed_and_removed_with_one_rule() {
 async fn a_selection_is_never_wider_than_its_words() {
     let cluster = Cluster::small().await;
     expect![[r#"
-        gpu-0 means 2 devices: name one of them, or add --all to mean all
+        gpu-0 matches 2 devices: name one of them, or add --all for all of them
           gpu.example.com/node-1/gpu-0
           gpu.example.com/node-2/gpu-0"#]]
     .assert_eq(&cluster.run(&["taint", "gpu-0", "a:NoSchedule"]).await.error());
     expect![[r#"
-        gpu.example.com/node-1/* means 2 devices: name one of them, or add --all to mean all
+        gpu.example.com/node-1/* matches 2 devices: name one of them, or add --all for all of them
           gpu.example.com/node-1/gpu-0
           gpu.example.com/node-1/gpu-1"#]]
     .assert_eq(&cluster.run(&["taint", "gpu.example.com/node-1/*", "a:NoSchedule"]).await.error());
-    expect!["no device is named: name some, or add --all to mean every device"]
+    expect!["no device given: name devices, or add --all for every device"]
         .assert_eq(&cluster.run(&["taint", "a:NoSchedule"]).await.error());
     assert_eq!(cluster.rules().await, []);
 
@@ -76,7 +76,7 @@ async fn a_selection_is_never_wider_than_its_words() {
     "#]]
     .assert_eq(&pool);
     expect![[r#"
-        gpu.example.com/node-2/gpu-1 has no taint b that kubectl device set
+        gpu.example.com/node-2/gpu-1 has no taint b set by kubectl device
           DeviceTaintRule node-2-b-noschedule-9cd138bc sets it on more devices (gpu.example.com/node-2/*): name all of them, or delete the rule"#]].assert_eq(&cluster.run(&["taint", "node-2/gpu-1", "b-"]).await.error());
     let flagged = cluster.run(&["taint", "--node", "node-2", "c:NoSchedule"]).await.ok();
     expect![[r#"
@@ -95,19 +95,19 @@ async fn a_selection_is_never_wider_than_its_words() {
 async fn what_others_set_is_theirs_to_remove() {
     let cluster = Cluster::small().await;
     expect![[r#"
-        gpu.example.com/node-1/gpu-1 has no taint gpu.example.com/hot that kubectl device set
-          its driver sets it, in ResourceSlice node-1-gpus: only the driver takes it away, when the device is well again"#]].assert_eq(&cluster.run(&["taint", "node-1/gpu-1", "gpu.example.com/hot-"]).await.error());
+        gpu.example.com/node-1/gpu-1 has no taint gpu.example.com/hot set by kubectl device
+          its driver sets it, in ResourceSlice node-1-gpus: only the driver removes it, when the device is healthy again"#]].assert_eq(&cluster.run(&["taint", "node-1/gpu-1", "gpu.example.com/hot-"]).await.error());
     let foreign = json!({"metadata": {"name": "by-hand"}, "spec": {"deviceSelector": {"pool": "node-1", "device": "gpu-0"}, "taint": {"key": "k", "effect": "NoSchedule"}}});
     cluster.post("/apis/resource.k8s.io/v1/devicetaintrules", foreign).await;
     expect![[r#"
-        gpu.example.com/node-1/gpu-0 has no taint k:NoSchedule that kubectl device set
+        gpu.example.com/node-1/gpu-0 has no taint k:NoSchedule set by kubectl device
           DeviceTaintRule by-hand sets it, for */node-1/gpu-0, and was not made by kubectl device: kubectl delete devicetaintrule by-hand"#]].assert_eq(&cluster.run(&["taint", "node-1/gpu-0", "k:NoSchedule-"]).await.error());
 }
 
 #[tokio::test]
 async fn making_pods_leave_needs_a_reason() {
     let cluster = Cluster::small().await;
-    expect!["NoExecute makes pods leave: say why with --reason (it is kept with the rule), or see with `kubectl device plan` whom it concerns"].assert_eq(&cluster.run(&["taint", "node-1/gpu-0", "a:NoExecute"]).await.error());
+    expect!["NoExecute evicts pods: add --reason, which is kept with the rule; `kubectl device plan` shows which pods"].assert_eq(&cluster.run(&["taint", "node-1/gpu-0", "a:NoExecute"]).await.error());
     expect![[r#"
         gpu.example.com/node-1/gpu-0 tainted a:NoExecute (rule node-1-gpu-0-a-noexecute-16224e38)
     "#]]
@@ -156,7 +156,7 @@ async fn a_dry_run_changes_nothing() {
 async fn a_simulated_driver_is_told_what_fails() {
     let cluster = Cluster::small().await;
     expect![[r#"
-        node-1/gpu-0 is reported as failing
+        node-1/gpu-0 reported failing
     "#]]
     .assert_eq(&cluster.run(&["fail", "node-1/gpu-0", "--reason", "fan"]).await.ok());
     let node = cluster.get("/api/v1/nodes/node-1").await;
@@ -165,15 +165,24 @@ async fn a_simulated_driver_is_told_what_fails() {
         r#"{"gpu-0":{"effect":"NoExecute","reason":"fan"}}"#
     );
     expect![[r#"
-        node-1/gpu-0 is reported as well
+        node-1/gpu-0 reported healthy
     "#]]
     .assert_eq(&cluster.run(&["recover", "gpu.example.com/node-1/gpu-0"]).await.ok());
     expect![[r#"
-        node-1/gpu-0 is reported as well already
+        node-1/gpu-0 already reported healthy
     "#]]
     .assert_eq(&cluster.run(&["recover", "node-1/gpu-0"]).await.ok());
-    expect!["Node node-9 not found"].assert_eq(&cluster.run(&["fail", "node-9/gpu-0"]).await.error());
-    expect![[r#""gpu-0" is no NODE/DEVICE"#]].assert_eq(&cluster.run(&["fail", "gpu-0"]).await.error());
+    expect![[r#"
+        no device node-9/gpu-0; nearest names:
+          gpu.example.com/node-1/gpu-0
+          gpu.example.com/node-2/gpu-0
+          gpu.example.com/node-1/gpu-1"#]]
+    .assert_eq(&cluster.run(&["fail", "node-9/gpu-0"]).await.error());
+    expect![[r#"
+        gpu-0 matches 2 devices: name one of them
+          gpu.example.com/node-1/gpu-0
+          gpu.example.com/node-2/gpu-0"#]]
+    .assert_eq(&cluster.run(&["fail", "gpu-0"]).await.error());
 }
 
 #[tokio::test]
@@ -182,6 +191,6 @@ async fn that_history_cannot_be_written_is_only_noted() {
     let cluster = Cluster::with(features, &[], vec!["create events"]).await;
     cluster.fill().await;
     let ran = cluster.run(&["taint", "node-1/gpu-0", "a:NoSchedule"]).await;
-    assert!(ran.notes.starts_with("note: history will not know of this"), "{}", ran.notes);
+    assert!(ran.notes.starts_with("note: history will not show this"), "{}", ran.notes);
     assert_eq!(cluster.rules().await.len(), 1);
 }

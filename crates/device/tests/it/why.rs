@@ -27,7 +27,7 @@ async fn waiting() -> Cluster {
 async fn a_pod_that_waits_is_told_for_what_and_who_is_to_blame() {
     let cluster = waiting().await;
     expect![[r#"
-        pod research/big waits for devices that none of 2 nodes has for it
+        pod research/big waits for devices that none of 2 nodes can offer
           node node-2:
             claim research/two request gpus wants 2, 0 suitable
               1 tainted example.com/fan:NoSchedule by rule node-2-gpu-0-fan-noschedule-e996067a
@@ -50,8 +50,8 @@ async fn a_pod_that_runs_hears_what_its_devices_suffer() {
     let cluster = Cluster::small().await;
     cluster.run(&["taint", "node-1/gpu-0", "example.com/fan:NoSchedule"]).await.ok();
     expect![[r#"
-        pod research/trainer is on node node-1 and is not told to leave
-          device gpu.example.com/node-1/gpu-0 is tainted example.com/fan:NoSchedule by rule node-1-gpu-0-fan-noschedule-58f28d3b, which makes nobody leave
+        pod research/trainer runs on node node-1 and is not being evicted
+          device gpu.example.com/node-1/gpu-0 is tainted example.com/fan:NoSchedule by rule node-1-gpu-0-fan-noschedule-58f28d3b, which evicts no pod
     "#]].assert_eq(&cluster.run(&["why", "trainer", "-n", "research"]).await.ok());
 }
 
@@ -79,7 +79,7 @@ async fn a_pod_that_had_to_leave_is_told_by_whom_even_when_it_is_gone() {
         )
         .await;
     expect![[r#"
-        pod research/trainer is gone: it had to leave because of a device taint
+        pod research/trainer is gone: it was evicted because of a device taint
           10m ago: Must leave its device. DeviceTaintRule node-1-gpu-0-fan-noexecute-89606d66 (uid 1): taint example.com/fan:NoExecute on device gpu.example.com/node-1/gpu-0.
             example.com/fan:NoExecute from DeviceTaintRule node-1-gpu-0-fan-noexecute-89606d66, set by ada@example.com: fan stands still
     "#]].assert_eq(&cluster.run(&["why", "trainer", "-n", "research"]).await.ok());
@@ -103,7 +103,7 @@ async fn where_the_controller_does_not_say_for_which_taint_the_likely_ones_are_n
     });
     cluster.post("/api/v1/namespaces/research/events", event).await;
     expect![[r#"
-        pod research/gone is gone: it had to leave because of a device taint
+        pod research/gone is gone: it was evicted because of a device taint
           0s ago: Marking for deletion
           whoever evicted it did not say for which taint; these were set shortly before:
           gpu.example.com/node-1/gpu-0 tainted a:NoExecute (rule node-1-gpu-0-a-noexecute-16224e38)
@@ -187,11 +187,12 @@ async fn a_pod_that_was_replaced_is_told_by_what_even_when_it_is_gone() {
 async fn a_pod_that_nobody_knows() {
     let cluster = Cluster::small().await;
     expect![[r#"
-        there is no pod research/trainr, and no event about one that had to leave its device; is one of these meant?
-          research/trainer"#]].assert_eq(&cluster.run(&["why", "trainr", "-n", "research"]).await.error());
+        no pod research/trainr, and no event about its eviction; nearest names:
+          research/trainer"#]]
+    .assert_eq(&cluster.run(&["why", "trainr", "-n", "research"]).await.error());
     let plain = json!({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     cluster.post("/api/v1/namespaces/default/pods", plain).await;
-    expect!["pod default/plain asks for no devices, and no TaintReplacementPolicy speaks of it"]
+    expect!["pod default/plain uses no devices, and no TaintReplacementPolicy applies to it"]
         .assert_eq(&cluster.run(&["why", "plain"]).await.error());
 }
 
@@ -207,8 +208,9 @@ async fn history_keeps_what_events_tell_of_removed_taints() {
         0s    gpu.example.com/node-1/gpu-0 no longer tainted a:NoSchedule (rule node-1-gpu-0-a-noschedule-4a797de5)   ada@example.com   <none>   with the event
     "#]].assert_eq(&without_times(&ran.out));
     expect![[r#"
-        Events are kept for an hour, unless the server was set up otherwise; what was removed earlier is in the server's audit log alone.
-    "#]].assert_eq(&ran.notes);
+        The server keeps events for an hour by default; its audit log knows what happened before.
+    "#]]
+    .assert_eq(&ran.notes);
     let printed = cluster.run(&["history", "-o", "json"]).await.ok();
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&printed).unwrap()["entries"].as_array().unwrap().len(),
@@ -227,8 +229,8 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         √ the API server answers: v1.37.0+lazaret-0.1.0
         √ resource.k8s.io is served: v1
         √ DeviceTaintRules are served: v1
-        ? feature gate DRADeviceTaints: the server does not tell
-        ? feature gate DRADeviceTaintRules: the server does not tell
+        ? feature gate DRADeviceTaints: not reported by the server
+        ? feature gate DRADeviceTaintRules: not reported by the server
 
         permissions
         -----------
@@ -238,24 +240,31 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         drivers
         -------
         √ drivers have published devices: gpu.example.com
-        ‼ the nodes behind devices are there and ready: gpu.example.com/node-1 (node node-1 is not ready), gpu.example.com/node-2 (node node-2 is not ready)
+        ‼ nodes of devices exist and are Ready: gpu.example.com/node-1 (node node-1 is not Ready), gpu.example.com/node-2 (node node-2 is not Ready)
             their drivers cannot report: what the slices say may be out of date
         √ pools are complete
-        √ pools make sense
+        √ pools are valid
         √ devices in use are still published
+
+        devices
+        -------
+        ‼ drivers report every device healthy: gpu.example.com/node-1/gpu-1 (gpu.example.com/hot:None for 60m)
+            `kubectl device describe` shows the taint, `kubectl device drain` takes the device out of service
+        √ no ResourceSlicePatch taints a device
+        √ every object could be read
 
         rules
         -----
-        √ every rule means a device
-        √ no rule means every device
+        √ every rule selects a device
+        √ no rule selects every device
         √ rules can be evaluated
-        √ rules that make pods leave say why
+        √ rules that evict pods say why
 
         tolerations
         -----------
         √ no toleration ends within the hour
 
-        It works, with 1 warning.
+        No failures, 2 warnings.
     "#]].assert_eq(&ran.out);
     for (name, spec) in [
         ("everything", json!({"deviceSelector": {}, "taint": {"key": "a", "effect": "None"}})),
@@ -279,10 +288,11 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
     assert_eq!(ran.verdict, Ok(Verdict::Yes));
     let worth_a_look: Vec<&str> = ran.out.lines().filter(|line| line.starts_with('‼')).collect();
     expect![[r#"
-        ‼ the nodes behind devices are there and ready: gpu.example.com/node-1 (node node-1 is not ready), gpu.example.com/node-2 (node node-2 is not ready)
-        ‼ every rule means a device: nothing (*/node-9/*)
-        ‼ no rule means every device: everything (a:None)
-        ‼ rules that make pods leave say why: unexplained
+        ‼ nodes of devices exist and are Ready: gpu.example.com/node-1 (node node-1 is not Ready), gpu.example.com/node-2 (node node-2 is not Ready)
+        ‼ drivers report every device healthy: gpu.example.com/node-1/gpu-1 (gpu.example.com/hot:None for 60m)
+        ‼ every rule selects a device: nothing (*/node-9/*)
+        ‼ no rule selects every device: everything (a:None)
+        ‼ rules that evict pods say why: unexplained
         ‼ no toleration ends within the hour: research/trainer (in 300s)"#]].assert_eq(&worth_a_look.join("\n"));
     let refused = Cluster::with(
         lazaret_server::Features::kubernetes_1_37(),

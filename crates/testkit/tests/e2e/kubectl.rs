@@ -1,9 +1,8 @@
-//! What people type. Runs where a kubectl is on the machine (`KUBECTL` names another); says so aloud where none is.
-//! `LAZARET_REQUIRE_KUBECTL=1` makes its absence a failure, for machines that ought to have one.
+//! What people type, with a kubectl that is installed for the test; `KUBECTL` names another.
 
 use std::{
-    env, fs,
-    io::{BufRead, BufReader, Write},
+    fs,
+    io::{BufRead, BufReader},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::mpsc,
@@ -12,6 +11,8 @@ use std::{
 
 use lazaret_testkit::Cluster;
 use tempfile::TempDir;
+
+use crate::tools;
 
 /// Longer than anything takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -43,25 +44,9 @@ struct Console {
 }
 
 impl Console {
-    /// `None` where there is no kubectl.
-    fn open() -> Option<Self> {
-        let named = env::var_os("KUBECTL").map(PathBuf::from);
-        let program = named.or_else(|| {
-            let folders = env::var_os("PATH").unwrap_or_default();
-            env::split_paths(&folders).map(|folder| folder.join("kubectl")).find(|path| path.is_file())
-        });
-        let Some(program) = program else {
-            assert!(env::var_os("LAZARET_REQUIRE_KUBECTL").is_none(), "no kubectl on this machine");
-            // Not by a macro: those are silent in tests that pass.
-            let said = writeln!(
-                std::io::stderr(),
-                "NOT TRIED: no kubectl on this machine, so its commands were not run"
-            );
-            said.unwrap();
-            return None;
-        };
+    fn open() -> Self {
         let cluster = Cluster::options().durable().start().unwrap();
-        Some(Self { program, folder: tempfile::tempdir().unwrap(), cluster })
+        Self { program: tools::kubectl(), folder: tempfile::tempdir().unwrap(), cluster }
     }
 
     fn file(&self, name: &str, text: &str) -> String {
@@ -117,7 +102,7 @@ impl Console {
 
 #[test]
 fn people_look_around() {
-    let Some(console) = Console::open() else { return };
+    let console = Console::open();
     console.says(&["version"], &["v1.37.0"]);
     console.says(&["cluster-info"], &["is running at"]);
     console.says(&["get", "--raw", "/readyz?verbose"], &["[+]etcd ok", "readyz check passed"]);
@@ -140,7 +125,7 @@ fn people_look_around() {
 
 #[test]
 fn people_make_change_and_delete_objects() {
-    let Some(console) = Console::open() else { return };
+    let console = Console::open();
     let pod = console.file("pod.yaml", POD);
     console.says(&["create", "-f", &pod, "--dry-run=server"], &["created (server dry run)"]);
     console.says(&["get", "pods"], &["No resources found"]);
@@ -198,7 +183,7 @@ fn people_make_change_and_delete_objects() {
 
 #[test]
 fn people_apply() {
-    let Some(console) = Console::open() else { return };
+    let console = Console::open();
     let two = console.file("two.yaml", DEPLOYMENT);
     let three = console.file("three.yaml", &DEPLOYMENT.replace("replicas: 2", "replicas: 3"));
     console.says(&["apply", "-f", &two], &["deployment.apps/web created"]);
@@ -223,7 +208,7 @@ fn people_apply() {
 
 #[test]
 fn people_manage_namespaces_accounts_and_tokens() {
-    let Some(console) = Console::open() else { return };
+    let console = Console::open();
     console.says(&["create", "namespace", "lab"], &["namespace/lab created"]);
     console.says(&["create", "serviceaccount", "robot", "-n", "lab"], &["created"]);
     let token = console.ok(&["create", "token", "robot", "-n", "lab"]);
@@ -291,7 +276,7 @@ impl Drop for Running {
 
 #[test]
 fn people_wait_and_watch() {
-    let Some(mut console) = Console::open() else { return };
+    let mut console = Console::open();
     let pod = console.file("pod.yaml", POD);
     console.ok(&["create", "-f", &pod]);
     let mut waiting = Running::start(&console, &["wait", "--for=condition=Ready", "pod/p", "--timeout=100s"]);
@@ -313,7 +298,7 @@ fn people_wait_and_watch() {
 
 #[test]
 fn people_empty_a_node() {
-    let Some(console) = Console::open() else { return };
+    let console = Console::open();
     let node = console.file("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n");
     console.ok(&["create", "-f", &node]);
     let pod = console.file("pod.yaml", &POD.replace("spec: {", "spec: {nodeName: n1, "));

@@ -10,3 +10,5 @@ mod metrics;
 mod nodes;
 mod python;
 mod support;
+#[path = "../tools/mod.rs"]
+mod tools;

