@@ -46,10 +46,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        Self::with(Limits::with_connections(8_192))
+        Self::with(FrontLimits::with_connections(8_192))
     }
 
-    fn with(limits: Limits) -> Self {
+    fn with(limits: FrontLimits) -> Self {
         let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
         let options = ServerOptions {
             features: Features::kubernetes_1_37(),
@@ -238,7 +238,7 @@ async fn an_http2_connection_without_streams_is_told_to_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_connections_closes_its_own_and_an_administrator_gets_in() {
-    let rig = Rig::with(Limits::with_connections(64));
+    let rig = Rig::with(FrontLimits::with_connections(64));
     let mut admin = rig.connect();
     begin(&mut admin, "admin", "GET", &format!("{MAPS}?watch=true"), "").await;
     assert_eq!(read_code(&mut admin).await, 200);
@@ -264,7 +264,7 @@ async fn a_flood_of_connections_closes_its_own_and_an_administrator_gets_in() {
 
 #[tokio::test(start_paused = true)]
 async fn a_user_has_so_many_connections_and_no_more() {
-    let rig = Rig::with(Limits::with_connections(64));
+    let rig = Rig::with(FrontLimits::with_connections(64));
     let mut watching = Vec::new();
     for number in 0..10 {
         let mut stream = rig.connect();

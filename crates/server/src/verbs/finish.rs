@@ -113,7 +113,7 @@ fn prepared_update(
         let mut errors = Errors::new();
         // A binding writes spec and status at once, which no update may; what it writes was made by the server.
         if call.target.subresource == "binding" {
-            return Ok((errors, new));
+            return Ok::<_, ApiError>((errors, new));
         }
         default_changed(call, &mut new, old, context);
         admission::before_update(call, &new, old)?;
@@ -121,7 +121,7 @@ fn prepared_update(
             let wanted = new["spec"]["finalizers"].take();
             new = old.clone();
             new["spec"]["finalizers"] = wanted;
-            return Ok((errors, new));
+            return Ok::<_, ApiError>((errors, new));
         }
         if status {
             call.kind.rules.prepare_status(&mut new, old, context);

@@ -167,7 +167,7 @@ fn same(a: &Value, b: &Value) -> bool {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),
         Value::Object(fields) => fields.is_empty(),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => false,
     };
     a == b || is_nothing(a) && is_nothing(b)
 }
