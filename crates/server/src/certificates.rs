@@ -1,4 +1,4 @@
-//! Certificates that a server makes for itself and its users, and when they are due to be made anew.
+//! Certificates that a server makes for itself and its users, and when they are renewed.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use rcgen::{
 use x509_parser::{parse_x509_certificate, pem::parse_x509_pem};
 
 const DAY_SECONDS: i64 = 24 * 3_600;
-/// How long an authority is good. It is made anew, with the same key, long before.
+/// Lifetime of an authority.
 const AUTHORITY_DAYS: i64 = 10 * 365;
-/// How long a certificate of a server or client is good.
+/// Lifetime of a certificate of a server or client.
 const LEAF_DAYS: i64 = 365;
-/// Certificates begin this long before they are made: clocks of clients are late at times.
+/// Certificates are valid from this long before they are made, for clients with slow clocks.
 const BACKDATE_SECONDS: i64 = 300;
 const AUTHORITY_NAME: &str = "lazaret";
 
@@ -42,7 +42,7 @@ pub struct Identity<'a> {
     pub group: &'a str,
 }
 
-/// From when until when a certificate is good.
+/// The period in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     /// The first second.
@@ -66,7 +66,7 @@ impl Validity {
         let validity = certificate.validity();
         Some(Self {
             not_before: Timestamp::from_second(validity.not_before.timestamp()).ok()?,
-            // Some certificates never end.
+            // A certificate may have no end.
             not_after: Timestamp::from_second(validity.not_after.timestamp()).unwrap_or(Timestamp::MAX),
         })
     }
@@ -87,7 +87,7 @@ impl Validity {
     }
 }
 
-/// Whether a certificate is due to be made anew: a third of its life is left, or it is not good now.
+/// Whether a certificate is due for renewal: at most a third of its lifetime is left, or it is not valid yet.
 #[must_use]
 pub fn needs_renewal(now: Timestamp, not_before: Timestamp, not_after: Timestamp) -> bool {
     let left = not_after.as_second().saturating_sub(now.as_second());
@@ -95,8 +95,8 @@ pub fn needs_renewal(now: Timestamp, not_before: Timestamp, not_after: Timestamp
     now < not_before || left.saturating_mul(3) <= life
 }
 
-/// Whether an authority is to be made anew: it is due, or was made by a version that made it for two thousand years. One that somebody
-/// brought along stays as it is.
+/// Whether an authority is due for renewal, or has a longer lifetime than ten years: older versions made it valid until 4096. An authority
+/// with another name was supplied by the administrator and is never renewed.
 pub(crate) fn authority_needs_renewal(authority: &Pem, now: Timestamp) -> bool {
     let Some(validity) = Validity::of_pem(&authority.certificate) else { return false };
     let life = validity.not_after.as_second().saturating_sub(validity.not_before.as_second());
@@ -121,8 +121,8 @@ pub fn certificate_authority(now: Timestamp) -> Result<Pem, rcgen::Error> {
     authority_of(&KeyPair::generate()?, now)
 }
 
-/// The authority with the same name and key for another life: what it signed stays good, and whoever trusts the old one trusts what the
-/// new one signs.
+/// The authority with the same name and key and a new lifetime. Certificates that it signed stay valid, and a client that trusts the old
+/// certificate trusts what the new one signs.
 ///
 /// # Errors
 /// When its key is damaged.
@@ -187,7 +187,7 @@ fn name(common: &str, organisation: &str) -> DistinguishedName {
     name
 }
 
-/// An authority as older versions made it: good until the year 4096.
+/// An authority as older versions made it: valid until the year 4096.
 #[cfg(test)]
 pub(crate) fn authority_of_old(common: &str) -> Pem {
     let key = KeyPair::generate().unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_is_good_for_ten_years_and_what_it_signs_for_one() {
+    fn an_authority_is_valid_for_ten_years_and_other_certificates_for_one() {
         let authority = certificate_authority(day(0)).unwrap();
         let server = server_certificate(&authority, &["localhost".to_owned()], day(1)).unwrap();
         let client = client_certificate(&authority, Identity { name: "a", group: "b" }, day(2)).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_is_made_anew_when_due_or_made_for_too_long_and_never_if_it_is_not_ours() {
+    fn an_authority_is_renewed_when_due_or_too_long_and_never_if_it_is_not_ours() {
         let authority = certificate_authority(day(0)).unwrap();
         let two_thirds = AUTHORITY_DAYS * 2 / 3;
         assert!(!authority_needs_renewal(&authority, day(two_thirds - 1)));

@@ -1,4 +1,4 @@
-//! Keeps the certificates of a running server fresh: the one it shows, the one in the administrator's kubeconfig, the authority's.
+//! Renews the certificates of a running server: the serving certificate, the one in the administrator's kubeconfig, the authority's.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -10,15 +10,15 @@ use crate::{
     clock,
 };
 
-/// Certificates are good for a year and made anew when months are left: to look this often is plenty, and costs nothing.
+/// Certificates are renewed when at least four months are left, so an hour is often enough.
 const CHECK_EVERY: Duration = Duration::from_secs(3_600);
 
-/// What was made anew.
+/// Which certificates were renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renewed {
     /// The authority's certificate.
     pub authority: bool,
-    /// The certificate that clients see.
+    /// The serving certificate.
     pub server: bool,
     /// The administrator's kubeconfig.
     pub kubeconfig: bool,
@@ -36,7 +36,7 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Makes a server's certificate for an address, and a kubeconfig in a folder. They are good now; [`run`](Self::run) keeps them so.
+    /// Makes a server's certificate for an address, and a kubeconfig in a folder. [`run`](Self::run) renews them.
     ///
     /// # Errors
     /// When the authority is damaged, or the kubeconfig cannot be written.
@@ -55,7 +55,7 @@ impl Renewal {
         Ok(Self { secrets, address, folder, tls, server, client })
     }
 
-    /// What to serve with.
+    /// The TLS configuration to serve with.
     #[must_use]
     pub fn tls(&self) -> Tls {
         self.tls.clone()
@@ -67,7 +67,7 @@ impl Renewal {
         Secrets::kubeconfig_path(&self.folder)
     }
 
-    /// Makes anew what is due at `now`. What fails is left as it was, to be tried again.
+    /// Renews what is due at `now`. What cannot be renewed stays as it was, for the next check.
     ///
     /// # Errors
     /// When the authority is damaged, or a file cannot be written.
@@ -86,7 +86,7 @@ impl Renewal {
         Ok(Renewed { authority, server, kubeconfig })
     }
 
-    /// Makes anew what is due, from time to time, for ever.
+    /// Checks every hour. Never returns.
     pub async fn run(mut self, server: Server) {
         loop {
             tokio::time::sleep(CHECK_EVERY).await;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_made_anew_while_the_server_runs() {
+    fn certificates_are_renewed_while_the_server_runs() {
         let folder = std::env::temp_dir().join(format!("lazaret-renewal-{}", std::process::id()));
         let address = ([127, 0, 0, 1], 1).into();
         let secrets = Secrets::load_or_make_at(&folder, day(0)).unwrap();
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(kept, renewal.secrets.authority());
         assert_ne!(kept, first);
         let again = Secrets::load_or_make_at(&folder, day(2_436)).unwrap();
-        assert_eq!(again.authority(), kept, "what was made anew is kept");
+        assert_eq!(again.authority(), kept, "a renewed authority is kept");
         fs::remove_dir_all(&folder).unwrap();
     }
     #[test]

@@ -1,4 +1,4 @@
-//! TLS of a running server: a certificate that can be replaced, and who a client's certificate says it is.
+//! TLS: a serving certificate that can be replaced while the server runs, and the identity of a client's certificate.
 
 use std::{
     fmt, io,
@@ -36,7 +36,7 @@ pub struct TlsFiles {
     pub authority: String,
 }
 
-/// What connections are accepted with. Cheap to clone; all clones are one.
+/// The TLS configuration of a server. Cheap to clone; clones share the certificate.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -69,16 +69,16 @@ impl Tls {
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| damaged("protocol versions", error))?
-            .with_client_cert_verifier(Arc::new(AnyTime(verifier.clone())))
+            .with_client_cert_verifier(Arc::new(AcceptsExpired(verifier.clone())))
             .with_cert_resolver(serving.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), serving, verifier })
     }
 
-    /// Shows another certificate to clients that connect from now on.
+    /// Replaces the serving certificate for new connections.
     ///
     /// # Errors
-    /// When it is damaged; the one before stays.
+    /// When it is damaged; the previous certificate stays.
     pub fn replace(&self, server: &Pem) -> io::Result<()> {
         let new = certified(server, self.config.crypto_provider())?;
         *self.serving.current.write().unwrap_or_else(PoisonError::into_inner) = new;
@@ -89,8 +89,8 @@ impl Tls {
         TlsAcceptor::from(self.config.clone())
     }
 
-    /// Who is at the other end. Resumed sessions bring a certificate that was looked at long ago, and [`AnyTime`] lets some pass: here it
-    /// is decided.
+    /// The identity of the client. The certificate is verified here, after the handshake: [`AcceptsExpired`] lets expired ones through, and
+    /// a resumed session carries a certificate that was verified earlier.
     pub(crate) fn peer(&self, connection: &ServerConnection) -> Peer {
         let Some([leaf, intermediates @ ..]) = connection.peer_certificates() else { return Peer::Nobody };
         let seconds = u64::try_from(clock::now().as_second()).unwrap_or(0);
@@ -121,7 +121,7 @@ fn damaged(what: &str, error: impl fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {error}"))
 }
 
-/// The certificate that is shown now.
+/// The current serving certificate.
 #[derive(Debug)]
 struct Serving {
     current: RwLock<Arc<CertifiedKey>>,
@@ -133,12 +133,12 @@ impl ResolvesServerCert for Serving {
     }
 }
 
-/// Lets a client connect whose certificate is over or has not begun, so that it is told so: 401, where a broken handshake would look like
-/// a broken network. Nobody is believed for it: see [`Tls::peer`].
+/// Accepts a handshake with an expired or not yet valid certificate, so that the client gets 401 and not a connection error. The identity
+/// is decided in [`Tls::peer`], which refuses such a certificate.
 #[derive(Debug)]
-struct AnyTime(Arc<dyn ClientCertVerifier>);
+struct AcceptsExpired(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for AnyTime {
+impl ClientCertVerifier for AcceptsExpired {
     fn offer_client_auth(&self) -> bool {
         self.0.offer_client_auth()
     }
@@ -208,7 +208,7 @@ mod tests {
         CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
     }
 
-    /// Neither side has to learn of a renewed authority before the other.
+    /// Clients and servers may switch to a renewed authority in any order.
     #[test]
     fn a_renewed_authority_and_the_one_before_trust_each_others_certificates() {
         let year = 365 * 24 * 3_600;

@@ -1,4 +1,4 @@
-//! What authorization is asked about: the one place where a request becomes a verb on a resource.
+//! The attributes of a request that are authorized. No other code derives them.
 
 use lazaret_kinds::{Access, User};
 
@@ -10,12 +10,12 @@ use crate::{
 };
 
 impl Call<'_> {
-    /// What is asked about when this call does `verb` to the object called `name`.
+    /// The attributes of `verb` on the object called `name`.
     pub(crate) fn access<'a>(&'a self, verb: &'a str, name: &'a str) -> Access<'a> {
         Access { verb, name, ..of_target(&self.target, verb) }
     }
 
-    /// Whether this call may do `verb`, which need not be the one it came with: what does not exist yet is created by some updates.
+    /// Authorizes `verb`, which can differ from the verb of the request: some updates create.
     pub(crate) fn authorize(&self, verb: Verb) -> Result<(), ApiError> {
         let selected = self.selected(verb);
         let fields = selected.as_ref().map_or(&[][..], Selector::fields);
@@ -31,15 +31,16 @@ impl Call<'_> {
         restricts.then(|| Selector::parse(&self.kind, None, Some(text)).ok()).flatten()
     }
 
-    /// The one object that a list or watch can show. No other verb looks at the selector by name before it is carried out, so no other
-    /// verb is allowed for its sake.
+    /// The name that the field selector of a list or watch requires. For other verbs the selector does not limit what is carried out by
+    /// name, so it does not count.
     fn selected_name<'a>(&self, verb: Verb, selected: &'a Selector) -> Option<&'a str> {
         let shows = matches!(verb, Verb::List | Verb::Watch) && self.target.name.is_empty();
         shows.then(|| selected.exact_name()).flatten()
     }
 }
 
-/// Whether a request for something that is not served would be allowed: whoever may not look is not told what there is.
+/// Authorizes a request for a resource that is not served. Without permission the answer is 403, so that 404 does not reveal which kinds
+/// exist.
 pub(crate) fn authorize_unknown(
     server: &Server,
     user: &User,
@@ -50,7 +51,7 @@ pub(crate) fn authorize_unknown(
 }
 
 fn of_target<'a>(target: &'a Target, verb: &'a str) -> Access<'a> {
-    // A namespace is in itself, so that roles in it can allow to read it.
+    // As in Kubernetes, a namespace object is in its own namespace: a Role there can allow reading it.
     let itself = target.group.is_empty() && target.plural == "namespaces";
     Access {
         verb,
@@ -63,7 +64,7 @@ fn of_target<'a>(target: &'a Target, verb: &'a str) -> Access<'a> {
     }
 }
 
-/// Refuses what `user` may not do, in Kubernetes' words.
+/// Asks the authorizer. A refusal has Kubernetes' text.
 pub(super) fn authorize(server: &Server, user: &User, access: Access<'_>) -> Result<(), ApiError> {
     server.may(user, access).map_err(|why| {
         let resource = match access.subresource {

@@ -1,11 +1,11 @@
-//! Whether the rules that somebody holds cover those that they want to give.
+//! Compares the rules that a user wants to grant with the rules that the user holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rule::{ALL, Rule, fits_path};
 
-/// Comparisons of one wanted permission with one held rule in one check: a fraction of a second. No role of a cluster comes near; without
-/// the limit a role of a few thousand verbs, resources and names would keep a thread busy for hours.
+/// Comparisons of one wanted permission with one held rule in one check. They take a fraction of a second; without the limit, a role with a
+/// thousand verbs, resources and names would keep a thread busy for hours.
 const COMPARISONS_MAX: usize = 1_000_000;
 
 /// Why rules are not covered.
@@ -14,11 +14,11 @@ pub(super) enum Uncovered {
     /// These permissions are not held, one verb, group, resource and name each.
     Missing(Vec<Rule>),
     // DEVIATION(escalation-limit): Kubernetes compares however long it takes.
-    /// There are more combinations than are compared.
+    /// The comparison would exceed [`COMPARISONS_MAX`].
     TooMany,
 }
 
-/// Holds `wanted` against `held`. A rule that lists several verbs, groups, resources or names stands for all their combinations; each is
+/// Checks that `held` covers `wanted`. A rule that lists several verbs, groups, resources or names stands for all their combinations; each is
 /// covered by one held rule or by none.
 pub(super) fn covers(held: &[Rule], wanted: &[Rule]) -> Result<(), Uncovered> {
     let held: Vec<Held<'_>> = held.iter().map(Held::new).collect();
@@ -35,7 +35,7 @@ pub(super) fn covers(held: &[Rule], wanted: &[Rule]) -> Result<(), Uncovered> {
     if missing.is_empty() { Ok(()) } else { Err(Uncovered::Missing(missing)) }
 }
 
-/// Puts permissions that differ in their verb alone together, as people read them.
+/// Merges permissions that differ only in their verb.
 pub(super) fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     let mut merged: Vec<Rule> = Vec::new();
     let mut places: BTreeMap<(String, String, Option<String>), usize> = BTreeMap::new();
@@ -58,7 +58,7 @@ pub(super) fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     merged
 }
 
-/// A held rule, ready to be asked often.
+/// A held rule with its lists as sets.
 struct Held<'a> {
     verbs: BTreeSet<&'a str>,
     groups: BTreeSet<&'a str>,
@@ -79,7 +79,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Whether all that `rule` allows is allowed by this one alone.
+    /// Whether this rule alone allows everything that `rule` allows.
     fn covers(&self, rule: &Rule) -> bool {
         let all = |held: &BTreeSet<&str>, wanted: &[String]| {
             held.contains(ALL) || wanted.iter().all(|text| held.contains(text.as_str()))

@@ -1,5 +1,5 @@
-//! Nobody gives what they do not hold: roles and bindings are written only by those who hold all that they grant, or who may `escalate`
-//! the role or `bind` it.
+//! The check against privilege escalation: a user may write a role or binding only if the user holds every permission that it grants, or
+//! has the verb `escalate` on the role, or `bind` on the referenced role.
 
 use lazaret_json::Value;
 use lazaret_kinds::Access;
@@ -13,10 +13,10 @@ use crate::{ApiError, object, server::Call, verbs::equal_but};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Fields of metadata that grant nothing: what the garbage collector writes, and the record of who wrote what.
+/// Fields of metadata that grant nothing: those that the garbage collector writes, and those that the server maintains.
 const HARMLESS: &[&str] = &["ownerReferences", "finalizers", "managedFields", "resourceVersion", "selfLink"];
 
-/// Holds a role or binding that is to be written, with its defaults, against what its writer holds. Anything else passes.
+/// Checks a role or binding, with its defaults, before it is written. Other kinds pass.
 pub(crate) fn check(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Result<(), ApiError> {
     if *call.kind.group != *GROUP || call.user.groups.iter().any(|group| group == MASTERS) {
         return Ok(());
@@ -38,7 +38,7 @@ fn role(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Result<(), ApiErro
     let held = held(call);
     confirm(call, new, &held, &Rule::list(new))?;
     let aggregates = |role: &Value| &*call.kind.plural == "clusterroles" && aggregation(role).is_some();
-    // An aggregation gathers whatever is there, and keeps others from taking it away.
+    // An aggregation can gather any rule, and prevents tightening.
     if (aggregates(new) || old.is_some_and(aggregates)) && covers(&held, &everything()).is_err() {
         let why = "must have cluster-admin privileges to use the aggregationRule";
         return Err(ApiError::forbidden(&call.kind, object::meta(new, "name"), why));
@@ -68,7 +68,7 @@ fn binding(call: &Call<'_>, new: &Value) -> Result<(), ApiError> {
     confirm(call, new, &held(call), &rules.iter().map(Rule::parse).collect::<Vec<_>>())
 }
 
-/// What the writer holds where the object is.
+/// The rules that the user holds in the namespace of the object, or in the cluster.
 fn held(call: &Call<'_>) -> Vec<Rule> {
     let rules = call.server.rules_of(call.user, &call.target.namespace).unwrap_or_default();
     rules.iter().map(Rule::parse).collect()
@@ -100,7 +100,7 @@ fn everything() -> [Rule; 2] {
     ]
 }
 
-/// Only what the garbage collector writes differs. Labels count: aggregations select by them.
+/// Whether only [`HARMLESS`] metadata differs. Labels are not harmless: aggregations select by them.
 fn grants_the_same(new: &Value, old: &Value) -> bool {
     equal_but(old, new, &["metadata"]) && equal_but(&old["metadata"], &new["metadata"], HARMLESS)
 }

@@ -25,18 +25,18 @@ pub use tokens::TokenKeys;
 /// Whoever shows no credentials.
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Who a connection's certificate says is at the other end.
+/// The identity of the client of a connection, by its certificate.
 #[derive(Clone, Debug)]
 pub enum Peer {
-    /// Nobody: there is none.
+    /// There is no certificate.
     Nobody,
-    /// It was over, or had not begun, when the connection was made.
+    /// The certificate was expired or not yet valid at the handshake.
     Refused,
-    /// This user, until it is over.
+    /// A verified certificate.
     Certified {
-        /// Who it is.
+        /// The user that it names.
         user: Arc<User>,
-        /// The last second that it is good.
+        /// The last second of its validity.
         not_after: Timestamp,
     },
 }
@@ -73,7 +73,7 @@ impl Authenticator {
     ) -> Result<Arc<User>, ApiError> {
         let user = match (peer.user(clock::now()), bearer(headers)) {
             (Ok(Some(user)), _) => Arc::clone(user),
-            // A certificate that is refused does not spoil a token beside it.
+            // As in Kubernetes, a token counts even if the certificate is refused.
             (_, Some(token)) => Arc::new(self.of_token(server, token).ok_or_else(ApiError::unauthorized)?),
             (Err(Expired), None) => return Err(ApiError::unauthorized()),
             (Ok(None), None) => Arc::new(User {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_believed_until_it_is_over_even_on_a_connection_that_lasts() {
+    fn a_certificate_that_expires_during_a_connection_is_refused_from_then_on() {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let peer = Peer::Certified { user: Arc::default(), not_after: at(100) };
         assert!(peer.user(at(100)).is_ok_and(|user| user.is_some()));

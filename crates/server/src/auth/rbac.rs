@@ -160,7 +160,7 @@ fn holder(subject: &Value, namespace: &str) -> Option<String> {
     }
 }
 
-// DEVIATION(role-aggregation): worked out when it is asked for, not written into the role.
+// DEVIATION(role-aggregation): computed here, not written into the role.
 /// What a role of the cluster allows: its own rules, or those of all roles that its aggregation selects, through other aggregations too.
 fn effective(role: &Value, all: &[Value]) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();

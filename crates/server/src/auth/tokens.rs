@@ -22,11 +22,11 @@ const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 365 * 24 * 3_600;
 /// As Kubernetes limits it.
 const SECONDS_ASKED_MAX: i64 = 1 << 32;
-/// How far the clocks of servers may be apart; what a token is bound to counts as deleted only this long after it was.
+/// Tolerated clock skew, as in Kubernetes. A bound object counts as deleted this long after its deletion timestamp.
 const LEEWAY_SECONDS: i64 = 60;
-/// Tokens have about a kilobyte, more with many audiences. Nothing of a longer text is looked at, and no longer token is given out.
+/// Tokens have about a kilobyte, more with many audiences. A longer token is refused before it is decoded, and never issued.
 pub(super) const TOKEN_BYTES_MAX: usize = 16 << 10;
-/// There is one key, so there is one name.
+/// The name of the only key.
 const KEY_ID: &str = "lazaret";
 
 /// The key that tokens are signed with.
@@ -80,7 +80,7 @@ impl TokenKeys {
         let (text, signature) = token.rsplit_once('.')?;
         let (header, claims) = text.split_once('.')?;
         let header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
-        // One algorithm, one key, and nothing that must be understood beyond them.
+        // Only one algorithm and key are accepted, and no critical extension.
         let named = header.get("kid").is_none_or(|name| *name == KEY_ID);
         if header["alg"] != "ES256" || !named || header.get("crit").is_some() {
             return None;
@@ -166,15 +166,15 @@ fn bind(server: &Server, account: &Value, reference: &Value, bound: &mut Value) 
     Ok(())
 }
 
-/// A token that was accepted.
+/// An accepted token.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) user: User,
-    /// Those asked for that the token is meant for: at least one.
+    /// The requested audiences that the token names; at least one.
     pub(crate) audiences: Vec<String>,
 }
 
-/// Whose token this is, if it is good now for one of the audiences.
+/// Authenticates a token for at least one of the audiences.
 pub(crate) fn authenticate(
     server: &Server,
     keys: &TokenKeys,
@@ -222,8 +222,7 @@ fn check_times(claims: &Value, now: i64) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A token ends with its account and with what it is bound to. The node of a bound pod is only information, as in Kubernetes: the token
-/// ends with the pod.
+/// Checks that the account and the bound object exist. For a token bound to a pod, the node is information only, as in Kubernetes.
 fn check_bound(server: &Server, bound: &Value, now: i64) -> Result<(), String> {
     let namespace = bound["namespace"].as_str().unwrap_or_default();
     let account = check_exists(server, "serviceaccounts", namespace, &bound["serviceaccount"], now);
@@ -240,7 +239,7 @@ fn check_bound(server: &Server, bound: &Value, now: i64) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the object that a claim names exists: that very one, not deleted. `Err(None)`: it is gone.
+/// Checks that the object of a claim exists with the same UID and is not deleted. `Err(None)`: it does not exist.
 fn check_exists(
     server: &Server,
     plural: &str,
