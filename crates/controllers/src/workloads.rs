@@ -43,6 +43,7 @@ owned! {
     CLAIM: "resource.k8s.io" "v1" "resourceclaims" "ResourceClaim" true;
     TEMPLATE: "resource.k8s.io" "v1" "resourceclaimtemplates" "ResourceClaimTemplate" true;
     SLICE: "resource.k8s.io" "v1" "resourceslices" "ResourceSlice" false;
+    CSI_NODE: "storage.k8s.io" "v1" "csinodes" "CSINode" false;
     SECRET: "" "v1" "secrets" "Secret" true;
     ROLE: "rbac.authorization.k8s.io" "v1" "roles" "Role" true;
     ROLE_BINDING: "rbac.authorization.k8s.io" "v1" "rolebindings" "RoleBinding" true;

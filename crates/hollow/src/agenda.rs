@@ -84,6 +84,11 @@ impl<T: Ord + Clone> Agenda<T> {
         self.last
     }
 
+    /// What is under way by this number.
+    pub(crate) fn in_flight(&self, id: u64) -> Option<&T> {
+        self.flying.get(&id)
+    }
+
     /// What was under way has ended; if it failed, the item is looked at again after a pause, else at once.
     pub(crate) fn land(&mut self, now: Timestamp, id: u64, failed: bool) -> Option<T> {
         let item = self.flying.remove(&id)?;

@@ -220,6 +220,15 @@ impl Driver {
         self.effects.pop_front()
     }
 
+    /// The node whose devices an effect publishes that is under way; none for the class.
+    #[must_use]
+    pub fn node_of(&self, id: u64) -> Option<String> {
+        match self.agenda.in_flight(id)? {
+            Item::Class => None,
+            Item::Slice(index) => Some(self.options.node_name(*index)),
+        }
+    }
+
     /// When it wants to think again if nothing happens before.
     #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {

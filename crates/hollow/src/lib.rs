@@ -32,7 +32,7 @@ pub use kubelet::Kubelet;
 pub use node::SeenNode;
 pub use options::{HollowOptions, OptionsError};
 pub use pod::{Container, RestartPolicy, Script, SeenPod};
-pub use shell::start;
+pub use shell::{NodeClients, start, start_with};
 
 #[cfg(doc)]
 use lazaret_runtime::Hub;

@@ -19,18 +19,48 @@ use crate::{
     pod::SeenPod,
 };
 
+/// Gives the client of a node, by its name.
+pub type NodeClients = Arc<dyn Fn(&str) -> Client + Send + Sync>;
+
 /// Starts the nodes and the driver; they end after `stop`, or when the tasks are dropped. The objects stay.
 ///
 /// # Errors
 /// When the options describe no fleet.
 pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) -> Result<Tasks, OptionsError> {
+    run_fleet(hub, options, stop, None)
+}
+
+/// The same, each node writing through a client of its own. What belongs to no node, the class of the devices, is written and everything
+/// is watched through the client of the hub. The nodes leave their taints to a controller.
+///
+/// # Errors
+/// When the options describe no fleet.
+pub fn start_with(
+    hub: &Hub,
+    options: HollowOptions,
+    stop: &watch::Receiver<bool>,
+    clients: NodeClients,
+) -> Result<Tasks, OptionsError> {
+    run_fleet(hub, options, stop, Some(clients))
+}
+
+fn run_fleet(
+    hub: &Hub,
+    options: HollowOptions,
+    stop: &watch::Receiver<bool>,
+    clients: Option<NodeClients>,
+) -> Result<Tasks, OptionsError> {
     options.validate()?;
     let options = Arc::new(options);
     let in_flight_max = options.in_flight_max;
+    let by_node = clients.is_some();
+    let sender = || Sender { hub: hub.client().clone(), nodes: clients.clone() };
+    let kubelet = Kubelet::new(Arc::clone(&options));
+    let kubelet = if by_node { kubelet.leaving_taints() } else { kubelet };
     let mut tasks = Tasks::default();
     tasks.spawn(run(
-        KubeletAgent(Kubelet::new(Arc::clone(&options))),
-        Sender(hub.client().clone()),
+        KubeletAgent { kubelet, by_node },
+        sender(),
         hub.listen(&[NODES, PODS, CLAIMS]),
         Leadership::unrivalled(),
         hub.metrics().clone(),
@@ -38,8 +68,8 @@ pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) ->
         stop.clone(),
     ));
     tasks.spawn(run(
-        DriverAgent(Driver::new(options)),
-        Sender(hub.client().clone()),
+        DriverAgent { driver: Driver::new(options), by_node },
+        sender(),
         hub.listen(&[NODES, SLICES, CLASSES]),
         Leadership::unrivalled(),
         hub.metrics().clone(),
@@ -49,15 +79,27 @@ pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) ->
     Ok(tasks)
 }
 
-struct Sender(Client);
+struct Sender {
+    hub: Client,
+    nodes: Option<NodeClients>,
+}
 
-impl Perform<Effect> for Sender {
-    async fn perform(&self, effect: Effect) -> Reply {
+/// An effect, and the node that wants it done, where that matters.
+#[derive(Clone, Debug)]
+struct Sent {
+    node: Option<String>,
+    effect: Effect,
+}
+
+impl Perform<Sent> for Sender {
+    async fn perform(&self, Sent { node, effect }: Sent) -> Reply {
+        let own = self.nodes.as_ref().zip(node).map(|(nodes, name)| nodes(&name));
+        let client = own.as_ref().unwrap_or(&self.hub);
         let done = match effect {
             Effect::Calls(calls) => {
                 let mut done = Ok(());
                 for call in calls {
-                    done = self.0.send(call).await.map(drop);
+                    done = client.send(call).await.map(drop);
                     if let Err(CallError::AlreadyExists(_)) = &done {
                         done = Ok(());
                     }
@@ -67,8 +109,8 @@ impl Perform<Effect> for Sender {
                 }
                 done
             }
-            Effect::Lease { renew, create } => match self.0.send(renew).await {
-                Err(CallError::NotFound(_)) => self.0.send(create).await.map(drop),
+            Effect::Lease { renew, create } => match client.send(renew).await {
+                Err(CallError::NotFound(_)) => client.send(create).await.map(drop),
                 renewed => renewed.map(drop),
             },
         };
@@ -82,13 +124,16 @@ impl Perform<Effect> for Sender {
     }
 }
 
-struct KubeletAgent(Kubelet);
+struct KubeletAgent {
+    kubelet: Kubelet,
+    by_node: bool,
+}
 
 impl Agent for KubeletAgent {
-    type Effect = Effect;
+    type Effect = Sent;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let kubelet = &mut self.0;
+        let kubelet = &mut self.kubelet;
         match news {
             News::Listed(NODES, objects, _) => kubelet.list_nodes(each(&objects, node)),
             News::Set(NODES, object) => node(&object).into_iter().for_each(|node| kubelet.hear_node(node)),
@@ -112,33 +157,38 @@ impl Agent for KubeletAgent {
     }
 
     fn think(&mut self, now: Timestamp) {
-        self.0.think(now);
+        self.kubelet.think(now);
     }
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
-        self.0.lead(now, leading);
+        self.kubelet.lead(now, leading);
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        self.0.acknowledge(now, effect, reply.outcome);
+        self.kubelet.acknowledge(now, effect, reply.outcome);
     }
 
-    fn poll(&mut self) -> Option<(u64, Effect)> {
-        self.0.poll()
+    fn poll(&mut self) -> Option<(u64, Sent)> {
+        let (id, effect) = self.kubelet.poll()?;
+        let node = self.by_node.then(|| self.kubelet.node_of(id)).flatten();
+        Some((id, Sent { node, effect }))
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        self.0.wake()
+        self.kubelet.wake()
     }
 }
 
-struct DriverAgent(Driver);
+struct DriverAgent {
+    driver: Driver,
+    by_node: bool,
+}
 
 impl Agent for DriverAgent {
-    type Effect = Effect;
+    type Effect = Sent;
 
     fn hear(&mut self, _: Timestamp, news: News) {
-        let driver = &mut self.0;
+        let driver = &mut self.driver;
         match news {
             News::Listed(NODES, objects, _) => driver.list_nodes(each(&objects, node)),
             News::Set(NODES, object) => node(&object).into_iter().for_each(|node| driver.hear_node(node)),
@@ -160,23 +210,25 @@ impl Agent for DriverAgent {
     }
 
     fn think(&mut self, now: Timestamp) {
-        self.0.think(now);
+        self.driver.think(now);
     }
 
     fn lead(&mut self, _: Timestamp, leading: bool) {
-        self.0.lead(leading);
+        self.driver.lead(leading);
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        self.0.acknowledge(now, effect, reply.outcome);
+        self.driver.acknowledge(now, effect, reply.outcome);
     }
 
-    fn poll(&mut self) -> Option<(u64, Effect)> {
-        self.0.poll()
+    fn poll(&mut self) -> Option<(u64, Sent)> {
+        let (id, effect) = self.driver.poll()?;
+        let node = self.by_node.then(|| self.driver.node_of(id)).flatten();
+        Some((id, Sent { node, effect }))
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        self.0.wake()
+        self.driver.wake()
     }
 }
 

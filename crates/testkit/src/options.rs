@@ -33,6 +33,7 @@ pub struct Options {
 pub struct Plane {
     pub(crate) options: lazaret_controllers::Options,
     pub(crate) hollow: lazaret_hollow::HollowOptions,
+    pub(crate) node_credentials: bool,
 }
 
 impl Plane {
@@ -41,7 +42,14 @@ impl Plane {
     pub fn simulated(nodes: usize, devices: usize) -> Self {
         let hollow =
             lazaret_hollow::HollowOptions { nodes, devices, ..lazaret_hollow::HollowOptions::default() };
-        Self { options: lazaret_controllers::Options::default(), hollow }
+        Self { options: lazaret_controllers::Options::default(), hollow, node_credentials: false }
+    }
+
+    /// Each simulated node writes with credentials of its own, as `system:node:NAME`.
+    #[must_use]
+    pub fn node_credentials(mut self) -> Self {
+        self.node_credentials = true;
+        self
     }
 
     /// How the scheduler and the controllers are set up.

@@ -1,5 +1,7 @@
 //! Scheduler, controllers and simulated nodes of a cluster.
 
+use std::sync::Arc;
+
 use lazaret_runtime::{Client, Metrics, Tasks};
 use lazaret_server::{Server, User};
 use tokio::sync::watch;
@@ -27,9 +29,24 @@ impl Running {
                 .await
                 .map_err(|error| StartError::Plane(error.to_string()))?;
             let (stop, stopped) = watch::channel(false);
-            let hollow = lazaret_hollow::start(running.hub(), plane.hollow.clone(), &stopped)
-                .map_err(|error| StartError::Plane(error.to_string()))?;
+            let fleet = plane.hollow.clone();
+            let hollow = if plane.node_credentials {
+                let server = server.clone();
+                let clients = Arc::new(move |name: &str| Client::direct(server.answering(node_user(name))));
+                lazaret_hollow::start_with(running.hub(), fleet, &stopped, clients)
+            } else {
+                lazaret_hollow::start(running.hub(), fleet, &stopped)
+            };
+            let hollow = hollow.map_err(|error| StartError::Plane(error.to_string()))?;
             Ok(Self { _plane: running, _hollow: hollow, _stop: stop })
         })
+    }
+}
+
+fn node_user(name: &str) -> User {
+    User {
+        name: format!("system:node:{name}"),
+        groups: vec!["system:nodes".into(), "system:authenticated".into()],
+        ..User::default()
     }
 }

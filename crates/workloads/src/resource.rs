@@ -101,6 +101,8 @@ resources! {
     ROLE_BINDINGS = "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", true;
     /// Free storage.
     STORAGE_CAPACITIES = "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", true;
+    /// CSI drivers of a node, which owns the list.
+    CSI_NODES = "storage.k8s.io", "v1", "csinodes", "CSINode", false;
     /// Claims of devices.
     CLAIMS = "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", true;
     /// Templates of claims of devices.

@@ -36,6 +36,7 @@ enum Item {
 pub struct Kubelet {
     options: Arc<HollowOptions>,
     leads: bool,
+    leaves_taints: bool,
     agenda: Agenda<Item>,
     effects: VecDeque<(u64, Effect)>,
     nodes: Vec<NodeSlot>,
@@ -53,6 +54,7 @@ impl Kubelet {
         let numbers = (0..options.nodes).map(|index| (options.node_name(index).into(), index)).collect();
         Self {
             leads: false,
+            leaves_taints: false,
             agenda: Agenda::new(options.in_flight_max),
             effects: VecDeque::new(),
             nodes: (0..options.nodes).map(|_| NodeSlot::default()).collect(),
@@ -62,6 +64,13 @@ impl Kubelet {
             waiting: BTreeMap::new(),
             options,
         }
+    }
+
+    /// The nodes leave their taints to a controller, as nodes must that have no more than their own credentials.
+    #[must_use]
+    pub fn leaving_taints(mut self) -> Self {
+        self.leaves_taints = true;
+        self
     }
 
     /// From now on effects are wanted, or none are.
@@ -129,6 +138,16 @@ impl Kubelet {
     /// The next thing to be done, and the number to acknowledge it by.
     pub fn poll(&mut self) -> Option<(u64, Effect)> {
         self.effects.pop_front()
+    }
+
+    /// The node that wants an effect done that is under way.
+    #[must_use]
+    pub fn node_of(&self, id: u64) -> Option<String> {
+        let index = match self.agenda.in_flight(id)? {
+            Item::Node(index) | Item::Lease(index) => *index,
+            Item::Pod(key) => self.pods.get(key)?.node,
+        };
+        Some(self.options.node_name(index))
     }
 
     /// When it wants to think again if nothing happens before.

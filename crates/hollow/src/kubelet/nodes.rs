@@ -91,6 +91,9 @@ impl Kubelet {
             let patch = Call::patch(&NODES, "", &seen.name, "status", PatchKind::Strategic, body.to_string());
             return Some(Effect::Calls(vec![patch]));
         }
+        if self.leaves_taints {
+            return None;
+        }
         // Nobody else may be there to see that it is ready. Whoever is gets there first or finds it done.
         let taints = match seen.taints_when_ready.as_deref()? {
             [] => Value::Null,

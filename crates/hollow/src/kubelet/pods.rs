@@ -27,7 +27,7 @@ const CRASH_PAUSE_MS_MAX: i64 = 300_000;
 #[derive(Debug)]
 pub(super) struct PodSlot {
     seen: SeenPod,
-    node: usize,
+    pub(super) node: usize,
     /// The last part of its address.
     number: Option<u8>,
     progress: Progress,

@@ -3,6 +3,7 @@
 
 mod effects;
 mod fence;
+mod node_credentials;
 mod recovery;
 mod replacement;
 mod restart;
