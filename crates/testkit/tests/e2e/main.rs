@@ -7,5 +7,6 @@ mod kube_rs;
 mod kubectl;
 mod life;
 mod metrics;
+mod nodes;
 mod python;
 mod support;

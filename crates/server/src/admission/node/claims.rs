@@ -24,6 +24,7 @@ pub(super) fn status(attempt: &Attempt<'_>) -> Verdict {
     if changed.is_empty() {
         return Ok(());
     }
+    // DEVIATION(volume-claim-words): names the fields where Kubernetes shows both objects' differences.
     Err(Refusal::Forbidden(format!(
         "node {:?} is not allowed to update fields other than status.quantity and status.conditions: {}",
         attempt.node,

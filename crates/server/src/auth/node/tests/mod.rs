@@ -2,6 +2,7 @@
 
 mod authorizer;
 mod changes;
+mod feed;
 mod naive;
 
 use lazaret_json::{Value, json};
