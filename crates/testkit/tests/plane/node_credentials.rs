@@ -24,11 +24,12 @@ fn nodes_do_all_their_work_with_their_own_credentials() {
     stage.running("b");
     stage.delete(&pod_path("b"));
     stage.gone("b");
-    for name in ["node-1", "node-2"] {
-        let lease =
-            stage.get(&format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"));
-        assert_eq!(lease["spec"]["holderIdentity"], name);
-    }
+    stage.until("both nodes have their lease", || {
+        let leases = stage.list("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases");
+        let holders: Vec<&str> =
+            leases.iter().filter_map(|lease| lease["spec"]["holderIdentity"].as_str()).collect();
+        (holders == ["node-1", "node-2"]).then_some(()).ok_or_else(|| holders.join(", "))
+    });
     let metrics = stage.text("/metrics");
     let answered = |code: &str| -> Vec<&str> {
         let counts = metrics.lines().filter(|line| line.starts_with("apiserver_request_total"));
