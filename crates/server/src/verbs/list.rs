@@ -15,8 +15,8 @@ use crate::{
 
 /// How long a list waits for a revision that has not come yet.
 const AHEAD_WAIT: Duration = Duration::from_secs(3);
-/// After looking at so many objects a list lets others run: each may have to be parsed, which takes some 10 µs.
-const OBJECTS_PER_TURN: usize = 64;
+/// After looking at so many bytes of objects a list lets others run: they may have to be parsed, which takes some 0.2 ms.
+const TURN_BYTES: usize = 32 << 10;
 
 /// A page of a collection, in one state of the store.
 pub(super) struct Page {
@@ -98,8 +98,11 @@ async fn scan(
     let range = call.store().range(prefix, &options).map_err(|error| expired(&options, error))?;
     let mut items = Vec::new();
     let mut next = None;
-    for (at, item) in range.items.into_iter().enumerate() {
-        if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+    let mut looked_at_bytes = 0;
+    for item in range.items {
+        looked_at_bytes += item.value.len();
+        if looked_at_bytes >= TURN_BYTES {
+            looked_at_bytes = 0;
             tokio::task::yield_now().await;
         }
         if !selector.matches(&call.kind, &call.server.trees().get(&item)) {

@@ -50,18 +50,20 @@ impl Frames {
         }
     }
 
-    /// Objects that were there, until the text is this long.
+    /// Objects that were there, until the text is this long or as much was looked at.
     pub(super) fn initial(&mut self, items: impl Iterator<Item = Arc<Item>>, bytes: usize) -> Bytes {
         let mut text = Vec::new();
+        let mut looked_at_bytes = 0;
         for item in items {
             if self.selector.is_everything()
                 || self.selector.matches(&self.kind, &object::decode(&item.value))
             {
                 self.open.event();
                 self.write("ADDED", &item.value, &mut text);
-                if text.len() >= bytes {
-                    break;
-                }
+            }
+            looked_at_bytes += item.value.len();
+            if text.len().max(looked_at_bytes) >= bytes {
+                break;
             }
         }
         text.into()

@@ -131,7 +131,7 @@ impl Chunks for Stream {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         match self.begin(context) {
             Poll::Ready(None) => {}
-            more => return more,
+            more @ (Poll::Ready(Some(_)) | Poll::Pending) => return more,
         }
         match self.phase {
             Phase::Beginning { .. } | Phase::Following => self.follow(context),
