@@ -110,7 +110,7 @@ impl Plane {
         let Some(rivals) = rivals else { return Leadership::unrivalled() };
         let client = self.hub.client().clone();
         let (leader, leadership) = Leader::new(client, NAMESPACE, name, &rivals.identity, rivals.lease);
-        self.leaders.spawn(leader.run(self.release.subscribe()));
+        self.leaders.spawn(leader.run(self.hub.metrics().clone(), self.release.subscribe()));
         leadership
     }
 
@@ -125,8 +125,9 @@ impl Plane {
         let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
         let events = self.postbox();
         let telemetry = telemetry::EvictionMetrics::new(&metrics);
+        let options_of_eviction = options.eviction.clone();
         self.agents.spawn(run(
-            eviction::EvictionAgent::new(options.eviction.clone()),
+            move || eviction::EvictionAgent::new(options_of_eviction.clone()),
             eviction::Executor::new(client.clone(), events.clone(), sources, telemetry),
             self.hub.listen(&sources.resources()),
             leadership.clone(),
@@ -136,8 +137,9 @@ impl Plane {
         ));
         let options_of_claims =
             lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
+        let counts_of_claims = telemetry::ClaimsMetrics::new(&metrics);
         self.agents.spawn(run(
-            claims::ClaimsAgent::new(options_of_claims, telemetry::ClaimsMetrics::new(&metrics)),
+            move || claims::ClaimsAgent::new(options_of_claims.clone(), counts_of_claims.clone()),
             claims::Executor::new(client.clone(), events.clone()),
             self.hub.listen(&claims::resources(sources)),
             leadership.clone(),
@@ -154,7 +156,7 @@ impl Plane {
         ));
         if options.parts.workloads {
             self.agents.spawn(run(
-                workloads::WorkloadsAgent::default(),
+                workloads::WorkloadsAgent::default,
                 workloads::Executor::new(client, events),
                 self.hub.listen(&workloads::resources()),
                 leadership.clone(),
@@ -167,8 +169,9 @@ impl Plane {
 
     fn scheduler(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
         let events = self.postbox();
+        let options = options.scheduler.clone();
         self.agents.spawn(run(
-            scheduler::SchedulerAgent::new(options.scheduler.clone(), sources),
+            move || scheduler::SchedulerAgent::new(options.clone(), sources),
             scheduler::Executor::new(self.hub.client().under(leadership), events),
             self.hub.listen(&scheduler::resources(sources)),
             leadership.clone(),

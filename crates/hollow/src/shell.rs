@@ -28,8 +28,9 @@ pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) ->
     let options = Arc::new(options);
     let in_flight_max = options.in_flight_max;
     let mut tasks = Tasks::default();
+    let of_kubelet = Arc::clone(&options);
     tasks.spawn(run(
-        KubeletAgent(Kubelet::new(Arc::clone(&options))),
+        move || KubeletAgent(Kubelet::new(Arc::clone(&of_kubelet))),
         Sender(hub.client().clone()),
         hub.listen(&[NODES, PODS, CLAIMS]),
         Leadership::unrivalled(),
@@ -38,7 +39,7 @@ pub fn start(hub: &Hub, options: HollowOptions, stop: &watch::Receiver<bool>) ->
         stop.clone(),
     ));
     tasks.spawn(run(
-        DriverAgent(Driver::new(options)),
+        move || DriverAgent(Driver::new(Arc::clone(&options))),
         Sender(hub.client().clone()),
         hub.listen(&[NODES, SLICES, CLASSES]),
         Leadership::unrivalled(),

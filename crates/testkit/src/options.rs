@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use lazaret_runtime::Clock;
 use lazaret_server::{Authorizer, Features, Rbac};
 
 use crate::{Cluster, StartError};
@@ -33,6 +34,7 @@ pub struct Options {
 pub struct Plane {
     pub(crate) options: lazaret_controllers::Options,
     pub(crate) hollow: lazaret_hollow::HollowOptions,
+    pub(crate) clock: Clock,
 }
 
 impl Plane {
@@ -41,7 +43,14 @@ impl Plane {
     pub fn simulated(nodes: usize, devices: usize) -> Self {
         let hollow =
             lazaret_hollow::HollowOptions { nodes, devices, ..lazaret_hollow::HollowOptions::default() };
-        Self { options: lazaret_controllers::Options::default(), hollow }
+        Self { options: lazaret_controllers::Options::default(), hollow, clock: Clock::default() }
+    }
+
+    /// The clock that the scheduler, the controllers and the nodes go by; whoever has a clone can set it.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
     }
 
     /// How the scheduler and the controllers are set up.
