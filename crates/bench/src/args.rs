@@ -16,10 +16,10 @@ pub struct Args {
     #[arg(long, value_name = "PROCESS")]
     pub(crate) pid: Vec<u32>,
     /// Simulated nodes
-    #[arg(long, value_name = "COUNT", default_value_t = 500)]
+    #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = lazaret_hollow::parse_node_count)]
     pub(crate) nodes: usize,
     /// Devices of each node
-    #[arg(long, value_name = "COUNT", default_value_t = 8)]
+    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = lazaret_hollow::parse_device_count)]
     pub(crate) devices: usize,
     /// Pods, each with a claim of one device
     #[arg(long, value_name = "COUNT", default_value_t = 2_000)]

@@ -89,6 +89,11 @@ impl Embedded {
         self.child.id().unwrap_or(0)
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
     /// Ends it as a power failure would.
     pub(crate) async fn kill(mut self) {
         // It may have ended by itself.

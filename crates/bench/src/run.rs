@@ -121,7 +121,7 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
         report.incomplete = outcome.as_ref().err().map(|error| format!("{error:#}"));
         return Ok(Measured { report, stage: Stage::Empty, outcome });
     }
-    let embedded = match (&args.kubeconfig, &workload) {
+    let mut embedded = match (&args.kubeconfig, &workload) {
         (Some(_), _) => None,
         (None, Some(workload)) => {
             let (gates, versions) = (workload.gates().to_owned(), workload.versions().to_owned());
@@ -165,6 +165,11 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
         Ok(())
     })
     .await;
+    // Whatever failed then, this is why.
+    let outcome = match embedded.as_mut().and_then(Embedded::ended) {
+        Some(how) => outcome.with_context(|| format!("the lazaret under measurement ended ({how})")),
+        None => outcome,
+    };
     report.load_after = machine::load();
     report.incomplete = outcome.as_ref().err().map(|error| format!("{error:#}"));
     let stage = embedded.map_or_else(|| Stage::Cluster(target, run), Stage::Embedded);

@@ -1,6 +1,11 @@
 //! The server under measurement: where it is, how to speak to it, what requests to it look like as bytes.
 
-use std::{net::ToSocketAddrs as _, path::Path, sync::Arc};
+use std::{
+    net::ToSocketAddrs as _,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::{
@@ -11,7 +16,10 @@ use rustls::{ClientConfig, pki_types::ServerName};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
-use crate::connection::{Answer, Connection};
+use crate::{
+    clock,
+    connection::{Answer, Connection},
+};
 
 /// A server.
 #[derive(Clone, Debug)]
@@ -131,22 +139,35 @@ fn token(config: &kube::Config) -> Result<Option<String>> {
     Ok(None)
 }
 
+/// A connection that was not used for longer is not used again: servers close idle ones, Lazaret after 30 s.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
 /// One call after the other, for what is not measured.
 #[derive(Debug)]
 pub(crate) struct Caller {
     target: Target,
     connection: Connection,
+    used: Instant,
 }
 
 impl Caller {
     pub(crate) async fn new(target: &Target) -> Result<Self> {
-        Ok(Self { target: target.clone(), connection: target.connect().await? })
+        Ok(Self { target: target.clone(), connection: target.connect().await?, used: clock::now() })
+    }
+
+    async fn fetch(&mut self, request: &[u8]) -> Result<Answer> {
+        if self.used.elapsed() > IDLE_MAX {
+            self.connection = self.target.connect().await?;
+        }
+        let answer = self.connection.fetch(request).await;
+        self.used = clock::now();
+        answer
     }
 
     /// Makes an object that must not be there yet: what is there is somebody else's.
     pub(crate) async fn create(&mut self, path: &str, object: &Value) -> Result<Value> {
         let request = self.target.post(path, &object.to_string());
-        let answer = self.connection.fetch(&request).await?;
+        let answer = self.fetch(&request).await?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         match answer.code {
             200..300 => serde_json::from_slice(&answer.body).context("read an answer"),
@@ -156,7 +177,7 @@ impl Caller {
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Result<Option<Value>> {
-        let answer = self.connection.fetch(&self.target.get(path)).await?;
+        let answer = self.fetch(&self.target.get(path)).await?;
         match answer.code {
             200 => Ok(Some(serde_json::from_slice(&answer.body).context("read an answer")?)),
             404 => Ok(None),
@@ -166,7 +187,7 @@ impl Caller {
 
     /// Whatever the answer is.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<Answer> {
-        self.connection.fetch(request).await
+        self.fetch(request).await
     }
 
     pub(crate) fn target(&self) -> &Target {

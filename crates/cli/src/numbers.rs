@@ -16,7 +16,7 @@ const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
 /// Questions that are answered at once; the next wait until one is done.
 const QUESTIONS_MAX: usize = 16;
 
-/// Answers `/metrics` and `/healthz`; never ends. Without a listener it only waits.
+/// Answers `/metrics`, `/healthz`, `/livez` and `/readyz`; never ends. Without a listener it only waits.
 pub(crate) async fn serve(listener: Option<TcpListener>, metrics: Metrics) {
     let Some(listener) = listener else { return std::future::pending().await };
     serve_within(QUESTION_TIME_MAX, &listener, &metrics).await;
@@ -53,8 +53,9 @@ async fn answer(mut connection: TcpStream, metrics: Metrics) -> std::io::Result<
         ("GET", "/metrics") => {
             ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text())
         }
-        ("GET", "/healthz") => ("200 OK", "text/plain", "ok".to_owned()),
-        _ => ("404 Not Found", "text/plain", "GET /metrics or /healthz\n".to_owned()),
+        ("GET", "/healthz" | "/livez") => ("200 OK", "text/plain", "ok".to_owned()),
+        ("GET", "/readyz") => readiness(&metrics),
+        _ => ("404 Not Found", "text/plain", "GET /metrics, /healthz, /livez or /readyz\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -63,6 +64,20 @@ async fn answer(mut connection: TcpStream, metrics: Metrics) -> std::io::Result<
     connection.write_all(head.as_bytes()).await?;
     connection.write_all(body.as_bytes()).await?;
     connection.shutdown().await
+}
+
+/// Whether every task works, as an API server says it.
+fn readiness(metrics: &Metrics) -> (&'static str, &'static str, String) {
+    let checks = metrics.health().checks();
+    let mut report = String::new();
+    for (name, works) in &checks {
+        report.push_str(&if *works { format!("[+]{name} ok\n") } else { format!("[-]{name} failed\n") });
+    }
+    if checks.iter().all(|(_, works)| *works) {
+        ("200 OK", "text/plain", format!("{report}readyz check passed\n"))
+    } else {
+        ("500 Internal Server Error", "text/plain", format!("{report}readyz check failed\n"))
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +109,11 @@ mod tests {
             let numbers = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
             assert!(numbers.starts_with("HTTP/1.1 200 OK") && numbers.ends_with("# EOF\n"), "{numbers}");
             assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
+            let ready = ask(address, "GET /readyz HTTP/1.1\r\n\r\n").await;
+            assert!(
+                ready.starts_with("HTTP/1.1 200 OK") && ready.ends_with("readyz check passed\n"),
+                "{ready}"
+            );
             assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
         })
         .await;

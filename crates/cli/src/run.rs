@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// The name to hold leases under [default: host name and process]
     #[arg(long, value_name = "NAME")]
     identity: Option<String>,
-    /// Serve metrics and /healthz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
+    /// Serve metrics, /healthz and /readyz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = Listen::parse)]
     metrics_listen: Option<Listen>,
     #[command(flatten)]

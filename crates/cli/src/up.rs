@@ -27,10 +27,10 @@ pub(crate) struct Args {
     #[arg(long)]
     api_only: bool,
     /// Start so many simulated nodes, node-1 and on, each with a driver that publishes its devices
-    #[arg(long, value_name = "COUNT", default_value_t = 0, conflicts_with = "api_only")]
+    #[arg(long, value_name = "COUNT", default_value_t = 0, conflicts_with = "api_only", value_parser = lazaret_hollow::parse_node_count)]
     nodes: usize,
     /// Devices of each simulated node: gpu-0, gpu-1 and on
-    #[arg(long, value_name = "COUNT", default_value_t = 8, conflicts_with = "api_only")]
+    #[arg(long, value_name = "COUNT", default_value_t = 8, conflicts_with = "api_only", value_parser = lazaret_hollow::parse_device_count)]
     devices: usize,
     /// Where to keep the store, certificates and the kubeconfig [default: lazaret in the user's data directory]
     #[arg(long, value_name = "PATH")]

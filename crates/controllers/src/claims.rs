@@ -12,7 +12,7 @@ use lazaret_claims::{
 use lazaret_model::{Consumer, Text, Timestamp};
 use lazaret_runtime::{
     Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, News, Object, Outcome, POD_GROUPS, PODS,
-    PatchKind, Perform, Postbox, Reply, Resource, now,
+    PatchKind, Perform, Postbox, Reply, Resource,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -277,7 +277,9 @@ impl Perform<EffectKind> for Executor {
                     message: &event.message,
                     component: NAME,
                 };
-                self.events.post(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).into()
+                self.events
+                    .post(event.call(self.client.clock().now(), self.serial.fetch_add(1, Ordering::Relaxed)))
+                    .into()
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use lazaret_eviction::{Effect, EffectId, EffectKind, Evict, Eviction, Input, Options, SetRuleStatus};
 use lazaret_fleet::Fleet;
-use lazaret_model::Timestamp;
+use lazaret_model::{SetBack, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, Reply, Resource, now,
+    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, Reply, Resource,
 };
 use serde_json::json;
 use tracing::info;
@@ -26,6 +26,7 @@ const CHANGES_MAX: usize = 128;
 /// The core with its objects.
 #[derive(Debug)]
 pub(crate) struct EvictionAgent {
+    options: Options,
     fleet: Fleet,
     eviction: Eviction,
     /// There is something to tell the core.
@@ -34,7 +35,7 @@ pub(crate) struct EvictionAgent {
 
 impl EvictionAgent {
     pub(crate) fn new(options: Options) -> Self {
-        Self { fleet: Fleet::new(), eviction: Eviction::new(options), heard: false }
+        Self { fleet: Fleet::new(), eviction: Eviction::new(options.clone()), options, heard: false }
     }
 
     /// Tells the core what has changed, so much of it at most.
@@ -47,6 +48,11 @@ impl EvictionAgent {
 
 impl Agent for EvictionAgent {
     type Effect = EffectKind;
+
+    fn clock_set_back(&mut self, set_back: SetBack) {
+        self.options.set_back = Some(set_back);
+        self.eviction = Eviction::new(self.options.clone());
+    }
 
     fn hear(&mut self, _: Timestamp, news: News) {
         feed(&mut self.fleet, &news);
@@ -106,7 +112,7 @@ impl Executor {
     async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
         let outcome = disrupt(&self.client, &evict.pod, &evict.uid, &evict.condition()).await?;
         if outcome == Outcome::Done {
-            self.metrics.evicted(now(), evict);
+            self.metrics.evicted(self.client.clock().now(), evict);
             if let Some(reason) = evict.due_reasons().first() {
                 info!(pod = %evict.pod, node = %evict.node, why = %reason, "evicted");
             }
@@ -151,7 +157,7 @@ impl Perform<EffectKind> for Executor {
                     message: &event.message,
                     component: NAME,
                 };
-                Ok(self.events.post(event.call(now(), serial)))
+                Ok(self.events.post(event.call(self.client.clock().now(), serial)))
             }
         };
         done.map_or_else(

@@ -112,7 +112,7 @@ impl Plane {
         let Some(rivals) = rivals else { return Leadership::unrivalled() };
         let client = self.hub.client().clone();
         let (leader, leadership) = Leader::new(client, NAMESPACE, name, &rivals.identity, rivals.lease);
-        self.leaders.spawn(leader.run(self.release.subscribe()));
+        self.leaders.spawn(leader.run(self.hub.metrics().clone(), self.release.subscribe()));
         leadership
     }
 
@@ -127,8 +127,9 @@ impl Plane {
         let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
         let events = self.postbox();
         let telemetry = telemetry::EvictionMetrics::new(&metrics);
+        let options_of_eviction = options.eviction.clone();
         self.agents.spawn(run(
-            eviction::EvictionAgent::new(options.eviction.clone()),
+            move || eviction::EvictionAgent::new(options_of_eviction.clone()),
             eviction::Executor::new(client.clone(), events.clone(), sources, telemetry),
             self.hub.listen(&sources.resources()),
             leadership.clone(),
@@ -138,8 +139,9 @@ impl Plane {
         ));
         let options_of_claims =
             lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
+        let counts_of_claims = telemetry::ClaimsMetrics::new(&metrics);
         self.agents.spawn(run(
-            claims::ClaimsAgent::new(options_of_claims, telemetry::ClaimsMetrics::new(&metrics)),
+            move || claims::ClaimsAgent::new(options_of_claims.clone(), counts_of_claims.clone()),
             claims::Executor::new(client.clone(), events.clone()),
             self.hub.listen(&claims::resources(sources)),
             leadership.clone(),
@@ -156,7 +158,10 @@ impl Plane {
         ));
         if options.parts.workloads {
             self.agents.spawn(run(
-                workloads::WorkloadsAgent::new(options.workloads),
+                {
+                    let limits = options.workloads;
+                    move || workloads::WorkloadsAgent::new(limits)
+                },
                 workloads::Executor::new(client, events),
                 self.hub.listen(&workloads::resources()),
                 leadership.clone(),
@@ -169,8 +174,9 @@ impl Plane {
 
     fn scheduler(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
         let events = self.postbox();
+        let options = options.scheduler.clone();
         self.agents.spawn(run(
-            scheduler::SchedulerAgent::new(options.scheduler.clone(), sources),
+            move || scheduler::SchedulerAgent::new(options.clone(), sources),
             scheduler::Executor::new(self.hub.client().under(leadership), events),
             self.hub.listen(&scheduler::resources(sources)),
             leadership.clone(),

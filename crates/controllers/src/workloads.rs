@@ -11,7 +11,7 @@ use std::{
 use lazaret_model::{ObjectKey, Text, Timestamp};
 use lazaret_runtime::{
     Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, EVENTS, News, Object, Outcome, PODS, PatchKind,
-    Perform, Postbox, Reply, Resource, SLICES, now,
+    Perform, Postbox, Reply, Resource, SLICES,
 };
 use lazaret_workloads::{
     ALL, Effect, Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language,
@@ -233,7 +233,9 @@ impl Executor {
             message: &note.message,
             component: note.component,
         };
-        self.events.post(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).into()
+        self.events
+            .post(event.call(self.client.clock().now(), self.serial.fetch_add(1, Ordering::Relaxed)))
+            .into()
     }
 }
 

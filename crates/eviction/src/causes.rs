@@ -111,7 +111,7 @@ impl Causes {
             (around.paces.attach(key, rate, around.now, || fresh), rate)
         });
         let state = CauseState {
-            since: taint.taint.time_added.unwrap_or(around.now),
+            since: around.options.set_at(around.now, taint.taint).unwrap_or(around.now),
             rule: rule(),
             cause: Arc::new(Cause { source, taint: taint.taint.clone() }),
             pace,
@@ -174,7 +174,7 @@ impl Surroundings<'_> {
             return Limiter::empty_since(rate, burst, self.now, self.now);
         };
         let certainly_mine = leader_since.plus_millis(self.options.clock_skew_ms_max);
-        match taint.time_added {
+        match self.options.set_at(self.now, taint) {
             Some(time) if time > certainly_mine => Limiter::full(rate, burst, self.now),
             Some(_) | None => Limiter::empty_since(rate, burst, leader_since, self.now),
         }

@@ -1,5 +1,7 @@
 //! What whoever runs the eviction may choose.
 
+use lazaret_model::{SetBack, Taint, Timestamp};
+
 /// Knobs of an [`Eviction`](crate::Eviction). The default follows Kubernetes 1.37: no pace of its own, a status at most
 /// every ten seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct Options {
     /// How far the clocks of two controllers and the API server may be apart. A taint younger than the leadership by
     /// less than this is taken for one that a predecessor may have worked on.
     pub clock_skew_ms_max: i64,
+    /// The clock was set back, by more than that: taints that were there before are no younger for it.
+    pub set_back: Option<SetBack>,
     /// How many events may wait to be taken; further ones are dropped, for events are best effort.
     pub events_queued_max: usize,
 }
@@ -40,12 +44,19 @@ impl Default for Options {
             retry_ms_min: 5,
             retry_ms_max: 1_000_000,
             clock_skew_ms_max: 2_000,
+            set_back: None,
             events_queued_max: 4_096,
         }
     }
 }
 
 impl Options {
+    /// When a taint was set, as the clock shows it now.
+    pub(crate) fn set_at(&self, now: Timestamp, taint: &Taint) -> Option<Timestamp> {
+        let dated = |time| self.set_back.map_or(time, |set_back| set_back.dated(now, time));
+        taint.time_added.map(dated)
+    }
+
     /// The pause after the `failures`-th failure in a row: 5 ms, 10 ms, 20 ms, … up to the longest.
     #[must_use]
     pub(crate) fn retry_ms(&self, failures: u32) -> i64 {

@@ -30,7 +30,7 @@ pub use driver::Driver;
 pub use effect::Effect;
 pub use kubelet::Kubelet;
 pub use node::SeenNode;
-pub use options::{HollowOptions, OptionsError};
+pub use options::{HollowOptions, OptionsError, parse_device_count, parse_node_count};
 pub use pod::{Container, RestartPolicy, Script, SeenPod};
 pub use shell::{NodeClients, start, start_with};
 

@@ -53,9 +53,38 @@ pub struct OptionsError {
     pub why: String,
 }
 
+/// Each node has 256 addresses for its pods, out of 10.0.0.0/8.
 const NODES_MAX: usize = 65_536;
+/// What one slice can hold with taints.
 const DEVICES_MAX: usize = 64;
 const ZONES_MAX: usize = 26;
+const WHY_NODES: &str = "each simulated node has 256 of the pod addresses in 10.0.0.0/8";
+const WHY_DEVICES: &str = "one slice holds no more devices with taints";
+
+fn too_many(most: usize, why: &str) -> String {
+    format!("must be at most {most}: {why}")
+}
+
+/// [`HollowOptions::nodes`] from a command line.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_node_count(text: &str) -> Result<usize, String> {
+    parse_count(text, NODES_MAX, WHY_NODES)
+}
+
+/// [`HollowOptions::devices`] from a command line.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_device_count(text: &str) -> Result<usize, String> {
+    parse_count(text, DEVICES_MAX, WHY_DEVICES)
+}
+
+fn parse_count(text: &str, most: usize, why: &str) -> Result<usize, String> {
+    let count: usize = text.parse().map_err(|error| format!("{error}"))?;
+    if count > most { Err(too_many(most, why)) } else { Ok(count) }
+}
 
 impl HollowOptions {
     /// Whether such a fleet can be.
@@ -65,10 +94,10 @@ impl HollowOptions {
     pub fn validate(&self) -> Result<(), OptionsError> {
         let wrong = |field, why: &str| Err(OptionsError { field, why: why.to_owned() });
         if self.nodes > NODES_MAX {
-            return wrong("nodes", "must be at most 65536");
+            return wrong("nodes", &too_many(NODES_MAX, WHY_NODES));
         }
         if self.devices > DEVICES_MAX {
-            return wrong("devices", "must be at most 64, what one slice can hold with taints");
+            return wrong("devices", &too_many(DEVICES_MAX, WHY_DEVICES));
         }
         if !(1..=ZONES_MAX).contains(&self.zones) {
             return wrong("zones", "must be from 1 to 26");
@@ -113,6 +142,14 @@ impl HollowOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_from_a_command_line_has_the_same_limit() {
+        assert_eq!(parse_node_count("65536"), Ok(65_536));
+        assert_eq!(parse_node_count("100000"), Err(too_many(65_536, WHY_NODES)));
+        assert_eq!(parse_device_count("65"), Err(too_many(64, WHY_DEVICES)));
+        assert!(parse_node_count("-1").is_err());
+    }
 
     #[test]
     fn wrong_options_say_which() {

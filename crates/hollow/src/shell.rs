@@ -55,11 +55,14 @@ fn run_fleet(
     let in_flight_max = options.in_flight_max;
     let by_node = clients.is_some();
     let sender = || Sender { hub: hub.client().clone(), nodes: clients.clone() };
-    let kubelet = Kubelet::new(Arc::clone(&options));
-    let kubelet = if by_node { kubelet.leaving_taints() } else { kubelet };
     let mut tasks = Tasks::default();
+    let of_kubelet = Arc::clone(&options);
     tasks.spawn(run(
-        KubeletAgent { kubelet, by_node },
+        move || {
+            let kubelet = Kubelet::new(Arc::clone(&of_kubelet));
+            let kubelet = if by_node { kubelet.leaving_taints() } else { kubelet };
+            KubeletAgent { kubelet, by_node }
+        },
         sender(),
         hub.listen(&[NODES, PODS, CLAIMS]),
         Leadership::unrivalled(),
@@ -68,7 +71,7 @@ fn run_fleet(
         stop.clone(),
     ));
     tasks.spawn(run(
-        DriverAgent { driver: Driver::new(options), by_node },
+        move || DriverAgent { driver: Driver::new(Arc::clone(&options)), by_node },
         sender(),
         hub.listen(&[NODES, SLICES, CLASSES]),
         Leadership::unrivalled(),

@@ -12,6 +12,7 @@ extern crate std;
 
 mod attribute;
 mod claim;
+mod clock;
 mod device;
 mod effect;
 mod group;
@@ -35,6 +36,7 @@ pub use claim::{
     DerivedAttribute, DeviceClass, DeviceRequest, DeviceResult, Opaque, Request, RequestKind, ResourceClaim,
     ResultConfig,
 };
+pub use clock::{Clock, Reading, STEP_MS_MIN, SetBack};
 pub use device::{CapacityValue, CounterConsumption, Device, DeviceId, PoolId, RequestPolicy, ValidRange};
 pub use effect::{EffectId, Outcome};
 pub use group::{POD_GROUP_API, PodGroup};

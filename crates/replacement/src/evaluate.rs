@@ -110,7 +110,8 @@ impl Replacement {
         resuming: bool,
     ) -> Timestamp {
         if let Some(added) = added {
-            return added.max(pod.created);
+            let dated = |at| self.options.set_back.map_or(at, |set_back| set_back.dated(now, at));
+            return dated(added).max(dated(pod.created));
         }
         let known = before.into_iter().flat_map(|watch| &watch.seen);
         if let Some(seen) = known.into_iter().find(|seen| !seen.dated && seen.cause == *cause) {

@@ -1,5 +1,7 @@
 //! What may be chosen.
 
+use lazaret_model::SetBack;
+
 /// What may be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -17,6 +19,8 @@ pub struct Options {
     pub flights_max: usize,
     /// Events that may wait to be taken; further ones are dropped.
     pub events_max: usize,
+    /// The clock was set back: taints and pods that were there before are no younger for it.
+    pub set_back: Option<SetBack>,
 }
 
 impl Default for Options {
@@ -30,6 +34,7 @@ impl Default for Options {
             budget_ms: 10_000,
             flights_max: 500,
             events_max: 1_024,
+            set_back: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What runs on a hub: a core with its objects, and who does what it decides.
 
-use lazaret_model::Timestamp;
+use lazaret_model::{SetBack, Timestamp};
 
 use crate::{News, Precedence, Reply};
 
@@ -8,6 +8,9 @@ use crate::{News, Precedence, Reply};
 pub trait Agent: Send + 'static {
     /// What it wants done.
     type Effect: Send + 'static;
+
+    /// It begins on a clock that was set back while this process ran. Called before anything else.
+    fn clock_set_back(&mut self, _set_back: SetBack) {}
 
     /// Takes note of news. Decides nothing yet: more may follow at once.
     fn hear(&mut self, now: Timestamp, news: News);

@@ -2,13 +2,13 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::{Leadership, Resource};
+use crate::{Clock, Leadership, Resource};
 
 /// The API, in this process or far away. Cheap to clone.
 #[derive(Clone)]
@@ -16,6 +16,7 @@ pub struct Client {
     transport: Arc<dyn Fn(Request<Bytes>) -> Answering + Send + Sync>,
     /// Without it, nothing is written.
     leadership: Option<Leadership>,
+    clock: Clock,
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -33,6 +34,9 @@ impl core::fmt::Debug for Client {
 
 /// Who writes, where the server asks: the field manager of plain writes.
 const USER_AGENT: &str = concat!("lazaret/", env!("CARGO_PKG_VERSION"));
+
+/// An answer larger than this is not read: ten times the largest object that a server takes, for a list has several.
+pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 /// How a patch is to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,10 +195,10 @@ impl Client {
             let kube = kube.clone();
             Box::pin(async move {
                 let answer = kube.send(request.map(kube::client::Body::from)).await;
-                answer.map(|answer| answer.map(boxed)).map_err(|error| error.to_string())
+                answer.map(|answer| answer.map(boxed)).map_err(|error| told(&error))
             })
         };
-        Self { transport: Arc::new(transport), leadership: None }
+        Self { transport: Arc::new(transport), leadership: None, clock: Clock::default() }
     }
 
     /// To a server in this process: a request is a call, and nothing stands between that would have to be woken.
@@ -210,14 +214,26 @@ impl Client {
             let answer = answer(request);
             Box::pin(async move { Ok(answer.await.map(boxed)) })
         };
-        Self { transport: Arc::new(transport), leadership: None }
+        Self { transport: Arc::new(transport), leadership: None, clock: Clock::default() }
     }
 
     /// The same, which looks right before each write whether this process still leads, and does not send it if not.
     #[must_use]
     pub fn under(&self, leadership: &Leadership) -> Self {
         let leadership = Some(leadership.clone()).filter(Leadership::is_rivalled);
-        Self { transport: Arc::clone(&self.transport), leadership }
+        Self { transport: Arc::clone(&self.transport), leadership, clock: self.clock.clone() }
+    }
+
+    /// The same, for whom this clock shows the time.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The clock of whoever uses this client.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) async fn answer(&self, request: Request<Bytes>) -> Result<Response<Body>, String> {
@@ -264,7 +280,8 @@ impl Client {
             |error: String| if writes { CallError::Unknown(error) } else { CallError::Unavailable(error) };
         let response = self.answer(request).await.map_err(lost)?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| lost(error.to_string()))?.to_bytes();
+        let body = whole(response.into_body(), ANSWER_BYTES_MAX).await;
+        let body = body.map_err(|error| lost(error.to_string()))?;
         if status.is_success() { Ok(body) } else { Err(CallError::of(status.as_u16(), &body)) }
     }
 }
@@ -275,6 +292,49 @@ where
     B::Error: Into<BoxError>,
 {
     body.map_err(Into::into).boxed_unsync()
+}
+
+/// Why a body could not be read.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(crate) enum Unread {
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// All of a body that is not larger than this.
+pub(crate) async fn whole(mut body: Body, bytes_max: usize) -> Result<Bytes, Unread> {
+    let (mut first, mut all) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Unread::Broken(told(&*error)))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        if first.len() + all.len() + piece.len() > bytes_max {
+            return Err(Unread::TooLarge(bytes_max));
+        }
+        if first.is_empty() && all.is_empty() {
+            // Most bodies are one piece, which need not be copied.
+            first = piece;
+        } else {
+            all.extend_from_slice(&core::mem::take(&mut first));
+            all.extend_from_slice(&piece);
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// An error with its causes: the outermost seldom says what went wrong.
+pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let why = error.to_string();
+        if !text.contains(&why) {
+            text = format!("{text}: {why}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 impl CallError {
@@ -309,5 +369,39 @@ impl CallError {
             | Self::Expired(_) => true,
             Self::NotFound(_) | Self::AlreadyExists(_) | Self::Invalid(_) | Self::Forbidden(_) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Full;
+
+    fn body(pieces: &'static [&'static str]) -> Body {
+        boxed(Pieces(pieces.iter()))
+    }
+
+    struct Pieces(std::slice::Iter<'static, &'static str>);
+
+    impl http_body::Body for Pieces {
+        type Data = Bytes;
+        type Error = BoxError;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
+            let piece = self.0.next();
+            std::task::Poll::Ready(piece.map(|piece| Ok(http_body::Frame::data(Bytes::from(*piece)))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_limit() {
+        assert_eq!(whole(body(&[]), 3).await, Ok(Bytes::new()));
+        assert_eq!(whole(body(&["abc"]), 3).await, Ok(Bytes::from("abc")));
+        assert_eq!(whole(body(&["a", "", "bc"]), 3).await, Ok(Bytes::from("abc")));
+        assert_eq!(whole(body(&["a", "bc", "d"]), 3).await, Err(Unread::TooLarge(3)));
+        assert_eq!(whole(boxed(Full::new(Bytes::from("abcd"))), 3).await, Err(Unread::TooLarge(3)));
     }
 }

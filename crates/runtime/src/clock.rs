@@ -1,26 +1,130 @@
 //! The only place that reads a clock.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
-use lazaret_model::Timestamp;
+use lazaret_model::{Reading, Timestamp};
 
-/// What time it is.
-#[must_use]
-#[allow(clippy::disallowed_methods, reason = "the clock of the shell")]
-pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+/// Nobody sleeps longer than this without a look at the clocks, for they may be set while it sleeps.
+const LOOK_MS: i64 = 1_000;
+/// Who wakes this much later than it asked to did not run meanwhile, and neither did what it observes: the process was stopped. Much longer than a
+/// busy machine keeps a task waiting; shorter than the 50 s after which a node that was not heard of counts as unreachable.
+const STALL_MS_MIN: i64 = 30_000;
+
+/// What time it is. Clones share their eras.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    shared: Arc<Shared>,
 }
 
-/// Waits until the clock shows `at`; for ever without one.
-pub async fn sleep_until(at: Option<Timestamp>) {
-    match at {
-        // A clock may be set while somebody waits: never sleep long without looking at it again.
-        Some(at) => {
-            while let left @ 1.. = at.as_millis().saturating_sub(now().as_millis()) {
-                tokio::time::sleep(Duration::from_millis(left.unsigned_abs().min(10_000))).await;
-            }
+#[derive(Debug)]
+struct Shared {
+    started: Instant,
+    /// What the wall clock of a test is ahead of the machine's.
+    set_ahead_ms: AtomicI64,
+    time: Mutex<lazaret_model::Clock>,
+}
+
+impl Default for Clock {
+    #[allow(clippy::disallowed_methods, reason = "this is the clock module")]
+    fn default() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                started: Instant::now(),
+                set_ahead_ms: AtomicI64::new(0),
+                time: Mutex::default(),
+            }),
         }
-        None => std::future::pending().await,
+    }
+}
+
+impl Clock {
+    /// The time for a core, and the era that it belongs to.
+    #[must_use]
+    pub fn read(&self) -> Reading {
+        // Read under the lock, so that no older reading comes after a newer one.
+        let mut time = self.lock();
+        time.read(self.wall().as_millis(), self.monotonic().as_millis())
+    }
+
+    /// The time for a core.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.read().now
+    }
+
+    /// What the machine's clock shows. It may be set at any time.
+    #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "this is the clock module")]
+    pub fn wall(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+            .plus_millis(self.shared.set_ahead_ms.load(Ordering::Relaxed))
+    }
+
+    /// Time since this clock was made, as a timestamp. Nobody can set it; it stands still while the machine is suspended.
+    #[must_use]
+    pub fn monotonic(&self) -> Timestamp {
+        let since = self.shared.started.elapsed();
+        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Sets the wall clock forward or back by this much, for whoever has a clone of this clock: what NTP or a person does to the machine's.
+    pub fn set_by(&self, ms: i64) {
+        self.shared.set_ahead_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Waits until [`Clock::now`] is `at`; for ever without one. Ends early when an era ends: whoever waits must look at everything again.
+    pub async fn sleep_until(&self, at: Option<Timestamp>) {
+        let Some(at) = at else { return std::future::pending().await };
+        let begin = self.read();
+        let mut reading = begin;
+        while reading.era == begin.era
+            && let left @ 1.. = at.millis_since(reading.now)
+        {
+            let (asked, slept) = (left.min(LOOK_MS), self.monotonic());
+            tokio::time::sleep(Duration::from_millis(asked.unsigned_abs())).await;
+            if self.monotonic().millis_since(slept) > asked + STALL_MS_MIN {
+                self.lock().stalled(begin.era);
+            }
+            reading = self.read();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, lazaret_model::Clock> {
+        self.shared.time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_clock_that_is_set_wakes_who_waits_for_an_instant() {
+        let clock = Clock::default();
+        let hour_ms = 3_600_000;
+        for by in [-hour_ms, hour_ms] {
+            let begin = clock.read();
+            let sleeps = clock.sleep_until(Some(begin.now.plus_millis(3 * hour_ms)));
+            // The one who sleeps is asked first.
+            tokio::join!(biased; sleeps, async { clock.set_by(by) });
+            assert_eq!(clock.read().era, begin.era + 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_an_instant_wakes_when_it_has_come_and_in_the_same_era() {
+        let clock = Clock::default();
+        let begin = clock.read();
+        clock.sleep_until(Some(begin.now.plus_millis(20))).await;
+        let end = clock.read();
+        assert!(end.now >= begin.now.plus_millis(20));
+        assert_eq!(end.era, begin.era);
     }
 }

@@ -10,36 +10,59 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::{
-    Call, CallError, Candidate, Client, LEASES, LeaseAction, LeaseOptions, LeaseRecord, Term, clock,
+    Call, CallError, Candidate, Client, Clock, LEASES, LeaseAction, LeaseOptions, LeaseRecord, Metrics, Term,
+    panics::caught, tasks::Restarts,
 };
+
+/// A term, and when it ends at the latest by the wall clock. Durations are measured by the monotonic clock, which nobody can set; but it stands
+/// still while the machine is suspended, and the lease does not.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    term: Term,
+    ends: Timestamp,
+}
+
+impl Held {
+    fn lasts(&self, clock: &Clock) -> bool {
+        self.term.lasts(clock.monotonic()) && clock.wall() < self.ends
+    }
+}
 
 /// Whether this process may act, and in which term. Clones share the answer.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     /// `None` where nobody competes.
-    term: Option<watch::Receiver<Option<Term>>>,
+    rivalled: Option<Rivalled>,
+}
+
+#[derive(Clone, Debug)]
+struct Rivalled {
+    held: watch::Receiver<Option<Held>>,
+    clock: Clock,
 }
 
 impl Leadership {
     /// For who has no rival: it always leads.
     #[must_use]
     pub fn unrivalled() -> Self {
-        Self { term: None }
+        Self { rivalled: None }
     }
 
     /// Whether others may act when this process does not.
     #[must_use]
     pub fn is_rivalled(&self) -> bool {
-        self.term.is_some()
+        self.rivalled.is_some()
     }
 
     /// The number of the term in which this process may act now. Never out of date: a term that was not renewed in time is
     /// over, even if nobody has had the time to say so.
     #[must_use]
     pub fn term(&self) -> Option<u64> {
-        match &self.term {
+        match &self.rivalled {
             None => Some(0),
-            Some(term) => term.borrow().filter(|term| term.lasts(clock::now())).map(|term| term.number),
+            Some(Rivalled { held, clock }) => {
+                held.borrow().filter(|held| held.lasts(clock)).map(|held| held.term.number)
+            }
         }
     }
 
@@ -51,8 +74,8 @@ impl Leadership {
 
     /// Waits until a term begins or ends.
     pub(crate) async fn changed(&mut self) {
-        if let Some(term) = &mut self.term
-            && term.changed().await.is_ok()
+        if let Some(Rivalled { held, .. }) = &mut self.rivalled
+            && held.changed().await.is_ok()
         {
             return;
         }
@@ -69,7 +92,9 @@ pub struct Leader {
     name: String,
     candidate: Candidate,
     options: LeaseOptions,
-    told: watch::Sender<Option<Term>>,
+    /// When the wall clock ends the term.
+    ends: Timestamp,
+    told: watch::Sender<Option<Held>>,
 }
 
 impl Leader {
@@ -84,15 +109,37 @@ impl Leader {
     ) -> (Self, Leadership) {
         let (told, term) = watch::channel(None);
         let candidate = Candidate::new(identity, options);
-        let leader =
-            Self { client, namespace: namespace.into(), name: name.into(), candidate, options, told };
-        (leader, Leadership { term: Some(term) })
+        let rivalled = Rivalled { held: term, clock: client.clock().clone() };
+        let leader = Self {
+            client,
+            namespace: namespace.into(),
+            name: name.into(),
+            candidate,
+            options,
+            ends: Timestamp::EPOCH,
+            told,
+        };
+        (leader, Leadership { rivalled: Some(rivalled) })
     }
 
     /// Runs until `stop`, then gives the lease back.
-    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+    pub async fn run(mut self, metrics: Metrics, stop: watch::Receiver<bool>) {
+        let mut restarts = Restarts::new(format!("lease/{}", self.name), metrics);
+        while let Err(panic) = caught(self.compete(stop.clone())).await {
+            // It does not know whether it wrote: it leads no more before it has read the lease again.
+            self.candidate.lapse();
+            self.tell(self.client.clock().monotonic());
+            restarts.pause(&panic).await;
+        }
+    }
+
+    async fn compete(&mut self, mut stop: watch::Receiver<bool>) {
+        let clock = self.client.clock().clone();
         while !*stop.borrow() {
-            let now = clock::now();
+            let now = clock.monotonic();
+            if self.candidate.holds(now) && clock.wall() >= self.ends {
+                self.candidate.lapse();
+            }
             self.tell(now);
             let until = match self.candidate.next(now) {
                 LeaseAction::Read => {
@@ -105,8 +152,9 @@ impl Leader {
                 }
                 LeaseAction::Wait(until) => until,
             };
+            let wait = Duration::from_millis(until.millis_since(now).max(0).unsigned_abs());
             tokio::select! {
-                () = clock::sleep_until(Some(until)) => {}
+                () = tokio::time::sleep(wait) => {}
                 // Leading may end before there is anything to do.
                 () = tokio::time::sleep(Duration::from_millis(500)), if self.candidate.holds(now) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
@@ -117,14 +165,14 @@ impl Leader {
 
     /// Nobody is woken for a renewal.
     fn tell(&self, now: Timestamp) {
-        let term = self.candidate.term(now);
+        let held = self.candidate.term(now).map(|term| Held { term, ends: self.ends });
         self.told.send_if_modified(|before| {
-            let number = term.map(|term| term.number);
-            let changed = before.map(|term| term.number) != number;
+            let number = held.map(|held| held.term.number);
+            let changed = before.map(|held| held.term.number) != number;
             if changed {
                 info!(lease = %self.name, identity = self.candidate.identity(), term = number, "leadership");
             }
-            *before = term;
+            *before = held;
             changed
         });
     }
@@ -149,14 +197,18 @@ impl Leader {
     }
 
     async fn write(&mut self, now: Timestamp, transitions: i64, version: &str, acquire: bool) {
-        let body = self.body(now, self.candidate.identity(), transitions, version, acquire);
+        let wall = self.client.clock().wall();
+        let body = self.body(wall, self.candidate.identity(), transitions, version, acquire);
         let call = if version.is_empty() {
             Call::create(&LEASES, &self.namespace, body)
         } else {
             Call::patch(&LEASES, &self.namespace, &self.name, "", crate::PatchKind::Merge, body)
         };
         match self.send(call).await.map(|bytes| record(&bytes)) {
-            Ok(Some(written)) => self.candidate.written(now, clock::now(), written),
+            Ok(Some(written)) => {
+                self.candidate.written(now, self.client.clock().monotonic(), written);
+                self.ends = wall.plus_millis(self.options.renew_deadline_ms);
+            }
             Ok(None) => self.failed(now, "the answer cannot be understood"),
             Err(error) => self.failed(now, &error.to_string()),
         }
@@ -168,15 +220,14 @@ impl Leader {
     }
 
     async fn release(&mut self) {
-        let now = clock::now();
-        if !self.candidate.holds(now) {
+        if !self.candidate.holds(self.client.clock().monotonic()) {
             return;
         }
         let _ = self.told.send(None);
         if let LeaseAction::Write { transitions, resource_version, .. } =
             self.candidate.next(Timestamp::from_millis(i64::MAX))
         {
-            let body = self.body(now, "", transitions, &resource_version, false);
+            let body = self.body(self.client.clock().wall(), "", transitions, &resource_version, false);
             let call = Call::patch(&LEASES, &self.namespace, &self.name, "", crate::PatchKind::Merge, body);
             // If it fails, the next one waits until the lease is over.
             let _ = self.send(call).await;
@@ -184,8 +235,8 @@ impl Leader {
         self.candidate.released();
     }
 
-    fn body(&self, now: Timestamp, holder: &str, transitions: i64, version: &str, acquire: bool) -> Vec<u8> {
-        let time = micro_time(now);
+    fn body(&self, wall: Timestamp, holder: &str, transitions: i64, version: &str, acquire: bool) -> Vec<u8> {
+        let time = micro_time(wall);
         let mut metadata = json!({"name": self.name, "namespace": self.namespace});
         if !version.is_empty() {
             metadata["resourceVersion"] = version.into();

@@ -82,7 +82,6 @@ impl Hub {
     /// [`News::Barred`].
     #[must_use]
     pub fn listen_if_possible(&self, resources: &[Resource], optional: &[Resource]) -> Inbox {
-        let (sender, queue) = mpsc::channel(QUEUE_MAX);
         let id = self.next_listener.fetch_add(1, Ordering::Relaxed);
         let mut shared = lock(&self.shared);
         let topics = resources
@@ -91,14 +90,24 @@ impl Hub {
             .map(|resource| shared.topic(*resource, &self.client, &self.metrics))
             .collect::<Vec<_>>();
         drop(shared);
-        let missed = Arc::new(AtomicBool::new(false));
-        for topic in &topics {
-            let bears_bars = optional.contains(&topic.resource);
-            let (queue, missed) = (sender.clone(), Arc::clone(&missed));
-            topic.join(Listener { id, queue, behind: false, missed, bears_bars });
-        }
-        Inbox::new(id, self.client.clone(), queue, topics, missed, self.way.clone())
+        Inbox::new(id, self.client.clone(), topics, optional.to_vec(), self.way.clone())
     }
+}
+
+/// Hears of these resources from now on, under this number; the news, and whether any were missed.
+pub(crate) fn join(
+    id: u64,
+    topics: &[Arc<Topic>],
+    optional: &[Resource],
+) -> (mpsc::Receiver<News>, Arc<AtomicBool>) {
+    let (sender, queue) = mpsc::channel(QUEUE_MAX);
+    let missed = Arc::new(AtomicBool::new(false));
+    for topic in topics {
+        let bears_bars = optional.contains(&topic.resource);
+        let (queue, missed) = (sender.clone(), Arc::clone(&missed));
+        topic.join(Listener { id, queue, behind: false, missed, bears_bars });
+    }
+    (queue, missed)
 }
 
 impl Shared {
@@ -106,7 +115,10 @@ impl Shared {
         let Self { topics, tasks } = self;
         let topic = topics.entry(resource).or_insert_with(|| {
             let topic = Arc::new(Topic::new(resource));
-            tasks.spawn(pump::follow(client.clone(), metrics.clone(), Arc::clone(&topic)));
+            let (client, counted, followed) = (client.clone(), metrics.clone(), Arc::clone(&topic));
+            tasks.supervise(format!("watch/{}", resource.plural), metrics.clone(), move || {
+                pump::follow(client.clone(), counted.clone(), Arc::clone(&followed))
+            });
             topic
         });
         Arc::clone(topic)

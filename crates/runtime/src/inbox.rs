@@ -12,8 +12,8 @@ use std::{
 use tokio::sync::mpsc;
 
 use crate::{
-    Call, CallError, Client, News, Resource,
-    hub::{Hurry, Topic},
+    Call, CallError, Client, Clock, News, Resource,
+    hub::{self, Hurry, Topic},
     precedence::RightOfWay,
     pump,
 };
@@ -24,6 +24,8 @@ pub struct Inbox {
     client: Client,
     queue: mpsc::Receiver<News>,
     topics: Vec<Arc<Topic>>,
+    /// Those of its resources that it can do without.
+    optional: Vec<Resource>,
     /// Something did not fit into the queue.
     missed: Arc<AtomicBool>,
     unlisted: BTreeSet<Resource>,
@@ -41,13 +43,25 @@ impl Inbox {
     pub(crate) fn new(
         id: u64,
         client: Client,
-        queue: mpsc::Receiver<News>,
         topics: Vec<Arc<Topic>>,
-        missed: Arc<AtomicBool>,
+        optional: Vec<Resource>,
         way: RightOfWay,
     ) -> Self {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
-        Self { id, client, queue, topics, missed, unlisted, way }
+        let (queue, missed) = hub::join(id, &topics, &optional);
+        Self { id, client, queue, topics, optional, missed, unlisted, way }
+    }
+
+    /// Begins anew: all there is of each resource first, as if it had heard of nothing yet.
+    pub(crate) fn begin_anew(&mut self) {
+        self.topics.iter().for_each(|topic| topic.leave(self.id));
+        (self.queue, self.missed) = hub::join(self.id, &self.topics, &self.optional);
+        self.unlisted = self.topics.iter().map(|topic| topic.resource).collect();
+    }
+
+    /// The clock of whoever reads this.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.client.clock()
     }
 
     /// Asks the server how far it is with each of the resources, as of now. Of what cannot be read, and was said to be so, there is

@@ -203,6 +203,14 @@ impl Candidate {
         self.pause(now);
     }
 
+    /// The term is over, though `now` may not show it: the machine was suspended, or the candidate does not know what it did last.
+    pub fn lapse(&mut self) {
+        if let Some(term) = &mut self.term {
+            term.until = term.renewed;
+        }
+        self.fresh = false;
+    }
+
     /// It was released: it leads no more.
     pub fn released(&mut self) {
         self.term = None;
@@ -324,6 +332,20 @@ mod tests {
         let mut me = Candidate::new("me", LeaseOptions::default());
         me.written(at(5_000), at(5_000), held("me", "a"));
         assert!(leads(&me, at(5_000)) && !leads(&me, at(4_999)));
+    }
+
+    #[test]
+    fn a_term_that_lapsed_is_followed_by_another_and_not_before_another_candidate_could_lead() {
+        let mut me = Candidate::new("me", LeaseOptions::default());
+        me.written(at(0), at(0), held("me", "a"));
+        me.lapse();
+        assert!(!leads(&me, at(1)) && !me.holds(at(1)));
+        assert_eq!(me.next(at(2_000)), LeaseAction::Read);
+        me.read(at(2_000), Some(held("me", "a")));
+        me.written(at(2_000), at(2_000), held("me", "b"));
+        me.written(at(10_000), at(10_000), held("me", "c"));
+        assert!(!leads(&me, at(14_999)));
+        assert_eq!(me.term(at(15_000)).map(|term| term.number), Some(2));
     }
 
     /// Two candidates with clocks of their own and a lease with versions: never both at once.

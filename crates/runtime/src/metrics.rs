@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{Outcome, Resource};
+use crate::{Health, Outcome, Resource};
 
 /// The metrics of one process. Clones share them.
 #[derive(Clone, Debug)]
@@ -18,6 +18,10 @@ pub struct Metrics {
     effects: Family<Effected, Counter>,
     leading: Family<Run, Gauge>,
     duration: Family<Run, Histogram>,
+    task_panics: Family<Task, Counter>,
+    effect_panics: Family<Run, Counter>,
+    too_large: Family<Watched, Counter>,
+    health: Health,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,6 +40,11 @@ struct Run {
     controller: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Task {
+    task: String,
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
@@ -43,11 +52,35 @@ impl Default for Metrics {
         let effects = Family::default();
         let leading = Family::default();
         let duration = Family::new_with_constructor(seconds as fn() -> Histogram);
+        let task_panics = Family::default();
+        let effect_panics = Family::default();
+        let too_large = Family::default();
         registry.register("lazaret_lists", "Times a resource was read whole", lists.clone());
         registry.register("lazaret_effects", "Effects carried out, by outcome", effects.clone());
         registry.register("lazaret_leading", "Whether this process acts", leading.clone());
         registry.register("lazaret_effect_seconds", "How long effects take", duration.clone());
-        Self { registry: Arc::new(Mutex::new(registry)), lists, effects, leading, duration }
+        registry.register("lazaret_task_panics", "Panics of tasks, each started again", task_panics.clone());
+        registry.register(
+            "lazaret_effect_panics",
+            "Effects that panicked, their outcome unknown",
+            effect_panics.clone(),
+        );
+        registry.register(
+            "lazaret_watch_events_too_large",
+            "Watch events passed over for their size",
+            too_large.clone(),
+        );
+        Self {
+            registry: Arc::new(Mutex::new(registry)),
+            lists,
+            effects,
+            leading,
+            duration,
+            task_panics,
+            effect_panics,
+            too_large,
+            health: Health::default(),
+        }
     }
 }
 
@@ -68,6 +101,25 @@ impl Metrics {
         // Writing to a String does not fail.
         let _ = self.register(|registry| prometheus_client::encoding::text::encode(&mut text, registry));
         text
+    }
+
+    /// Which tasks of the process work.
+    #[must_use]
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    pub(crate) fn task_panicked(&self, task: &str) {
+        self.health.panicked(task);
+        self.task_panics.get_or_create(&Task { task: task.to_owned() }).inc();
+    }
+
+    pub(crate) fn effect_panicked(&self, controller: &'static str) {
+        self.effect_panics.get_or_create(&Run { controller }).inc();
+    }
+
+    pub(crate) fn event_too_large(&self, resource: &Resource) {
+        self.too_large.get_or_create(&Watched { resource: resource.plural }).inc();
     }
 
     pub(crate) fn listed(&self, resource: &Resource) {

@@ -1,9 +1,9 @@
 //! For what may wait: events tell people what was done, and must not keep anything from being done.
 
 use tokio::{sync::mpsc, task::JoinSet};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
-use crate::{Call, Client, Outcome, Precedence, precedence::RightOfWay};
+use crate::{Call, Client, Outcome, Precedence, panics::caught, precedence::RightOfWay};
 
 /// Calls that wait. More are refused: whoever has so much to say has said enough.
 const WAITING_MAX: usize = 16_384;
@@ -55,8 +55,10 @@ impl Postman {
             }
             let client = client.clone();
             flying.spawn(async move {
-                if let Err(error) = client.send(call).await {
-                    debug!(%error, "an event was not posted");
+                match caught(client.send(call)).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => debug!(%error, "an event was not posted"),
+                    Err(panic) => error!(panic, "posting an event panicked; it is left out"),
                 }
             });
         }

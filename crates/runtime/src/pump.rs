@@ -2,21 +2,24 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use crate::{
     CallError, Client, Metrics, Object,
-    call::Body,
+    call::{ANSWER_BYTES_MAX, Body, Unread, told, whole},
     hub::{Hurry, Topic},
+    lines::{LINE_BYTES_MAX, Line, Lines},
 };
 
-/// Objects of one page of a list.
+/// Objects of one page of a list. Of large ones a page holds fewer.
 const PAGE: usize = 500;
+/// A page with more than this is asked for in parts.
+const PAGE_BYTES_MAX: usize = 64 << 20;
 /// The server ends a watch after so long; without a word for longer than that and a bit, it is lost.
 const WATCH_SECONDS: u64 = 300;
 /// Of a watch that was opened in a hurry. Servers say how far they are two seconds before a watch ends.
@@ -24,16 +27,14 @@ const HURRIED_SECONDS: u64 = 3;
 const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS + 30);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// An event larger than this is not believed.
-const LINE_BYTES_MAX: usize = 8 << 20;
 
 /// Runs until its task is dropped.
 pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) {
-    let mut pump = Pump { client, topic, version: None, streams: true, hurried: false };
+    let mut pump = Pump { client, metrics, topic, version: None, streams: true, hurried: false };
     let mut pause = PAUSE_MIN;
     loop {
         let before = pump.version.clone();
-        match pump.turn(&metrics).await {
+        match pump.turn().await {
             Ok(()) => pause = PAUSE_MIN,
             Err(error) => {
                 if matches!(error, CallError::Expired(_)) {
@@ -66,6 +67,7 @@ pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) 
 
 struct Pump {
     client: Client,
+    metrics: Metrics,
     topic: Arc<Topic>,
     /// The newest version heard of; `None` asks for all there is.
     version: Option<String>,
@@ -138,9 +140,9 @@ struct Failure {
 
 impl Pump {
     /// One watch, from where the last one ended; with a list before it if there was none.
-    async fn turn(&mut self, metrics: &Metrics) -> Result<(), CallError> {
+    async fn turn(&mut self) -> Result<(), CallError> {
         if self.version.is_none() {
-            metrics.listed(&self.topic.resource);
+            self.metrics.listed(&self.topic.resource);
             if !self.streams {
                 self.list().await?;
             }
@@ -174,18 +176,23 @@ impl Pump {
         if status.is_success() {
             return Ok(response.into_body());
         }
-        let body =
-            response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let body = whole(response.into_body(), ANSWER_BYTES_MAX).await.unwrap_or_default();
         Err(CallError::of(status.as_u16(), &body))
     }
 
     async fn list(&mut self) -> Result<(), CallError> {
         let path = self.topic.resource.path("", "", "");
-        let (mut more, mut objects) = (String::new(), Vec::new());
+        let (mut more, mut objects, mut limit) = (String::new(), Vec::new(), PAGE);
         loop {
-            let body = self.open(format!("{path}?limit={PAGE}&continue={more}")).await?;
-            let bytes =
-                body.collect().await.map_err(|error| CallError::Unavailable(error.to_string()))?.to_bytes();
+            let body = self.open(format!("{path}?limit={limit}&continue={more}")).await?;
+            let bytes = match whole(body, PAGE_BYTES_MAX).await {
+                Ok(bytes) => bytes,
+                Err(Unread::TooLarge(_)) if limit > 1 => {
+                    limit = limit.div_ceil(8);
+                    continue;
+                }
+                Err(error) => return Err(CallError::Unavailable(error.to_string())),
+            };
             let page: List =
                 serde_json::from_slice(&bytes).map_err(|error| CallError::Unavailable(error.to_string()))?;
             objects.extend(page.items.iter().filter_map(|item| read(&self.topic, item.get().as_bytes())));
@@ -208,37 +215,38 @@ impl Pump {
             }
         };
         let mut initial = self.version.is_none().then(Vec::new);
-        let mut buffer = BytesMut::new();
-        let mut searched = 0;
+        let mut lines = Lines::default();
         loop {
             let frame = tokio::select! {
                 frame = tokio::time::timeout(SILENCE_MAX, body.frame()) => frame,
-                // Who reads all there is anyway hurries as well as it can.
                 // Who reads all there is anyway hurries as well as it can.
                 () = self.topic.hurried.notified(), if initial.is_none() => {
                     self.hurry();
                     return Ok(());
                 }
             };
-            let chunk: Bytes = match frame {
+            let piece: Bytes = match frame {
                 Err(_) => return Err(CallError::Unavailable("the watch fell silent".into())),
                 Ok(None) => return Ok(()),
-                Ok(Some(Err(error))) => return Err(CallError::Unavailable(error.to_string())),
+                Ok(Some(Err(error))) => return Err(CallError::Unavailable(told(&*error))),
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
             };
-            buffer.extend_from_slice(&chunk);
-            while let Some(end) = buffer[searched..].iter().position(|byte| *byte == b'\n') {
-                let line = &buffer[..searched + end];
-                let length = line.len() + 1;
-                self.event(line, &mut initial)?;
-                buffer.advance(length);
-                searched = 0;
-            }
-            searched = buffer.len();
-            if buffer.len() > LINE_BYTES_MAX {
-                return Err(CallError::Unavailable("an event is too large".into()));
-            }
+            lines.add(&piece, |line| match line {
+                Line::Whole(line) => self.event(line, &mut initial),
+                Line::TooLong(bytes, begin) => {
+                    self.pass_over(bytes, begin);
+                    Ok(())
+                }
+            })?;
         }
+    }
+
+    /// An event that is too large is left out, like an object that cannot be read: the same event would come again with every watch and list.
+    fn pass_over(&self, bytes: usize, begin: &[u8]) {
+        let resource = self.topic.resource.plural;
+        let begin = String::from_utf8_lossy(&begin[..begin.len().min(200)]).into_owned();
+        error!(resource, bytes, most = LINE_BYTES_MAX, begin, "a watch event is too large and is left out");
+        self.metrics.event_too_large(&self.topic.resource);
     }
 
     /// The watch is given up for another.

@@ -1,6 +1,18 @@
-//! Tasks with an owner: they end when it is dropped.
+//! Tasks with an owner: they end when it is dropped, and start again when they panic.
+
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tracing::error;
+
+use crate::{Metrics, panics::caught};
+
+/// Between a panic and the next start: the first pause, doubled with every panic that follows.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// And the longest. What panics every time is tried once a minute, for somebody may mend what makes it panic.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// A task that ran for so long was well; its next panic is a first one.
+const WELL: Duration = Duration::from_secs(60);
 
 /// Tasks that live as long as this does.
 #[derive(Debug, Default)]
@@ -9,13 +21,95 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts a task.
+    /// Starts a task that looks after its own panics: [`run`](crate::run) and the like.
     pub fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.set.spawn(task);
+    }
+
+    /// Starts a task that is made anew, after a pause, whenever it panics.
+    pub fn supervise<T: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        name: String,
+        metrics: Metrics,
+        mut make: impl FnMut() -> T + Send + 'static,
+    ) {
+        self.set.spawn(async move {
+            let mut restarts = Restarts::new(name, metrics);
+            while let Err(panic) = caught(async { make().await }).await {
+                restarts.pause(&panic).await;
+            }
+        });
     }
 
     /// Waits until all have ended by themselves.
     pub async fn join(mut self) {
         while self.set.join_next().await.is_some() {}
+    }
+}
+
+/// What is remembered of one task over its panics.
+#[derive(Debug)]
+pub(crate) struct Restarts {
+    name: String,
+    metrics: Metrics,
+    pause: Duration,
+    started: tokio::time::Instant,
+}
+
+impl Restarts {
+    pub(crate) fn new(name: String, metrics: Metrics) -> Self {
+        metrics.health().started(&name);
+        Self { name, metrics, pause: PAUSE_MIN, started: tokio::time::Instant::now() }
+    }
+
+    /// Notes a panic, and waits until the task may start again.
+    pub(crate) async fn pause(&mut self, panic: &str) {
+        if self.started.elapsed() >= WELL {
+            self.pause = PAUSE_MIN;
+        }
+        let pause_ms = u64::try_from(self.pause.as_millis()).unwrap_or(u64::MAX);
+        error!(task = self.name, panic, pause_ms, "a task panicked; it starts again with a fresh view");
+        self.metrics.task_panicked(&self.name);
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.started = tokio::time::Instant::now();
+        self.metrics.health().started_again(&self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_is_made_anew_and_counted() {
+        let (metrics, lives) = (Metrics::default(), Arc::new(AtomicU32::new(0)));
+        let counted = Arc::clone(&lives);
+        let mut tasks = Tasks::default();
+        let begin = tokio::time::Instant::now();
+        tasks.supervise("it".into(), metrics.clone(), move || {
+            let life = counted.fetch_add(1, Ordering::Relaxed);
+            async move { assert!(life >= 3, "life {life}") }
+        });
+        tasks.join().await;
+        assert_eq!(lives.load(Ordering::Relaxed), 4);
+        assert_eq!(begin.elapsed(), PAUSE_MIN * 7, "each pause is twice the one before");
+        assert!(metrics.text().contains(r#"lazaret_task_panics_total{task="it"} 3"#), "{}", metrics.text());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_have_a_longest_and_begin_anew_with_who_was_well() {
+        let mut restarts = Restarts::new("it".into(), Metrics::default());
+        for _ in 0..20 {
+            restarts.pause("again").await;
+        }
+        assert_eq!(restarts.pause, PAUSE_MAX);
+        tokio::time::advance(WELL).await;
+        restarts.pause("once").await;
+        assert_eq!(restarts.pause, PAUSE_MIN * 2);
     }
 }

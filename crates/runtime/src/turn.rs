@@ -1,17 +1,19 @@
 //! Runs one core: news in, effects out, answers back.
 
-use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc, time::Duration};
 
 use lazaret_model::Timestamp;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
-use tracing::{debug, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::{
-    Agent, AgentOptions, CallError, Inbox, Leadership, Metrics, News, Outcome, Perform, Precedence, Reply,
-    Resource, clock,
+    Agent, AgentOptions, CallError, Clock, Inbox, Leadership, Metrics, News, Outcome, Perform, Precedence,
+    Reply, Resource,
     fence::{Fence, FenceStep},
     hub::Hurry,
+    panics::caught,
     precedence::PATIENCE,
+    tasks::Restarts,
 };
 
 /// News taken in before the agent thinks.
@@ -26,10 +28,16 @@ const REST_MS: i64 = 1_000;
 /// Who ends has no longer than this for its last words.
 const LAST_WORDS_MS_MAX: i64 = 3_000;
 
-/// Runs `agent` until `stop`. Nothing is done before all resources were read once, nor without leadership, nor on a view
+/// What is under way when an agent is given up is waited for so long; what takes longer is cut off.
+const GIVEN_UP_WAIT: Duration = Duration::from_secs(30);
+
+/// Runs the agent that `make` makes until `stop`. Nothing is done before all resources were read once, nor without leadership, nor on a view
 /// that is older than the term.
+///
+/// An agent that panics is given up, and so is one whose clock was set, for it measures durations by it. Another is made and told everything
+/// there is; it does nothing before what its predecessor did is among that.
 pub async fn run<A: Agent, P: Perform<A::Effect>>(
-    agent: A,
+    make: impl Fn() -> A + Send + Sync + 'static,
     performer: P,
     inbox: Inbox,
     leadership: Leadership,
@@ -37,23 +45,74 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
     options: AgentOptions,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut turn = Turn {
-        agent,
+    let mut restarts = Restarts::new(options.name.to_owned(), metrics.clone());
+    let mut shell = Shell {
         performer: Arc::new(performer),
         inbox,
-        leadership: leadership.clone(),
+        leadership,
         metrics,
         options,
+        flying: JoinSet::new(),
+        follows: false,
+    };
+    loop {
+        match caught(live(&make, &mut shell, stop.clone())).await {
+            Ok(Ended::Stopped) => break,
+            Ok(Ended::EraOver) => {
+                info!(
+                    controller = options.name,
+                    "the clock was set, or the process was stopped; starting again with a fresh view"
+                );
+            }
+            Err(panic) => tokio::select! {
+                () = restarts.pause(&panic) => {}
+                _ = stop.wait_for(|stop| *stop) => break,
+            },
+        }
+        shell.metrics.leading(options.name, false);
+        if tokio::time::timeout(GIVEN_UP_WAIT, shell.let_end()).await.is_err() {
+            shell.flying.shutdown().await;
+        }
+        shell.inbox.begin_anew();
+        shell.follows = true;
+    }
+    // What is under way is let end, so that nothing is half done.
+    shell.let_end().await;
+}
+
+/// Why an agent ended.
+enum Ended {
+    Stopped,
+    /// The clock was set, or the process was stopped for long.
+    EraOver,
+}
+
+/// One agent from its making to its end.
+async fn live<A: Agent, P: Perform<A::Effect>>(
+    make: impl Fn() -> A,
+    shell: &mut Shell<P>,
+    mut stop: watch::Receiver<bool>,
+) -> Ended {
+    let mut leadership = shell.leadership.clone();
+    let clock = shell.inbox.clock().clone();
+    let begin = clock.read();
+    let mut turn = Turn {
+        agent: make(),
+        shell,
+        clock,
+        era: begin.era,
+        now: begin.now,
         term: None,
         fence: None,
         asking: None,
         leading: false,
-        flying: JoinSet::new(),
         room: IN_FLIGHT_FIRST,
-        landed_at: clock::now(),
+        landed_at: begin.now,
         deaf_until: None,
     };
-    let mut leadership = leadership;
+    if let Some(set_back) = begin.set_back {
+        turn.agent.clock_set_back(set_back);
+    }
     let (mut sent, mut look_again) = (Sent::All, None);
     while !*stop.borrow() {
         let deaf_until = turn.deaf_until;
@@ -62,23 +121,26 @@ pub async fn run<A: Agent, P: Perform<A::Effect>>(
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => break,
-            Some(landed) = turn.flying.join_next() => turn.landed(landed.ok()),
+            Some(landed) = turn.shell.flying.join_next() => turn.landed(landed.ok()),
             () = leadership.changed() => {}
             answer = answered(&mut turn.asking) => turn.answered(answer),
-            news = turn.inbox.next(), if deaf_until.is_none() => turn.hear(news),
+            news = turn.shell.inbox.next(), if deaf_until.is_none() => turn.hear(news),
             () = gathered(deaf_until), if deaf_until.is_some() => turn.deaf_until = None,
-            () = clock::sleep_until(wake) => {}
-            () = clock::sleep_until(look_again), if look_again.is_some() => {}
+            () = turn.clock.sleep_until(wake) => {}
+            () = turn.clock.sleep_until(look_again), if look_again.is_some() => {}
             () = std::future::ready(()), if sent == Sent::Some => {}
         }
+        if turn.clock.read().era != turn.era {
+            return Ended::EraOver;
+        }
         look_again = turn.stand();
-        turn.agent.think(clock::now());
+        let now = turn.now();
+        turn.agent.think(now);
         sent = turn.send();
     }
     turn.say_last_words().await;
     turn.lead(false);
-    // What is under way is let end, so that nothing is half done.
-    while turn.flying.join_next().await.is_some() {}
+    Ended::Stopped
 }
 
 /// Waits until news have gathered.
@@ -114,20 +176,44 @@ enum Sent {
     Full,
 }
 
-struct Turn<A: Agent, P> {
-    agent: A,
+/// What outlives an agent.
+struct Shell<P> {
     performer: Arc<P>,
     inbox: Inbox,
     leadership: Leadership,
     metrics: Metrics,
     options: AgentOptions,
+    flying: JoinSet<(u64, Reply, f64)>,
+    /// There was an agent before: what it did must be seen before anything is done.
+    follows: bool,
+}
+
+impl<P> Shell<P> {
+    /// Waits for what is under way. Nobody is left to be told of it.
+    async fn let_end(&mut self) {
+        while let Some(ended) = self.flying.join_next().await {
+            if let Ok((_, reply, seconds)) = ended {
+                self.metrics.effect(self.options.name, reply.outcome, seconds);
+            }
+        }
+    }
+}
+
+/// One agent at work.
+struct Turn<'a, A: Agent, P> {
+    agent: A,
+    shell: &'a mut Shell<P>,
+    clock: Clock,
+    /// The era it lives in.
+    era: u64,
+    /// The newest time it was told.
+    now: Timestamp,
     /// The term it is in, acting or not yet.
     term: Option<u64>,
     /// It does not act in this term before it has passed.
     fence: Option<Fence>,
     asking: Option<Asking>,
     leading: bool,
-    flying: JoinSet<(u64, Reply, f64)>,
     /// How many may fly now.
     room: usize,
     landed_at: Timestamp,
@@ -135,50 +221,63 @@ struct Turn<A: Agent, P> {
     deaf_until: Option<Instant>,
 }
 
-impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
+impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
+    /// The time. It stands still when its era is over, and the agent is given up soon.
+    fn now(&mut self) -> Timestamp {
+        let reading = self.clock.read();
+        if reading.era == self.era {
+            self.now = reading.now;
+        }
+        self.now
+    }
+
     fn hear(&mut self, first: News) {
-        self.agent.hear(clock::now(), first);
-        let precedence = self.options.precedence;
-        let patient = precedence == Precedence::Patient && self.inbox.way.others_go_before(precedence);
+        let now = self.now();
+        self.agent.hear(now, first);
+        let precedence = self.shell.options.precedence;
+        let patient = precedence == Precedence::Patient && self.shell.inbox.way.others_go_before(precedence);
         if self.hear_what_waits() && patient && self.leading {
             self.deaf_until = Some(Instant::now() + PATIENCE);
         }
     }
 
     fn landed(&mut self, landed: Option<(u64, Reply, f64)>) {
-        let now = clock::now();
+        let now = self.now();
         self.landed_at = now;
-        // A task that panicked has no number; its effect stays under way and is not repeated blindly.
         let mut next = landed;
         while let Some((effect, reply, seconds)) = next {
-            self.metrics.effect(self.options.name, reply.outcome, seconds);
+            self.shell.metrics.effect(self.shell.options.name, reply.outcome, seconds);
             self.room += 1;
             self.agent.acknowledge(now, effect, reply);
-            next = self.flying.try_join_next().and_then(Result::ok);
+            next = self.shell.flying.try_join_next().and_then(Result::ok);
         }
     }
 
     /// Leads if it may: it has the lease, has read everything once, and is past the fence. When to look again, if it
     /// waits for something that is no news.
     fn stand(&mut self) -> Option<Timestamp> {
-        let term = self.leadership.term();
+        let term = self.shell.leadership.term();
         if term != self.term {
             self.lead(false);
             self.term = term;
             self.asking = None;
-            self.fence = (term.is_some() && self.leadership.is_rivalled()).then(Fence::default);
+            let another_acted = self.shell.leadership.is_rivalled() || self.shell.follows;
+            self.fence = (term.is_some() && another_acted).then(Fence::default);
         }
-        if term.is_none() || self.leading || !self.inbox.is_synced() {
+        if term.is_none() || self.leading || !self.shell.inbox.is_synced() {
             return None;
         }
-        while let Some(fence) = &mut self.fence {
-            match fence.next(clock::now(), |resource| self.inbox.reached(resource)) {
-                FenceStep::Ask => self.asking = Some(Box::pin(self.inbox.ask_how_far())),
-                FenceStep::Watch(lagging) => self.inbox.hurry(&lagging, Hurry::Watch),
-                FenceStep::List(lagging) => self.inbox.hurry(&lagging, Hurry::List),
+        while self.fence.is_some() {
+            let now = self.now();
+            let inbox = &self.shell.inbox;
+            let Some(fence) = &mut self.fence else { break };
+            match fence.next(now, |resource| inbox.reached(resource)) {
+                FenceStep::Ask => self.asking = Some(Box::pin(inbox.ask_how_far())),
+                FenceStep::Watch(lagging) => inbox.hurry(&lagging, Hurry::Watch),
+                FenceStep::List(lagging) => inbox.hurry(&lagging, Hurry::List),
                 FenceStep::Wait(until) => return until,
                 // Whatever came meanwhile is newer still; it is heard in the next turn.
-                FenceStep::Reached if !self.hear_what_waits() => return Some(clock::now()),
+                FenceStep::Reached if !self.hear_what_waits() => return Some(now),
                 FenceStep::Reached => self.fence = None,
             }
         }
@@ -187,21 +286,23 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
     }
 
     fn answered(&mut self, answer: Answer) {
+        let now = self.now();
         let Some(fence) = &mut self.fence else { return };
         match answer {
             Ok(goal) => fence.answered(goal),
             Err(error) => {
-                warn!(controller = self.options.name, %error, "cannot ask how far the server is; trying again");
-                fence.unanswered(clock::now());
+                let controller = self.shell.options.name;
+                warn!(controller, %error, "cannot ask how far the server is; trying again");
+                fence.unanswered(now);
             }
         }
     }
 
     /// Hears the news that wait; whether that was all.
     fn hear_what_waits(&mut self) -> bool {
-        let now = clock::now();
+        let now = self.now();
         for _ in 0..BATCH_MAX {
-            let Some(news) = self.inbox.try_next() else { return true };
+            let Some(news) = self.shell.inbox.try_next() else { return true };
             self.agent.hear(now, news);
         }
         false
@@ -209,16 +310,21 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
 
     /// Lets what is under way end, and the agent write what should not be lost.
     async fn say_last_words(&mut self) {
-        let end = clock::now().plus_millis(LAST_WORDS_MS_MAX);
-        while self.leading && self.leadership.term() == self.term && clock::now() < end {
-            if !self.agent.last_words(clock::now()) {
+        let end = self.now().plus_millis(LAST_WORDS_MS_MAX);
+        while self.leading
+            && self.shell.leadership.term() == self.term
+            && self.clock.read().era == self.era
+            && self.now() < end
+        {
+            let now = self.now();
+            if !self.agent.last_words(now) {
                 return;
             }
             while self.send() == Sent::Some {}
             let wake = self.agent.wake().map_or(end, |wake| wake.min(end));
             tokio::select! {
-                Some(landed) = self.flying.join_next() => self.landed(landed.ok()),
-                () = clock::sleep_until(Some(wake)) => {}
+                Some(landed) = self.shell.flying.join_next() => self.landed(landed.ok()),
+                () = self.clock.sleep_until(Some(wake)) => {}
             }
         }
     }
@@ -227,32 +333,47 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<A, P> {
         if leads == self.leading {
             return;
         }
-        debug!(controller = self.options.name, leads, "leadership");
+        let name = self.shell.options.name;
+        debug!(controller = name, leads, "leadership");
         self.leading = leads;
-        self.metrics.leading(self.options.name, leads);
-        self.agent.lead(clock::now(), leads);
+        self.shell.metrics.leading(name, leads);
+        let now = self.now();
+        self.agent.lead(now, leads);
     }
 
     /// Sends what may be sent now.
     fn send(&mut self) -> Sent {
-        if self.flying.is_empty() && self.landed_at.plus_millis(REST_MS) < clock::now() {
+        let now = self.now();
+        if self.shell.flying.is_empty() && self.landed_at.plus_millis(REST_MS) < now {
             self.room = IN_FLIGHT_FIRST;
         }
-        self.room = self.room.min(self.options.in_flight_max);
-        let (way, precedence) = (&self.inbox.way, self.options.precedence);
+        let options = self.shell.options;
+        self.room = self.room.min(options.in_flight_max);
+        let (way, precedence) = (&self.shell.inbox.way, options.precedence);
         for _ in 0..POLL_MAX {
-            if self.flying.len() >= way.room(precedence, self.room) {
+            if self.shell.flying.len() >= way.room(precedence, self.room) {
                 return Sent::Full;
             }
             let Some((id, effect)) = self.agent.poll() else { return Sent::All };
-            if !self.leading || self.leadership.term() != self.term {
-                self.agent.acknowledge(clock::now(), id, Outcome::RetryLater.into());
+            if !self.leading || self.shell.leadership.term() != self.term {
+                self.agent.acknowledge(now, id, Outcome::RetryLater.into());
                 continue;
             }
-            let (performer, passage) = (Arc::clone(&self.performer), way.enter(precedence));
-            self.flying.spawn(async move {
+            let (performer, passage) = (Arc::clone(&self.shell.performer), way.enter(precedence));
+            let metrics = self.shell.metrics.clone();
+            self.shell.flying.spawn(async move {
                 let start = Instant::now();
-                let reply = performer.perform(effect).await;
+                let reply = caught(performer.perform(effect)).await.unwrap_or_else(|panic| {
+                    error!(
+                        controller = options.name,
+                        effect = id,
+                        panic,
+                        "an effect panicked; its outcome is unknown"
+                    );
+                    metrics.effect_panicked(options.name);
+                    let why = Some(format!("it panicked: {panic}"));
+                    Reply { outcome: Outcome::Unknown, object: None, why }
+                });
                 drop(passage);
                 (id, reply, start.elapsed().as_secs_f64())
             });

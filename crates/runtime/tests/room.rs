@@ -95,8 +95,9 @@ fn start(
     let agent = Busy::default();
     let gate = Gate { begun: Arc::default(), leave: Arc::new(Semaphore::new(0)) };
     let (stop, stopped) = watch::channel(false);
+    let made = agent.clone();
     tasks.spawn(run(
-        agent.clone(),
+        move || made.clone(),
         gate.clone(),
         hub.listen_if_possible(&[], &[RULES]),
         Leadership::unrivalled(),

@@ -102,7 +102,12 @@ struct Inner {
     metrics: Metrics,
     /// Numbers of whoever else runs in this process.
     further_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
+    /// Whether whoever else runs in this process works.
+    further_checks: OnceLock<Box<FurtherChecks>>,
 }
+
+/// Tasks by their names, and whether each works.
+type FurtherChecks = dyn Fn() -> Vec<(String, bool)> + Send + Sync;
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,6 +147,7 @@ impl Server {
                 options,
                 metrics,
                 further_metrics: OnceLock::new(),
+                further_checks: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
@@ -297,6 +303,17 @@ impl Server {
     /// for it stays.
     pub fn show_metrics(&self, text: impl Fn() -> String + Send + Sync + 'static) {
         let _ = self.inner.further_metrics.set(Box::new(text));
+    }
+
+    /// Lets `/readyz` and `/healthz` tell as well whether whoever else runs in this process works: tasks by their names. The first who asks
+    /// for it stays.
+    pub fn show_checks(&self, checks: impl Fn() -> Vec<(String, bool)> + Send + Sync + 'static) {
+        let _ = self.inner.further_checks.set(Box::new(checks));
+    }
+
+    /// What they say.
+    pub(crate) fn further_checks(&self) -> Vec<(String, bool)> {
+        self.inner.further_checks.get().map(|checks| checks()).unwrap_or_default()
     }
 
     /// Ends every watch the way it ends when its time is over, so that clients begin again elsewhere. There is no way back.

@@ -168,6 +168,19 @@ async fn checks_have_paths_of_their_own() {
 }
 
 #[tokio::test]
+async fn a_task_beside_the_server_that_does_not_work_makes_it_unready_and_not_dead() {
+    let api = Api::start().await;
+    api.server.show_checks(|| vec![("eviction".to_owned(), false), ("watch/pods".to_owned(), true)]);
+    api.get("/readyz").await.expect(500);
+    api.get("/healthz").await.expect(500);
+    api.get("/readyz/eviction").await.expect(500);
+    api.get("/readyz/watch/pods").await.expect(200);
+    api.get("/readyz?exclude=eviction").await.expect(200);
+    api.get("/livez").await.expect(200);
+    api.get("/livez/eviction").await.expect(404);
+}
+
+#[tokio::test]
 async fn events_are_forgotten_when_nobody_writes_to_them_any_more() {
     let api = Api::start().await;
     let event = |name: &str| {

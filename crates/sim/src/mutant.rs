@@ -29,6 +29,8 @@ mutants! {
     IgnorePace = "ignore-pace",
     /// A controller writes without looking at its lease.
     NoLease = "no-lease",
+    /// A controller judges the age of its lease by a clock that can be set.
+    LeaseByWall = "lease-by-wall",
     /// A controller leads as soon as it has the lease, whatever its watches have not shown yet.
     NoFence = "no-fence",
     /// A controller whose lease ran out goes on as before if it finds it free again.

@@ -30,5 +30,6 @@ mod running;
 
 pub use cluster::Cluster;
 pub use error::StartError;
+pub use lazaret_runtime::Clock;
 pub use lazaret_server::{Features, Server, User};
 pub use options::{Options, Plane};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use lazaret_runtime::Clock;
 use lazaret_server::{Authorizer, Features, Rbac};
 
 use crate::{Cluster, StartError};
@@ -34,6 +35,7 @@ pub struct Plane {
     pub(crate) options: lazaret_controllers::Options,
     pub(crate) hollow: lazaret_hollow::HollowOptions,
     pub(crate) node_credentials: bool,
+    pub(crate) clock: Clock,
 }
 
 impl Plane {
@@ -42,13 +44,21 @@ impl Plane {
     pub fn simulated(nodes: usize, devices: usize) -> Self {
         let hollow =
             lazaret_hollow::HollowOptions { nodes, devices, ..lazaret_hollow::HollowOptions::default() };
-        Self { options: lazaret_controllers::Options::default(), hollow, node_credentials: false }
+        let options = lazaret_controllers::Options::default();
+        Self { options, hollow, node_credentials: false, clock: Clock::default() }
     }
 
     /// Each simulated node writes with credentials of its own, as `system:node:NAME`.
     #[must_use]
     pub fn node_credentials(mut self) -> Self {
         self.node_credentials = true;
+        self
+    }
+
+    /// The clock that the scheduler, the controllers and the nodes go by; whoever has a clone can set it.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
         self
     }
 

@@ -21,10 +21,12 @@ impl Running {
         let user =
             User { name: "system:lazaret".into(), groups: vec!["system:masters".into()], ..User::default() };
         host.wait(async move {
-            let client = Client::direct(server.answering(user));
+            let client = Client::direct(server.answering(user)).with_clock(plane.clock.clone());
             let metrics = Metrics::default();
             let shown = metrics.clone();
             server.show_metrics(move || shown.text());
+            let health = metrics.health().clone();
+            server.show_checks(move || health.checks());
             let running = lazaret_controllers::Plane::start(client, metrics, &plane.options)
                 .await
                 .map_err(|error| StartError::Plane(error.to_string()))?;

@@ -29,6 +29,8 @@ impl Parts {
         let metrics = Metrics::default();
         let shown = metrics.clone();
         server.show_metrics(move || shown.text());
+        let health = metrics.health().clone();
+        server.show_checks(move || health.checks());
         let plane = Plane::start(client, metrics, &Options { workloads, ..options(server, pace) })
             .await
             .map_err(|error| anyhow!("start the controllers: {error}"))?;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_fleet::Fleet;
-use lazaret_model::Timestamp;
+use lazaret_model::{SetBack, Timestamp};
 use lazaret_replacement::{
     Effect, EffectId, EffectKind, Input, Options, Outcome as Became, Replacement, Sight, Source,
 };
@@ -68,6 +68,10 @@ impl ReplacementAgent {
 
 impl Agent for ReplacementAgent {
     type Effect = EffectKind;
+
+    fn clock_set_back(&mut self, set_back: SetBack) {
+        self.machine = Replacement::new(Options { set_back: Some(set_back), ..Options::default() });
+    }
 
     fn hear(&mut self, _: Timestamp, news: News) {
         feed(&mut self.fleet, &news);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lazaret_model::{ObjectKey, Text};
 use lazaret_replacement::{EffectKind, Note, Record, Severity, Status, Subject};
 use lazaret_runtime::{
-    Call, CallError, Client, Outcome, PODS, PatchKind, Perform, REPLACEMENT_POLICIES, Reply, now,
+    Call, CallError, Client, Outcome, PODS, PatchKind, Perform, REPLACEMENT_POLICIES, Reply,
 };
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -130,7 +130,10 @@ impl Executor {
             message: &note.message,
             component: NAME,
         };
-        self.client.send(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).await.into()
+        self.client
+            .send(event.call(self.client.clock().now(), self.serial.fetch_add(1, Ordering::Relaxed)))
+            .await
+            .into()
     }
 }
 

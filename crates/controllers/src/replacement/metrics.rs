@@ -23,6 +23,19 @@ struct ByOutcome {
     outcome: &'static str,
 }
 
+/// The same counts, for a core that has counted nothing yet.
+impl Clone for ReplacementMetrics {
+    fn clone(&self) -> Self {
+        Self {
+            by_outcome: self.by_outcome.clone(),
+            tainted: self.tainted.clone(),
+            in_flight: self.in_flight.clone(),
+            tripped: self.tripped.clone(),
+            shown: Mutex::default(),
+        }
+    }
+}
+
 impl ReplacementMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let this = Self {

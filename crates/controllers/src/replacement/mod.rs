@@ -47,8 +47,9 @@ pub(crate) async fn serve(
     let client = hub.client().clone();
     // The watches outlive this task; it must not keep them alive in turn.
     drop(hub);
+    let counts = metrics::ReplacementMetrics::new(&metrics);
     run(
-        agent::ReplacementAgent::new(metrics::ReplacementMetrics::new(&metrics)),
+        move || agent::ReplacementAgent::new(counts.clone()),
         executor::Executor::new(client),
         inbox,
         leadership,

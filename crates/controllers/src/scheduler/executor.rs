@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lazaret_model::{Condition, ConditionStatus};
-use lazaret_runtime::{
-    CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, Reply, now,
-};
+use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, Reply};
 use lazaret_scheduler::{
     Bind, CLAIM_FINALIZER, DeleteExtendedClaim, EffectKind, Event as SchedulerEvent, Evict, ReleaseClaim,
     ReserveClaim, SetExtendedClaim, SetPodCondition,
@@ -170,7 +168,9 @@ impl Executor {
             message: &event.message,
             component: super::NAME,
         };
-        self.events.post(event.call(now(), self.serial.fetch_add(1, Ordering::Relaxed))).into()
+        self.events
+            .post(event.call(self.client.clock().now(), self.serial.fetch_add(1, Ordering::Relaxed)))
+            .into()
     }
 }
 

@@ -349,3 +349,23 @@ fn nobody_acts_without_the_lead() {
     world.run_until(1_000);
     assert_eq!(world.evicted_at, [(0, "my-pod".to_owned())]);
 }
+
+/// A machine that begins after the clock was set back by an hour: what was due stays due, what is tolerated has as long left as before, and
+/// a taint that is meant for later still is.
+#[test]
+fn a_clock_that_was_set_back_makes_no_taint_younger() {
+    let at = lazaret_model::Timestamp::from_secs;
+    let set_back = lazaret_model::SetBack { from: at(10_000), to: at(6_400) };
+    for (added, seconds, due) in
+        [(9_990, 0, 6_400), (9_990, 30, 6_420), (6_300, 200, 6_500), (10_500, 0, 10_500)]
+    {
+        let mut world = World::follower(Options { set_back: Some(set_back), ..Options::default() });
+        world.now = 6_400_000;
+        world.apply(&format!(
+            "slice worker instance{{k=v:NoExecute@{added}}}; {CLAIM} tolerate=k,Exists,NoExecute,{seconds}; {POD}"
+        ));
+        world.hear(Input::BecameLeader);
+        world.run_until(20_000_000);
+        assert!(world.log[0].starts_with(&format!("{due}s evict my-pod")), "{:?}", world.log);
+    }
+}

@@ -52,6 +52,8 @@ pub(crate) struct Controller {
     /// How often the lease had changed hands when it began to lead.
     began: u64,
     renewed_at: u64,
+    /// The same by its clock, for a mutant that goes by that.
+    renewed_by_clock: Option<Timestamp>,
     seen_version: u64,
     seen_at: u64,
     cut_until: u64,
@@ -105,6 +107,7 @@ impl Controller {
             term: 0,
             began: 0,
             renewed_at: 0,
+            renewed_by_clock: (mutant == Some(Mutant::LeaseByWall)).then_some(Timestamp::EPOCH),
             seen_version: 0,
             seen_at: 0,
             cut_until: 0,
@@ -128,7 +131,15 @@ impl Controller {
 
     /// Whether it may still write: its last renewal is recent.
     pub(crate) fn holds(&self, now: u64) -> bool {
-        self.leading && now < self.renewed_at + RENEW_DEADLINE_MS
+        self.leading && !self.lease_is_over(now)
+    }
+
+    /// Judged by how much time has passed: what its clock shows may have been set since.
+    fn lease_is_over(&self, now: u64) -> bool {
+        match self.renewed_by_clock {
+            None => now >= self.renewed_at + RENEW_DEADLINE_MS,
+            Some(renewed) => self.clock(now).millis_since(renewed) >= RENEW_DEADLINE_MS.cast_signed(),
+        }
     }
 
     /// How often the lease had changed hands when it began to lead.
@@ -261,6 +272,9 @@ impl World {
                 controller.seen_version = version;
                 controller.seen_at = self.now;
                 controller.renewed_at = self.now;
+                if controller.renewed_by_clock.is_some() {
+                    controller.renewed_by_clock = Some(controller.clock(self.now));
+                }
                 if !controller.leading {
                     self.begin_to_lead(number);
                 }
@@ -272,7 +286,7 @@ impl World {
     /// it since. So this comes before anything else.
     fn notice_loss(&mut self, number: usize) {
         let controller = &mut self.controllers[number];
-        let over = self.now >= controller.renewed_at + RENEW_DEADLINE_MS;
+        let over = controller.lease_is_over(self.now);
         if over && self.mutant != Some(Mutant::UnnoticedLoss) {
             controller.fence = None;
             if controller.leading {

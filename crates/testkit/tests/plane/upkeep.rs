@@ -57,3 +57,16 @@ fn the_numbers_of_the_controllers_stand_in_the_servers_metrics() {
         names.iter().find(|name| !text.contains(**name)).map_or(Ok(()), |name| Err(format!("no {name}")))
     });
 }
+
+#[test]
+fn readiness_tells_of_each_controller_and_watch_and_liveness_of_none() {
+    let stage = Stage::with(1, 1);
+    let ready = stage.text("/readyz?verbose");
+    for task in ["device-taint-eviction", "resourceclaim-controller", "hollow-kubelet", "watch/pods"] {
+        assert!(ready.contains(&format!("[+]{task} ok\n")), "{ready}");
+        assert_eq!(stage.text(&format!("/readyz/{task}")), "ok");
+    }
+    assert!(ready.ends_with("readyz check passed\n"), "{ready}");
+    let alive = stage.text("/livez?verbose");
+    assert!(alive.contains("[+]ping ok\n") && !alive.contains("watch/pods"), "{alive}");
+}
