@@ -6,15 +6,18 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::sync::watch as latest;
 
+use crate::clock;
 use crate::draft::Changes;
 use crate::error::{ReadError, StorageError, WatchError};
 use crate::history::History;
 use crate::index::Index;
 use crate::item::{Event, Item, Key};
+use crate::notice::{Notice, Observer};
 use crate::options::Options;
 use crate::range::{Range, RangeOptions, Span, undo};
 use crate::watch::{Group, Groups, Watch};
@@ -53,19 +56,88 @@ pub struct Stats {
     pub snapshots: u64,
     /// Snapshots that failed since the store was opened: the log keeps growing while this does.
     pub snapshots_failed: u64,
-    /// Why the store accepts no writes any more, if so.
+    /// Why the store accepts no writes, if so.
     pub read_only: Option<String>,
+    /// How often it became read-only since it was opened.
+    pub failures: u64,
+    /// How often it took writes again.
+    pub heals: u64,
+    /// Syncs of the log that failed since the store was opened.
+    pub syncs_failed: u64,
+    /// How long the last sync of the log took.
+    pub last_sync: Duration,
+    /// How long the writer has been waiting for the disk, if it is.
+    pub disk_busy: Option<Duration>,
+    /// Bytes of a torn tail that were cut off when the store was opened.
+    pub tail_bytes_cut: u64,
 }
 
-/// Counters that the writer and the engine keep.
+/// Counters that the writer and the engine keep, and who is told.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    pub(crate) observer: Observer,
+    pub(crate) failures: AtomicU64,
+    pub(crate) heals: AtomicU64,
+    pub(crate) syncs_failed: AtomicU64,
+    pub(crate) last_sync_micros: AtomicU64,
+    pub(crate) tail_bytes_cut: AtomicU64,
+    /// When the writer began to use the disk; zero if it does not.
+    disk_busy_since: AtomicU64,
+    attempts: AtomicU64,
     pub(crate) groups: AtomicU64,
     pub(crate) txns: AtomicU64,
     pub(crate) log_bytes: AtomicU64,
     pub(crate) snapshots: AtomicU64,
     pub(crate) snapshots_failed: AtomicU64,
     pub(crate) watches_dropped: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn new(options: &Options) -> Counters {
+        Counters { observer: options.observer.clone(), ..Counters::default() }
+    }
+
+    /// A number that no other attempt to make a file has, not zero.
+    pub(crate) fn next_attempt(&self) -> u64 {
+        self.attempts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn synced(&self, micros: u64, succeeded: bool) {
+        self.last_sync_micros.store(micros, Ordering::Relaxed);
+        self.syncs_failed.fetch_add(u64::from(!succeeded), Ordering::Relaxed);
+    }
+
+    pub(crate) fn snapshot_done(&self) {
+        self.snapshots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn snapshot_failed(&self, error: StorageError) -> Arc<StorageError> {
+        let error = Arc::new(error);
+        self.snapshots_failed.fetch_add(1, Ordering::Relaxed);
+        self.observer.tell(&Notice::SnapshotFailed(Arc::clone(&error)));
+        error
+    }
+
+    /// The writer turns to the disk, until the guard goes.
+    pub(crate) fn disk_busy(&self) -> DiskBusy<'_> {
+        self.disk_busy_since.store(clock::micros(), Ordering::Relaxed);
+        DiskBusy(self)
+    }
+
+    fn disk_busy_for(&self) -> Option<Duration> {
+        let since = self.disk_busy_since.load(Ordering::Relaxed);
+        (since > 0).then(|| Duration::from_micros(clock::micros().saturating_sub(since)))
+    }
+}
+
+/// The writer uses the disk.
+#[derive(Debug)]
+pub(crate) struct DiskBusy<'a>(&'a Counters);
+
+impl Drop for DiskBusy<'_> {
+    fn drop(&mut self) {
+        self.0.disk_busy_since.store(0, Ordering::Relaxed);
+    }
 }
 
 /// One published version.
@@ -104,7 +176,9 @@ pub(crate) struct Shared {
     oldest: AtomicU64,
     past: Mutex<VecDeque<Past>>,
     progress: latest::Sender<u64>,
-    failure: OnceLock<Arc<StorageError>>,
+    /// Whether there is a failure, readable without its lock.
+    failed: AtomicBool,
+    failure: Mutex<Option<Arc<StorageError>>>,
     closed: AtomicBool,
     pub(crate) counters: Arc<Counters>,
 }
@@ -119,7 +193,8 @@ impl Shared {
             state: RwLock::new(state),
             hub: Mutex::new(Hub { history, groups: Groups::default() }),
             past: Mutex::new(VecDeque::new()),
-            failure: OnceLock::new(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
             closed: AtomicBool::new(false),
             counters,
         }
@@ -275,14 +350,28 @@ impl Shared {
         touched
     }
 
-    /// Refuses writes from now on.
+    /// Refuses writes from now on, until `recovered`.
     pub(crate) fn fail(&self, cause: Arc<StorageError>) {
-        // The first failure is the one that matters; a second cannot happen, nothing is written after it.
-        let _ = self.failure.set(cause);
+        *lock(&self.failure) = Some(Arc::clone(&cause));
+        self.failed.store(true, Ordering::Release);
+        self.counters.failures.fetch_add(1, Ordering::Relaxed);
+        self.counters.observer.tell(&Notice::BecameReadOnly(cause));
     }
 
-    pub(crate) fn failure(&self) -> Option<&Arc<StorageError>> {
-        self.failure.get()
+    /// Takes writes again.
+    pub(crate) fn recovered(&self) {
+        self.failed.store(false, Ordering::Release);
+        *lock(&self.failure) = None;
+        self.counters.heals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failure(&self) -> Option<Arc<StorageError>> {
+        if self.failed.load(Ordering::Acquire) { lock(&self.failure).clone() } else { None }
+    }
+
+    /// How long the writer has been waiting for the disk, if it is.
+    pub(crate) fn disk_busy(&self) -> Option<Duration> {
+        self.counters.disk_busy_for()
     }
 
     /// Ends all watches once they have delivered what is published.
@@ -316,7 +405,13 @@ impl Shared {
             log_bytes: count(&self.counters.log_bytes),
             snapshots: count(&self.counters.snapshots),
             snapshots_failed: count(&self.counters.snapshots_failed),
-            read_only: self.failure().map(ToString::to_string),
+            read_only: self.failure().map(|cause| cause.to_string()),
+            failures: count(&self.counters.failures),
+            heals: count(&self.counters.heals),
+            syncs_failed: count(&self.counters.syncs_failed),
+            last_sync: Duration::from_micros(count(&self.counters.last_sync_micros)),
+            disk_busy: self.disk_busy(),
+            tail_bytes_cut: count(&self.counters.tail_bytes_cut),
         }
     }
 }
