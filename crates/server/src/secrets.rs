@@ -3,10 +3,10 @@
 
 use std::{
     fmt,
-    fs::{self, OpenOptions, Permissions},
+    fs::{self, DirBuilder, OpenOptions, Permissions},
     io::{self, Write},
     net::SocketAddr,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -87,6 +87,9 @@ impl Secrets {
                 write_private(&token, &made.token_key)?;
             }
         }
+        for path in [&certificate, &key, &token] {
+            protect(path, 0o600)?;
+        }
         let read = |path: &Path| fs::read(path).map_err(|source| file("read", path, source));
         let text = |path: &Path| Ok::<_, SecretsError>(String::from_utf8_lossy(&read(path)?).into_owned());
         Ok(Self {
@@ -154,9 +157,22 @@ impl Secrets {
     /// When the authority is damaged or the file cannot be written.
     pub fn write_kubeconfig(&self, folder: &Path, address: SocketAddr) -> Result<PathBuf, SecretsError> {
         let path = folder.join("kubeconfig");
-        write_private(&path, self.kubeconfig(address, ADMIN)?.as_bytes())?;
+        match write_private(&path, self.kubeconfig(address, ADMIN)?.as_bytes()) {
+            // On a full disk the one of the last start does: its certificate is of the same authority.
+            Err(SecretsError::File { source, .. })
+                if source.kind() == io::ErrorKind::StorageFull && leads_to(&path, address) =>
+            {
+                protect(&path, 0o600)?;
+            }
+            written => written?,
+        }
         Ok(path)
     }
+}
+
+/// Whether there is a kubeconfig for this address.
+fn leads_to(path: &Path, address: SocketAddr) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("server: https://{address}\n")))
 }
 
 fn file(doing: &'static str, path: &Path, source: io::Error) -> SecretsError {
@@ -168,9 +184,17 @@ fn file(doing: &'static str, path: &Path, source: io::Error) -> SecretsError {
 /// # Errors
 /// When the file system does not let us.
 pub fn make_private_folder(folder: &Path) -> Result<(), SecretsError> {
-    fs::create_dir_all(folder).map_err(|source| file("make", folder, source))?;
-    fs::set_permissions(folder, Permissions::from_mode(0o700))
-        .map_err(|source| file("protect", folder, source))
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|source| file("make", folder, source))?;
+    protect(folder, 0o700)
+}
+
+/// Takes a path from everybody but its owner.
+fn protect(path: &Path, mode: u32) -> Result<(), SecretsError> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|source| file("protect", path, source))
 }
 
 /// Writes a file that nobody else can read, whole or not at all.
@@ -179,6 +203,8 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), SecretsError> {
     let write = || -> io::Result<()> {
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        // Whatever the umask, and whoever left the file beside.
+        file.set_permissions(Permissions::from_mode(0o600))?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&beside, path)

@@ -29,6 +29,7 @@
 mod block_on;
 mod clock;
 mod commit;
+mod counters;
 mod disk;
 mod draft;
 mod engine;

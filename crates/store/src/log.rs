@@ -33,11 +33,12 @@ pub use archive::{Archived, FileReport, Report, back_up, restore, verify};
 pub(crate) use recovery::recover;
 
 use crate::clock;
+use crate::counters::Counters;
 use crate::disk::{Disk, DiskFile};
 use crate::engine::{Engine, GroupCommit, SnapshotReply};
 use crate::error::{SnapshotError, StorageError};
 use crate::keys::EncryptionKeys;
-use crate::shared::{Counters, State};
+use crate::shared::State;
 use frame::FrameKind;
 use header::{FileKind, Header};
 use seal::Cipher;

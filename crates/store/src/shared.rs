@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use tokio::sync::watch as latest;
 
-use crate::clock;
+use crate::counters::Counters;
 use crate::draft::Changes;
 use crate::error::{ReadError, StorageError, WatchError};
 use crate::history::History;
 use crate::index::Index;
 use crate::item::{Event, Item, Key};
-use crate::notice::{Notice, Observer};
+use crate::notice::Notice;
 use crate::options::Options;
 use crate::range::{Range, RangeOptions, Span, undo};
 use crate::watch::{Group, Groups, Watch};
@@ -70,74 +70,6 @@ pub struct Stats {
     pub disk_busy: Option<Duration>,
     /// Bytes of a torn tail that were cut off when the store was opened.
     pub tail_bytes_cut: u64,
-}
-
-/// Counters that the writer and the engine keep, and who is told.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) observer: Observer,
-    pub(crate) failures: AtomicU64,
-    pub(crate) heals: AtomicU64,
-    pub(crate) syncs_failed: AtomicU64,
-    pub(crate) last_sync_micros: AtomicU64,
-    pub(crate) tail_bytes_cut: AtomicU64,
-    /// When the writer began to use the disk; zero if it does not.
-    disk_busy_since: AtomicU64,
-    attempts: AtomicU64,
-    pub(crate) groups: AtomicU64,
-    pub(crate) txns: AtomicU64,
-    pub(crate) log_bytes: AtomicU64,
-    pub(crate) snapshots: AtomicU64,
-    pub(crate) snapshots_failed: AtomicU64,
-    pub(crate) watches_dropped: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn new(options: &Options) -> Counters {
-        Counters { observer: options.observer.clone(), ..Counters::default() }
-    }
-
-    /// A number that no other attempt to make a file has, not zero.
-    pub(crate) fn next_attempt(&self) -> u64 {
-        self.attempts.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    pub(crate) fn synced(&self, micros: u64, succeeded: bool) {
-        self.last_sync_micros.store(micros, Ordering::Relaxed);
-        self.syncs_failed.fetch_add(u64::from(!succeeded), Ordering::Relaxed);
-    }
-
-    pub(crate) fn snapshot_done(&self) {
-        self.snapshots.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn snapshot_failed(&self, error: StorageError) -> Arc<StorageError> {
-        let error = Arc::new(error);
-        self.snapshots_failed.fetch_add(1, Ordering::Relaxed);
-        self.observer.tell(&Notice::SnapshotFailed(Arc::clone(&error)));
-        error
-    }
-
-    /// The writer turns to the disk, until the guard goes.
-    pub(crate) fn disk_busy(&self) -> DiskBusy<'_> {
-        self.disk_busy_since.store(clock::micros(), Ordering::Relaxed);
-        DiskBusy(self)
-    }
-
-    fn disk_busy_for(&self) -> Option<Duration> {
-        let since = self.disk_busy_since.load(Ordering::Relaxed);
-        (since > 0).then(|| Duration::from_micros(clock::micros().saturating_sub(since)))
-    }
-}
-
-/// The writer uses the disk.
-#[derive(Debug)]
-pub(crate) struct DiskBusy<'a>(&'a Counters);
-
-impl Drop for DiskBusy<'_> {
-    fn drop(&mut self) {
-        self.0.disk_busy_since.store(0, Ordering::Relaxed);
-    }
 }
 
 /// One published version.

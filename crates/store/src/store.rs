@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::block_on::block_on;
 use crate::commit::{Committer, Request};
+use crate::counters::Counters;
 use crate::disk::{Disk, RealDisk};
 use crate::engine::{Engine, Ephemeral, Snapshotted};
 use crate::error::{CompactError, OpenError, ReadError, SnapshotError, StorageError, TxnError, WatchError};
@@ -18,7 +19,7 @@ use crate::lock::DirLock;
 use crate::log::{self, SnapshotMode};
 use crate::options::Options;
 use crate::range::{Range, RangeOptions};
-use crate::shared::{Counters, Shared, State, Stats, lock};
+use crate::shared::{Shared, State, Stats, lock};
 use crate::txn::{Committed, Op, validate};
 use crate::watch::Watch;
 use crate::writer::{self, Message};

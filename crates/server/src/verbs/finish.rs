@@ -7,7 +7,7 @@ use lazaret_kinds::{Context, Errors, FieldProblem, Kind};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 
-use crate::{ApiError, admission, object, server::Call};
+use crate::{ApiError, admission, disk, object, server::Call};
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
 const RETRIES_MAX: usize = 32;
@@ -312,10 +312,5 @@ pub(super) fn unsaved(item: &Item, new: &Value) -> Arc<Item> {
 }
 
 pub(crate) fn storage(error: &TxnError) -> ApiError {
-    match error {
-        TxnError::Invalid(why) => ApiError::too_large(why.to_string()),
-        TxnError::Conflict { .. } | TxnError::ReadOnly(_) | TxnError::Unknown(_) | TxnError::Closed => {
-            ApiError::unavailable(error.to_string())
-        }
-    }
+    disk::refusal(error)
 }

@@ -17,9 +17,11 @@ use crate::error::{ArchiveError, OpenError, StorageError};
 use crate::lock::{DirLock, LOCK_FILE};
 use crate::options::Options;
 
-/// Reading begins again this often before a file that is not there counts as missing. Each time, a snapshot must have
+/// Reading is tried this often before a file that is not there counts as missing. Each time, a snapshot must have
 /// replaced files within the time of one reading.
 const READS_MAX: u32 = 10;
+/// Reading is tried this often before what looks damaged counts as damaged: a tail that is being written may look so.
+const READS_OF_DAMAGE_MAX: u32 = 3;
 
 /// What the files of a store hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +153,7 @@ pub fn restore(
     let _lock = DirLock::take(dir)?;
     let disk = RealDisk::new(dir.to_path_buf());
     disk.make_private().map_err(failed)?;
-    let revision = loaded.header.revision + skip_revisions;
+    let revision = loaded.header.revision.saturating_add(skip_revisions);
     let header = Header { number: 1, revision, healed: false, ..loaded.header };
     // The segment first: a directory with a segment alone, as a crash here leaves it, does not open.
     let first = Header { kind: FileKind::Log, count: 0, ..header };
@@ -190,7 +192,7 @@ fn read(dir: &Path, options: &Options) -> Result<Reading, ArchiveError> {
         match reading::read(&disk, options) {
             Ok(reading) if reading.last.is_none() => return Err(ArchiveError::NoStore(dir.to_path_buf())),
             Ok(reading) => return Ok(reading),
-            Err(error) if attempt < READS_MAX && may_be_replaced(&error) => attempt += 1,
+            Err(error) if attempt < reads_max(&error) => attempt += 1,
             Err(OpenError::Storage(error)) if error.file == "." && is_not_found(&error) => {
                 return Err(ArchiveError::NoStore(dir.to_path_buf()));
             }
@@ -199,15 +201,17 @@ fn read(dir: &Path, options: &Options) -> Result<Reading, ArchiveError> {
     }
 }
 
-/// Whether reading may have met files that were being replaced. A tail that is being written may look damaged too.
-fn may_be_replaced(error: &OpenError) -> bool {
+/// How often reading is worth it that fails like this.
+fn reads_max(error: &OpenError) -> u32 {
     match error {
-        OpenError::Storage(error) => is_not_found(error) && error.file != ".",
-        OpenError::Missing { .. } | OpenError::Damaged { .. } => true,
-        OpenError::Locked { .. }
+        OpenError::Storage(error) if is_not_found(error) && error.file != "." => READS_MAX,
+        OpenError::Missing { .. } => READS_MAX,
+        OpenError::Damaged { .. } => READS_OF_DAMAGE_MAX,
+        OpenError::Storage(_)
+        | OpenError::Locked { .. }
         | OpenError::Unsupported { .. }
         | OpenError::Key { .. }
-        | OpenError::NotEncrypted { .. } => false,
+        | OpenError::NotEncrypted { .. } => 1,
     }
 }
 

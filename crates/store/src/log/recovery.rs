@@ -9,12 +9,13 @@ use super::header::{FileKind, Header};
 use super::reading::{self, Files, LastSegment, Reading};
 use super::snapshot::remove_superseded;
 use super::{Limits, LogEngine, Repair, SEGMENT, Segment, SnapshotMode};
+use crate::counters::Counters;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{OpenError, StorageError};
 use crate::history::History;
 use crate::notice::Notice;
 use crate::options::Options;
-use crate::shared::{Counters, State};
+use crate::shared::State;
 
 /// A store as it was when its last process ended.
 #[derive(Debug)]

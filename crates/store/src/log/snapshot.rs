@@ -6,12 +6,12 @@ use super::frame::{self, Found, FrameKind};
 use super::header::{FileKind, Header, Opened};
 use super::seal::Cipher;
 use super::{SEGMENT, SNAPSHOT, payload, snapshot_name, temporary_name};
+use crate::counters::Counters;
 use crate::disk::{Disk, DiskFile};
 use crate::engine::{SnapshotReply, Snapshotted};
 use crate::error::{OpenError, SnapshotError, StorageError};
 use crate::index::Index;
 use crate::keys::EncryptionKeys;
-use crate::shared::Counters;
 
 /// Payload bytes of one frame: large enough to write fast, small enough to hold in memory while reading.
 const FRAME_BYTES: usize = 1 << 20;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::commit::{Committer, Request};
+use crate::counters::Counters;
 use crate::draft::Draft;
 use crate::error::{OpenError, TxnError};
 use crate::fault::{FaultyDisk, Random};
@@ -14,7 +15,7 @@ use crate::item::{Event, Item, Key};
 use crate::log::{self, SnapshotMode};
 use crate::options::Options;
 use crate::range::RangeOptions;
-use crate::shared::{Counters, Shared};
+use crate::shared::Shared;
 use crate::txn::{Committed, Op};
 
 pub(super) type Contents = BTreeMap<Key, Arc<Item>>;
