@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, cel, device, output, plan, run, up};
+use crate::{Verdict, allocate, cel, device, output, plan, run, store, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -28,6 +28,9 @@ enum Command {
     Allocate(allocate::Args),
     /// Start a control plane: API server with an embedded store, scheduler, controllers, simulated nodes
     Up(up::Args),
+    /// Check, back up, restore, compact and encrypt the files of a control plane
+    #[command(subcommand)]
+    Store(store::Command),
     /// Run the scheduler and the controllers against another API server
     Run(run::Args),
     /// Measure how fast a control plane places pods and makes them leave
@@ -109,6 +112,7 @@ impl Cli {
             Command::Plan(args) => args.run(),
             Command::Allocate(args) => args.run(),
             Command::Up(args) => args.run(),
+            Command::Store(command) => command.run(),
             Command::Run(args) => args.run(),
             Command::Bench(args) => lazaret_bench::run(&args).map(|()| Verdict::Yes),
             Command::Device(args) => device::run(args),

@@ -18,9 +18,11 @@ mod log;
 mod numbers;
 mod output;
 mod pace;
+mod place;
 mod plan;
 mod run;
 mod signal;
+mod store;
 mod up;
 
 #[global_allocator]

@@ -2,22 +2,20 @@
 
 mod parts;
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
 use lazaret_server::{
     Authenticator, Features, HttpOptions, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
-    make_private_folder, parse_runtime_config, serve,
+    log_store_notices, make_private_folder, parse_runtime_config, serve,
 };
 use lazaret_store::{OpenError, Options, Store};
 use tokio::sync::watch;
 
 use self::parts::Parts;
-use crate::{Verdict, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, signal};
+use crate::{
+    Verdict, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, place::Place, signal,
+};
 
 /// Start a Kubernetes-compatible API server with an embedded store.
 #[derive(Debug, clap::Args)]
@@ -32,14 +30,13 @@ pub(crate) struct Args {
     /// Devices of each simulated node: gpu-0, gpu-1 and on
     #[arg(long, value_name = "COUNT", default_value_t = 8, conflicts_with = "api_only", value_parser = lazaret_hollow::parse_device_count)]
     devices: usize,
-    /// Where to keep the store, certificates and the kubeconfig [default: lazaret in the user's data directory]
-    #[arg(long, value_name = "PATH")]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     /// Where to listen, an address or a host name; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7443", value_parser = Listen::parse)]
     listen: Listen,
     /// Keep objects in memory only
-    #[arg(long)]
+    #[arg(long, conflicts_with = "encryption_key_file")]
     ephemeral: bool,
     /// Features to turn on or off, as in Kubernetes
     #[arg(long, value_name = "GATE=BOOL,...", default_value = "", hide_default_value = true)]
@@ -71,6 +68,7 @@ const WIDEST: &str = "resource.k8s.io/v1alpha3";
 const EXAMPLES: &str = "Examples:
   lazaret up --nodes 4 --devices 8
   lazaret up --api-only
+  lazaret up --encryption-key-file /etc/lazaret/keys
   lazaret up --api-only --ephemeral --listen 127.0.0.1:0 --data-dir /tmp/play --runtime-config resource.k8s.io/v1alpha3=true";
 
 impl Args {
@@ -86,7 +84,7 @@ impl Args {
     }
 
     async fn serve(self) -> Result<()> {
-        let folder = self.folder()?;
+        let folder = self.place.folder()?;
         make_private_folder(&folder)?;
         let store = self.open(&folder)?;
         let secrets = Secrets::load_or_make(&folder)?;
@@ -124,6 +122,7 @@ impl Args {
             ended = &mut serving => ended.context("serve")?,
             () = renewing => {}
             () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
+            () = forgetting.watch_disk() => {}
             asked = signal::to_stop() => {
                 asked?;
                 output::note("stopping");
@@ -150,22 +149,12 @@ impl Args {
         Ok(versions)
     }
 
-    fn folder(&self) -> Result<PathBuf> {
-        if let Some(folder) = &self.data_dir {
-            return Ok(folder.clone());
-        }
-        let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share"));
-        let base =
-            base.or_else(home).context("find the user's data directory: set HOME or give --data-dir")?;
-        Ok(base.join("lazaret"))
-    }
-
     fn open(&self, folder: &Path) -> Result<Store> {
         let opened = if self.ephemeral {
             Store::ephemeral(Options::default())
         } else {
-            Store::open(folder.join("store"), Options::default())
+            let options = Options { observer: log_store_notices(), ..self.place.options()? };
+            Store::open(folder.join("store"), options)
         };
         match opened {
             Ok(store) => Ok(store),

@@ -249,6 +249,11 @@ impl ApiError {
         Self::new(503, "ServiceUnavailable", message).retry_after(1)
     }
 
+    /// Whether the write was done is not known.
+    pub(crate) fn outcome_unknown(message: impl Into<String>) -> Self {
+        Self::new(504, "Timeout", message).without_details()
+    }
+
     /// A revision that has not come yet.
     pub(crate) fn revision_ahead(wanted: u64, current: u64) -> Self {
         Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"))

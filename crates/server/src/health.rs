@@ -9,36 +9,50 @@ const CHECKS: &[Check] = &[("ping", |_| Ok(())), ("log", |_| Ok(())), ("etcd", s
 
 /// The store takes writes. It is called what Kubernetes calls it, for those who exclude it by name.
 fn store_writes(server: &Server) -> Result<(), String> {
-    server.store().stats().read_only.map_or(Ok(()), Err)
+    server.disk_trouble().map_or(Ok(()), Err)
 }
 
 /// The checks of the server, and of whoever else runs in this process. A controller that is down does not make the server worth a restart.
-fn checks(server: &Server, whole: &str) -> impl Iterator<Item = (String, bool)> {
+fn checks(server: &Server, whole: &str) -> impl Iterator<Item = (String, Result<(), String>)> {
     let further = if whole == "livez" { Vec::new() } else { server.further_checks() };
-    let own = CHECKS.iter().map(|(name, check)| ((*name).to_owned(), check(server).is_ok()));
-    own.chain(further)
+    let own = CHECKS.iter().map(|(name, check)| ((*name).to_owned(), check(server)));
+    let down = "it ended and has not come back; see the log";
+    own.chain(
+        further
+            .into_iter()
+            .map(move |(name, works)| (name, if works { Ok(()) } else { Err(down.to_owned()) })),
+    )
 }
 
 /// Answers `/healthz`, `/livez`, `/readyz` and the paths of single checks below them.
-pub(crate) fn answer(server: &Server, path: &str, query: &Query) -> Result<Answer, ApiError> {
+/// `sees_reasons`: whoever may not sign in may read this too, so why a check failed is for administrators.
+pub(crate) fn answer(
+    server: &Server,
+    path: &str,
+    query: &Query,
+    sees_reasons: bool,
+) -> Result<Answer, ApiError> {
     let (whole, one) = path.split_once('/').unwrap_or((path, ""));
     let excluded = query.get("exclude").unwrap_or_default();
-    let chosen: Vec<(String, bool)> =
-        checks(server, whole).filter(|(name, _)| one.is_empty() || *name == one).collect();
+    let chosen: Vec<_> = checks(server, whole).filter(|(name, _)| one.is_empty() || *name == one).collect();
     if chosen.is_empty() {
         return Err(ApiError::no_such_path());
     }
     let mut report = String::new();
     let mut failed = false;
-    for (name, works) in chosen {
+    for (name, outcome) in chosen {
         if *name == *excluded {
             report.push_str(&format!("[+]{name} excluded: ok\n"));
-        } else if works {
-            report.push_str(&format!("[+]{name} ok\n"));
-        } else {
-            failed = true;
-            // Why is for the log: whoever may not sign in may read this.
-            report.push_str(&format!("[-]{name} failed: reason withheld\n"));
+            continue;
+        }
+        match outcome {
+            Ok(()) => report.push_str(&format!("[+]{name} ok\n")),
+            Err(reason) => {
+                failed = true;
+                // DEVIATION(health-reasons): Kubernetes withholds it from administrators too.
+                let reason = if sees_reasons { reason.as_str() } else { "reason withheld" };
+                report.push_str(&format!("[-]{name} failed: {reason}\n"));
+            }
         }
     }
     Ok(match (failed, query.has("verbose")) {

@@ -20,6 +20,7 @@ mod delivery;
 mod derived;
 mod descriptions;
 mod discovery;
+mod disk;
 mod error;
 mod expiry;
 mod flow_control;
@@ -58,6 +59,7 @@ pub use body::{Body, Chunks};
 pub use certificates::{
     Identity, Pem, Validity, certificate_authority, client_certificate, needs_renewal, server_certificate,
 };
+pub use disk::log_store_notices;
 pub use error::ApiError;
 pub use http_server::{HttpOptions, serve};
 pub use lazaret_kinds::{Access, Features, Release, User};

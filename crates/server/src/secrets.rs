@@ -3,10 +3,10 @@
 
 use std::{
     fmt,
-    fs::{self, OpenOptions, Permissions},
+    fs::{self, DirBuilder, OpenOptions, Permissions},
     io::{self, Write},
     net::SocketAddr,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -107,6 +107,9 @@ impl Secrets {
             if !token.exists() {
                 write_private(&token, &made.token_key)?;
             }
+        }
+        for path in [&certificate, &key, &token] {
+            protect(path, 0o600)?;
         }
         let read = |path: &Path| fs::read(path).map_err(|source| file("read", path, source));
         let text = |path: &Path| Ok::<_, SecretsError>(String::from_utf8_lossy(&read(path)?).into_owned());
@@ -227,9 +230,21 @@ impl Secrets {
         now: Timestamp,
     ) -> Result<Validity, SecretsError> {
         let client = self.client_at(ADMIN, now)?;
-        let validity = readable(&client)?;
-        write_private(&Self::kubeconfig_path(folder), self.kubeconfig_with(address, &client).as_bytes())?;
-        Ok(validity)
+        let path = Self::kubeconfig_path(folder);
+        match write_private(&path, self.kubeconfig_with(address, &client).as_bytes()) {
+            Ok(()) => readable(&client),
+            // On a full disk the one of the last start does: its certificate is of the same authority.
+            Err(SecretsError::File { doing, path: at, source })
+                if source.kind() == io::ErrorKind::StorageFull =>
+            {
+                let Some(validity) = validity_of_kubeconfig(&path, address) else {
+                    return Err(SecretsError::File { doing, path: at, source });
+                };
+                protect(&path, 0o600)?;
+                Ok(validity)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn kubeconfig_path(folder: &Path) -> PathBuf {
@@ -247,6 +262,17 @@ fn readable(pem: &Pem) -> Result<Validity, SecretsError> {
     Validity::of_pem(&pem.certificate).ok_or_else(|| SecretsError::Unusable(unreadable()))
 }
 
+/// How long the client certificate of a kubeconfig is good; `None` if there is no kubeconfig for this address.
+fn validity_of_kubeconfig(path: &Path, address: SocketAddr) -> Option<Validity> {
+    let text = fs::read_to_string(path).ok()?;
+    if !text.contains(&format!("server: https://{address}\n")) {
+        return None;
+    }
+    let (_, rest) = text.split_once("client-certificate-data: ")?;
+    let certificate = STANDARD.decode(rest.lines().next()?.trim()).ok()?;
+    Validity::of_pem(std::str::from_utf8(&certificate).ok()?)
+}
+
 fn file(doing: &'static str, path: &Path, source: io::Error) -> SecretsError {
     SecretsError::File { doing, path: path.to_owned(), source }
 }
@@ -256,9 +282,17 @@ fn file(doing: &'static str, path: &Path, source: io::Error) -> SecretsError {
 /// # Errors
 /// When the file system does not let us.
 pub fn make_private_folder(folder: &Path) -> Result<(), SecretsError> {
-    fs::create_dir_all(folder).map_err(|source| file("make", folder, source))?;
-    fs::set_permissions(folder, Permissions::from_mode(0o700))
-        .map_err(|source| file("protect", folder, source))
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|source| file("make", folder, source))?;
+    protect(folder, 0o700)
+}
+
+/// Takes a path from everybody but its owner.
+fn protect(path: &Path, mode: u32) -> Result<(), SecretsError> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|source| file("protect", path, source))
 }
 
 /// Writes a file that nobody else can read, whole or not at all.
@@ -267,6 +301,8 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), SecretsError> {
     let write = || -> io::Result<()> {
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        // Whatever the umask, and whoever left the file beside.
+        file.set_permissions(Permissions::from_mode(0o600))?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&beside, path)

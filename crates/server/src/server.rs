@@ -20,7 +20,7 @@ use crate::{
     clock,
     definitions::{self, Definitions},
     derived::Derived,
-    discovery, health, input,
+    discovery, disk, health, input,
     kind_ref::KindRef,
     limits::{self, Limits},
     long::{self, LongRequests},
@@ -216,6 +216,10 @@ impl Server {
             Path::Watch(target) => (target, true),
             Path::Other(path) => {
                 *subject = Some(Subject::path(&format!("/{path}")));
+                if path == disk::COMPACT_PATH && parts.method == Method::POST {
+                    self.authorize_path(user, "post", &path)?;
+                    return self.compact_store().await;
+                }
                 let answer = self.other(user, &parts.method, &path, form, &query)?;
                 return Ok(answer.unless_known(text(header::IF_NONE_MATCH)));
             }
@@ -257,14 +261,15 @@ impl Server {
         query: &Query,
     ) -> Result<Answer, ApiError> {
         let verb = method.as_str().to_ascii_lowercase();
-        self.inner.options.authorizer.path(self, user, &verb, &format!("/{path}")).map_err(|_| {
-            ApiError::forbidden_path(&format!("/{path}"), &format!("User {:?} cannot {verb}", user.name))
-        })?;
+        self.authorize_path(user, &verb, path)?;
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Err(ApiError::method_not_allowed());
         }
         match path.split('/').next().unwrap_or_default() {
-            "healthz" | "livez" | "readyz" => health::answer(self, path, query),
+            "healthz" | "livez" | "readyz" => {
+                let is_admin = self.authorize_path(user, "post", disk::COMPACT_PATH).is_ok();
+                health::answer(self, path, query, is_admin)
+            }
             "metrics" if path == "metrics" => {
                 let mut text = self.inner.metrics.text().map_err(ApiError::internal)?;
                 if let Some(further) = self.inner.further_metrics.get() {
@@ -277,6 +282,12 @@ impl Server {
             _ if path == "openapi/v3" || path.starts_with("openapi/v3/") => openapi::answer(self, path),
             _ => discovery::answer(self, path, form).ok_or_else(ApiError::no_such_path),
         }
+    }
+
+    fn authorize_path(&self, user: &User, verb: &str, path: &str) -> Result<(), ApiError> {
+        self.inner.options.authorizer.path(self, user, verb, &format!("/{path}")).map_err(|_| {
+            ApiError::forbidden_path(&format!("/{path}"), &format!("User {:?} cannot {verb}", user.name))
+        })
     }
 
     fn find(&self, target: &Target) -> Option<(KindRef, Served)> {
@@ -380,7 +391,7 @@ impl Server {
     async fn commit_within(&self, ops: Vec<Op>, bytes_max: usize) -> Result<Committed, TxnError> {
         limits::check_sizes(self.store(), &ops, bytes_max)?;
         let started = clock::instant();
-        let committed = self.store().txn(ops).await;
+        let committed = self.write(ops).await;
         self.metrics().committed(started.elapsed());
         committed
     }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lazaret_store::{Op, Options, RangeOptions, Store};
+use lazaret_store::{EncryptionKey, EncryptionKeys, Op, Options, RangeOptions, Store};
 
 const OBJECTS: usize = 150_000;
 const WRITERS: usize = 64;
@@ -38,11 +38,19 @@ fn main() -> Outcome {
     };
     creates("durable", &Store::open(fresh("one")?, Options::default())?, 1);
     creates("durable", &Store::open(fresh("many")?, Options::default())?, WRITERS);
+    creates("encrypted", &Store::open(fresh("sealed-one")?, encrypted()?)?, 1);
+    creates("encrypted", &Store::open(fresh("sealed-many")?, encrypted()?)?, WRITERS);
     creates("ephemeral", &Store::ephemeral(Options::default())?, WRITERS);
     fan_out()?;
     objects(&fresh("objects")?)?;
     std::fs::remove_dir_all(&dir)?;
     Ok(())
+}
+
+fn encrypted() -> Result<Options, Box<dyn std::error::Error>> {
+    let key = EncryptionKey::generate().ok_or("no random bytes")?;
+    let encryption = EncryptionKeys::parse(&key.line(), "a key file")?;
+    Ok(Options { encryption, ..Options::default() })
 }
 
 /// A value of the size of an ordinary object.

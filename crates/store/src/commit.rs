@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::draft::Draft;
-use crate::engine::{Engine, GroupCommit};
-use crate::error::{CompactError, StorageError, TxnError};
+use crate::draft::{Changes, Draft};
+use crate::engine::{Engine, GroupCommit, SnapshotReply};
+use crate::error::{CompactError, SnapshotError, StorageError, TxnError};
+use crate::notice::Notice;
 use crate::shared::Shared;
 use crate::txn::{Committed, Op};
 
@@ -25,6 +26,9 @@ pub(crate) enum Request {
         to: u64,
         reply: oneshot::Sender<Result<u64, CompactError>>,
     },
+    Snapshot {
+        reply: SnapshotReply,
+    },
 }
 
 /// An answer that waits for the group to be durable. Conflicts wait too: they may tell of an earlier transaction
@@ -32,6 +36,8 @@ pub(crate) enum Request {
 enum Answer {
     Txn(oneshot::Sender<Result<Committed, TxnError>>, Result<Committed, TxnError>),
     Compact(oneshot::Sender<Result<u64, CompactError>>, Result<u64, CompactError>),
+    /// Answered by the engine, once the group is published.
+    Snapshot(SnapshotReply),
 }
 
 /// The writer's side of a store, without its thread.
@@ -39,17 +45,59 @@ enum Answer {
 pub(crate) struct Committer {
     shared: Arc<Shared>,
     engine: Box<dyn Engine>,
+    /// The newest revision that a failed group may have brought to the disk. It is not given out again.
+    revision_used: u64,
+    /// Attempts to heal since the failure.
+    attempts: u32,
 }
 
 impl Committer {
     pub(crate) fn new(shared: Arc<Shared>, engine: Box<dyn Engine>) -> Committer {
-        Committer { shared, engine }
+        Committer { shared, engine, revision_used: 0, attempts: 0 }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.shared.failure().is_some()
+    }
+
+    /// Group commits made so far.
+    pub(crate) fn groups(&self) -> u64 {
+        self.shared.counters.groups.load(Ordering::Relaxed)
+    }
+
+    /// Tries to take writes again after a failure; nothing if there is none. What was in doubt is void from then on.
+    pub(crate) fn heal(&mut self) {
+        if !self.is_read_only() {
+            return;
+        }
+        self.attempts += 1;
+        let mut state = self.shared.state();
+        state.revision = state.revision.max(self.revision_used);
+        let revision = state.revision;
+        let healed = {
+            let _busy = self.shared.counters.disk_busy();
+            self.engine.heal(&state)
+        };
+        drop(state);
+        let observer = &self.shared.counters.observer;
+        match healed {
+            Ok(()) => {
+                self.shared.publish(&Changes { revision, events: Vec::new() }, None);
+                self.shared.recovered();
+                observer.tell(&Notice::BecameWritable { attempts: self.attempts, revision });
+                self.attempts = 0;
+            }
+            Err(error) => {
+                let cause = Arc::new(error);
+                observer.tell(&Notice::StillReadOnly { attempts: self.attempts, cause });
+            }
+        }
     }
 
     /// Commits requests as one group, and answers each.
     pub(crate) fn commit(&mut self, requests: Vec<Request>) {
         if let Some(cause) = self.shared.failure() {
-            requests.into_iter().for_each(|request| request.refuse(cause));
+            requests.into_iter().for_each(|request| request.refuse(&cause));
             return;
         }
         let state = self.shared.state();
@@ -63,8 +111,13 @@ impl Committer {
 
         if !changes.events.is_empty() || compact.is_some() {
             let group = GroupCommit { base, events: &changes.events, compact };
-            if let Err(error) = self.engine.append(&group) {
+            let appended = {
+                let _busy = self.shared.counters.disk_busy();
+                self.engine.append(&group)
+            };
+            if let Err(error) = appended {
                 let cause = Arc::new(error);
+                self.revision_used = changes.revision;
                 self.shared.fail(Arc::clone(&cause));
                 answers.into_iter().for_each(|answer| answer.send_failed(&cause));
                 return;
@@ -74,10 +127,23 @@ impl Committer {
         let touched = self.shared.publish(&changes, compact);
         let acknowledged = answers.iter().filter(|answer| matches!(answer, Answer::Txn(_, Ok(_)))).count();
         self.shared.counters.txns.fetch_add(acknowledged as u64, Ordering::Relaxed);
-        answers.into_iter().for_each(Answer::send);
+        let snapshots: Vec<SnapshotReply> = answers.into_iter().filter_map(Answer::send).collect();
         touched.iter().for_each(|group| group.wake());
-        if let Err(error) = self.engine.published(&self.shared.state()) {
+        let tidied = {
+            let _busy = self.shared.counters.disk_busy();
+            self.engine.published(&self.shared.state())
+        };
+        if let Err(error) = tidied {
             self.shared.fail(Arc::new(error));
+        }
+        snapshots.into_iter().for_each(|reply| self.snapshot(reply));
+    }
+
+    fn snapshot(&mut self, reply: SnapshotReply) {
+        if let Some(cause) = self.shared.failure() {
+            drop(reply.send(Err(SnapshotError::ReadOnly(cause))));
+        } else if let Err(error) = self.engine.snapshot(&self.shared.state(), reply) {
+            self.shared.fail(error);
         }
     }
 
@@ -101,6 +167,7 @@ impl Committer {
                 }
                 Answer::Compact(reply, Ok(to.max(oldest)))
             }
+            Request::Snapshot { reply } => Answer::Snapshot(reply),
         }
     }
 }
@@ -110,7 +177,7 @@ impl Request {
     pub(crate) fn weight(&self) -> (usize, usize) {
         match self {
             Request::Txn { ops, bytes, .. } => (ops.len(), *bytes),
-            Request::Compact { .. } => (1, 0),
+            Request::Compact { .. } | Request::Snapshot { .. } => (1, 0),
         }
     }
 
@@ -120,17 +187,20 @@ impl Request {
             Request::Compact { reply, .. } => {
                 drop(reply.send(Err(CompactError::ReadOnly(Arc::clone(cause)))))
             }
+            Request::Snapshot { reply } => drop(reply.send(Err(SnapshotError::ReadOnly(Arc::clone(cause))))),
         }
     }
 }
 
 impl Answer {
-    /// Whoever asked may have stopped waiting; the commit stands all the same.
-    fn send(self) {
+    /// Whoever asked may have stopped waiting; the commit stands all the same. Returns who waits for a snapshot.
+    fn send(self) -> Option<SnapshotReply> {
         match self {
             Answer::Txn(reply, result) => drop(reply.send(result)),
             Answer::Compact(reply, result) => drop(reply.send(result)),
+            Answer::Snapshot(reply) => return Some(reply),
         }
+        None
     }
 
     fn send_failed(self, cause: &Arc<StorageError>) {
@@ -140,6 +210,7 @@ impl Answer {
             // A conflict may be with a transaction that did not last; either way this one did nothing.
             Answer::Txn(reply, Err(_)) => drop(reply.send(Err(TxnError::ReadOnly(cause)))),
             Answer::Compact(reply, _) => drop(reply.send(Err(CompactError::ReadOnly(cause)))),
+            Answer::Snapshot(reply) => drop(reply.send(Err(SnapshotError::ReadOnly(cause)))),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The little of a file system that the log needs, so that a test can stand in for it and fail at will.
 
 use std::fmt::Debug;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 /// A directory of files. A created, renamed or removed name is durable only after [`sync_dir`](Disk::sync_dir).
 pub trait Disk: Debug + Send + Sync {
@@ -40,18 +40,66 @@ pub trait DiskFile: Debug + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A directory of the real file system.
+/// What only the owner may read and write.
+const FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o700;
+
+/// A directory of the real file system. Its files are for their owner alone, whatever the umask.
 #[derive(Debug, Clone)]
 pub struct RealDisk {
     dir: PathBuf,
+    writable: bool,
 }
 
 impl RealDisk {
     /// The directory must exist.
     #[must_use]
     pub fn new(dir: PathBuf) -> RealDisk {
-        RealDisk { dir }
+        RealDisk { dir, writable: true }
     }
+
+    /// A directory of which nothing is changed.
+    #[must_use]
+    pub fn read_only(dir: PathBuf) -> RealDisk {
+        RealDisk { dir, writable: false }
+    }
+
+    /// Takes the directory and every file in it from everybody but their owner.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    pub(crate) fn make_private(&self) -> io::Result<()> {
+        restrict(&self.dir, DIR_MODE)?;
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                restrict(&entry.path(), FILE_MODE)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets the mode of a path that others may use.
+fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    const OTHERS: u32 = 0o077;
+    if fs::metadata(path)?.permissions().mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// Makes a directory for its owner alone, and those above it that are missing.
+pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)
+}
+
+/// Creates a file for its owner alone, or empties the one that is there.
+pub(crate) fn create_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.mode(FILE_MODE).open(path)?;
+    // The mode given above holds for new files only, and less what the umask takes away.
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    Ok(file)
 }
 
 impl Disk for RealDisk {
@@ -66,11 +114,13 @@ impl Disk for RealDisk {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let path = self.dir.join(name);
-        Ok(Box::new(OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?))
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        Ok(Box::new(create_private(&path, &mut options)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(OpenOptions::new().read(true).write(true).open(self.dir.join(name))?))
+        Ok(Box::new(OpenOptions::new().read(true).write(self.writable).open(self.dir.join(name))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

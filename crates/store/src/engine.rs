@@ -3,7 +3,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::error::StorageError;
+use tokio::sync::oneshot;
+
+use crate::error::{SnapshotError, StorageError};
 use crate::item::Event;
 use crate::shared::State;
 
@@ -18,9 +20,23 @@ pub(crate) struct GroupCommit<'a> {
     pub(crate) compact: Option<u64>,
 }
 
+/// A snapshot that was asked for and is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshotted {
+    /// The revision of the snapshot.
+    pub revision: u64,
+    /// The items in it.
+    pub items: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+pub(crate) type SnapshotReply = oneshot::Sender<Result<Snapshotted, SnapshotError>>;
+
 /// Keeps commits. Used by one thread.
 pub(crate) trait Engine: Debug + Send {
-    /// Returns when the group would survive a loss of power, whole. After an error it is not called again.
+    /// Returns when the group would survive a loss of power, whole. After an error of this or of `published` it is
+    /// not called again before `heal` has succeeded.
     fn append(&mut self, group: &GroupCommit<'_>) -> Result<(), StorageError>;
 
     /// Told after each publication; a chance to tidy up. Must not wait for the disk for long.
@@ -28,6 +44,16 @@ pub(crate) trait Engine: Debug + Send {
     /// # Errors
     /// Only when later appends could not be trusted.
     fn published(&mut self, state: &State) -> Result<(), StorageError>;
+
+    /// Makes writing possible again after an error. When it returns, nothing of a group that failed will ever be
+    /// read, and `state` is what is: its revision is not lower than any that the failed group may have used.
+    fn heal(&mut self, state: &State) -> Result<(), StorageError>;
+
+    /// Writes a snapshot now, beside the commits, and answers when it is durable.
+    ///
+    /// # Errors
+    /// Only when later appends could not be trusted.
+    fn snapshot(&mut self, state: &State, reply: SnapshotReply) -> Result<(), Arc<StorageError>>;
 }
 
 /// Keeps nothing: for tests, simulations, and servers whose state may vanish.
@@ -40,6 +66,15 @@ impl Engine for Ephemeral {
     }
 
     fn published(&mut self, _: &State) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn heal(&mut self, _: &State) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn snapshot(&mut self, _: &State, reply: SnapshotReply) -> Result<(), Arc<StorageError>> {
+        drop(reply.send(Err(SnapshotError::Ephemeral)));
         Ok(())
     }
 }

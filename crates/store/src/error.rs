@@ -26,11 +26,11 @@ pub enum TxnError {
     #[error(transparent)]
     Invalid(#[from] TxnInvalid),
     /// An earlier write failed and the store accepts no more; nothing was changed.
-    #[error("the store is read-only since a write failed: {0}; free the disk or replace it, then reopen")]
+    #[error("the store is read-only since a write failed: {0}; it takes writes again when the disk does")]
     ReadOnly(Arc<StorageError>),
-    /// Writing this very transaction failed. It is not visible now; whether it is there after a reopen (whole,
-    /// if at all) is unknown.
-    #[error("outcome unknown until the store is reopened: {0}")]
+    /// Writing this very transaction failed. It is not visible now. If the store takes writes again, it never will
+    /// be; if the process ends before, it may be there (whole) after a reopen.
+    #[error("the outcome of the write is unknown: {0}")]
     Unknown(Arc<StorageError>),
     /// The store was closed before the transaction was taken up.
     #[error("the store is closed")]
@@ -138,6 +138,57 @@ pub enum CompactError {
     Closed,
 }
 
+/// Why a snapshot that was asked for was not taken.
+#[derive(Debug, Clone, Error)]
+pub enum SnapshotError {
+    /// Another one is being written.
+    #[error("a snapshot is being written already: try again")]
+    Busy,
+    /// The store keeps nothing.
+    #[error("the store is in memory only")]
+    Ephemeral,
+    /// The disk refused it. Nothing is lost: the log has everything.
+    #[error("write a snapshot: {0}")]
+    Failed(Arc<StorageError>),
+    /// The store cannot write.
+    #[error("the store is read-only since a write failed: {0}; it takes writes again when the disk does")]
+    ReadOnly(Arc<StorageError>),
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Why a backup was not made or not restored.
+#[derive(Debug, Error)]
+pub enum ArchiveError {
+    /// The store's directory is not as a store leaves it, or the backup is not as it was written.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The disk refused something.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// There is no store to back up.
+    #[error("{} holds no store", .0.display())]
+    NoStore(PathBuf),
+    /// Something is in the way.
+    #[error("{} exists already: give a path that does not", .0.display())]
+    Exists(PathBuf),
+    /// What was written reads back as something else.
+    #[error("{} reads back at revision {found} with {items} items, written were revision {expected} and {expected_items}", .path.display())]
+    Differs {
+        /// The backup.
+        path: PathBuf,
+        /// The revision read.
+        found: u64,
+        /// The items read.
+        items: u64,
+        /// The revision written.
+        expected: u64,
+        /// The items written.
+        expected_items: u64,
+    },
+}
+
 /// The disk refused something.
 #[derive(Debug, Error)]
 #[error("{doing} {file}: {source}")]
@@ -198,6 +249,26 @@ pub enum OpenError {
         found: u32,
         /// Ours.
         supported: u32,
+    },
+    /// A file is encrypted with a key that is not at hand. Nothing was changed.
+    #[error("{file} is encrypted with key {id}: {why}")]
+    Key {
+        /// The file in the store's directory.
+        file: String,
+        /// The key's id.
+        id: String,
+        /// What is wrong with the keys that were given.
+        why: String,
+    },
+    /// A file is not encrypted, and the key file does not allow that. Nothing was changed.
+    #[error(
+        "{file} is not encrypted: to read it and encrypt what is written from now on, add the line \"identity\" to {key_file}, after the keys"
+    )]
+    NotEncrypted {
+        /// The file in the store's directory.
+        file: String,
+        /// The key file.
+        key_file: String,
     },
     /// The disk refused something.
     #[error(transparent)]

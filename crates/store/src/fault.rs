@@ -73,6 +73,11 @@ impl FaultyDisk {
         lock(&self.world).faults.insert(step, fault);
     }
 
+    /// Takes back what was planned for a step.
+    pub fn unplan(&self, step: u64) {
+        lock(&self.world).faults.remove(&step);
+    }
+
     /// The steps taken so far.
     #[must_use]
     pub fn steps(&self) -> u64 {

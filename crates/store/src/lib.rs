@@ -6,7 +6,8 @@
 //!
 //! **Invariant.** A revision never repeats and never goes back. What is acknowledged is durable; what is visible
 //! (to a reader, a watcher, or in a conflict) is durable too; a transaction is there whole or not at all. Damage
-//! is reported with file and offset, never read around. Every queue, batch and history has a stated limit.
+//! is reported with file and offset, never read around. Every queue, batch and history has a stated limit. When the
+//! disk refuses a write, the store is read-only until the disk takes writes again; what was in doubt is void then.
 //!
 //! ```
 //! use lazaret_store::{Op, Options, RangeOptions, Store};
@@ -22,11 +23,13 @@
 //! # }
 //! ```
 //!
-//! It must never know what the bytes mean, who asks, what time it is, or that HTTP exists. It depends on none of
+//! It must never know what the bytes mean, who asks, what time of day it is, or that HTTP exists. It depends on none of
 //! ours; `server` and `sim` depend on it.
 
 mod block_on;
+mod clock;
 mod commit;
+mod counters;
 mod disk;
 mod draft;
 mod engine;
@@ -36,8 +39,10 @@ pub mod fault;
 mod history;
 mod index;
 mod item;
+mod keys;
 mod lock;
 mod log;
+mod notice;
 mod options;
 mod range;
 mod shared;
@@ -51,8 +56,15 @@ mod writer;
 mod tests;
 
 pub use disk::{Disk, DiskFile, RealDisk};
-pub use error::{CompactError, OpenError, ReadError, StorageError, TxnError, TxnInvalid, WatchError};
+pub use engine::Snapshotted;
+pub use error::{
+    ArchiveError, CompactError, OpenError, ReadError, SnapshotError, StorageError, TxnError, TxnInvalid,
+    WatchError,
+};
 pub use item::{Event, EventKind, Item, Key};
+pub use keys::{EncryptionKey, EncryptionKeys, KeysInvalid};
+pub use log::{Archived, FileReport, Report, back_up, restore, verify};
+pub use notice::{Notice, Observer};
 pub use options::Options;
 pub use range::{Range, RangeOptions};
 pub use shared::Stats;

@@ -4,9 +4,10 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::Path;
 
+use crate::disk::{create_private, create_private_dir};
 use crate::error::{OpenError, StorageError};
 
-const FILE: &str = "lock";
+pub(crate) const LOCK_FILE: &str = "lock";
 
 /// Held as long as the store is open. The kernel lets go of it when the process ends, however it ends, so the file
 /// may stay behind.
@@ -19,13 +20,9 @@ impl DirLock {
     /// Takes the lock of a directory, creating the directory if need be.
     pub(crate) fn take(dir: &Path) -> Result<DirLock, OpenError> {
         let failed = |doing, source| StorageError { doing, file: dir.display().to_string(), source };
-        fs::create_dir_all(dir).map_err(|error| failed("create directory", error))?;
-        let path = dir.join(FILE);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
+        create_private_dir(dir).map_err(|error| failed("create directory", error))?;
+        let path = dir.join(LOCK_FILE);
+        let mut file = create_private(&path, OpenOptions::new().write(true).create(true).truncate(false))
             .map_err(|error| failed("open lock file in", error))?;
         match file.try_lock() {
             Ok(()) => {}

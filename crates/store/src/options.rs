@@ -1,4 +1,7 @@
-//! The limits of a store, each with its number and its reason.
+//! The limits of a store, each with its number and its reason; its keys, and who is told of its troubles.
+
+use crate::keys::EncryptionKeys;
+use crate::notice::Observer;
 
 /// How much a store keeps, queues and writes at once. The defaults suit one API server of up to some hundred
 /// thousand objects.
@@ -27,6 +30,10 @@ pub struct Options {
     /// Bytes of log after which a snapshot is taken, unless the items weigh more: then that much. So the log to
     /// replay is never much more than the data, and snapshots write no more than the log does.
     pub snapshot_log_bytes_min: u64,
+    /// What files are encrypted with; by default they are not.
+    pub encryption: EncryptionKeys,
+    /// Who is told what happens to the disk; by default nobody.
+    pub observer: Observer,
 }
 
 impl Default for Options {
@@ -44,6 +51,8 @@ impl Default for Options {
             key_bytes_max: 4_096,
             segment_bytes_max: 64 << 20,
             snapshot_log_bytes_min: 64 << 20,
+            encryption: EncryptionKeys::default(),
+            observer: Observer::default(),
         }
     }
 }

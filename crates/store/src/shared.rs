@@ -6,15 +6,18 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::sync::watch as latest;
 
+use crate::counters::Counters;
 use crate::draft::Changes;
 use crate::error::{ReadError, StorageError, WatchError};
 use crate::history::History;
 use crate::index::Index;
 use crate::item::{Event, Item, Key};
+use crate::notice::Notice;
 use crate::options::Options;
 use crate::range::{Range, RangeOptions, Span, undo};
 use crate::usage::{Directories, Totals};
@@ -54,19 +57,20 @@ pub struct Stats {
     pub snapshots: u64,
     /// Snapshots that failed since the store was opened: the log keeps growing while this does.
     pub snapshots_failed: u64,
-    /// Why the store accepts no writes any more, if so.
+    /// Why the store accepts no writes, if so.
     pub read_only: Option<String>,
-}
-
-/// Counters that the writer and the engine keep.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) groups: AtomicU64,
-    pub(crate) txns: AtomicU64,
-    pub(crate) log_bytes: AtomicU64,
-    pub(crate) snapshots: AtomicU64,
-    pub(crate) snapshots_failed: AtomicU64,
-    pub(crate) watches_dropped: AtomicU64,
+    /// How often it became read-only since it was opened.
+    pub failures: u64,
+    /// How often it took writes again.
+    pub heals: u64,
+    /// Syncs of the log that failed since the store was opened.
+    pub syncs_failed: u64,
+    /// How long the last sync of the log took.
+    pub last_sync: Duration,
+    /// How long the writer has been waiting for the disk, if it is.
+    pub disk_busy: Option<Duration>,
+    /// Bytes of a torn tail that were cut off when the store was opened.
+    pub tail_bytes_cut: u64,
 }
 
 /// One published version.
@@ -106,7 +110,9 @@ pub(crate) struct Shared {
     past: Mutex<VecDeque<Past>>,
     directories: Directories,
     progress: latest::Sender<u64>,
-    failure: OnceLock<Arc<StorageError>>,
+    /// Whether there is a failure, readable without its lock.
+    failed: AtomicBool,
+    failure: Mutex<Option<Arc<StorageError>>>,
     closed: AtomicBool,
     pub(crate) counters: Arc<Counters>,
 }
@@ -122,7 +128,8 @@ impl Shared {
             state: RwLock::new(state),
             hub: Mutex::new(Hub { history, groups: Groups::default() }),
             past: Mutex::new(VecDeque::new()),
-            failure: OnceLock::new(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
             closed: AtomicBool::new(false),
             counters,
         }
@@ -288,14 +295,28 @@ impl Shared {
         touched
     }
 
-    /// Refuses writes from now on.
+    /// Refuses writes from now on, until `recovered`.
     pub(crate) fn fail(&self, cause: Arc<StorageError>) {
-        // The first failure is the one that matters; a second cannot happen, nothing is written after it.
-        let _ = self.failure.set(cause);
+        *lock(&self.failure) = Some(Arc::clone(&cause));
+        self.failed.store(true, Ordering::Release);
+        self.counters.failures.fetch_add(1, Ordering::Relaxed);
+        self.counters.observer.tell(&Notice::BecameReadOnly(cause));
     }
 
-    pub(crate) fn failure(&self) -> Option<&Arc<StorageError>> {
-        self.failure.get()
+    /// Takes writes again.
+    pub(crate) fn recovered(&self) {
+        self.failed.store(false, Ordering::Release);
+        *lock(&self.failure) = None;
+        self.counters.heals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failure(&self) -> Option<Arc<StorageError>> {
+        if self.failed.load(Ordering::Acquire) { lock(&self.failure).clone() } else { None }
+    }
+
+    /// How long the writer has been waiting for the disk, if it is.
+    pub(crate) fn disk_busy(&self) -> Option<Duration> {
+        self.counters.disk_busy_for()
     }
 
     /// Ends all watches once they have delivered what is published.
@@ -329,7 +350,13 @@ impl Shared {
             log_bytes: count(&self.counters.log_bytes),
             snapshots: count(&self.counters.snapshots),
             snapshots_failed: count(&self.counters.snapshots_failed),
-            read_only: self.failure().map(ToString::to_string),
+            read_only: self.failure().map(|cause| cause.to_string()),
+            failures: count(&self.counters.failures),
+            heals: count(&self.counters.heals),
+            syncs_failed: count(&self.counters.syncs_failed),
+            last_sync: Duration::from_micros(count(&self.counters.last_sync_micros)),
+            disk_busy: self.disk_busy(),
+            tail_bytes_cut: count(&self.counters.tail_bytes_cut),
         }
     }
 }

@@ -3,21 +3,23 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::block_on::block_on;
 use crate::commit::{Committer, Request};
+use crate::counters::Counters;
 use crate::disk::{Disk, RealDisk};
-use crate::engine::{Engine, Ephemeral};
-use crate::error::{CompactError, OpenError, ReadError, StorageError, TxnError, WatchError};
+use crate::engine::{Engine, Ephemeral, Snapshotted};
+use crate::error::{CompactError, OpenError, ReadError, SnapshotError, StorageError, TxnError, WatchError};
 use crate::index::Index;
 use crate::item::{Item, Key};
 use crate::lock::DirLock;
 use crate::log::{self, SnapshotMode};
 use crate::options::Options;
 use crate::range::{Range, RangeOptions};
-use crate::shared::{Counters, Shared, State, Stats, lock};
+use crate::shared::{Shared, State, Stats, lock};
 use crate::txn::{Committed, Op, validate};
 use crate::usage::Totals;
 use crate::watch::Watch;
@@ -52,6 +54,7 @@ impl Store {
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Store, OpenError> {
         let lock = DirLock::take(dir.as_ref())?;
         let disk = RealDisk::new(dir.as_ref().to_path_buf());
+        disk.make_private().map_err(StorageError::when("protect", "the files of the store"))?;
         Store::recover(Arc::new(disk), options, Some(lock))
     }
 
@@ -75,9 +78,12 @@ impl Store {
     }
 
     fn recover(disk: Arc<dyn Disk>, options: Options, lock: Option<DirLock>) -> Result<Store, OpenError> {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::new(&options));
         let recovered = log::recover(disk, &options, SnapshotMode::Thread, Arc::clone(&counters))?;
         let shared = Shared::new(recovered.state, recovered.history, counters);
+        if let Some(cause) = recovered.read_only {
+            shared.fail(Arc::new(cause));
+        }
         Store::start(shared, Box::new(recovered.engine), options, lock)
     }
 
@@ -92,7 +98,7 @@ impl Store {
         let (sender, receiver) = mpsc::channel(options.queue_txns_max);
         let committer = Committer::new(Arc::clone(&shared), engine);
         let farewell = Farewell { shared: Arc::clone(&shared), _lock: lock };
-        let writer = writer::spawn(committer, receiver, &options, farewell)
+        let writer = writer::spawn(committer, receiver, sender.downgrade(), &options, farewell)
             .map_err(|source| StorageError { doing: "start thread", file: "store-writer".into(), source })?;
         let queue_bytes = Arc::new(Semaphore::new(options.queue_bytes_max));
         let (queue, writer) = (Mutex::new(Some(sender)), Mutex::new(Some(writer)));
@@ -152,7 +158,7 @@ impl Store {
     pub async fn txn(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
         let bytes = validate(&ops, &self.inner.options)?;
         if let Some(cause) = self.inner.shared.failure() {
-            return Err(TxnError::ReadOnly(Arc::clone(cause)));
+            return Err(TxnError::ReadOnly(cause));
         }
         let share = u32::try_from(bytes.min(self.inner.options.queue_bytes_max)).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.inner.queue_bytes).acquire_many_owned(share).await.ok();
@@ -182,6 +188,27 @@ impl Store {
         let request = Request::Compact { to: revision, reply };
         queue.send(Message::Request(request)).await.map_err(|_| CompactError::Closed)?;
         answer.await.unwrap_or(Err(CompactError::Closed))
+    }
+
+    /// Writes a snapshot now and removes the log that it replaces, with all that was encrypted with older keys.
+    /// Commits go on meanwhile. Returns when the snapshot is durable.
+    ///
+    /// # Errors
+    /// See [`SnapshotError`].
+    pub async fn snapshot(&self) -> Result<Snapshotted, SnapshotError> {
+        let (reply, answer) = oneshot::channel();
+        let queue = lock(&self.inner.queue).clone().ok_or(SnapshotError::Closed)?;
+        let request = Request::Snapshot { reply };
+        queue.send(Message::Request(request)).await.map_err(|_| SnapshotError::Closed)?;
+        answer.await.unwrap_or(Err(SnapshotError::Closed))
+    }
+
+    /// [`snapshot`](Store::snapshot) for a thread that may wait.
+    ///
+    /// # Errors
+    /// See [`SnapshotError`].
+    pub fn snapshot_blocking(&self) -> Result<Snapshotted, SnapshotError> {
+        block_on(self.snapshot())
     }
 
     /// [`compact`](Store::compact) for a thread that may wait.
@@ -258,6 +285,18 @@ impl Store {
         // The sender lives as long as this handle, so the wait ends only when the revision is reached.
         let reached = progress.wait_for(|current| *current >= revision).await.map(|current| *current);
         reached.unwrap_or_else(|_| self.revision())
+    }
+
+    /// Why the store accepts no writes, if so.
+    #[must_use]
+    pub fn read_only(&self) -> Option<Arc<StorageError>> {
+        self.inner.shared.failure()
+    }
+
+    /// How long the writer has been waiting for the disk, if it is.
+    #[must_use]
+    pub fn disk_busy(&self) -> Option<Duration> {
+        self.inner.shared.disk_busy()
     }
 
     /// Numbers about the store.

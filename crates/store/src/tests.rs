@@ -1,9 +1,12 @@
 //! Tests of the whole: against a naive model, against a lying disk, against many threads.
 
+mod archive;
 mod concurrency;
 mod crash;
 mod damage;
 mod disk_full;
+mod encryption;
+mod healing;
 mod limits;
 mod model;
 mod opening;

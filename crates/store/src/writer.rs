@@ -1,7 +1,10 @@
-//! The one thread that writes: takes what is queued, up to a limit, and commits it as a group.
+//! The one thread that writes: takes what is queued, up to a limit, and commits it as a group. After a failure it tries
+//! to heal, again and again, until the disk does.
 
 use std::io;
+use std::sync::mpsc as plain;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -12,16 +15,26 @@ use crate::options::Options;
 #[derive(Debug)]
 pub(crate) enum Message {
     Request(Request),
+    /// Try to write again after a failure.
+    Heal,
     /// Take nothing more; finish what is queued. (Not left to the last sender's drop: a forgotten future may hold
     /// a sender for ever.)
     Close,
 }
+
+/// The first attempt to heal comes this long after the failure, later ones twice as long after the one before.
+const HEAL_BACKOFF_MS_MIN: u64 = 100;
+/// A disk that was full for hours is noticed this soon after it has room again.
+const HEAL_BACKOFF_MS_MAX: u64 = 5_000;
+/// A store that fails again before this many groups were committed has not healed: the backoff goes on where it was.
+const HEALTHY_GROUPS_MIN: u64 = 100;
 
 /// Runs until it is told to close and the queue is empty; then drops the committer and the farewell,
 /// in that order.
 pub(crate) fn spawn(
     committer: Committer,
     queue: mpsc::Receiver<Message>,
+    sender: mpsc::WeakSender<Message>,
     options: &Options,
     farewell: impl Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
@@ -32,55 +45,166 @@ pub(crate) fn spawn(
         group_bytes_max: options.group_bytes_max,
     };
     let mut committer = committer;
+    let mut healing = Healing { timer: timer(sender)?, state: Backoff::default() };
     thread::Builder::new().name("store-writer".into()).spawn(move || {
-        while let Some(group) = intake.next_group() {
-            committer.commit(group);
+        healing.check(&committer);
+        while let Some(work) = intake.next() {
+            match work {
+                Work::Group(group) => committer.commit(group),
+                Work::Heal => {
+                    committer.heal();
+                    healing.state.tried(&committer);
+                }
+            }
+            healing.check(&committer);
         }
         drop(committer);
         drop(farewell);
     })
 }
 
+/// A thread that waits: for each duration it is sent, it sends a message to heal after it. It ends with the writer.
+fn timer(queue: mpsc::WeakSender<Message>) -> io::Result<plain::Sender<Duration>> {
+    let (sender, durations) = plain::channel();
+    thread::Builder::new().name("store-heal-timer".into()).spawn(move || {
+        for duration in durations {
+            thread::sleep(duration);
+            let Some(queue) = queue.upgrade() else { return };
+            if queue.blocking_send(Message::Heal).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(sender)
+}
+
+/// When to try to heal.
+struct Healing {
+    timer: plain::Sender<Duration>,
+    state: Backoff,
+}
+
+impl Healing {
+    /// Plans an attempt if one is needed and none is planned.
+    fn check(&mut self, committer: &Committer) {
+        if committer.is_read_only()
+            && let Some(wait) = self.state.plan(committer.groups())
+        {
+            // The timer ends after this thread only.
+            let _ = self.timer.send(wait);
+        }
+    }
+}
+
+/// How long to wait, by how often it was in vain.
+#[derive(Debug, Default)]
+struct Backoff {
+    planned: bool,
+    attempts: u32,
+    /// The groups that were committed when the store healed last.
+    healed_at: Option<u64>,
+}
+
+impl Backoff {
+    fn plan(&mut self, groups: u64) -> Option<Duration> {
+        if self.planned {
+            return None;
+        }
+        if self.healed_at.take().is_some_and(|healed_at| groups - healed_at >= HEALTHY_GROUPS_MIN) {
+            self.attempts = 0;
+        }
+        self.planned = true;
+        let doubled = HEAL_BACKOFF_MS_MIN.saturating_mul(1 << self.attempts.min(16));
+        self.attempts = self.attempts.saturating_add(1);
+        Some(Duration::from_millis(doubled.min(HEAL_BACKOFF_MS_MAX)))
+    }
+
+    fn tried(&mut self, committer: &Committer) {
+        self.planned = false;
+        if !committer.is_read_only() {
+            self.healed_at = Some(committer.groups());
+        }
+    }
+}
+
+enum Work {
+    Group(Vec<Request>),
+    Heal,
+}
+
 struct Intake {
     queue: mpsc::Receiver<Message>,
-    /// The request that did not fit into the group before.
-    held: Option<Request>,
+    /// The work that did not fit into the group before.
+    held: Option<Message>,
     group_ops_max: usize,
     group_bytes_max: usize,
 }
 
 impl Intake {
     /// Waits for one request, and takes along those that wait already and fit.
-    fn next_group(&mut self) -> Option<Vec<Request>> {
-        let first = match self.held.take() {
-            Some(request) => request,
-            None => self.first()?,
+    fn next(&mut self) -> Option<Work> {
+        let first = match self.first()? {
+            Message::Request(request) => request,
+            Message::Heal | Message::Close => return Some(Work::Heal),
         };
         let (mut ops, mut bytes) = first.weight();
         let mut group = vec![first];
         while let Ok(message) = self.queue.try_recv() {
-            let Message::Request(request) = message else {
-                self.queue.close();
-                continue;
+            let request = match message {
+                Message::Request(request) => request,
+                Message::Heal => {
+                    self.held = Some(Message::Heal);
+                    break;
+                }
+                Message::Close => {
+                    self.queue.close();
+                    continue;
+                }
             };
             let (more_ops, more_bytes) = request.weight();
             ops += more_ops;
             bytes += more_bytes;
             if ops > self.group_ops_max || bytes > self.group_bytes_max {
-                self.held = Some(request);
+                self.held = Some(Message::Request(request));
                 break;
             }
             group.push(request);
         }
-        Some(group)
+        Some(Work::Group(group))
     }
 
-    fn first(&mut self) -> Option<Request> {
+    /// A request or the order to heal.
+    fn first(&mut self) -> Option<Message> {
+        if let Some(held) = self.held.take() {
+            return Some(held);
+        }
         loop {
             match self.queue.blocking_recv()? {
-                Message::Request(request) => return Some(request),
                 Message::Close => self.queue.close(),
+                message @ (Message::Request(_) | Message::Heal) => return Some(message),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backoff_doubles_to_its_limit_and_begins_anew_only_after_health() {
+        let mut backoff = Backoff::default();
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            waits.extend(backoff.plan(0).map(|wait| wait.as_millis()));
+            assert_eq!(backoff.plan(0), None, "one attempt at a time");
+            backoff.planned = false;
+        }
+        assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        backoff.healed_at = Some(10);
+        assert_eq!(backoff.plan(10 + HEALTHY_GROUPS_MIN - 1), Some(Duration::from_millis(5_000)));
+        backoff.planned = false;
+        backoff.healed_at = Some(10);
+        assert_eq!(backoff.plan(10 + HEALTHY_GROUPS_MIN), Some(Duration::from_millis(100)));
     }
 }

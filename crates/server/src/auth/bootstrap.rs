@@ -85,7 +85,14 @@ async fn put_map(server: &Server, namespace: &str, map: Value) -> Result<(), Str
 async fn create(server: &Server, path: &str, object: Value) -> Result<(), String> {
     match send(server, "POST", path, "application/json", &object).await? {
         200 | 201 | 409 => Ok(()),
-        code => Err(format!("make {} in {path}: answered {code}", object["metadata"]["name"])),
+        code => {
+            // A store that is read-only for now refuses before it looks; what is there already needs no write.
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            match send(server, "GET", &format!("{path}/{name}"), "", &json!({})).await? {
+                200 if code == 503 => Ok(()),
+                _ => Err(format!("make {name:?} in {path}: answered {code}")),
+            }
+        }
     }
 }
 

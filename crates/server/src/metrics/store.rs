@@ -41,7 +41,8 @@ impl Collector for Numbers {
             ("lazaret_store_watches", "Watches open", stats.watches as u64),
             ("lazaret_store_queued_writes", "Writes waiting for the writer", stats.queued as u64),
             ("lazaret_store_log_bytes", "Log since the last snapshot", stats.log_bytes),
-            ("lazaret_store_read_only", "1 if a failure of the disk stopped all writes", read_only),
+            ("lazaret_store_read_only", "1 while a failure of the disk stops all writes", read_only),
+            ("lazaret_store_tail_cut_bytes", "Bytes of a torn commit cut off at start", stats.tail_bytes_cut),
         ] {
             let gauge = gauge(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
@@ -51,6 +52,9 @@ impl Collector for Numbers {
             ("lazaret_store_writes", "Writes acknowledged", stats.txns),
             ("lazaret_store_snapshots", "Snapshots completed", stats.snapshots),
             ("lazaret_store_snapshots_failed", "Snapshots that failed", stats.snapshots_failed),
+            ("lazaret_store_failures", "Times that a failure of the disk stopped all writes", stats.failures),
+            ("lazaret_store_heals", "Times that the store took writes again", stats.heals),
+            ("lazaret_store_syncs_failed", "Syncs of the log that failed", stats.syncs_failed),
             (
                 "lazaret_store_watches_dropped",
                 "Watches ended because their reader was slow",
@@ -59,6 +63,21 @@ impl Collector for Numbers {
         ] {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        for (name, help, value) in [
+            (
+                "lazaret_store_last_sync_seconds",
+                "How long the last sync of the log took",
+                Some(stats.last_sync),
+            ),
+            (
+                "lazaret_store_disk_busy_seconds",
+                "How long the writer has waited for the disk",
+                stats.disk_busy,
+            ),
+        ] {
+            let gauge = ConstGauge::new(value.unwrap_or_default().as_secs_f64());
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
         let probe = gauge(0);
         let mut objects = encoder.encode_descriptor(

@@ -5,9 +5,9 @@ use std::{collections::HashSet, sync::Arc};
 use lazaret_json::{Text, Value};
 use lazaret_kinds::{Context, Errors, FieldProblem, Kind};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
-use lazaret_store::{Item, Op, TxnError, TxnInvalid};
+use lazaret_store::{Item, Op, TxnError};
 
-use crate::{ApiError, admission, limits, object, server::Call};
+use crate::{ApiError, admission, disk, limits, object, server::Call};
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
 const RETRIES_MAX: usize = 32;
@@ -311,11 +311,5 @@ pub(super) fn unsaved(item: &Item, new: &Value) -> Result<Arc<Item>, ApiError> {
 }
 
 pub(crate) fn storage(error: &TxnError) -> ApiError {
-    match error {
-        TxnError::Invalid(TxnInvalid::TooLarge { .. }) => limits::object_too_large(),
-        TxnError::Invalid(why) => ApiError::too_large(why.to_string()),
-        TxnError::Conflict { .. } | TxnError::ReadOnly(_) | TxnError::Unknown(_) | TxnError::Closed => {
-            ApiError::unavailable(error.to_string())
-        }
-    }
+    disk::refusal(error)
 }

@@ -3,12 +3,16 @@
 //! ```text
 //! magic 4 | kind 4 | payload length 4 | payload CRC32C 4 | number 8 | base revision 8 | header CRC32C 4 | payload | end mark 4
 //! ```
+//! In an encrypted file the payload is ciphertext and its tag; the checksum is that of the ciphertext, so a torn frame
+//! is told from a damaged one without the key. Kind, length, number and base revision are bound to the tag.
+//!
 //! The first and the last byte are never zero, so a sector of a frame that never reached the disk shows as zeros
 //! (see [`tail`](super::tail)).
 
 use std::io;
 
 use super::header::{u32_at, u64_at};
+use super::seal::Cipher;
 use crate::disk::DiskFile;
 
 pub(super) const MAGIC: [u8; 4] = [0xf7, b'L', b'Z', 0x96];
@@ -53,6 +57,8 @@ pub(super) enum Found {
     End,
     /// Something that is not a whole frame.
     Unreadable(&'static str),
+    /// A whole frame that this file's key did not write.
+    Forged(&'static str),
 }
 
 impl FrameKind {
@@ -72,17 +78,19 @@ impl FrameKind {
 /// Appends a frame to a buffer; `fill` appends its payload.
 pub(super) fn encode(
     buffer: &mut Vec<u8>,
+    cipher: &Cipher,
     kind: FrameKind,
     seq: u64,
     base: u64,
     fill: impl FnOnce(&mut Vec<u8>),
 ) {
     let start = buffer.len();
-    buffer.resize(start + HEADER_BYTES, 0);
+    let payload_start = start + HEADER_BYTES;
+    buffer.resize(payload_start, 0);
     fill(buffer);
-    let payload = &buffer[start + HEADER_BYTES..];
-    let payload_len = u32_len(payload.len());
-    let payload_crc = crc32c::crc32c(payload);
+    let payload_len = u32_len(buffer.len() - payload_start + cipher.overhead());
+    cipher.seal(buffer, payload_start, seq, &bound(kind, payload_len, seq, base));
+    let payload_crc = crc32c::crc32c(&buffer[payload_start..]);
 
     let header = &mut buffer[start..start + HEADER_BYTES];
     header[..4].copy_from_slice(&MAGIC);
@@ -94,6 +102,16 @@ pub(super) fn encode(
     let crc = crc32c::crc32c(&header[..32]);
     header[32..].copy_from_slice(&crc.to_le_bytes());
     buffer.extend_from_slice(&END_MARK);
+}
+
+/// What of a frame's header an encrypted payload is bound to.
+fn bound(kind: FrameKind, payload_len: u32, seq: u64, base: u64) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes[..4].copy_from_slice(&kind.code().to_le_bytes());
+    bytes[4..8].copy_from_slice(&payload_len.to_le_bytes());
+    bytes[8..16].copy_from_slice(&seq.to_le_bytes());
+    bytes[16..].copy_from_slice(&base.to_le_bytes());
+    bytes
 }
 
 /// Lengths are bounded far below 4 GiB by the limits of transactions, keys and groups.
@@ -124,7 +142,7 @@ impl FrameHeader {
 }
 
 /// Reads the frame at `offset` of a file of `size` bytes.
-pub(super) fn read(file: &dyn DiskFile, offset: u64, size: u64) -> io::Result<Found> {
+pub(super) fn read(file: &dyn DiskFile, cipher: &Cipher, offset: u64, size: u64) -> io::Result<Found> {
     if offset >= size {
         return Ok(Found::End);
     }
@@ -146,5 +164,9 @@ pub(super) fn read(file: &dyn DiskFile, offset: u64, size: u64) -> io::Result<Fo
     if crc32c::crc32c(&payload) != header.payload_crc || mark != END_MARK {
         return Ok(Found::Unreadable("a frame's payload does not match its checksum"));
     }
-    Ok(Found::Frame(Frame { kind: header.kind, seq: header.seq, base: header.base, payload, end }))
+    let FrameHeader { kind, seq, base, payload_len, .. } = header;
+    if !cipher.open(&mut payload, seq, &bound(kind, payload_len, seq, base)) {
+        return Ok(Found::Forged("a frame was not encrypted with the key of its file"));
+    }
+    Ok(Found::Frame(Frame { kind, seq, base, payload, end }))
 }

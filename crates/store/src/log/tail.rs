@@ -84,12 +84,13 @@ fn is_zero(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::frame::FrameKind;
+    use super::super::seal::Cipher;
     use super::*;
 
     fn frames(count: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for seq in 7..7 + count {
-            frame::encode(&mut bytes, FrameKind::Commit, seq, 100, |payload| {
+            frame::encode(&mut bytes, &Cipher::Plain, FrameKind::Commit, seq, 100, |payload| {
                 payload.resize(payload.len() + 1500, b'x')
             });
         }

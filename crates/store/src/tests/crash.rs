@@ -15,8 +15,8 @@ const GROUPS: usize = 50;
 
 /// What must be true, whatever the disk does.
 #[derive(Debug, Clone)]
-struct Truth {
-    revision: u64,
+pub(super) struct Truth {
+    pub(super) revision: u64,
     contents: Contents,
     /// Every event since the beginning.
     events: Vec<Arc<Event>>,
@@ -25,7 +25,7 @@ struct Truth {
 }
 
 impl Truth {
-    fn new() -> Truth {
+    pub(super) fn new() -> Truth {
         Truth { revision: FIRST_REVISION, contents: Contents::new(), events: Vec::new(), doubtful: None }
     }
 
@@ -35,12 +35,25 @@ impl Truth {
         self.events.extend(forecast.events);
     }
 
-    /// Checks a store that was just opened, and learns which way the doubtful group went.
-    fn check(&mut self, rig: &Rig, context: &str) {
+    /// The store took writes again: the doubtful group is not there, and its revisions are left out.
+    pub(super) fn void(&mut self, rig: &Rig, context: &str) {
+        if let Some(doubtful) = self.doubtful.take() {
+            self.revision = doubtful.revision;
+        }
+        self.check(rig, context);
+    }
+
+    /// Checks a store that was just opened, and learns which way the doubtful group went: it is there, or the store
+    /// had begun to take writes again without it, or it was never heard of.
+    pub(super) fn check(&mut self, rig: &Rig, context: &str) {
         if let Some(doubtful) = self.doubtful.take()
             && rig.shared.revision() != self.revision
         {
-            self.accept(doubtful);
+            if rig.contents() == doubtful.contents {
+                self.accept(doubtful);
+            } else {
+                self.revision = doubtful.revision;
+            }
         }
         assert_eq!(rig.shared.revision(), self.revision, "{context}: revision");
         assert_eq!(rig.contents(), self.contents, "{context}: contents");
@@ -51,7 +64,7 @@ impl Truth {
 }
 
 /// Works until done or until the disk gives up. Tells whether it gave up.
-fn work(rig: &mut Rig, truth: &mut Truth, random: &mut Random, groups: usize) -> bool {
+pub(super) fn work(rig: &mut Rig, truth: &mut Truth, random: &mut Random, groups: usize) -> bool {
     for _ in 0..groups {
         if random.below(12) == 0 {
             let oldest = rig.shared.oldest();
@@ -98,7 +111,7 @@ fn reopen(disk: &FaultyDisk, options: &Options, random: &mut Random, context: &s
     }
 }
 
-fn after_crash(disk: &FaultyDisk, random: &mut Random) -> FaultyDisk {
+pub(super) fn after_crash(disk: &FaultyDisk, random: &mut Random) -> FaultyDisk {
     let seed = random.draw();
     if seed.is_multiple_of(4) { disk.after_kill() } else { disk.after_power_loss(seed) }
 }

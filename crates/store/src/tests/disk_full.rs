@@ -1,4 +1,4 @@
-//! A full disk: the store stops writing, says why, keeps answering, and goes on after it is opened again.
+//! A full disk: the store stops writing, says why, and keeps answering; how it goes on is in `healing`.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -12,7 +12,9 @@ fn a_full_disk_makes_the_store_read_only_until_it_is_opened_again() {
     let store = Store::open_on(Arc::new(disk.clone()), Options::default()).unwrap();
     let before = store.txn_blocking(vec![Op::create("/a", "kept")]).unwrap().revision;
 
-    disk.plan(disk.steps(), Fault::Refuse(ErrorKind::StorageFull));
+    // For longer than this test lasts: no attempt to heal succeeds.
+    let step = disk.steps();
+    (step..step + 10_000).for_each(|step| disk.plan(step, Fault::Refuse(ErrorKind::StorageFull)));
     let error = store.txn_blocking(vec![Op::create("/b", vec![b'x'; 5_000])]).unwrap_err();
     assert!(matches!(error, TxnError::Unknown(_)), "{error}");
     let error = store.txn_blocking(vec![Op::create("/c", "no")]).unwrap_err();

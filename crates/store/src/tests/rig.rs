@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::commit::{Committer, Request};
+use crate::counters::Counters;
 use crate::draft::Draft;
 use crate::error::{OpenError, TxnError};
 use crate::fault::{FaultyDisk, Random};
@@ -14,7 +15,7 @@ use crate::item::{Event, Item, Key};
 use crate::log::{self, SnapshotMode};
 use crate::options::Options;
 use crate::range::RangeOptions;
-use crate::shared::{Counters, Shared};
+use crate::shared::Shared;
 use crate::txn::{Committed, Op};
 
 pub(super) type Contents = BTreeMap<Key, Arc<Item>>;
@@ -39,10 +40,13 @@ pub(super) struct Forecast {
 
 impl Rig {
     pub(super) fn open(disk: &FaultyDisk, options: &Options) -> Result<Rig, OpenError> {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::new(options));
         let recovered =
             log::recover(Arc::new(disk.clone()), options, SnapshotMode::Inline, Arc::clone(&counters))?;
         let shared = Arc::new(Shared::new(recovered.state, recovered.history, counters));
+        if let Some(cause) = recovered.read_only {
+            shared.fail(Arc::new(cause));
+        }
         Ok(Rig { committer: Committer::new(Arc::clone(&shared), Box::new(recovered.engine)), shared })
     }
 
@@ -62,6 +66,12 @@ impl Rig {
         let (reply, mut answer) = oneshot::channel();
         self.committer.commit(vec![Request::Compact { to, reply }]);
         answer.try_recv().expect("every request is answered").is_ok()
+    }
+
+    /// Tries to take writes again; tells whether that worked.
+    pub(super) fn heal(&mut self) -> bool {
+        self.committer.heal();
+        !self.committer.is_read_only()
     }
 
     pub(super) fn forecast(&self, txns: &[Vec<Op>]) -> Forecast {

@@ -1,0 +1,108 @@
+//! The disk below the store: what is logged of it, what `/readyz` says of it, how long a write waits for it, and the
+//! request to compact it.
+
+use std::{io, sync::Arc, time::Duration};
+
+use lazaret_json::json;
+use lazaret_store::{Committed, Notice, Observer, Op, SnapshotError, StorageError, TxnError, TxnInvalid};
+
+use crate::{ApiError, Server, limits, respond::Answer};
+
+/// Where a snapshot is asked for, with POST.
+pub(crate) const COMPACT_PATH: &str = "lazaret/store/compact";
+
+/// A write that is not durable by then is answered with "nobody knows"; Kubernetes waits as long for its handlers.
+pub(crate) const WRITE_SECONDS_MAX: u64 = 34;
+/// A disk that has not answered for so long is in trouble: a sync takes milliseconds.
+const STALLED_SECONDS: u64 = 5;
+/// How often the disk is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Logs what happens to a store, for its options.
+#[must_use]
+pub fn log_store_notices() -> Observer {
+    Observer::new(|notice| {
+        if matches!(notice, Notice::BecameReadOnly(_) | Notice::StillReadOnly { .. }) {
+            tracing::error!("{notice}");
+        } else {
+            tracing::warn!("{notice}");
+        }
+    })
+}
+
+impl Server {
+    /// Logs when the disk stops answering and when it answers again; never ends.
+    pub async fn watch_disk(&self) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut stalled = false;
+        loop {
+            ticks.tick().await;
+            let busy = self.stalled_for();
+            match (stalled, busy) {
+                (false, Some(busy)) => {
+                    tracing::error!(seconds = busy.as_secs(), "the disk of the store does not answer");
+                }
+                (true, None) => tracing::warn!("the disk of the store answers again"),
+                (false, None) | (true, Some(_)) => {}
+            }
+            stalled = busy.is_some();
+        }
+    }
+
+    fn stalled_for(&self) -> Option<Duration> {
+        self.store().disk_busy().filter(|busy| busy.as_secs() >= STALLED_SECONDS)
+    }
+
+    /// What is wrong with the disk, if something is.
+    pub(crate) fn disk_trouble(&self) -> Option<String> {
+        if let Some(cause) = self.store().read_only() {
+            return Some(format!("the store is read-only: {cause}"));
+        }
+        self.stalled_for().map(|busy| format!("the disk has not answered for {} s", busy.as_secs()))
+    }
+
+    /// Runs a transaction, and gives up waiting for a disk that does not answer.
+    pub(crate) async fn write(&self, ops: Vec<Op>) -> Result<Committed, TxnError> {
+        let limit = Duration::from_secs(WRITE_SECONDS_MAX);
+        match tokio::time::timeout(limit, self.store().txn(ops)).await {
+            Ok(done) => done,
+            Err(_) => {
+                let source =
+                    io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {WRITE_SECONDS_MAX} s"));
+                Err(TxnError::Unknown(Arc::new(StorageError {
+                    doing: "write to",
+                    file: "the disk".into(),
+                    source,
+                })))
+            }
+        }
+    }
+
+    /// Writes a snapshot and removes the log before it.
+    pub(crate) async fn compact_store(&self) -> Result<Answer, ApiError> {
+        match self.store().snapshot().await {
+            Ok(done) => {
+                let (revision, items, bytes) = (done.revision, done.items, done.bytes);
+                Ok(Answer::value(200, &json!({"revision": revision, "items": items, "bytes": bytes})))
+            }
+            Err(error @ (SnapshotError::Busy | SnapshotError::ReadOnly(_) | SnapshotError::Closed)) => {
+                Err(ApiError::unavailable(error.to_string()))
+            }
+            Err(error @ SnapshotError::Ephemeral) => Err(ApiError::bad_request(error.to_string())),
+            Err(error @ SnapshotError::Failed(_)) => Err(ApiError::internal(error)),
+        }
+    }
+}
+
+/// What a client is told of a write that was not acknowledged.
+pub(crate) fn refusal(error: &TxnError) -> ApiError {
+    match error {
+        TxnError::Invalid(TxnInvalid::TooLarge { .. }) => limits::object_too_large(),
+        TxnError::Invalid(why) => ApiError::too_large(why.to_string()),
+        // Not 503: clients send again what was refused with that, and this may have been done.
+        TxnError::Unknown(_) => ApiError::outcome_unknown(error.to_string()),
+        TxnError::Conflict { .. } | TxnError::ReadOnly(_) | TxnError::Closed => {
+            ApiError::unavailable(error.to_string())
+        }
+    }
+}
