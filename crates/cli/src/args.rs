@@ -1,6 +1,6 @@
 //! The command line: what can be asked, and who answers.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
@@ -97,7 +97,17 @@ fn try_parse() -> Result<Cli, clap::Error> {
     if device::is_called_as_plugin() {
         return lazaret_device::Args::try_parse().map(|args| Cli { command: Command::Device(args) });
     }
-    Cli::try_parse()
+    Cli::try_parse_from(with_group(std::env::args_os().collect()))
+}
+
+/// Commands of `lazaret store` that are understood without `store`: what is typed at night.
+const WITHOUT_GROUP: &[&str] = &["backup", "compact", "restore", "verify"];
+
+fn with_group(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).and_then(|word| word.to_str()).is_some_and(|word| WITHOUT_GROUP.contains(&word)) {
+        words.insert(1, "store".into());
+    }
+    words
 }
 
 #[allow(clippy::disallowed_methods, reason = "nothing has been started that would have to be ended")]
@@ -134,5 +144,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_of_the_store_are_understood_without_its_name() {
+        let parsed = |line: &str| {
+            let words = with_group(line.split(' ').map(OsString::from).collect());
+            Cli::try_parse_from(words).map(|cli| matches!(cli.command, Command::Store(_)))
+        };
+        for line in [
+            "lazaret backup F",
+            "lazaret store backup F",
+            "lazaret restore F",
+            "lazaret verify",
+            "lazaret compact",
+        ] {
+            assert!(parsed(line).unwrap(), "{line}");
+        }
+        assert!(parsed("lazaret backup").is_err(), "the file is missing");
     }
 }
