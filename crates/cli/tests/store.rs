@@ -39,7 +39,7 @@ impl Home {
     }
 
     /// The words of a command, with the data directory and the keys.
-    fn words<'a>(&self, words: &[&'a str], data: &str) -> Vec<String> {
+    fn words(&self, words: &[&str], data: &str) -> Vec<String> {
         let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         all.extend(["--data-dir".into(), self.path(data).display().to_string()]);
         all.extend(["--encryption-key-file".into(), self.path("keys").display().to_string()]);
