@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 fn limits(level: Level) -> LevelLimits {
     let (nominal_seats, guaranteed_seats, seats_max) = match level {
