@@ -1,6 +1,6 @@
 use super::*;
-use proptest::prelude::*;
 use alloc::collections::BTreeMap;
+use proptest::prelude::*;
 
 fn limits(level: Level) -> LevelLimits {
     let (nominal_seats, guaranteed_seats, seats_max) = match level {
