@@ -1,6 +1,6 @@
 use super::*;
+use alloc::collections::BTreeMap;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 fn limits(level: Level) -> LevelLimits {
     let (nominal_seats, guaranteed_seats, seats_max) = match level {
