@@ -56,7 +56,8 @@ async fn a_device_is_closed_emptied_and_brought_back() {
     .assert_eq(&ran.notes);
     expect![[r#"
         gpu.example.com/node-1/gpu-0 uncordoned (rule node-1-gpu-0-drain-fbe05b95 deleted)
-    "#]].assert_eq(&cluster.run(&["uncordon", "node-1/gpu-0"]).await.ok());
+    "#]]
+    .assert_eq(&cluster.run(&["uncordon", "node-1/gpu-0"]).await.ok());
     assert_eq!(cluster.rules().await, []);
 }
 
@@ -93,8 +94,10 @@ async fn nothing_happens_before_somebody_said_yes() {
     let cluster = Cluster::small().await;
     let words = ["drain", "node-1/gpu-0", "--reason", "x"];
     let ran = cluster.run(&words).await;
-    expect!["drain 1 device, evicting 1 pod? standard input is not a terminal, so nobody can be asked: add --yes"]
-        .assert_eq(&ran.verdict.unwrap_err());
+    expect![
+        "drain 1 device, evicting 1 pod? standard input is not a terminal, so nobody can be asked: add --yes"
+    ]
+    .assert_eq(&ran.verdict.unwrap_err());
     let cluster = cluster.answering("n\n");
     let ran = cluster.run(&words).await;
     expect![[r#"

@@ -103,7 +103,8 @@ async fn a_watch_tells_of_each_device_that_became_another() {
         gpu.example.com/node-2/gpu-0   node-2   A100    Free    <none>   <none>
         gpu.example.com/node-2/gpu-1   node-2   A100    Free    <none>   <none>
         gpu.example.com/node-2/gpu-0   node-2   A100    Tainted   a:NoSchedule (rule)   <none>
-    "#]].assert_eq(&printed);
+    "#]]
+    .assert_eq(&printed);
 }
 
 /// With `DEVICE_LIST_NODES=5000` and `--nocapture` it is a figure as well.
@@ -197,7 +198,8 @@ async fn a_table_is_as_wide_as_the_terminal_and_a_wide_one_is_whole() {
         gpu.example.com/node-1/gpu-1   Free            gpu.example.com…   <none>
         gpu.example.com/node-2/gpu-0   Free            <none>             <none>
         gpu.example.com/node-2/gpu-1   Free            <none>             <none>
-    "#]].assert_eq(&cluster.run(&["list"]).await.ok());
+    "#]]
+    .assert_eq(&cluster.run(&["list"]).await.ok());
     let wide = cluster.run(&["list", "-o", "wide", "node-1/gpu-0"]).await.ok();
     assert!(wide.lines().any(|line| line.chars().count() > 200), "{wide}");
     let narrow = cluster.run(&["plan", "node-1/gpu-0", "a:NoExecute"]).await.ok();

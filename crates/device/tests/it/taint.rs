@@ -176,11 +176,13 @@ async fn a_simulated_driver_is_told_what_fails() {
         no device node-9/gpu-0; nearest names:
           gpu.example.com/node-1/gpu-0
           gpu.example.com/node-2/gpu-0
-          gpu.example.com/node-1/gpu-1"#]].assert_eq(&cluster.run(&["fail", "node-9/gpu-0"]).await.error());
+          gpu.example.com/node-1/gpu-1"#]]
+    .assert_eq(&cluster.run(&["fail", "node-9/gpu-0"]).await.error());
     expect![[r#"
         gpu-0 matches 2 devices: name one of them
           gpu.example.com/node-1/gpu-0
-          gpu.example.com/node-2/gpu-0"#]].assert_eq(&cluster.run(&["fail", "gpu-0"]).await.error());
+          gpu.example.com/node-2/gpu-0"#]]
+    .assert_eq(&cluster.run(&["fail", "gpu-0"]).await.error());
 }
 
 #[tokio::test]

@@ -188,7 +188,8 @@ async fn a_pod_that_nobody_knows() {
     let cluster = Cluster::small().await;
     expect![[r#"
         no pod research/trainr, and no event about its eviction; nearest names:
-          research/trainer"#]].assert_eq(&cluster.run(&["why", "trainr", "-n", "research"]).await.error());
+          research/trainer"#]]
+    .assert_eq(&cluster.run(&["why", "trainr", "-n", "research"]).await.error());
     let plain = json!({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     cluster.post("/api/v1/namespaces/default/pods", plain).await;
     expect!["pod default/plain uses no devices, and no TaintReplacementPolicy applies to it"]
@@ -208,7 +209,8 @@ async fn history_keeps_what_events_tell_of_removed_taints() {
     "#]].assert_eq(&without_times(&ran.out));
     expect![[r#"
         The server keeps events for an hour by default; its audit log knows what happened before.
-    "#]].assert_eq(&ran.notes);
+    "#]]
+    .assert_eq(&ran.notes);
     let printed = cluster.run(&["history", "-o", "json"]).await.ok();
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&printed).unwrap()["entries"].as_array().unwrap().len(),
