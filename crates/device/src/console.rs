@@ -30,8 +30,8 @@ pub struct Console {
     width: Option<usize>,
     /// Notes go to a terminal, where a line can be written over.
     live: bool,
-    /// A progress line is on the screen.
-    shows_progress: bool,
+    /// The progress line that is on the screen.
+    progress: Option<String>,
 }
 
 impl fmt::Debug for Console {
@@ -49,7 +49,7 @@ impl Console {
         answers: Option<Box<dyn BufRead>>,
         colours: bool,
     ) -> Self {
-        Self { out, notes, answers, colours, width: None, live: false, shows_progress: false }
+        Self { out, notes, answers, colours, width: None, live: false, progress: None }
     }
 
     /// The same in front of a terminal: lines of the output fit `width`, and notes may be written over where they are `live`.
@@ -83,13 +83,16 @@ impl Console {
     pub(crate) fn progress(&mut self, text: &str) {
         let text: String =
             text.chars().take(self.width.unwrap_or(PROGRESS_CHARS_MAX).saturating_sub(1)).collect();
+        if self.progress.as_ref() == Some(&text) {
+            return;
+        }
         let _ = write!(self.notes, "{CLEAR_LINE}{text}");
         let _ = self.notes.flush();
-        self.shows_progress = true;
+        self.progress = Some(text);
     }
 
     fn clear_progress(&mut self) {
-        if std::mem::take(&mut self.shows_progress) {
+        if self.progress.take().is_some() {
             let _ = write!(self.notes, "{CLEAR_LINE}");
             let _ = self.notes.flush();
         }

@@ -41,7 +41,7 @@ fn facts(kind: &Kind) -> String {
 fn said(table: &str) -> BTreeMap<String, String> {
     let rows = table.lines().skip(2).filter_map(|line| {
         let mut cells = line.trim_matches('|').split('|').map(str::trim);
-        Some((cells.next()?.to_owned(), cells.last()?.to_owned()))
+        Some((cells.next()?.to_owned(), cells.next_back()?.to_owned()))
     });
     rows.collect()
 }

@@ -97,7 +97,7 @@ mod tests {
             ("api/beta=true", "v1alpha3", false),
             ("api/beta=true", "v1beta2", true),
             ("api/ga=false,api/beta=true", "v1", false),
-            ("api/ga=false,api/beta=true", "v1beta1", true),
+            ("api/ga=false,api/beta=true", "v1beta2", true),
             ("api/alpha=true,api/all=false", "v1alpha3", true),
             ("resource.k8s.io/v1=true,api/all=false", "v1", true),
             ("resource.k8s.io/v1alpha3=true,api/alpha=false", "v1alpha3", true),

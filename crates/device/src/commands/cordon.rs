@@ -67,12 +67,11 @@ pub(super) async fn cordon(session: &mut Session<'_>, args: Cordon) -> Result<Ve
         let selector = selector_of(device);
         let name = rule_name(&selector, DRAIN_KEY, None);
         // A device that is being drained is cordoned, and more: it stays as it is.
-        let change = match drains(&cluster, &name) {
-            true => Change::Unchanged { name: name.clone() },
-            false => {
-                let taint = drain_taint(Effect::NoSchedule, None);
-                view::set(&cluster, &selector, name.clone(), taint, &intent).map_err(Error::Usage)?
-            }
+        let change = if drains(&cluster, &name) {
+            Change::Unchanged { name: name.clone() }
+        } else {
+            let taint = drain_taint(Effect::NoSchedule, None);
+            view::set(&cluster, &selector, name.clone(), taint, &intent).map_err(Error::Usage)?
         };
         let changed = !matches!(change, Change::Unchanged { .. });
         write(session, &rules, &change, args.dry_run).await?;

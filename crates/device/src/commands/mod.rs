@@ -161,9 +161,6 @@ impl Args {
     /// The words to complete, where that is what is asked for.
     #[must_use]
     pub fn words_to_complete(&self) -> Option<&[String]> {
-        match &self.command {
-            Command::Complete { words } => Some(words),
-            _ => None,
-        }
+        if let Command::Complete { words } = &self.command { Some(words) } else { None }
     }
 }

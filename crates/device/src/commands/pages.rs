@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use clap_complete::Shell;
+
 use crate::{Console, Error, Verdict, args};
 
 /// As which program completions are made: kubectl looks for plugins by this name.
 const PROGRAM: &str = "kubectl-device";
 
-pub(super) fn completion(console: &mut Console, shell: clap_complete::Shell) -> Result<Verdict, Error> {
+pub(super) fn completion(console: &mut Console, shell: Shell) -> Result<Verdict, Error> {
     console.print(&completion_script(shell, &mut args::command().bin_name(PROGRAM), PROGRAM))?;
     Ok(Verdict::Yes)
 }
@@ -15,16 +17,12 @@ pub(super) fn completion(console: &mut Console, shell: clap_complete::Shell) -> 
 /// A script that makes `shell` complete the words of `program`. Where the shell is one that people use, it asks the program, which asks the
 /// cluster; elsewhere it knows commands and flags.
 #[must_use]
-pub fn completion_script(shell: clap_complete::Shell, command: &mut clap::Command, program: &str) -> String {
-    let template = match shell {
-        clap_complete::Shell::Bash => BASH,
-        clap_complete::Shell::Zsh => ZSH,
-        clap_complete::Shell::Fish => FISH,
-        _ => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, command, program, &mut script);
-            return String::from_utf8_lossy(&script).into_owned();
-        }
+pub fn completion_script(shell: Shell, command: &mut clap::Command, program: &str) -> String {
+    let asking = [(Shell::Bash, BASH), (Shell::Zsh, ZSH), (Shell::Fish, FISH)];
+    let Some((_, template)) = asking.into_iter().find(|(known, _)| *known == shell) else {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, command, program, &mut script);
+        return String::from_utf8_lossy(&script).into_owned();
     };
     template
         .replace("PROGRAM", program)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lazaret_eviction::{Patience, patience};
 use lazaret_model::{DeviceId, Effect, ObjectKey, PodPhase, Taint, Timestamp, Uid};
+use lazaret_print::count;
 
 use super::{cluster::Cluster, pace::Pace, rule::DRAIN_KEY, time::age};
 
@@ -342,22 +343,25 @@ impl Drain {
         let waiting = self.waiting().len();
         let what = if emptying == 0 && now < self.next_at {
             format!(
-                "grace period: pods are evicted in {}, {} of {all} devices still in use",
+                "grace period: pods are evicted in {}, {} of {} still in use",
                 age(now, self.next_at),
-                self.in_use()
+                self.in_use(),
+                count(all, "device")
             )
         } else if emptying < all || waiting > 0 {
             format!(
-                "{emptying} of {all} devices being emptied, {waiting} pods to go, {} gone",
+                "{emptying} of {} being emptied, {} to go, {} gone",
+                count(all, "device"),
+                count(waiting, "pod"),
                 self.left.len()
             )
         } else if unconfirmed > 0 {
-            format!("pods are gone, {unconfirmed} of {all} devices not yet reported Drained")
+            format!("pods are gone, {unconfirmed} of {} not yet reported Drained", count(all, "device"))
         } else {
             format!(
-                "devices are empty, {} of {} pods replaced, {} Pending",
+                "devices are empty, {} of {} replaced, {} Pending",
                 self.replaced.len(),
-                self.replaced.len() + self.unreplaced(),
+                count(self.replaced.len() + self.unreplaced(), "pod"),
                 self.pending.len()
             )
         };
