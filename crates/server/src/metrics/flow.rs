@@ -36,10 +36,7 @@ pub(crate) struct FlowMetrics {
 }
 
 /// One series for each level, looked up once.
-fn each<M: Clone>(family: &Family<PriorityLevel, M>) -> [M; Level::ALL.len()]
-where
-    M: Default,
-{
+fn each<M: Clone + Default>(family: &Family<PriorityLevel, M>) -> [M; Level::ALL.len()] {
     Level::ALL.map(|level| family.get_or_create(&PriorityLevel { priority_level: level.name() }).clone())
 }
 
