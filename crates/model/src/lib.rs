@@ -18,6 +18,7 @@ mod group;
 mod intern;
 mod name;
 mod node;
+mod patience;
 mod pod;
 mod quantity;
 mod remembered;
@@ -45,6 +46,7 @@ pub use name::{
     validate_qualified_name,
 };
 pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
+pub use patience::{Patience, patience};
 pub use pod::{ClaimSource, Condition, ConditionStatus, Owner, Pod, PodClaim, PodPhase};
 pub use quantity::{Format, Quantity, QuantityError};
 pub use remembered::Remembered;

@@ -23,7 +23,8 @@ impl Running {
             let metrics = Metrics::default();
             let shown = metrics.clone();
             server.show_metrics(move || shown.text());
-            let running = lazaret_controllers::Plane::start(client, metrics, &plane.options)
+            let options = plane.options.clone().with_features(|gate| server.features().is_on(gate));
+            let running = lazaret_controllers::Plane::start(client, metrics, &options)
                 .await
                 .map_err(|error| StartError::Plane(error.to_string()))?;
             let (stop, stopped) = watch::channel(false);

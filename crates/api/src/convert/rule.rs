@@ -7,8 +7,10 @@ use lazaret_model::{
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some};
 use crate::{field::Path, wire};
 
-/// What a rule of v1alpha3 means when it names no pace.
+/// What a taint of v1alpha3 means when it names no pace, and a pace that cannot be understood.
 const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
+/// On a rule in versions that have no field for it: the pace of its taint.
+const PACE_ANNOTATION: &str = "lazaret.dev/evictions-per-second";
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 const DATA_BYTES_MAX: usize = 10 * 1024;
 
@@ -20,8 +22,12 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
     let mut taint = taint(spec.taint.0, version, &path.field("taint"))?;
     // What has a UID was stored by a server, which filled in what was left out in the version it was written in: a
     // rule written in v1 names no pace in any version.
-    if version == Version::V1Alpha3 && metadata.uid.0.is_empty() {
-        taint.evictions_per_second.get_or_insert(EVICTIONS_PER_SECOND_DEFAULT);
+    default_pace(&mut taint, version, &metadata);
+    if version != Version::V1Alpha3
+        && let Some(pace) = metadata.annotations.0.get(PACE_ANNOTATION)
+    {
+        let pace = pace.0.parse().ok().filter(|pace| *pace > 0);
+        taint.evictions_per_second = Some(pace.unwrap_or(EVICTIONS_PER_SECOND_DEFAULT));
     }
     Ok(DeviceTaintRule {
         name: meta::name(&mut metadata)?,
@@ -45,7 +51,11 @@ pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<
         (None, Some(wire)) => Some(selector(wire, version, &path.field("deviceSelector"))?),
         (None, None) => None,
     };
-    let taints = each(patch.taints.0, &path.field("taints"), |wire, path| taint(wire, version, path))?;
+    let taints = each(patch.taints.0, &path.field("taints"), |wire, path| {
+        let mut taint = taint(wire, version, path)?;
+        default_pace(&mut taint, version, &metadata);
+        Ok(taint)
+    })?;
     Ok(ResourceSlicePatch {
         name: meta::name(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -59,6 +69,13 @@ pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<
             taints,
         },
     })
+}
+
+/// What has a UID was stored by a server, which filled in what was left out in the version it was written in.
+pub(super) fn default_pace(taint: &mut Taint, version: Version, metadata: &wire::ObjectMeta) {
+    if version == Version::V1Alpha3 && metadata.uid.0.is_empty() {
+        taint.evictions_per_second.get_or_insert(EVICTIONS_PER_SECOND_DEFAULT);
+    }
 }
 
 pub(super) fn taint(wire: wire::Taint, version: Version, path: &Path<'_>) -> Result<Taint> {

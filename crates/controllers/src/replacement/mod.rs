@@ -48,7 +48,7 @@ pub(crate) async fn serve(
     // The watches outlive this task; it must not keep them alive in turn.
     drop(hub);
     run(
-        agent::ReplacementAgent::new(metrics::ReplacementMetrics::new(&metrics)),
+        agent::ReplacementAgent::new(sources.gates(), metrics::ReplacementMetrics::new(&metrics)),
         executor::Executor::new(client),
         inbox,
         leadership,

@@ -11,7 +11,7 @@ use crate::{
         one_of, pool, raw_object,
     },
     path::Path,
-    value::{fill, list, list_mut, put, put_or_remove, remove, some, text, texts},
+    value::{field_mut, fill, is_filled, list, list_mut, put, put_or_remove, remove, some, text, texts},
 };
 
 pub(super) const SELECTORS_MAX: usize = 32;
@@ -20,6 +20,10 @@ pub(super) const CONFIG_MAX: usize = 32;
 pub(super) const TOLERATIONS_MAX: usize = 16;
 const BINDING_CONDITIONS_MAX: usize = 4;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
+/// What a taint of v1alpha3 means when it names no pace.
+const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
+/// On a rule in versions that have no field for it: the pace of its taint.
+const PACE_ANNOTATION: &str = "lazaret.dev/evictions-per-second";
 const TAINT_DESCRIPTION_BYTES_MAX: usize = 1024;
 const TAINT_DATA_BYTES_MAX: usize = 10 * 1024;
 
@@ -39,6 +43,13 @@ const SELECTOR_EXTRAS: &[&str] = &["deviceClassName", "selectors"];
 pub(super) fn default_time_added(taint: &mut Value, context: &Context<'_>) {
     if taint.is_object() {
         fill(taint, "timeAdded", context.timestamp());
+    }
+}
+
+/// The pace of a taint that is written in v1alpha3 and names none. Other versions know no pace: what is written there goes at once.
+pub(super) fn default_pace(taint: &mut Value, context: &Context<'_>) {
+    if context.version == "v1alpha3" && taint.is_object() {
+        fill(taint, "evictionsPerSecond", EVICTIONS_PER_SECOND_DEFAULT);
     }
 }
 
@@ -89,6 +100,27 @@ pub(super) fn hide_rule_extras(spec: &mut Value) {
         if let Some(part) = spec.get_mut(part) {
             extras.iter().for_each(|field| remove(part, field));
         }
+    }
+}
+
+/// Shows the pace of a rule where the version has no field for it, as Kubernetes shows new fields in old versions: as an annotation. A
+/// controller that knows v1 alone would let all pods go at once.
+pub(super) fn show_pace(object: &mut Value) {
+    if let Some(pace) = some(&object["spec"]["taint"], "evictionsPerSecond").and_then(Value::as_i64) {
+        put(field_mut(field_mut(object, "metadata"), "annotations"), PACE_ANNOTATION, pace.to_string());
+    }
+}
+
+/// Takes the pace from where [`show_pace`] put it, or whoever writes v1 and wants one. What is no pace stays an annotation.
+pub(super) fn read_pace(object: &mut Value) {
+    let pace =
+        text(&object["metadata"]["annotations"], PACE_ANNOTATION).parse().ok().filter(|pace: &i64| *pace > 0);
+    let Some(pace) = pace.filter(|_| object["spec"]["taint"].is_object()) else { return };
+    put(field_mut(field_mut(object, "spec"), "taint"), "evictionsPerSecond", pace);
+    let metadata = field_mut(object, "metadata");
+    remove(field_mut(metadata, "annotations"), PACE_ANNOTATION);
+    if !is_filled(metadata, "annotations") {
+        remove(metadata, "annotations");
     }
 }
 

@@ -4,17 +4,35 @@ use lazaret_json::Value;
 
 use super::{
     cel,
-    common::{default_time_added, device_selector, taint},
+    common::{default_pace, default_time_added, device_selector, taint},
     device,
 };
 use crate::{
     Context, Errors, Rules,
     check::{each, qualified_name},
+    gate::{Gate, drop_disabled},
     path::Path,
-    value::{canonical_quantities, entries, field_mut, has, list, list_mut, quantity, same_field, some},
+    value::{
+        canonical_quantities, entries, field_mut, has, is_filled, list, list_mut, quantity, remove,
+        same_field, some,
+    },
 };
 
 const TAINTS_MAX: usize = 16;
+
+/// Fields of features, by feature: taints are of use without the other overrides.
+const GATES: &[Gate] = &[
+    Gate {
+        features: &["DRADeviceTaints"],
+        in_use: |devices| is_filled(devices, "taints"),
+        clear: |devices| remove(devices, "taints"),
+    },
+    Gate {
+        features: &["DRAAdminControlledDeviceAttributes"],
+        in_use: |devices| is_filled(devices, "attributes") || is_filled(devices, "capacity"),
+        clear: |devices| ["attributes", "capacity"].iter().for_each(|field| remove(devices, field)),
+    },
+];
 
 /// Patches of slices.
 #[derive(Debug)]
@@ -23,8 +41,20 @@ pub(crate) struct Patch;
 impl Rules for Patch {
     fn default(&self, object: &mut Value, context: &Context<'_>) {
         let devices = field_mut(field_mut(object, "spec"), "devices");
-        list_mut(devices, "taints").iter_mut().for_each(|taint| default_time_added(taint, context));
+        for taint in list_mut(devices, "taints") {
+            default_time_added(taint, context);
+            default_pace(taint, context);
+        }
         canonical_quantities(object, "resource/v1alpha3.ResourceSlicePatch");
+    }
+
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        drop_disabled(GATES, field_mut(field_mut(object, "spec"), "devices"), None, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        let devices = field_mut(field_mut(new, "spec"), "devices");
+        drop_disabled(GATES, devices, Some(&old["spec"]["devices"]), context.features);
     }
 
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {

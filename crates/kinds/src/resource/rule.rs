@@ -5,8 +5,8 @@ use lazaret_json::{Value, json};
 use super::{
     cel,
     common::{
-        RULE_EXTRAS, default_time_added, device_selector, has_rule_extras, hide_rule_extras,
-        keep_rule_extras, taint,
+        RULE_EXTRAS, default_pace, default_time_added, device_selector, has_rule_extras, hide_rule_extras,
+        keep_rule_extras, read_pace, show_pace, taint,
     },
 };
 use crate::{
@@ -15,12 +15,10 @@ use crate::{
     kind::{age, since},
     path::Path,
     rules::keep_status,
-    value::{field_mut, fill, list, put, same_field, some, text},
+    value::{field_mut, list, put, same_field, some, text},
 };
 
 const CONDITIONS_MAX: usize = 8;
-/// What a rule of v1alpha3 means when it names no pace.
-const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 
 /// Rules that taint devices.
 #[derive(Debug)]
@@ -30,9 +28,7 @@ impl Rules for Rule {
     fn default(&self, object: &mut Value, context: &Context<'_>) {
         let taint = field_mut(field_mut(object, "spec"), "taint");
         default_time_added(taint, context);
-        if context.version == "v1alpha3" && taint.is_object() {
-            fill(taint, "evictionsPerSecond", EVICTIONS_PER_SECOND_DEFAULT);
-        }
+        default_pace(taint, context);
     }
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
@@ -65,18 +61,20 @@ impl Rules for Rule {
     }
 
     fn to_version(&self, object: &mut Value, version: &str) {
-        if version != "v1alpha3"
-            && let Some(spec) = object.get_mut("spec")
-        {
-            hide_rule_extras(spec);
+        if version != "v1alpha3" {
+            show_pace(object);
+            if let Some(spec) = object.get_mut("spec") {
+                hide_rule_extras(spec);
+            }
         }
     }
 
     fn from_version(&self, object: &mut Value, version: &str, old: Option<&Value>) {
-        if version != "v1alpha3"
-            && let (Some(spec), Some(old)) = (object.get_mut("spec"), old)
-        {
-            keep_rule_extras(spec, &old["spec"]);
+        if version != "v1alpha3" {
+            if let (Some(spec), Some(old)) = (object.get_mut("spec"), old) {
+                keep_rule_extras(spec, &old["spec"]);
+            }
+            read_pace(object);
         }
     }
 

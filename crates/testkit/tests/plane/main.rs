@@ -3,6 +3,7 @@
 
 mod effects;
 mod fence;
+mod gates;
 mod recovery;
 mod replacement;
 mod restart;

@@ -185,6 +185,7 @@ fn fields_of_v1alpha3_are_checked_hidden_and_kept() {
         assert_eq!(shown["spec"]["deviceSelector"], nobody, "never a selector of everything");
         assert_eq!(shown["spec"]["taint"], json!({"key": "k", "effect": "NoExecute", "timeAdded": NOW}));
         assert!(!rules().rules.differs_in(&shown, version), "nothing left to hide");
+        assert_eq!(shown["metadata"]["annotations"], json!({"lazaret.dev/evictions-per-second": "10"}));
         shown["spec"]["taint"]["value"] = json!("new");
         let written = World::new().in_version(version).update(rules(), &stored, shown).ok();
         assert_eq!(written, set(&stored, "/spec/taint/value", json!("new")), "nothing is erased");
@@ -222,4 +223,21 @@ fn columns() {
     );
     let untimed = set(&object, "/spec/taint/timeAdded", Value::Null);
     assert_eq!(World::new().row(rules(), &untimed)[3], "TimeAdded=");
+}
+
+#[test]
+fn a_pace_is_an_annotation_where_there_is_no_field_for_it() {
+    let annotated = |text: &str| {
+        set(&rule(), "/metadata/annotations", json!({"lazaret.dev/evictions-per-second": text, "other": "x"}))
+    };
+    let stored = World::new().create(rules(), annotated("3")).ok();
+    assert_eq!(stored["spec"]["taint"]["evictionsPerSecond"], 3);
+    assert_eq!(stored["metadata"]["annotations"], json!({"other": "x"}));
+    for wrong in ["0", "-1", "fast", "99999999999999999999"] {
+        let stored = World::new().create(rules(), annotated(wrong)).ok();
+        assert!(stored["spec"]["taint"].get("evictionsPerSecond").is_none(), "{wrong}");
+        assert_eq!(stored["metadata"]["annotations"]["lazaret.dev/evictions-per-second"], wrong);
+    }
+    let stored = World::new().create(rules(), rule()).ok();
+    assert!(stored["spec"]["taint"].get("evictionsPerSecond").is_none(), "written in v1: at once");
 }
