@@ -1,3 +1,4 @@
+// DEVIATION(eviction-brake): Kubernetes has none.
 //! The brake on loops: a pod that is evicted, made anew by its owner and put back onto the same device while the taint lasts is evicted
 //! again, but each time later.
 //!

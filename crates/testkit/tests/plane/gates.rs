@@ -107,3 +107,38 @@ fn taints_that_were_stored_before_the_feature_was_turned_off() {
     let pod = stage.pod_now("first").unwrap();
     assert!(pod["metadata"]["deletionTimestamp"].is_null(), "{pod}");
 }
+
+/// Without v1alpha3 there is no field for a pace; it counts all the same.
+#[test]
+fn a_pace_counts_where_v1alpha3_is_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = Stage {
+        cluster: Cluster::options()
+            .folder(folder.path())
+            .serve("resource.k8s.io/v1alpha3", true)
+            .start()
+            .unwrap(),
+    };
+    let mut slow = taint("NoExecute");
+    slow["evictionsPerSecond"] = 1.into();
+    before.rule("v1alpha3", "slow", &json!({"driver": "later.example.com"}), &slow);
+    drop(before);
+
+    let plane = Cluster::options().folder(folder.path()).plane(Plane::simulated(2, 8));
+    let stage = Stage::of(plane.serve("resource.k8s.io/v1alpha3", false), 2);
+    stage.template("one", &json!([]));
+    let names: Vec<String> = (0..16).map(|n| format!("p{n}")).collect();
+    names.iter().for_each(|name| stage.pod(name, "one"));
+    names.iter().for_each(|name| drop(stage.running(name)));
+    let shown = stage.get("/apis/resource.k8s.io/v1/devicetaintrules/slow");
+    assert_eq!(shown["metadata"]["annotations"]["lazaret.dev/evictions-per-second"], "1", "{shown}");
+    stage.merge(
+        "/apis/resource.k8s.io/v1/devicetaintrules/slow",
+        &json!({"spec": {"deviceSelector": {"driver": DRIVER}}}),
+    );
+    let here = || names.iter().filter(|name| stage.pod_now(name).is_some()).count();
+    stage.until("somebody is gone", || if here() < 16 { Ok(()) } else { Err(here().to_string()) });
+    stage.delete("/apis/resource.k8s.io/v1/devicetaintrules/slow");
+    stage.settle();
+    assert!(here() > 0, "all went at once");
+}

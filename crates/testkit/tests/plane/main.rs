@@ -10,4 +10,5 @@ mod restart;
 mod rivals;
 mod rules;
 mod stage;
+mod timed;
 mod upkeep;
