@@ -52,7 +52,8 @@ fn each_time_later_and_said_so() {
     let mut world = world(Options::default());
     assert_eq!(evictions_of_loop(&mut world, Some("rs"), 7), [0, 1, 3, 7, 15, 31, 63]);
     let told = world.log.iter().filter(|line| line.ends_with(" Eviction")).count();
-    assert_eq!(told, 6, "{:?}", world.log);
+    // The second was placed when its second was over.
+    assert_eq!(told, 5, "{:?}", world.log);
 }
 
 #[test]
