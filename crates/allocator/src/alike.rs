@@ -44,6 +44,9 @@ impl Alike {
 
 /// What a search can see of a node; `None` where that is more than meets the eye.
 fn likeness(state: &mut State<'_, '_>) -> Option<Vec<u64>> {
+    if state.timed.depend_on_time() {
+        return None;
+    }
     if state.plan.columns.iter().any(|column| matches!(column, Column::Derived(..) | Column::Unqualified(_)))
     {
         return None;

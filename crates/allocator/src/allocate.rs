@@ -17,6 +17,7 @@ use crate::{
     roster::Roster,
     search::{Ending, Search, check_limits},
     state::State,
+    timed::TimedTolerations,
     view::{PoolState, View},
     why::WhyNot,
 };
@@ -44,6 +45,8 @@ pub struct Options {
     /// Of devices that would do, rather take those without informational taints, and partitions of what is in use
     /// already. Not what Kubernetes does.
     pub prefer_healthy: bool,
+    /// What tolerations that end are worth.
+    pub timed_tolerations: TimedTolerations,
     /// Say in full why something does not fit.
     pub explain: bool,
     /// Search step for step as Kubernetes does, however long it takes. For comparison.
@@ -52,7 +55,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { budget_steps: BUDGET_STEPS_DEFAULT, prefer_healthy: false, explain: true, literal: false }
+        Self {
+            budget_steps: BUDGET_STEPS_DEFAULT,
+            prefer_healthy: false,
+            timed_tolerations: TimedTolerations::LikeAnyOther,
+            explain: true,
+            literal: false,
+        }
     }
 }
 
@@ -123,7 +132,12 @@ impl Allocator {
         if request.options.prefer_healthy {
             view.prefer_healthy();
         }
-        let mut state = State::new(plan, &view, &self.features, &mut self.expressions, &mut self.balances)?;
+        let timed = request.options.timed_tolerations;
+        if self.features.device_taints && timed.depend_on_time() {
+            view.put_timed_last(plan);
+        }
+        let (expressions, balances) = (&mut self.expressions, &mut self.balances);
+        let mut state = State::new(plan, &view, &self.features, timed, expressions, balances)?;
         check_limits(&state)?;
         if let Some(known) = alike.as_deref().and_then(|alike| alike.recall(&mut state)) {
             return Ok(Answer::DoesNotFit(WhyNot { node: request.node.name.clone(), ..known }));

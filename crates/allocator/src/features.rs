@@ -4,6 +4,8 @@ use core::fmt;
 
 use alloc::string::String;
 
+use lazaret_fleet::Gates;
+
 macro_rules! features {
     ($($(#[$doc:meta])* $field:ident = $gate:literal, $default:literal;)*) => {
         /// The feature gates that change what the allocator does. One engine honours them all.
@@ -60,6 +62,10 @@ features! {
     partitionable_devices = "DRAPartitionableDevices", true;
     /// Taints are heeded.
     device_taints = "DRADeviceTaints", true;
+    /// Taints that administrators set by rules are heeded. Decided where the fleet is made: see [`Features::fleet_gates`].
+    device_taint_rules = "DRADeviceTaintRules", true;
+    /// Patches change attributes and capacity. Decided where the fleet is made.
+    patched_values = "DRAAdminControlledDeviceAttributes", false;
     /// Devices that must report ready before a pod is bound. Needs `device_status`.
     binding_conditions = "DRADeviceBindingConditions", true;
     /// Drivers report on devices in the claim's status.
@@ -95,6 +101,16 @@ impl Features {
             features.set(gate.trim(), on)?;
         }
         Ok(features)
+    }
+
+    /// What a fleet that is searched with these features makes of taints, rules and patches.
+    #[must_use]
+    pub const fn fleet_gates(&self) -> Gates {
+        Gates {
+            taints: self.device_taints,
+            rules: self.device_taint_rules,
+            patched_values: self.patched_values,
+        }
     }
 
     /// Devices with binding conditions can be given out.

@@ -36,6 +36,7 @@ mod result;
 mod roster;
 mod search;
 mod state;
+mod timed;
 mod values;
 mod view;
 mod why;
@@ -46,6 +47,7 @@ pub use error::{AllocateError, ErrorKind, InRequest, Reach, Written};
 pub use features::{FeatureError, Features};
 pub use find::{Found, NodeGroup, NodeSearch};
 pub use overlay::Overlay;
+pub use timed::{TimedTolerations, have_timed_tolerations};
 pub use why::{Conflict, Group, PoolWhy, Reason, RequestWhy, TaintSource, WhyNot};
 
 /// How many devices a claim can hold.

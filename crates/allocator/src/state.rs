@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 
 use hashbrown::HashMap;
 use lazaret_fleet::EffectiveTaint;
-use lazaret_model::{NodeScope, QualifiedName, Quantity, Text, tolerates};
+use lazaret_model::{NodeScope, QualifiedName, Quantity, Text};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     expressions::{Expressions, Trouble, Verdict},
     plan::{Ask, ClaimPlan, Column, Plan},
     search::Spot,
+    timed::TimedTolerations,
     values::{ValueTable, Values},
     view::{PoolState, View, device_reaches},
 };
@@ -66,6 +67,7 @@ pub(crate) struct State<'a, 's> {
     pub(crate) plan: &'s Plan<'a>,
     pub(crate) view: &'s View<'a>,
     pub(crate) features: &'s Features,
+    pub(crate) timed: TimedTolerations,
     expressions: &'s mut Expressions,
     balances: &'s mut Balances,
     pub(crate) wanted: Vec<Wanted>,
@@ -93,6 +95,7 @@ impl<'a, 's> State<'a, 's> {
         plan: &'s Plan<'a>,
         view: &'s View<'a>,
         features: &'s Features,
+        timed: TimedTolerations,
         expressions: &'s mut Expressions,
         balances: &'s mut Balances,
     ) -> Result<Self, AllocateError> {
@@ -102,6 +105,7 @@ impl<'a, 's> State<'a, 's> {
             plan,
             view,
             features,
+            timed,
             expressions,
             balances,
             wanted: Vec::with_capacity(plan.asks.len()),
@@ -307,8 +311,7 @@ impl<'a, 's> State<'a, 's> {
             return None;
         }
         let blocks = |taint: &EffectiveTaint<'_>| {
-            taint.taint.effect.blocks_allocation()
-                && !ask.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint.taint))
+            taint.taint.effect.blocks_allocation() && !self.timed.bear(taint.taint, &ask.spec.tolerations)
         };
         self.view.slots[slot].device.taints().find(blocks)
     }

@@ -16,6 +16,8 @@ use crate::{
     bits::Bits,
     error::{AllocateError, ErrorKind},
     overlay::{InFlight, Overlay},
+    plan::{Ask, Plan},
+    timed::is_tolerated_for_a_time,
 };
 
 /// What one node sees of a fleet.
@@ -150,6 +152,27 @@ impl<'a> View<'a> {
         };
         let mut order: Vec<usize> = (0..self.slots.len()).collect();
         order.sort_by_key(|&at| key(&self.slots[at]));
+        self.reorder(&order);
+    }
+
+    /// Puts devices that some request could keep for a time only behind all others.
+    pub(crate) fn put_timed_last(&mut self, plan: &Plan<'_>) {
+        let is_timed = |slot: &Slot<'_>| {
+            let mut taints = slot.device.taints();
+            taints.any(|taint| {
+                let tolerated = |ask: &Ask<'_>| is_tolerated_for_a_time(taint.taint, &ask.spec.tolerations);
+                plan.asks.iter().any(tolerated)
+            })
+        };
+        let (last, mut order): (Vec<usize>, Vec<usize>) =
+            (0..self.slots.len()).partition(|&at| is_timed(&self.slots[at]));
+        if !last.is_empty() {
+            order.extend(last);
+            self.reorder(&order);
+        }
+    }
+
+    fn reorder(&mut self, order: &[usize]) {
         let mut in_use = Bits::empty(self.slots.len());
         order
             .iter()

@@ -5,7 +5,9 @@ mod explain;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use lazaret_allocator::{Allocator, Answer, Features, Found, NodeSearch, Options, Overlay, Request};
+use lazaret_allocator::{
+    Allocator, Answer, Features, Found, NodeSearch, Options, Overlay, Request, TimedTolerations,
+};
 use lazaret_api::{Objects, allocation_to_json};
 use lazaret_model::{Allocation, ClaimSource, Node, ObjectKey, ResourceClaim, Text};
 use serde_json::{Value, json};
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     Verdict,
     args::Files,
-    input,
+    clock, input,
     output::{self, Format, Table},
 };
 
@@ -57,8 +59,12 @@ impl Args {
         let objects = input::load(&self.files)?;
         let claims = self.claims(&objects)?;
         let nodes = self.nodes(&objects)?;
-        let snapshot = input::fleet(objects).snapshot();
-        let options = Options { prefer_healthy: self.prefer_healthy, ..Options::default() };
+        let snapshot = input::fleet(objects, features.fleet_gates()).snapshot();
+        let options = Options {
+            prefer_healthy: self.prefer_healthy,
+            timed_tolerations: TimedTolerations::LastUntilOver(clock::now()),
+            ..Options::default()
+        };
         let overlay = Overlay::new();
         let mut allocator = Allocator::new(features);
         let mut share_id = share_ids();

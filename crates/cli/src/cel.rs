@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use lazaret_cel::{COST_MAX, Env, Mode, Outcome, Program, compile};
+use lazaret_fleet::Gates;
 use serde::Serialize;
 
 use crate::{
@@ -188,7 +189,7 @@ fn eval(expression: &str, files: &Files, dialect: Dialect, format: Format) -> Re
             return Ok(Verdict::No);
         }
     };
-    let snapshot = input::fleet(input::load(files)?).snapshot();
+    let snapshot = input::fleet(input::load(files)?, Gates::default()).snapshot();
     let bound = program.bind(snapshot.names());
     let mut results = Vec::new();
     for pool in snapshot.pools() {

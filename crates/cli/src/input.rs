@@ -4,7 +4,7 @@ use std::{io::Read, path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
 use lazaret_api::Objects;
-use lazaret_fleet::{Fleet, Input};
+use lazaret_fleet::{Fleet, Gates, Input};
 
 use crate::{args::Files, output};
 
@@ -48,9 +48,9 @@ fn merge(into: &mut Objects, from: Objects) {
     }
 }
 
-/// A fleet of these objects.
-pub(crate) fn fleet(objects: Objects) -> Fleet {
-    let mut fleet = Fleet::new();
+/// A fleet of these objects, as far as these gates let them count.
+pub(crate) fn fleet(objects: Objects, gates: Gates) -> Fleet {
+    let mut fleet = Fleet::with_gates(gates);
     let nodes = objects.nodes.into_iter().map(|object| Input::Node(Arc::new(object)));
     let classes = objects.classes.into_iter().map(|object| Input::Class(Arc::new(object)));
     let slices = objects.slices.into_iter().map(|object| Input::Slice(Arc::new(object)));

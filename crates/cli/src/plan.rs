@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use lazaret_eviction::{Patience, Preview, PreviewPod, Subject, preview};
-use lazaret_fleet::Fleet;
+use lazaret_fleet::{Fleet, Gates};
 use lazaret_model::{Owner, Timestamp};
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ fn parse_time(text: &str) -> Result<Timestamp, String> {
 
 impl Args {
     pub(crate) fn run(self) -> Result<Verdict> {
-        let fleet = input::fleet(input::load(&self.files)?);
+        let fleet = input::fleet(input::load(&self.files)?, Gates::default());
         let Some(view) = fleet.rule(&self.rule) else { bail!("{}", unknown_rule(&fleet, &self.rule)) };
         let effect = view.rule.taint.effect.to_string();
         let taint = view.rule.taint.to_string();

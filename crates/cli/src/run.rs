@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::{Options, Parts, Plane, Rivals};
 use lazaret_runtime::{Client, LeaseOptions, Metrics};
+use lazaret_server::{Features, Release};
 
 use crate::{Verdict, connect, listen::Listen, log::Logging, numbers, output, pace::Pace, signal};
 
@@ -30,6 +31,12 @@ pub(crate) struct Args {
     /// Serve metrics, /healthz and /readyz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = Listen::parse)]
     metrics_listen: Option<Listen>,
+    /// Features to turn on or off, as in Kubernetes; as the server has them
+    #[arg(long, value_name = "GATE=BOOL,...", default_value = "", hide_default_value = true)]
+    feature_gates: String,
+    /// The release of Kubernetes whose feature gates these are, 1.34 to 1.37
+    #[arg(long, value_name = "1.MINOR", default_value_t = Release::NEWEST)]
+    emulated_version: Release,
     #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
@@ -39,6 +46,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   lazaret run scheduler controllers --kubeconfig ~/.kube/config
   lazaret run scheduler --scheduler-name lazaret -v
+  lazaret run --feature-gates DRADeviceTaintRules=false
   lazaret run controllers --metrics-listen 127.0.0.1:10290";
 
 /// What can be run.
@@ -62,6 +70,8 @@ impl Args {
     }
 
     async fn work(self) -> Result<()> {
+        let mut features = Features::of(self.emulated_version);
+        features.parse(&self.feature_gates).map_err(|error| anyhow!("--feature-gates: {error}"))?;
         let client = Client::new(connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?);
         let identity = self.identity.clone().unwrap_or_else(identity);
         let options = Options {
@@ -77,7 +87,8 @@ impl Args {
             },
             rivals: Some(Rivals { identity, lease: LeaseOptions::default() }),
             ..Options::default()
-        };
+        }
+        .with_features(|gate| features.is_on(gate));
         let metrics = Metrics::default();
         let listener = match &self.metrics_listen {
             Some(listen) => Some(listen.bind("--metrics-listen").await?),

@@ -1,7 +1,9 @@
 //! Device taint eviction: runs [`lazaret_eviction`] and does what it decides.
 
-use lazaret_eviction::{Effect, EffectId, EffectKind, Evict, Eviction, Input, Options, SetRuleStatus};
-use lazaret_fleet::Fleet;
+use lazaret_eviction::{
+    Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, SetRuleStatus,
+};
+use lazaret_fleet::{Fleet, Gates};
 use lazaret_model::{SetBack, Timestamp};
 use lazaret_runtime::{
     Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, Reply, Resource,
@@ -34,8 +36,9 @@ pub(crate) struct EvictionAgent {
 }
 
 impl EvictionAgent {
-    pub(crate) fn new(options: Options) -> Self {
-        Self { fleet: Fleet::new(), eviction: Eviction::new(options.clone()), options, heard: false }
+    pub(crate) fn new(options: Options, gates: Gates) -> Self {
+        let (fleet, eviction) = (Fleet::with_gates(gates), Eviction::new(options.clone()));
+        Self { fleet, eviction, options, heard: false }
     }
 
     /// Tells the core what has changed, so much of it at most.
@@ -146,12 +149,16 @@ impl Perform<EffectKind> for Executor {
             EffectKind::Evict(evict) => self.evict(evict).await,
             EffectKind::SetRuleStatus(status) => self.set_status(status).await,
             EffectKind::Event(event) => {
+                let held = event.reason == HELD_REASON;
+                if held {
+                    self.metrics.held();
+                }
                 let serial = self.serial.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 let event = Event {
                     about: PODS,
                     key: &event.pod,
                     uid: &event.uid,
-                    severity: "Normal",
+                    severity: if held { "Warning" } else { "Normal" },
                     reason: event.reason,
                     action: "Evicting",
                     message: &event.message,

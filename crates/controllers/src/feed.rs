@@ -1,6 +1,6 @@
 //! News of objects become inputs of a fleet.
 
-use lazaret_fleet::{Fleet, Input, Kind};
+use lazaret_fleet::{Fleet, Gates, Input, Kind};
 use lazaret_runtime::{
     CLAIMS, CLASSES, CallError, Client, Model, NODES, News, Object, PATCHES, POD_GROUPS, PODS, RULES,
     RULES_V1ALPHA3, Resource, SLICES, SLICES_V1ALPHA3,
@@ -12,6 +12,7 @@ use tracing::warn;
 pub struct Sources {
     wide: bool,
     groups: bool,
+    gates: Gates,
 }
 
 impl Sources {
@@ -30,13 +31,23 @@ impl Sources {
     /// Of a server that serves `resource.k8s.io/v1alpha3` with all that is Lazaret's own, or one that does not.
     #[must_use]
     pub fn new(wide: bool) -> Self {
-        Self { wide, groups: false }
+        Self { wide, groups: false, gates: Gates::default() }
     }
 
     /// Whether the server serves groups of pods.
     #[must_use]
     pub fn with_groups(self, groups: bool) -> Self {
         Self { groups, ..self }
+    }
+
+    /// What of device taints is on. Rules that do not count are not read: the server may not even serve them.
+    #[must_use]
+    pub fn with_gates(self, gates: Gates) -> Self {
+        Self { gates, ..self }
+    }
+
+    pub(crate) fn gates(self) -> Gates {
+        self.gates
     }
 
     pub(crate) fn has_groups(self) -> bool {
@@ -48,9 +59,12 @@ impl Sources {
     pub fn resources(self) -> Vec<Resource> {
         let mut resources = vec![CLASSES, CLAIMS, PODS, NODES];
         if self.wide {
-            resources.extend([SLICES_V1ALPHA3, RULES_V1ALPHA3, PATCHES]);
+            resources.extend([SLICES_V1ALPHA3, PATCHES]);
         } else {
-            resources.extend([SLICES, RULES]);
+            resources.push(SLICES);
+        }
+        if self.gates.has_rules() {
+            resources.push(self.rules());
         }
         resources
     }

@@ -30,6 +30,20 @@ pub struct Options {
     pub rivals: Option<Rivals>,
 }
 
+impl Options {
+    /// The same with what is on and off of these feature gates; gates that nothing here asks for are left alone.
+    #[must_use]
+    pub fn with_features(mut self, is_on: impl Fn(&str) -> bool) -> Self {
+        let features = &mut self.scheduler.features;
+        let gates: Vec<&str> = features.gates().map(|(gate, _)| gate).collect();
+        for gate in gates {
+            // The name comes from the list itself, so it is known.
+            let _ = features.set(gate, is_on(gate));
+        }
+        self
+    }
+}
+
 /// Which parts run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
@@ -72,7 +86,8 @@ impl Plane {
     /// # Errors
     /// When the server cannot be asked what it serves.
     pub async fn start(client: Client, metrics: Metrics, options: &Options) -> Result<Self, CallError> {
-        let sources = Sources::of(&client).await?;
+        let gates = options.scheduler.features.fleet_gates();
+        let sources = Sources::of(&client).await?.with_gates(gates);
         let mut plane = Self {
             hub: Arc::new(Hub::new(client, metrics)),
             agents: Tasks::default(),
@@ -126,17 +141,20 @@ impl Plane {
     fn controllers(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
         let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
         let events = self.postbox();
-        let telemetry = telemetry::EvictionMetrics::new(&metrics);
-        let options_of_eviction = options.eviction.clone();
-        self.agents.spawn(run(
-            move || eviction::EvictionAgent::new(options_of_eviction.clone()),
-            eviction::Executor::new(client.clone(), events.clone(), sources, telemetry),
-            self.hub.listen(&sources.resources()),
-            leadership.clone(),
-            metrics.clone(),
-            AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
-            self.stop.subscribe(),
-        ));
+        // Without taints there is nobody to evict, and nothing to keep in memory for it.
+        if sources.gates().taints {
+            let telemetry = telemetry::EvictionMetrics::new(&metrics);
+            let options_of_eviction = options.eviction.clone();
+            self.agents.spawn(run(
+                move || eviction::EvictionAgent::new(options_of_eviction.clone(), sources.gates()),
+                eviction::Executor::new(client.clone(), events.clone(), sources, telemetry),
+                self.hub.listen(&sources.resources()),
+                leadership.clone(),
+                metrics.clone(),
+                AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
+                self.stop.subscribe(),
+            ));
+        }
         let options_of_claims =
             lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
         let counts_of_claims = telemetry::ClaimsMetrics::new(&metrics);

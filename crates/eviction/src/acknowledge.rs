@@ -34,6 +34,7 @@ impl Eviction {
             Outcome::Done => {
                 self.release(now, flight);
                 self.count_due(flight);
+                self.remember_for_brake(now, flight);
                 self.announce_eviction(flight);
                 self.see_leaving(now, flight.at, &flight.pod.uid);
             }
@@ -129,6 +130,14 @@ impl Eviction {
                 }
             }
             _ => self.count(uid, &Blame::of(&flight.reasons, decided)),
+        }
+    }
+
+    fn remember_for_brake(&mut self, now: Timestamp, flight: &EvictFlight) {
+        if let Some(owner) = &flight.pod.owner {
+            for reason in due_of(&flight.reasons, flight.decided) {
+                self.brake.note(now, &self.options, &owner.uid, reason);
+            }
         }
     }
 

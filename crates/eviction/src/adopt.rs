@@ -8,7 +8,7 @@ use lazaret_model::{Pod, Timestamp};
 use crate::{
     Eviction,
     distinct::for_each_distinct,
-    effect::{EVENT_REASON, PodEvent},
+    effect::{EVENT_REASON, HELD_REASON, PodEvent},
     pods::Phase,
     reason::Reason,
 };
@@ -54,8 +54,44 @@ impl Eviction {
             slot.not_before = None;
         }
         let waiting = slot.phase == Phase::Waiting;
+        self.hold(now, at);
         self.schedule(at, now);
         waiting && !old.is_empty()
+    }
+
+    /// Puts the brake on a pod that is back where others of its owner had to leave.
+    fn hold(&mut self, now: Timestamp, at: PodIx) {
+        let Some(slot) = self.pods.get_mut(at) else { return };
+        let before = slot.held_until.take();
+        let Some(owner) = &slot.pod.owner else { return };
+        let holds = slot
+            .reasons
+            .iter()
+            .filter_map(|reason| Some((self.brake.hold(&self.options, &owner.uid, reason)?, reason)));
+        let Some((hold, reason)) =
+            holds.max_by_key(|(hold, _)| hold.until).filter(|(hold, _)| hold.until > now)
+        else {
+            return;
+        };
+        slot.held_until = Some(hold.until);
+        if before == slot.held_until || self.leader_since.is_none() {
+            return;
+        }
+        let message = alloc::format!(
+            "Eviction is held until {} s from now: pods of {} {} were evicted from {} {} time(s) for this taint and placed there again. {reason}",
+            (hold.until.as_millis() - now.as_millis()).div_euclid(1_000) + 1,
+            owner.kind,
+            owner.name,
+            reason.device(),
+            hold.times,
+        );
+        let event = PodEvent {
+            pod: slot.pod.key.clone(),
+            uid: slot.pod.uid.clone(),
+            reason: HELD_REASON,
+            message: message.into(),
+        };
+        self.flights.announce(event, self.options.events_queued_max);
     }
 
     /// The pod has no reasons any more, or none that matter.

@@ -11,6 +11,9 @@ use crate::reason::{PaceKey, Reason, due_of, pod_condition};
 /// The reason of every event about a pod.
 pub const EVENT_REASON: &str = "DeviceTaintManagerEviction";
 
+/// The reason of the event about a pod whose eviction is held: it is back where a pod of its owner had to leave.
+pub const HELD_REASON: &str = "DeviceTaintEvictionHeld";
+
 /// Something to be done by whoever runs the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
@@ -76,7 +79,7 @@ pub struct SetRuleStatus {
     pub condition: Condition,
 }
 
-/// An event about a pod, of type Normal and reason [`EVENT_REASON`].
+/// An event about a pod: of type Normal and reason [`EVENT_REASON`], or of type Warning and reason [`HELD_REASON`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodEvent {
     /// Which pod.
@@ -109,6 +112,8 @@ pub enum WakeReason {
     Ceiling,
     /// A failed eviction is tried again.
     Retry,
+    /// A pod that is back on a tainted device has been held long enough.
+    Brake,
     /// A rule's status may be written again.
     Status,
 }
@@ -119,6 +124,7 @@ impl fmt::Display for WakeReason {
             Self::Deadline => "a pod's toleration ends",
             Self::Pace => "the pace of a taint lets the next pod go",
             Self::Ceiling => "the ceiling over all evictions lets the next pod go",
+            Self::Brake => "a pod that is back on a tainted device was held long enough",
             Self::Retry => "a failed eviction is tried again",
             Self::Status => "the status of a rule may be written again",
         })

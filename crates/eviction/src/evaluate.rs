@@ -3,11 +3,9 @@
 use alloc::sync::Arc;
 
 use lazaret_fleet::{Changes, EffectiveTaint, Fleet, Held, Origin, PodIx};
-use lazaret_model::{Effect, Timestamp, Toleration};
+use lazaret_model::{Effect, Timestamp, Toleration, patience};
 
-use crate::{
-    Eviction, causes::Surroundings, deadline::patience, marks::marks_of, pods::Phase, reason::Reason,
-};
+use crate::{Eviction, causes::Surroundings, marks::marks_of, pods::Phase, reason::Reason};
 
 impl Eviction {
     /// Looks again at what changed, and at nothing else.

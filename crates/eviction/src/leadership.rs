@@ -81,10 +81,12 @@ impl Eviction {
             self.rules.touch(at);
         }
         for at in self.pods.numbers() {
-            if let Some(slot) = self.pods.get_mut(at)
-                && let Some(not_before) = &mut slot.not_before
-            {
+            let Some(slot) = self.pods.get_mut(at) else { continue };
+            if let Some(not_before) = &mut slot.not_before {
                 *not_before = (*not_before).min(now.plus_millis(self.options.retry_ms(slot.failures)));
+            }
+            if let Some(held_until) = &mut slot.held_until {
+                *held_until = (*held_until).min(now.plus_millis(self.options.brake_ms_max));
             }
         }
         for at in self.pods.numbers() {

@@ -19,8 +19,8 @@ extern crate std;
 mod acknowledge;
 mod adopt;
 mod blame;
+mod brake;
 mod causes;
-mod deadline;
 mod departures;
 mod dispatch;
 mod distinct;
@@ -41,10 +41,11 @@ mod rule_state;
 mod rules;
 mod status;
 
-pub use deadline::{Patience, patience};
 pub use effect::{
-    EVENT_REASON, Effect, EffectId, EffectKind, Evict, Outcome, PodEvent, SetRuleStatus, Wake, WakeReason,
+    EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Outcome, PodEvent, SetRuleStatus, Wake,
+    WakeReason,
 };
+pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;
 pub use machine::{Eviction, Input, PlannedEviction, RuleTally};
 pub use marks::{Mark, marks_of};

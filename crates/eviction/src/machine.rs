@@ -6,6 +6,7 @@ use lazaret_fleet::{Changes, Fleet, PodIx};
 use lazaret_model::{ObjectKey, Remembered, Text, Timestamp, Uid};
 
 use crate::{
+    brake::Brake,
     causes::Causes,
     effect::{Effect, EffectId, Outcome, Wake, WakeReason},
     flights::Flights,
@@ -61,6 +62,7 @@ pub struct Eviction {
     /// The ceiling over all taints.
     pub(crate) ceiling: Option<Limiter>,
     pub(crate) flights: Flights,
+    pub(crate) brake: Brake,
     /// Pods that are known to have left, so that old news does not get them evicted again.
     pub(crate) left: Remembered,
     /// Pods whose eviction has been counted in this leadership.
@@ -131,6 +133,7 @@ impl Eviction {
             rules: Rules::default(),
             ceiling: None,
             flights: Flights::default(),
+            brake: Brake::default(),
             left: Remembered::new(REMEMBERED_MAX),
             counted: Remembered::new(REMEMBERED_MAX),
             partial: false,
@@ -187,8 +190,15 @@ impl Eviction {
             return status;
         }
         let timer = self.pods.next_timer().map(|(at, pod)| {
-            let retry = self.pods.get(pod).is_some_and(|slot| slot.failures > 0);
-            Wake { at, why: if retry { WakeReason::Retry } else { WakeReason::Deadline } }
+            let slot = self.pods.get(pod);
+            let why = if slot.is_some_and(|slot| slot.failures > 0) {
+                WakeReason::Retry
+            } else if slot.is_some_and(|slot| slot.held_until == Some(at)) {
+                WakeReason::Brake
+            } else {
+                WakeReason::Deadline
+            };
+            Wake { at, why }
         });
         sooner(sooner(timer, self.permit_wake()), status)
     }
@@ -227,6 +237,12 @@ impl Eviction {
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.leader_since.is_some()
+    }
+
+    /// How many owners, devices and taints the brake remembers.
+    #[must_use]
+    pub fn brake_len(&self) -> usize {
+        self.brake.len()
     }
 
     /// How many things are kept: pods planned, causes, paces, rules. For gauges and for tests of forgetting.

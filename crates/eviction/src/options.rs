@@ -22,6 +22,11 @@ pub struct Options {
     pub retry_ms_min: i64,
     /// No pause after a failure is longer.
     pub retry_ms_max: i64,
+    /// How long a pod is held that is back on a device from which a pod of the same owner was evicted for the same taint; doubled with each
+    /// further time. 0: not at all.
+    pub brake_ms_min: i64,
+    /// No pod is held longer.
+    pub brake_ms_max: i64,
     /// How far the clocks of two controllers and the API server may be apart. A taint younger than the leadership by
     /// less than this is taken for one that a predecessor may have worked on.
     pub clock_skew_ms_max: i64,
@@ -43,6 +48,9 @@ impl Default for Options {
             statuses_in_flight_max: 16,
             retry_ms_min: 5,
             retry_ms_max: 1_000_000,
+            brake_ms_min: 1_000,
+            // As long as Kubernetes waits before it starts a container again that keeps failing.
+            brake_ms_max: 300_000,
             clock_skew_ms_max: 2_000,
             set_back: None,
             events_queued_max: 4_096,
@@ -55,6 +63,13 @@ impl Options {
     pub(crate) fn set_at(&self, now: Timestamp, taint: &Taint) -> Option<Timestamp> {
         let dated = |time| self.set_back.map_or(time, |set_back| set_back.dated(now, time));
         taint.time_added.map(dated)
+    }
+
+    /// How long a pod is held after so many evictions from the same device: 1 s, 2 s, 4 s, … up to the longest.
+    #[must_use]
+    pub(crate) fn brake_ms(&self, times: u32) -> i64 {
+        let doubled = self.brake_ms_min.saturating_mul(1_i64 << times.saturating_sub(1).min(40));
+        doubled.clamp(0, self.brake_ms_max.max(0))
     }
 
     /// The pause after the `failures`-th failure in a row: 5 ms, 10 ms, 20 ms, … up to the longest.

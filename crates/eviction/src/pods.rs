@@ -35,6 +35,8 @@ pub(crate) struct Slot {
     pub(crate) failures: u32,
     /// No attempt before this instant, after a failure.
     pub(crate) not_before: Option<Timestamp>,
+    /// No eviction before this instant, by the brake.
+    pub(crate) held_until: Option<Timestamp>,
     /// The rules of all attempts of which nobody knows the outcome.
     pub(crate) uncertain: Option<Box<Blame>>,
     /// The terminating pod was looked at: whose eviction it is has been settled.
@@ -79,14 +81,15 @@ impl Slot {
             timer: None,
             failures: 0,
             not_before: None,
+            held_until: None,
             uncertain: None,
             settled: None,
         }
     }
 
-    /// When this reason lets the pod go: its deadline, or the next attempt if one has failed.
+    /// When this reason lets the pod go: its deadline, or the next attempt if one has failed, or when the brake lets go.
     pub(crate) fn ripe_at(&self, reason: &Reason) -> Timestamp {
-        self.not_before.map_or(reason.deadline, |not_before| reason.deadline.max(not_before))
+        [self.not_before, self.held_until].into_iter().flatten().fold(reason.deadline, Timestamp::max)
     }
 
     /// Nothing to remember of it.

@@ -6,10 +6,7 @@ use core::fmt;
 use lazaret_fleet::{ClaimIx, Fleet, PodIx};
 use lazaret_model::{DeviceId, DeviceSelector, Effect, ObjectKey, Owner, Pod, Taint, Text, Timestamp, Uid};
 
-use crate::{
-    deadline::{Patience, patience},
-    status,
-};
+use crate::{Patience, patience, status};
 
 /// Of what a preview is wanted.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,18 @@
 //! Why a pod must leave, and how that is told.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
-use core::fmt::{self, Write as _};
+use core::{
+    fmt::{self, Write as _},
+    hash::{Hash as _, Hasher as _},
+};
 
 use lazaret_fleet::Origin;
 use lazaret_model::{
     Allocation, Condition, ConditionStatus, DeviceId, ObjectKey, PoolId, ResourceClaim, Taint, Text,
     Timestamp, Uid,
 };
+
+use rustc_hash::FxHasher;
 
 use crate::marks::{RULE, UID};
 
@@ -215,6 +220,16 @@ impl Reason {
     #[must_use]
     pub fn claim(&self) -> &ObjectKey {
         &self.holder.key
+    }
+
+    /// Tells causes apart across machines: by what the taint is and who carries it.
+    pub(crate) fn cause_hash(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        self.cause.source.hash(&mut hasher);
+        self.cause.taint.key.hash(&mut hasher);
+        self.cause.taint.value.hash(&mut hasher);
+        self.cause.taint.time_added.hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Whether patience has ended.

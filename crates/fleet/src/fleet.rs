@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use lazaret_model::{PoolId, Slab, Text};
 
 use crate::{
-    DEVICES_PER_SLICE_MAX, Input, Kind, Snapshot,
+    DEVICES_PER_SLICE_MAX, Gates, Input, Kind, Snapshot,
     changes::Noted,
     claim_names::ClaimNames,
     claims::{ClaimEntry, Holder},
@@ -30,6 +30,7 @@ use crate::{
 /// its own way: to try out what would follow from something.
 #[derive(Clone, Debug)]
 pub struct Fleet {
+    gates: Gates,
     pub(crate) revision: u64,
     pub(crate) vocabulary: Vocabulary,
     /// How many names there were when expressions were last bound.
@@ -83,10 +84,17 @@ impl Default for Fleet {
 }
 
 impl Fleet {
-    /// An empty fleet.
+    /// An empty fleet in which everything counts.
     #[must_use]
     pub fn new() -> Self {
+        Self::with_gates(Gates::default())
+    }
+
+    /// An empty fleet in which only what these gates leave on counts.
+    #[must_use]
+    pub fn with_gates(gates: Gates) -> Self {
         Self {
+            gates,
             revision: 0,
             vocabulary: Vocabulary::default(),
             names_bound: 0,
@@ -127,6 +135,7 @@ impl Fleet {
     /// The same. If it is a pod or a claim that is there now: its number.
     fn take_in(&mut self, input: Input) -> Option<u32> {
         let mut number = None;
+        let input = self.gates.admit(input)?;
         match input {
             Input::Slice(slice) => self.apply_slice(&slice),
             Input::SliceGone(name) => self.slice_gone(&name),

@@ -19,6 +19,7 @@ mod group;
 mod intern;
 mod name;
 mod node;
+mod patience;
 mod pod;
 mod quantity;
 mod remembered;
@@ -47,6 +48,7 @@ pub use name::{
     validate_qualified_name,
 };
 pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
+pub use patience::{Patience, patience};
 pub use pod::{ClaimSource, Condition, ConditionStatus, Owner, Pod, PodClaim, PodPhase};
 pub use quantity::{Format, Quantity, QuantityError};
 pub use remembered::Remembered;

@@ -3,10 +3,11 @@
 use alloc::{format, string::ToString, sync::Arc, vec::Vec};
 
 use hashbrown::HashMap;
+use lazaret_allocator::TimedTolerations;
 use lazaret_fleet::{Fleet, Origin, Snapshot};
 use lazaret_model::{
     Allocation, ClaimSource, ClaimSpec, Consumer, DeviceResult, ObjectKey, PodClaim, PodGroup, RequestKind,
-    Text, Toleration, Uid, tolerates,
+    Taint, Text, Timestamp, Uid,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -236,13 +237,14 @@ fn classes(spec: &ClaimSpec) -> impl Iterator<Item = &Text> {
 }
 
 // DEVIATION(reserve-tainted): a pod that Kubernetes would let use such a claim would be evicted at once.
-/// Refuses an allocation with a device that has an untolerated taint which makes pods leave.
+/// Refuses an allocation with a device that has a taint which makes pods leave and is not tolerated, or not any more.
 pub(crate) fn check_taints(
     fleet: &Fleet,
     claim: &ObjectKey,
     allocation: &Allocation,
+    now: Timestamp,
 ) -> Result<(), ClaimProblem> {
-    match allocation.results.iter().find_map(|result| evicting_taint(fleet, result)) {
+    match allocation.results.iter().find_map(|result| evicting_taint(fleet, result, now)) {
         Some((result, taint, by)) => {
             Err(ClaimProblem::Tainted { claim: claim.clone(), device: result.device.clone(), taint, by })
         }
@@ -250,10 +252,14 @@ pub(crate) fn check_taints(
     }
 }
 
-fn evicting_taint<'a>(fleet: &Fleet, result: &'a DeviceResult) -> Option<(&'a DeviceResult, Text, Text)> {
-    let borne = |taint: &lazaret_model::Taint| {
-        result.tolerations.iter().any(|toleration: &Toleration| tolerates(toleration, taint))
-    };
+fn evicting_taint<'a>(
+    fleet: &Fleet,
+    result: &'a DeviceResult,
+    now: Timestamp,
+) -> Option<(&'a DeviceResult, Text, Text)> {
+    // A pod that is bound when the toleration is over is evicted as soon as it is seen.
+    let timed = TimedTolerations::LastUntilOver(now);
+    let borne = |taint: &Taint| timed.bear(taint, &result.tolerations);
     let mut taints = fleet.effective_taints(&result.device);
     let bad = taints.find(|known| known.taint.effect.evicts() && !borne(known.taint))?;
     let by = match bad.origin {

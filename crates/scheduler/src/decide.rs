@@ -2,6 +2,7 @@
 
 use alloc::{collections::BTreeSet, string::ToString, sync::Arc, vec::Vec};
 
+use lazaret_allocator::{TimedTolerations, have_timed_tolerations};
 use lazaret_model::{Allocation, NodeSelector, PodGroup, ResourceClaim, Text};
 
 use crate::{
@@ -121,7 +122,24 @@ impl Scheduler {
         }
     }
 
+    /// A place that the pod can keep if there is one; otherwise one whose devices it tolerates for a time.
     fn find_place(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Placement, Verdict> {
+        if have_timed_tolerations(&needs.open()) {
+            match self.find_place_with(ix, pod, needs, TimedTolerations::Ignored) {
+                Err(Verdict::Nowhere(_)) => {}
+                found => return found,
+            }
+        }
+        self.find_place_with(ix, pod, needs, TimedTolerations::LastUntilOver(self.now))
+    }
+
+    fn find_place_with(
+        &mut self,
+        ix: u32,
+        pod: &Pod,
+        needs: &Needs,
+        timed_tolerations: TimedTolerations,
+    ) -> Result<Placement, Verdict> {
         let open = needs.open();
         let with_devices = !open.is_empty() || !needs.extended.is_empty();
         let snapshot = if with_devices { self.count_devices() } else { self.counted.clone() };
@@ -140,6 +158,7 @@ impl Scheduler {
             open: &open,
             extended: ExtendedNeed { pod, resources: &needs.extended, delegated: &self.delegated },
             prefer_healthy: self.options.prefer_healthy,
+            timed_tolerations,
             ids: ShareIds::new(&pod.uid, self.now, self.decisions),
         };
         let chosen: Option<Chosen<'_>> = loop {
@@ -191,7 +210,7 @@ impl Scheduler {
             let given = self.allocation_of(claim);
             match &given {
                 Some(allocation) => {
-                    claims::check_taints(&self.fleet, key, allocation)?;
+                    claims::check_taints(&self.fleet, key, allocation, self.now)?;
                     let ready = readiness(claim, allocation, self.now, self.options.binding_timeout_s);
                     if let Readiness::Failed(message) = ready {
                         return Err(ClaimProblem::NotReady { claim: key.clone(), message: message.into() });

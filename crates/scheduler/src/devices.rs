@@ -2,7 +2,9 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_allocator::{AllocateError, Allocator, Found, NodeGroup, NodeSearch, Options, Overlay};
+use lazaret_allocator::{
+    AllocateError, Allocator, Found, NodeGroup, NodeSearch, Options, Overlay, TimedTolerations,
+};
 use lazaret_fleet::Snapshot;
 use lazaret_model::{Allocation, ObjectKey, Request, RequestKind, ResourceClaim, Text, Uid};
 
@@ -29,6 +31,7 @@ pub(crate) struct Devices<'a> {
     pub(crate) open: &'a [Arc<ResourceClaim>],
     pub(crate) extended: ExtendedNeed<'a>,
     pub(crate) prefer_healthy: bool,
+    pub(crate) timed_tolerations: TimedTolerations,
     pub(crate) ids: ShareIds<'a>,
 }
 
@@ -126,7 +129,11 @@ impl Devices<'_> {
     fn find(&mut self, nodes: &[&NodeState], claims: &[Arc<ResourceClaim>]) -> Found {
         let facts: Vec<_> =
             nodes.iter().filter_map(|state| state.node.as_ref().map(|node| node.facts.clone())).collect();
-        let options = Options { prefer_healthy: self.prefer_healthy, ..Options::default() };
+        let options = Options {
+            prefer_healthy: self.prefer_healthy,
+            timed_tolerations: self.timed_tolerations,
+            ..Options::default()
+        };
         let search = NodeSearch {
             snapshot: self.snapshot,
             nodes: &facts,

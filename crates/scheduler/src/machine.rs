@@ -119,7 +119,7 @@ impl Scheduler {
     /// A scheduler that knows nothing yet and does not lead.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let mut fleet = Fleet::new();
+        let mut fleet = Fleet::with_gates(options.features.fleet_gates());
         Self {
             leads: false,
             now: Timestamp::from_millis(i64::MIN),

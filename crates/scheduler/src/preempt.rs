@@ -12,6 +12,7 @@ use alloc::{
 };
 use core::cmp::Reverse;
 
+use lazaret_allocator::TimedTolerations;
 use lazaret_fleet as fleet;
 use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 
@@ -200,6 +201,7 @@ impl Scheduler {
             open: &open,
             extended: ExtendedNeed { pod, resources: &needs.extended, delegated: &self.delegated },
             prefer_healthy: false,
+            timed_tolerations: TimedTolerations::LastUntilOver(self.now),
             ids: ShareIds::new(&pod.uid, self.now, self.decisions),
         };
         let found = matches!(devices.choose(&[state]), Ok(Had::On(_)));

@@ -27,7 +27,8 @@ impl Running {
             server.show_metrics(move || shown.text());
             let health = metrics.health().clone();
             server.show_checks(move || health.checks());
-            let running = lazaret_controllers::Plane::start(client, metrics, &plane.options)
+            let options = plane.options.clone().with_features(|gate| server.features().is_on(gate));
+            let running = lazaret_controllers::Plane::start(client, metrics, &options)
                 .await
                 .map_err(|error| StartError::Plane(error.to_string()))?;
             let (stop, stopped) = watch::channel(false);

@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use lazaret_allocator::{Allocator, Answer, Options, Overlay, Request};
+use lazaret_allocator::{
+    Allocator, Answer, Options, Overlay, Request, TimedTolerations, have_timed_tolerations,
+};
 use lazaret_fleet::Fleet;
-use lazaret_model::Text;
+use lazaret_model::{Text, Timestamp};
 
 use crate::{
     dsl::{self, Case},
@@ -32,6 +34,14 @@ fn check(text: &str) {
     let mut names = BTreeSet::new();
     for case in dsl::cases(text) {
         assert!(names.insert(case.name.clone()), "{} occurs twice", case.name);
+        assert!(!have_timed_tolerations(&case.claims), "{}: Kubernetes' tables have none", case.name);
+        let usual = solve(&case, &Options::default());
+        for timed_tolerations in
+            [TimedTolerations::Ignored, TimedTolerations::LastUntilOver(Timestamp::from_secs(1 << 40))]
+        {
+            let answer = solve(&case, &Options { timed_tolerations, ..Options::default() });
+            assert_eq!(answer, usual, "{}: without such tolerations they change nothing", case.name);
+        }
         for literal in [false, true] {
             let answer = solve(&case, &Options { literal, ..Options::default() });
             let got = render::answer(&answer, &case.claims);

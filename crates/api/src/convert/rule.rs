@@ -8,7 +8,7 @@ use lazaret_model::{
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};
 use crate::{field::Path, wire};
 
-/// What a rule of v1alpha3 means when it names no pace.
+/// What a taint of v1alpha3 means when it names no pace.
 const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 const DATA_BYTES_MAX: usize = 10 * 1024;
@@ -20,11 +20,7 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
     let said_in = if restore(&mut spec, &metadata, version)? { Version::V1Alpha3 } else { version };
     let selector = spec.device_selector.map(|wire| selector(wire, said_in, &path.field("deviceSelector")));
     let mut taint = taint(spec.taint.0, said_in, &path.field("taint"))?;
-    // What has a UID was stored by a server, which filled in what was left out in the version it was written in: a
-    // rule written in v1 names no pace in any version.
-    if version == Version::V1Alpha3 && metadata.uid.0.is_empty() {
-        taint.evictions_per_second.get_or_insert(EVICTIONS_PER_SECOND_DEFAULT);
-    }
+    default_pace(&mut taint, version, &metadata);
     Ok(DeviceTaintRule {
         name: meta::name(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -72,7 +68,11 @@ pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<
         (None, Some(wire)) => Some(selector(wire, version, &path.field("deviceSelector"))?),
         (None, None) => None,
     };
-    let taints = each(patch.taints.0, &path.field("taints"), |wire, path| taint(wire, version, path))?;
+    let taints = each(patch.taints.0, &path.field("taints"), |wire, path| {
+        let mut taint = taint(wire, version, path)?;
+        default_pace(&mut taint, version, &metadata);
+        Ok(taint)
+    })?;
     Ok(ResourceSlicePatch {
         name: meta::name(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -86,6 +86,13 @@ pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<
             taints,
         },
     })
+}
+
+/// What has a UID was stored by a server, which filled in what was left out in the version it was written in.
+pub(super) fn default_pace(taint: &mut Taint, version: Version, metadata: &wire::ObjectMeta) {
+    if version == Version::V1Alpha3 && metadata.uid.0.is_empty() {
+        taint.evictions_per_second.get_or_insert(EVICTIONS_PER_SECOND_DEFAULT);
+    }
 }
 
 pub(super) fn taint(wire: wire::Taint, version: Version, path: &Path<'_>) -> Result<Taint> {

@@ -32,11 +32,11 @@ pub(crate) fn slice(wire: wire::ResourceSlice, version: Version) -> Result<Resou
         per_device: spec.per_device_node_selection.0,
     };
     let taint = |wire: wire::SliceTaint, path: &Path<'_>| {
-        Ok(SliceTaint {
-            device: required(wire.device.0, &path.field("device"))?,
-            taint: rule::taint(wire.taint.0, taints_in, &path.field("taint"))?,
-        })
+        let mut taint = rule::taint(wire.taint.0, taints_in, &path.field("taint"))?;
+        rule::default_pace(&mut taint, version, &metadata);
+        Ok(SliceTaint { device: required(wire.device.0, &path.field("device"))?, taint })
     };
+    let taints = each(spec.taints.0, &path.field("taints"), taint)?;
     Ok(ResourceSlice {
         name: meta::name(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -49,7 +49,7 @@ pub(crate) fn slice(wire: wire::ResourceSlice, version: Version) -> Result<Resou
         nodes: nodes.decide(&path)?.unwrap_or_default(),
         devices: each(spec.devices.0, &path.field("devices"), |wire, path| device(wire, version, path))?,
         shared_counters: each(spec.shared_counters.0, &path.field("sharedCounters"), counter_set)?,
-        taints: each(spec.taints.0, &path.field("taints"), taint)?,
+        taints,
         skip_node_operations: texts(spec.skip_node_operations.0),
     })
 }

@@ -57,15 +57,10 @@ impl Parts {
     }
 }
 
-/// The scheduler allocates by the same gates by which the server keeps fields.
+/// Scheduler and controllers go by the same gates by which the server keeps fields.
 fn options(server: &Server, pace: &Pace) -> Options {
-    let mut options = Options { eviction: pace.options(), ..Options::default() };
-    let gates: Vec<&str> = options.scheduler.features.gates().map(|(gate, _)| gate).collect();
-    for gate in gates {
-        // The name comes from the list itself, so it is known.
-        let _ = options.scheduler.features.set(gate, server.features().is_on(gate));
-    }
-    options
+    let options = Options { eviction: pace.options(), ..Options::default() };
+    options.with_features(|gate| server.features().is_on(gate))
 }
 
 fn ourselves() -> User {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use lazaret_fleet::Fleet;
+use lazaret_fleet::{Fleet, Gates};
 use lazaret_model::{SetBack, Timestamp};
 use lazaret_replacement::{
     Effect, EffectId, EffectKind, Input, Options, Outcome as Became, Replacement, Sight, Source,
@@ -32,9 +32,9 @@ pub(crate) struct ReplacementAgent {
 }
 
 impl ReplacementAgent {
-    pub(crate) fn new(metrics: ReplacementMetrics) -> Self {
+    pub(crate) fn new(gates: Gates, metrics: ReplacementMetrics) -> Self {
         Self {
-            fleet: Fleet::new(),
+            fleet: Fleet::with_gates(gates),
             machine: Replacement::new(Options::default()),
             ledger: Ledger::default(),
             barred: BTreeMap::new(),

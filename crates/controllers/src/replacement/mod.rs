@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     drop(hub);
     let counts = metrics::ReplacementMetrics::new(&metrics);
     run(
-        move || agent::ReplacementAgent::new(counts.clone()),
+        move || agent::ReplacementAgent::new(sources.gates(), counts.clone()),
         executor::Executor::new(client),
         inbox,
         leadership,

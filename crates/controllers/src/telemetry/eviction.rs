@@ -14,6 +14,7 @@ pub(crate) struct EvictionMetrics {
     deletions: Counter,
     latency: Histogram,
     by_cause: Family<Cause, Counter>,
+    held: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -31,6 +32,7 @@ impl EvictionMetrics {
                 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
             ]),
             by_cause: Family::default(),
+            held: Counter::default(),
         };
         metrics.register(|registry| {
             let prefix = "device_taint_eviction_controller";
@@ -50,8 +52,18 @@ impl EvictionMetrics {
                 "Pods deleted because of device taints, by what set the taint",
                 this.by_cause.clone(),
             );
+            registry.register(
+                "lazaret_evictions_held",
+                "Evictions held because pods of the same owner were evicted from the same device for the same taint before",
+                this.held.clone(),
+            );
         });
         this
+    }
+
+    /// A pod is back where others of its owner had to leave, and is held there.
+    pub(crate) fn held(&self) {
+        self.held.inc();
     }
 
     pub(crate) fn evicted(&self, now: Timestamp, evict: &Evict) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_allocator::{
     Allocator, Answer, Features, Found, NodeSearch, Options, Overlay, Reason, Request, RequestWhy,
-    TaintSource, WhyNot,
+    TaintSource, TimedTolerations, WhyNot,
 };
 use lazaret_eviction::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON};
 use lazaret_fleet::Fleet;
@@ -137,7 +137,7 @@ pub fn why_pending(
         Ok(claims) if claims.is_empty() => {
             why.summary = "has all its devices; it waits for something else".to_owned();
         }
-        Ok(claims) => search(cluster, &claims, &mut why),
+        Ok(claims) => search(cluster, &claims, now, &mut why),
     }
     let scheduled = pod.conditions.iter().find(|condition| condition.kind == "PodScheduled");
     why.notes.extend(
@@ -322,11 +322,12 @@ fn unallocated(fleet: &Fleet, pod: &Pod) -> Result<Vec<Arc<ResourceClaim>>, Stri
     Ok(claims)
 }
 
-fn search(cluster: &mut Cluster, claims: &[Arc<ResourceClaim>], why: &mut Why) {
+fn search(cluster: &mut Cluster, claims: &[Arc<ResourceClaim>], now: Timestamp, why: &mut Why) {
     let snapshot = cluster.fleet.snapshot();
     let nodes: Vec<Arc<Node>> = snapshot.nodes().cloned().collect();
     let overlay = Overlay::new();
-    let options = Options::default();
+    let timed_tolerations = TimedTolerations::LastUntilOver(now);
+    let options = Options { timed_tolerations, ..Options::default() };
     let mut allocator = Allocator::new(Features::default());
     let mut share_id = || Text::from("00000000-0000-4000-8000-000000000000");
     let found = allocator.find_node(

@@ -1,5 +1,6 @@
 mod agreement;
 mod build;
+mod gates;
 mod memory;
 mod patching;
 mod pools;

@@ -20,6 +20,8 @@ pub(super) const CONFIG_MAX: usize = 32;
 pub(super) const TOLERATIONS_MAX: usize = 16;
 const BINDING_CONDITIONS_MAX: usize = 4;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
+/// What a taint of v1alpha3 means when it names no pace.
+const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 const TAINT_DESCRIPTION_BYTES_MAX: usize = 1024;
 const TAINT_DATA_BYTES_MAX: usize = 10 * 1024;
 
@@ -31,6 +33,13 @@ const NODE_OPERATIONS: &[&str] = &["*", "NodePrepareResources", "NodeUnprepareRe
 pub(super) fn default_time_added(taint: &mut Value, context: &Context<'_>) {
     if taint.is_object() {
         fill(taint, "timeAdded", context.timestamp());
+    }
+}
+
+/// The pace of a taint that is written in v1alpha3 and names none. Other versions know no pace: what is written there goes at once.
+pub(super) fn default_pace(taint: &mut Value, context: &Context<'_>) {
+    if context.version == "v1alpha3" && taint.is_object() {
+        fill(taint, "evictionsPerSecond", EVICTIONS_PER_SECOND_DEFAULT);
     }
 }
 

@@ -4,7 +4,7 @@ use lazaret_json::{Value, json};
 
 use super::{
     cel,
-    common::{default_time_added, device_selector, taint},
+    common::{default_pace, default_time_added, device_selector, taint},
     device,
 };
 use crate::{
@@ -19,6 +19,20 @@ use crate::{
 };
 
 const TAINTS_MAX: usize = 16;
+
+/// Fields of features, by feature: taints are of use without the other overrides.
+const GATES: &[Gate] = &[
+    Gate {
+        features: &["DRADeviceTaints"],
+        in_use: |devices| is_filled(devices, "taints"),
+        clear: |devices| remove(devices, "taints"),
+    },
+    Gate {
+        features: &["DRAAdminControlledDeviceAttributes"],
+        in_use: |devices| is_filled(devices, "attributes") || is_filled(devices, "capacity"),
+        clear: |devices| ["attributes", "capacity"].iter().for_each(|field| remove(devices, field)),
+    },
+];
 
 /// Patches of slices.
 #[derive(Debug)]
@@ -43,7 +57,10 @@ const GATES: &[Gate] = &[
 impl Rules for Patch {
     fn default(&self, object: &mut Value, context: &Context<'_>) {
         let devices = field_mut(field_mut(object, "spec"), "devices");
-        list_mut(devices, "taints").iter_mut().for_each(|taint| default_time_added(taint, context));
+        for taint in list_mut(devices, "taints") {
+            default_time_added(taint, context);
+            default_pace(taint, context);
+        }
         canonical_quantities(object, "resource/v1alpha3.ResourceSlicePatch");
     }
 

@@ -4,7 +4,7 @@ use lazaret_json::{Value, json};
 
 use super::{
     cel,
-    common::{default_time_added, device_selector, taint},
+    common::{default_pace, default_time_added, device_selector, taint},
     superset::{self, Superset},
 };
 use crate::{
@@ -13,12 +13,10 @@ use crate::{
     kind::{age, since},
     path::Path,
     rules::keep_status,
-    value::{field_mut, fill, list, put, same_field, some, text},
+    value::{field_mut, list, put, same_field, some, text},
 };
 
 const CONDITIONS_MAX: usize = 8;
-/// What a rule of v1alpha3 means when it names no pace.
-const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 
 const SUPERSET: Superset = Superset {
     shape: "resource/v1alpha3.DeviceTaintRule",
@@ -37,9 +35,7 @@ impl Rules for Rule {
     fn default(&self, object: &mut Value, context: &Context<'_>) {
         let taint = field_mut(field_mut(object, "spec"), "taint");
         default_time_added(taint, context);
-        if context.version == "v1alpha3" && taint.is_object() {
-            fill(taint, "evictionsPerSecond", EVICTIONS_PER_SECOND_DEFAULT);
-        }
+        default_pace(taint, context);
     }
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {

@@ -3,7 +3,7 @@
 use lazaret_json::{Map, Value};
 
 use super::{
-    common::{default_time_added, skip_node_operations, taint},
+    common::{default_pace, default_time_added, skip_node_operations, taint},
     device,
     superset::{self, Superset},
 };
@@ -45,7 +45,9 @@ impl Rules for Slice {
             list_mut(device, "taints").iter_mut().for_each(|taint| default_time_added(taint, context));
         }
         for entry in list_mut(spec, "taints") {
-            default_time_added(field_mut(entry, "taint"), context);
+            let taint = field_mut(entry, "taint");
+            default_time_added(taint, context);
+            default_pace(taint, context);
         }
         canonical_quantities(object, "resource/v1.ResourceSlice");
     }

@@ -10,4 +10,5 @@ mod groups;
 mod preempt;
 mod property;
 mod queue;
+mod timed;
 mod world;

@@ -4,6 +4,7 @@
 mod clock;
 mod effects;
 mod fence;
+mod gates;
 mod node_credentials;
 mod recovery;
 mod replacement;
@@ -11,4 +12,5 @@ mod restart;
 mod rivals;
 mod rules;
 mod stage;
+mod timed;
 mod upkeep;

@@ -388,7 +388,7 @@ fn selectors_and_columns() {
 #[test]
 fn patches() {
     let patches = kind("resource.k8s.io", "resourceslicepatches");
-    let world = World::new().in_version("v1alpha3");
+    let world = World::new().in_version("v1alpha3").with("DRAAdminControlledDeviceAttributes", true);
     let patch = json!({"metadata": {"name": "p"}, "spec": {"devices": {
         "filter": {"driver": "a.b", "selectors": [{"cel": {"expression": "true"}}]},
         "attributes": {"a.b/x": {"string": "y"}, "a.b/gone": {"null": {}}}, "capacity": {"a.b/m": {"value": "1024Mi"}},
@@ -396,6 +396,7 @@ fn patches() {
     }}});
     let stored = world.create(patches, patch.clone()).ok();
     assert_eq!(stored["spec"]["devices"]["taints"][0]["timeAdded"], NOW);
+    assert_eq!(stored["spec"]["devices"]["taints"][0]["evictionsPerSecond"], 10);
     assert_eq!(stored["spec"]["devices"]["capacity"]["a.b/m"]["value"], "1Gi");
     for (pointer, value, expected) in [
         ("/spec/devices/filter/driver", json!(""), "spec.devices.filter.driver Required"),
@@ -411,4 +412,51 @@ fn patches() {
     ] {
         assert_eq!(world.create(patches, set(&patch, pointer, value)).wrong(), [expected]);
     }
+}
+
+#[test]
+fn fields_of_patches_whose_feature_is_off_are_dropped_unless_in_use() {
+    let patches = kind("resource.k8s.io", "resourceslicepatches");
+    let patch = json!({"metadata": {"name": "p"}, "spec": {"devices": {
+        "attributes": {"a.b/x": {"string": "y"}}, "capacity": {"a.b/m": {"value": "1"}}, "taints": [taint("NoSchedule")],
+    }}});
+    let fields = |object: &Value| {
+        let has = |field: &&str| object["spec"]["devices"].get(*field).is_some();
+        ["attributes", "capacity", "taints"].into_iter().filter(has).collect::<Vec<_>>()
+    };
+    for (attributes, taints, kept) in [
+        (false, false, &[][..]),
+        (false, true, &["taints"]),
+        (true, false, &["attributes", "capacity"]),
+        (true, true, &["attributes", "capacity", "taints"]),
+    ] {
+        let world = World::new()
+            .in_version("v1alpha3")
+            .with("DRAAdminControlledDeviceAttributes", attributes)
+            .with("DRADeviceTaints", taints);
+        assert_eq!(fields(&world.create(patches, patch.clone()).ok()), kept);
+        let updated = world.update(patches, &patch, patch.clone()).ok();
+        assert_eq!(fields(&updated), ["attributes", "capacity", "taints"], "in use already");
+    }
+}
+
+#[test]
+fn taints_in_a_slice_of_their_own_have_a_pace_and_those_of_devices_have_none() {
+    let world = World::new().in_version("v1alpha3");
+    let slices = kind("resource.k8s.io", "resourceslices");
+    let pool = json!({"name": "p", "generation": 1, "resourceSliceCount": 1});
+    let paced = json!({"key": "k", "effect": "NoExecute", "evictionsPerSecond": 3});
+    let own = json!({"metadata": {"name": "t"}, "spec": {
+        "driver": "a.b", "nodeName": "n", "pool": pool,
+        "taints": [{"device": "d", "taint": taint("NoExecute")}, {"device": "e", "taint": paced}],
+    }});
+    let stored = world.create(slices, own).ok();
+    let pace = |at: usize| stored["spec"]["taints"][at]["taint"]["evictionsPerSecond"].clone();
+    assert_eq!((pace(0), pace(1)), (json!(10), json!(3)));
+    let devices = json!({"metadata": {"name": "d"}, "spec": {
+        "driver": "a.b", "nodeName": "n", "pool": pool,
+        "devices": [{"name": "d", "taints": [taint("NoExecute")]}],
+    }});
+    let stored = world.create(slices, devices).ok();
+    assert!(stored["spec"]["devices"][0]["taints"][0].get("evictionsPerSecond").is_none());
 }

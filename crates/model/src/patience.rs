@@ -1,6 +1,7 @@
-//! When a taint makes a claim's pods leave: one pure function of the taint and the tolerations of the allocation.
+//! How long a taint is tolerated: one pure function of the taint and the tolerations. The eviction asks it when pods have to go, the
+//! allocator whether it is worth giving a device out.
 
-use lazaret_model::{Taint, Timestamp, Toleration, tolerates};
+use crate::{Taint, Timestamp, Toleration, tolerates};
 
 /// How long a taint is borne by somebody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,9 +46,8 @@ pub fn patience(taint: &Taint, tolerations: &[Toleration]) -> Patience {
 mod tests {
     use alloc::vec::Vec;
 
-    use lazaret_model::{Effect, TolerationOperator};
-
     use super::*;
+    use crate::{Effect, TolerationOperator};
 
     fn taint() -> Taint {
         Taint { key: "k".into(), value: "v".into(), effect: Effect::NoExecute, ..Taint::default() }
