@@ -38,22 +38,6 @@ const GATES: &[Gate] = &[
 #[derive(Debug)]
 pub(crate) struct Patch;
 
-const GATES: &[Gate] = &[
-    Gate {
-        features: &["DRADeviceTaints"],
-        in_use: |patch| is_filled(patch, "taints"),
-        clear: |patch| remove(patch, "taints"),
-    },
-    Gate {
-        features: &["DRAAdminControlledDeviceAttributes"],
-        in_use: |patch| is_filled(patch, "attributes") || is_filled(patch, "capacity"),
-        clear: |patch| {
-            remove(patch, "attributes");
-            remove(patch, "capacity");
-        },
-    },
-];
-
 impl Rules for Patch {
     fn default(&self, object: &mut Value, context: &Context<'_>) {
         let devices = field_mut(field_mut(object, "spec"), "devices");
