@@ -47,10 +47,10 @@ pub use name::{
 };
 pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
 pub use patience::{Patience, patience};
-pub use pod::{ClaimSource, Condition, ConditionStatus, Owner, Pod, PodClaim, PodPhase};
+pub use pod::{ClaimSource, Condition, ConditionStatus, EvictionMark, Owner, Pod, PodClaim, PodPhase};
 pub use quantity::{Format, Quantity, QuantityError};
 pub use remembered::Remembered;
-pub use rule::{DevicePatch, DeviceSelector, DeviceTaintRule, ResourceSlicePatch};
+pub use rule::{DevicePatch, DeviceSelector, DeviceTaintRule, EvictionCount, ResourceSlicePatch};
 pub use slab::Slab;
 pub use slice::{CounterSet, NodeScope, PoolSpec, ResourceSlice, SliceTaint};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, tolerates};

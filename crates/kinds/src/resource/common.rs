@@ -31,9 +31,9 @@ const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 const OPERATORS: &[&str] = &["Equal", "Exists"];
 const NODE_OPERATIONS: &[&str] = &["*", "NodePrepareResources", "NodeUnprepareResources"];
 
-/// Fields of a rule that only v1alpha3 shows: those of its taint and of its selector, which follow.
+/// Fields of a rule that only v1alpha3 shows: those of its taint and of its selector, which follow, and of its status.
 pub(super) const RULE_EXTRAS: &[&str] =
-    &["description", "data", "evictionsPerSecond", "deviceClassName", "selectors"];
+    &["description", "data", "evictionsPerSecond", "deviceClassName", "selectors", "evictions"];
 /// Fields of a taint that only v1alpha3 shows.
 const TAINT_EXTRAS: &[&str] = &["description", "data", "evictionsPerSecond"];
 /// Fields of a rule's selector that only v1alpha3 shows.

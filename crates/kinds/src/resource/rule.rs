@@ -15,7 +15,7 @@ use crate::{
     kind::{age, since},
     path::Path,
     rules::keep_status,
-    value::{field_mut, list, put, same_field, some, text},
+    value::{field_mut, list, put, remove, same_field, some, text},
 };
 
 const CONDITIONS_MAX: usize = 8;
@@ -58,6 +58,12 @@ impl Rules for Rule {
     fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
         let path = Path::root("status");
         conditions(errors, &path.field("conditions"), list(&new["status"], "conditions"), CONDITIONS_MAX);
+        if let Some(pods) =
+            some(&new["status"]["evictions"], "pods").filter(|pods| pods.as_i64().is_none_or(|n| n < 0))
+        {
+            let path = path.field("evictions");
+            errors.invalid(path.field("pods"), pods.clone(), "must be greater than or equal to 0");
+        }
     }
 
     fn to_version(&self, object: &mut Value, version: &str) {
@@ -65,6 +71,9 @@ impl Rules for Rule {
             show_pace(object);
             if let Some(spec) = object.get_mut("spec") {
                 hide_rule_extras(spec);
+            }
+            if let Some(status) = object.get_mut("status") {
+                remove(status, "evictions");
             }
         }
     }
@@ -74,12 +83,18 @@ impl Rules for Rule {
             if let (Some(spec), Some(old)) = (object.get_mut("spec"), old) {
                 keep_rule_extras(spec, &old["spec"]);
             }
+            if let (Some(status), Some(kept)) =
+                (object.get_mut("status"), old.and_then(|old| some(&old["status"], "evictions")))
+            {
+                put(status, "evictions", kept.clone());
+            }
             read_pace(object);
         }
     }
 
     fn differs_in(&self, object: &Value, version: &str) -> bool {
-        version != "v1alpha3" && (object.is_null() || has_rule_extras(&object["spec"]))
+        let counts = |object: &Value| some(&object["status"], "evictions").is_some();
+        version != "v1alpha3" && (object.is_null() || has_rule_extras(&object["spec"]) || counts(object))
     }
 
     fn differs_where(&self, version: &str) -> Option<&'static [&'static str]> {
