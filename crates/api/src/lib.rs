@@ -15,6 +15,7 @@ mod decode;
 mod document;
 mod field;
 mod load;
+mod mark;
 mod time;
 mod wire;
 
@@ -23,4 +24,5 @@ pub use convert::ClaimTemplate;
 pub use decode::{Object, decode_json};
 pub use field::FieldError;
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
-pub use time::{format_time, parse_time};
+pub use mark::{EVICTION_MARK, eviction_mark_to_text};
+pub use time::{format_time, format_time_precise, parse_time};

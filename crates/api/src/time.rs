@@ -15,6 +15,14 @@ pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     Ok(Timestamp::from_millis(instant.as_millisecond()))
 }
 
+/// Writes an instant with fractions of a second, as the API does where they matter.
+#[must_use]
+pub fn format_time_precise(time: Timestamp) -> String {
+    let limit = if time < Timestamp::EPOCH { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+    let instant = jiff::Timestamp::from_millisecond(time.as_millis()).unwrap_or(limit);
+    instant.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
 /// Writes an instant as the API does: in UTC, whole seconds. What no calendar has is written as its limit.
 #[must_use]
 pub fn format_time(time: Timestamp) -> String {

@@ -1,12 +1,13 @@
 //! Device taint eviction: runs [`lazaret_eviction`] and does what it decides.
 
 use lazaret_eviction::{
-    Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, SetRuleStatus,
+    Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, RuleStatus, SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Gates};
 use lazaret_model::{SetBack, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, Reply, Resource,
+    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, RULES_V1ALPHA3, Reply,
+    Resource,
 };
 use serde_json::json;
 use tracing::info;
@@ -113,7 +114,8 @@ impl Executor {
     }
 
     async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
-        let outcome = disrupt(&self.client, &evict.pod, &evict.uid, &evict.condition()).await?;
+        let outcome =
+            disrupt(&self.client, &evict.pod, &evict.uid, &evict.condition(), Some(&evict.mark())).await?;
         if outcome == Outcome::Done {
             self.metrics.evicted(self.client.clock().now(), evict);
             if let Some(reason) = evict.due_reasons().first() {
@@ -124,12 +126,21 @@ impl Executor {
     }
 
     async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
-        let body = json!({
+        let RuleStatus { condition, drained, evictions } = &status.status;
+        let mut body = json!({
             "apiVersion": self.rules.api_version(),
             "kind": self.rules.kind,
             "metadata": {"name": &*status.rule, "uid": &*status.uid},
-            "status": {"conditions": [wire::condition(&status.condition)]},
+            "status": {"conditions": [wire::condition(condition), wire::condition(drained)]},
         });
+        // The stable version has no field for it.
+        if self.rules == RULES_V1ALPHA3 {
+            body["status"]["evictions"] = json!({
+                "pods": evictions.pods,
+                "atLeast": evictions.at_least,
+                "until": evictions.until.map(lazaret_api::format_time_precise),
+            });
+        }
         let kind = PatchKind::Apply { manager: NAME };
         match self
             .client

@@ -56,15 +56,15 @@ impl Eviction {
                 if present && let Some(slot) = self.pods.get_mut(flight.at) {
                     slot.uncertain = Some(Box::new(blame.or(slot.uncertain.take().map(|before| *before))));
                 } else {
-                    // The pod is gone and any of the attempts on it may well have been why.
-                    self.count(&flight.pod.uid, &blame.or(flight.before.clone()));
+                    // The pod is gone, and any of the attempts on it may have been why, or none.
+                    self.may_have_missed(&flight.pod.uid, &blame.or(flight.before.clone()));
                 }
                 self.fail(now, flight, present);
             }
         }
         if let Some(blame) = &flight.before {
-            // Counted already if this attempt was why, or may have been.
-            self.count(&flight.pod.uid, blame);
+            // Counted already if this attempt was why.
+            self.may_have_missed(&flight.pod.uid, blame);
         }
         if present {
             self.settle(flight.at);
@@ -115,6 +115,13 @@ impl Eviction {
         if self.counted.insert(uid.clone()) {
             let counted = &mut self.rules;
             blame.rules.iter().for_each(|(name, uid)| counted.count_eviction(name, uid, blame.decided));
+        }
+    }
+
+    /// A pod is gone, and nobody knows whether because of these rules: it is not counted, and their counts are no longer exact.
+    pub(crate) fn may_have_missed(&mut self, uid: &Uid, blame: &Blame) {
+        if !self.counted.contains(uid) {
+            self.rules.may_have_missed(&blame.rules);
         }
     }
 

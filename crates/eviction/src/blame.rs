@@ -30,7 +30,7 @@ impl Blame {
 
     /// The rules that a pod is marked with: of several attempts the one that took hold, whichever it was.
     pub(crate) fn of_marks(pod: &Pod, decided: Timestamp) -> Self {
-        let rules = marks_of(pod).map(|mark| (mark.rule.into(), mark.uid.into()));
+        let rules = marks_of(pod).map(|mark| (mark.rule.clone(), mark.uid.clone()));
         Self { rules: in_order(rules.collect()), decided }
     }
 

@@ -21,7 +21,7 @@ impl Eviction {
             if let Phase::InFlight(id) = slot.phase {
                 self.flights.keep_before(id, *blame);
             } else {
-                self.count(&slot.pod.uid, &blame);
+                self.may_have_missed(&slot.pod.uid, &blame);
             }
         }
         for rule in slot.settled.iter().flat_map(Settled::rules) {

@@ -3,10 +3,13 @@
 use alloc::sync::Arc;
 use core::fmt;
 
-use lazaret_model::{Condition, ObjectKey, Text, Timestamp, Uid};
+use lazaret_model::{Condition, EvictionCount, EvictionMark, ObjectKey, Text, Timestamp, Uid};
 pub use lazaret_model::{EffectId, Outcome};
 
-use crate::reason::{PaceKey, Reason, due_of, pod_condition};
+use crate::{
+    marks::mark_of,
+    reason::{PaceKey, Reason, due_of, pod_condition},
+};
 
 /// The reason of every event about a pod.
 pub const EVENT_REASON: &str = "DeviceTaintManagerEviction";
@@ -34,7 +37,7 @@ pub enum EffectKind {
     Event(PodEvent),
 }
 
-/// Add [`Evict::condition`] to the pod's status, then delete it, both on the precondition that its UID is `uid` and that it is
+/// Add [`Evict::condition`] to the pod's status and [`Evict::mark`] to the pod, then delete it, both on the precondition that its UID is `uid` and that it is
 /// not terminating yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evict {
@@ -61,6 +64,12 @@ impl Evict {
         due_of(&self.reasons, self.decided)
     }
 
+    /// What the pod is to be marked with, for whoever leads next: the due rules.
+    #[must_use]
+    pub fn mark(&self) -> EvictionMark {
+        mark_of(self.due_reasons(), self.decided)
+    }
+
     /// `DisruptionTarget`, naming each due rule or slice, its taint and the device.
     #[must_use]
     pub fn condition(&self) -> Condition {
@@ -68,15 +77,26 @@ impl Evict {
     }
 }
 
-/// Put `condition` into the status of a rule, on the precondition that its UID is `uid`.
+/// Put these into the status of a rule, on the precondition that its UID is `uid`. Conditions of other types stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetRuleStatus {
     /// Which rule.
     pub rule: Text,
     /// Which incarnation of it: a precondition.
     pub uid: Uid,
-    /// `EvictionInProgress`; conditions of other types stay as they are.
+    /// What it says.
+    pub status: RuleStatus,
+}
+
+/// What the status of a rule says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleStatus {
+    /// `EvictionInProgress`.
     pub condition: Condition,
+    /// `Drained`.
+    pub drained: Condition,
+    /// How many pods were evicted because of it.
+    pub evictions: EvictionCount,
 }
 
 /// An event about a pod: of type Normal and reason [`EVENT_REASON`], or of type Warning and reason [`HELD_REASON`].

@@ -42,8 +42,8 @@ mod rules;
 mod status;
 
 pub use effect::{
-    EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Outcome, PodEvent, SetRuleStatus, Wake,
-    WakeReason,
+    EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Outcome, PodEvent, RuleStatus,
+    SetRuleStatus, Wake, WakeReason,
 };
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;
@@ -53,4 +53,4 @@ pub use options::Options;
 pub use pods::Phase;
 pub use preview::{Preview, PreviewDevice, PreviewPod, Subject, preview};
 pub use reason::{Cause, DELETION_BY_TAINT, DISRUPTION_TARGET, PaceKey, Reason, Source};
-pub use status::{EVICTION_IN_PROGRESS, Progress, progress_of};
+pub use status::{DRAINED, EVICTION_IN_PROGRESS};

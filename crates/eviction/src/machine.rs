@@ -3,7 +3,7 @@
 use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Changes, Fleet, PodIx};
-use lazaret_model::{ObjectKey, Remembered, Text, Timestamp, Uid};
+use lazaret_model::{EvictionCount, ObjectKey, Remembered, Text, Timestamp, Uid};
 
 use crate::{
     brake::Brake,
@@ -117,6 +117,8 @@ pub struct RuleTally {
     pub namespaces: u64,
     /// Pods that have left because of it.
     pub evicted: u64,
+    /// There may have been more.
+    pub at_least: bool,
 }
 
 impl Eviction {
@@ -230,7 +232,8 @@ impl Eviction {
     #[must_use]
     pub fn tally(&self, rule: &str) -> Option<RuleTally> {
         let state = self.rules.get(self.rules.by_name(rule)?)?;
-        Some(RuleTally { pods: state.pods, namespaces: state.namespaces(), evicted: state.evicted() })
+        let EvictionCount { pods: evicted, at_least, .. } = state.count(self.latest);
+        Some(RuleTally { pods: state.pods, namespaces: state.namespaces(), evicted, at_least })
     }
 
     /// Whether effects are wanted.

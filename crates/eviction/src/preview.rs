@@ -85,11 +85,11 @@ impl fmt::Display for Preview {
         let facts = status::Facts {
             pods: self.pods.len() as u64,
             namespaces: self.namespaces.len() as u64,
-            evicted: 0,
             published: self.published,
             allocated: self.held.len(),
             from_memory: self.from_memory(),
             problem: self.problem.clone(),
+            ..status::Facts::default()
         };
         f.write_str(&status::message(&Effect::None, &facts))
     }

@@ -14,8 +14,6 @@ use lazaret_model::{
 
 use rustc_hash::FxHasher;
 
-use crate::marks::{RULE, UID};
-
 /// The type of the condition that a pod gets before it is deleted.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// The reason in that condition: the same word as Kubernetes' controller uses.
@@ -92,10 +90,9 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { name, uid } => {
-                f.write_str(RULE)?;
+                f.write_str("DeviceTaintRule ")?;
                 f.write_str(name)?;
-                f.write_str(" ")?;
-                f.write_str(UID)?;
+                f.write_str(" (uid ")?;
                 f.write_str(uid)?;
                 f.write_str(")")
             }

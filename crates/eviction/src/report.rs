@@ -1,11 +1,11 @@
 //! Writing the status of rules: at once when an eviction starts or ends or the spec is new, otherwise now and then.
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{Effect, Timestamp, Uid};
+use lazaret_model::{DeviceTaintRule, Effect, Timestamp, Uid};
 
 use crate::{
     Eviction,
-    effect::{EffectKind, Outcome, SetRuleStatus},
+    effect::{EffectKind, Outcome, RuleStatus, SetRuleStatus},
     flights::Flight,
     rule_state::RuleState,
     status::{self, Facts},
@@ -34,7 +34,9 @@ impl Eviction {
                 continue;
             }
             let Some(state) = self.rules.get(at) else { continue };
-            match self.may_write_at(state, now) {
+            let urgent = state.is_urgent()
+                || (state.may_be_drained() && state.was_drained() != is_idle(fleet, &state.rule));
+            match self.may_write_at(state, urgent, now) {
                 Some(later) => self.rules.set_timer(at, Some(later)),
                 None => self.write_status(now, fleet, at),
             }
@@ -57,12 +59,12 @@ impl Eviction {
     }
 
     /// When a status may be written, if not now.
-    fn may_write_at(&self, state: &RuleState, now: Timestamp) -> Option<Timestamp> {
+    fn may_write_at(&self, state: &RuleState, urgent: bool, now: Timestamp) -> Option<Timestamp> {
         let after_failure = state.status.not_before.filter(|at| *at > now);
-        if after_failure.is_some() || state.is_urgent() || self.closing {
+        if after_failure.is_some() || urgent || self.closing {
             return after_failure;
         }
-        let known = state.status.known.as_ref().and_then(|condition| condition.last_transition);
+        let known = state.status.known.as_ref().and_then(|status| status.condition.last_transition);
         // An instant in the future comes from another clock.
         let last = state.status.looked.or(known)?.min(now);
         let next = last.plus_millis(self.options.status_interval_ms);
@@ -73,26 +75,41 @@ impl Eviction {
         self.rules.set_timer(at, None);
         let Some(state) = self.rules.get_mut(at) else { return };
         state.status.looked = Some(now);
-        let mut condition = status::condition(&state.rule, &facts(fleet, state));
-        if state.status.known.as_ref().is_some_and(|known| status::says_the_same(known, &condition)) {
-            return;
+        let facts = facts(fleet, state);
+        let mut condition = status::condition(&state.rule, &facts);
+        let mut drained = status::drained(&state.rule, &facts);
+        if let Some(known) = &state.status.known {
+            // Where counts are stored, whether they are exact is, too; a count of none has no words.
+            let as_exact =
+                state.rule.evictions.is_none() || known.evictions.at_least == facts.evicted.at_least;
+            if as_exact
+                && status::says_the_same(&known.condition, &condition)
+                && status::says_the_same(&known.drained, &drained)
+            {
+                return;
+            }
+            // The instant of a condition is when its status changed; that of the first is also when it was last written.
+            drained.last_transition =
+                known.drained.last_transition.filter(|_| known.drained.status == drained.status);
         }
         condition.last_transition = Some(state.stamp(now));
+        drained.last_transition.get_or_insert(now);
+        let said = RuleStatus { condition, drained, evictions: state.count(now) };
         let id = self.flights.new_id();
-        state.status.in_flight = Some((id, condition.clone()));
+        state.status.in_flight = Some((id, said.clone()));
         state.status.wanted += 1;
         let (rule, uid) = (state.rule.name.clone(), state.rule.uid.clone());
         let flight = Flight::Status { rule: at, uid: uid.clone(), taken: false };
-        self.flights.launch(id, flight, EffectKind::SetRuleStatus(SetRuleStatus { rule, uid, condition }));
+        self.flights.launch(id, flight, EffectKind::SetRuleStatus(SetRuleStatus { rule, uid, status: said }));
     }
 
     pub(crate) fn acknowledge_status(&mut self, now: Timestamp, at: u32, uid: &Uid, outcome: Outcome) {
         let Some(state) = self.rules.get_mut(at).filter(|state| state.rule.uid == *uid) else { return };
-        let Some((_, condition)) = state.status.in_flight.take() else { return };
+        let Some((_, said)) = state.status.in_flight.take() else { return };
         match outcome {
             Outcome::Done => {
-                state.status.known = Some(condition.clone());
-                state.status.written = Some(condition);
+                state.status.known = Some(said.clone());
+                state.status.written = Some(said);
                 state.status.failures = 0;
                 state.status.not_before = None;
             }
@@ -109,6 +126,11 @@ impl Eviction {
     }
 }
 
+/// Whether no claim holds a device that the rule selects.
+fn is_idle(fleet: &Fleet, rule: &DeviceTaintRule) -> bool {
+    fleet.rule_selection(&rule.name).held().next().is_none()
+}
+
 /// What there is to say. The counts of pods are at hand; those of devices are looked up in the fleet.
 fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
     let rule = &state.rule;
@@ -116,7 +138,9 @@ fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
     let mut facts = Facts {
         pods: state.pods,
         namespaces: state.namespaces(),
-        evicted: state.evicted(),
+        evicted: state.count(Timestamp::EPOCH),
+        in_use: !state.may_be_drained() && matches!(rule.taint.effect, Effect::NoExecute)
+            || !is_idle(fleet, rule),
         problem: selection.problem().map(|problem| alloc::format!("{problem}")),
         ..Facts::default()
     };

@@ -4,12 +4,12 @@ use alloc::{collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
-use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, Taint, Text, Timestamp};
+use lazaret_model::{ConditionStatus, DeviceTaintRule, Effect, EvictionCount, Taint, Text, Timestamp};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
-    effect::EffectId,
-    status::{self, Progress},
+    effect::{EffectId, RuleStatus},
+    status,
 };
 
 /// What is known of one incarnation of a rule.
@@ -17,7 +17,9 @@ use crate::{
 pub(crate) struct RuleState {
     pub(crate) rule: Arc<DeviceTaintRule>,
     /// What its status says of evictions so far.
-    progress: Progress,
+    progress: EvictionCount,
+    /// Every eviction since the rule was made is in the counts: it was made in this leadership, and the outcome of each was heard.
+    exact: bool,
     /// The taint as it would be if the effect was NoExecute; only while the effect is None.
     pub(crate) as_if_evicting: Option<Taint>,
     /// Pods that it makes leave, or would if its effect was NoExecute.
@@ -51,13 +53,13 @@ struct Marked {
 #[derive(Debug, Default)]
 pub(crate) struct StatusState {
     /// What the API server is believed to have.
-    pub(crate) known: Option<Condition>,
+    pub(crate) known: Option<RuleStatus>,
     /// What was last written in this leadership.
-    pub(crate) written: Option<Condition>,
+    pub(crate) written: Option<RuleStatus>,
     /// When it was last compared.
     pub(crate) looked: Option<Timestamp>,
     /// A write is under way.
-    pub(crate) in_flight: Option<(EffectId, Condition)>,
+    pub(crate) in_flight: Option<(EffectId, RuleStatus)>,
     /// How many writes were wanted in this leadership and not withdrawn. None: whatever the status says comes from a
     /// predecessor.
     pub(crate) wanted: u64,
@@ -70,9 +72,11 @@ pub(crate) struct StatusState {
 }
 
 impl RuleState {
-    pub(crate) fn new(rule: Arc<DeviceTaintRule>) -> Self {
+    /// A rule that is seen for the first time. Whoever leads has seen all rules that there were when it began: this one was made since.
+    pub(crate) fn new(rule: Arc<DeviceTaintRule>, leading: bool) -> Self {
         let mut state = Self {
-            progress: Progress::default(),
+            progress: EvictionCount::default(),
+            exact: leading,
             as_if_evicting: None,
             pods: 0,
             namespaces: HashMap::default(),
@@ -106,9 +110,10 @@ impl RuleState {
     /// A new leadership: counts come from what others left behind.
     pub(crate) fn start_leading(&mut self) {
         self.evicted = 0;
+        self.exact = false;
         self.counted_until = Timestamp::from_millis(i64::MIN);
         self.marks.values_mut().for_each(|mark| mark.own = false);
-        self.status = StatusState { known: status::existing(&self.rule).cloned(), ..StatusState::default() };
+        self.status = StatusState { known: status::existing(&self.rule), ..StatusState::default() };
         self.recover();
     }
 
@@ -165,18 +170,29 @@ impl RuleState {
     fn follow_spec(&mut self) {
         self.as_if_evicting = matches!(self.rule.taint.effect, Effect::None)
             .then(|| Taint { effect: Effect::NoExecute, ..self.rule.taint.clone() });
-        self.status.known = status::existing(&self.rule).cloned();
-        self.progress = status::progress_of(&self.rule);
+        self.status.known = status::existing(&self.rule);
+        self.progress = self.rule.evictions.unwrap_or_default();
     }
 
     /// Takes over the count of whoever wrote the status so far, and adds the terminating pods that were marked since.
-    /// Never counts a pod twice; misses those that were evicted after the status was written and are gone by now.
+    /// Never counts a pod twice; misses those that were evicted after the status was written and are gone by now. So what it takes over
+    /// is no exact count.
     fn recover(&mut self) {
         let until = self.progress.until.unwrap_or(Timestamp::from_millis(i64::MIN));
         let later = self.marks.values().filter(|mark| !mark.own && mark.at > until);
         self.counted_until =
             later.clone().map(|mark| mark.at).fold(self.counted_until.max(until), Timestamp::max);
-        self.evicted_before = self.progress.evicted.saturating_add(later.count() as u64);
+        self.evicted_before = self.progress.pods.saturating_add(later.count() as u64);
+    }
+
+    /// Somebody may have left because of it, and nobody will ever know.
+    pub(crate) fn may_have_missed(&mut self) {
+        self.exact = false;
+    }
+
+    /// The count as it goes into the status. `now`: when it is written.
+    pub(crate) fn count(&self, now: Timestamp) -> EvictionCount {
+        EvictionCount { pods: self.evicted(), at_least: !self.exact, until: Some(self.stamp(now)) }
     }
 
     /// How many pods have left because of it.
@@ -205,12 +221,25 @@ impl RuleState {
         last.is_none_or(|last| !self.is_told_by(last))
     }
 
-    /// Whether a status is on its way that says whether it is in progress, and of which spec.
-    pub(crate) fn is_about_to_be_told(&self) -> bool {
-        self.status.in_flight.as_ref().is_some_and(|(_, condition)| self.is_told_by(condition))
+    /// Whether all that can be said of its devices is that nobody has to leave them any more: then it is worth looking whether anybody has
+    /// one.
+    pub(crate) fn may_be_drained(&self) -> bool {
+        matches!(self.rule.taint.effect, Effect::NoExecute) && self.pods == 0
     }
 
-    fn is_told_by(&self, condition: &Condition) -> bool {
+    /// Whether its devices were idle when its status was last written.
+    pub(crate) fn was_drained(&self) -> bool {
+        let last = self.status.written.as_ref().or(self.status.known.as_ref());
+        last.is_some_and(|last| last.drained.status == ConditionStatus::True)
+    }
+
+    /// Whether a status is on its way that says whether it is in progress, and of which spec.
+    pub(crate) fn is_about_to_be_told(&self) -> bool {
+        self.status.in_flight.as_ref().is_some_and(|(_, status)| self.is_told_by(status))
+    }
+
+    fn is_told_by(&self, status: &RuleStatus) -> bool {
+        let condition = &status.condition;
         let said = condition.status == ConditionStatus::True;
         said == self.in_progress() && condition.observed_generation == self.rule.generation
     }

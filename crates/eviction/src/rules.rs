@@ -55,7 +55,7 @@ impl Rules {
             }
             self.remove(&rule.name);
         }
-        let at = self.slab.insert(RuleState::new(rule.clone()));
+        let at = self.slab.insert(RuleState::new(rule.clone(), leading));
         self.by_name.insert(rule.name.clone(), at);
         self.touch(at);
         true
@@ -92,6 +92,18 @@ impl Rules {
         let Some(state) = self.slab.get_mut(at).filter(|state| state.rule.uid == *uid) else { return };
         state.count_eviction(decided);
         self.touch(at);
+    }
+
+    /// Pods may have left because of these rules, and nobody will ever know.
+    pub(crate) fn may_have_missed(&mut self, rules: &[(Text, Uid)]) {
+        for (name, uid) in rules {
+            if let Some(at) = self.by_name(name)
+                && let Some(state) = self.slab.get_mut(at).filter(|state| state.rule.uid == *uid)
+            {
+                state.may_have_missed();
+                self.touch(at);
+            }
+        }
     }
 
     /// A terminating pod is seen that is marked as evicted by this rule; `own` if it was counted in this leadership.

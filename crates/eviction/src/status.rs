@@ -1,13 +1,17 @@
-//! The words of a rule's status: the condition `EvictionInProgress` in Kubernetes' shapes, and how to read a count
-//! back out of it.
+//! The words of a rule's status: the condition `EvictionInProgress` in Kubernetes' shapes, and `Drained`. Words are for people: what has to
+//! survive is in fields.
 
 use alloc::string::String;
 use core::fmt::{self, Write as _};
 
-use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, Text, Timestamp};
+use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, EvictionCount, Text};
+
+use crate::effect::RuleStatus;
 
 /// The type of the condition.
 pub const EVICTION_IN_PROGRESS: &str = "EvictionInProgress";
+/// The type of the condition that says whether the selected devices are idle.
+pub const DRAINED: &str = "Drained";
 /// Longer problems are cut: a condition's message may have 32,768 bytes, a person reads far fewer.
 const PROBLEM_BYTES_MAX: usize = 1_024;
 
@@ -19,7 +23,9 @@ pub(crate) struct Facts {
     /// In so many namespaces.
     pub(crate) namespaces: u64,
     /// Pods that have left because of it.
-    pub(crate) evicted: u64,
+    pub(crate) evicted: EvictionCount,
+    /// Some claim holds a selected device, or pods have to leave one.
+    pub(crate) in_use: bool,
     /// Devices that are published and selected.
     pub(crate) published: usize,
     /// Allocation results that are selected.
@@ -38,6 +44,25 @@ pub(crate) fn condition(rule: &DeviceTaintRule, facts: &Facts) -> Condition {
         status,
         reason,
         message: message(&rule.taint.effect, facts).into(),
+        observed_generation: rule.generation,
+        last_transition: None,
+    }
+}
+
+/// The condition that says whether the selected devices are idle: no claim holds one, so no pod uses one and no driver has one prepared.
+pub(crate) fn drained(rule: &DeviceTaintRule, facts: &Facts) -> Condition {
+    let (status, reason, message) = if facts.in_use {
+        (ConditionStatus::False, "DevicesInUse", "Selected devices are allocated to claims.")
+    } else if facts.problem.is_some() {
+        (ConditionStatus::Unknown, "SelectorError", "Not all devices can be checked.")
+    } else {
+        (ConditionStatus::True, "Idle", "No selected device is allocated to a claim.")
+    };
+    Condition {
+        kind: DRAINED.into(),
+        status,
+        reason: reason.into(),
+        message: message.into(),
         observed_generation: rule.generation,
         last_transition: None,
     }
@@ -73,8 +98,10 @@ pub(crate) fn message(effect: &Effect, facts: &Facts) -> String {
         let verb = if facts.from_memory == 1 { "is" } else { "are" };
         say(format_args!("{subject} {verb} matched from memory, being published no more."));
     }
-    if facts.evicted > 0 {
-        say(format_args!("{} evicted since the rule was created.", pods(facts.evicted)));
+    let EvictionCount { pods: evicted, at_least, .. } = facts.evicted;
+    if evicted > 0 {
+        let least = if at_least { "At least " } else { "" };
+        say(format_args!("{least}{} evicted since the rule was created.", pods(evicted)));
     }
     if let Some(problem) = &facts.problem {
         say(format_args!("Not all devices can be checked: {}", cut(problem)));
@@ -90,7 +117,7 @@ fn verdict(rule: &DeviceTaintRule, facts: &Facts) -> (ConditionStatus, Text) {
         "SelectorError"
     } else {
         match rule.taint.effect {
-            Effect::NoExecute if facts.evicted > 0 => "Completed",
+            Effect::NoExecute if facts.evicted.pods > 0 => "Completed",
             Effect::NoExecute => "NotStarted",
             Effect::None => "NoEffect",
             Effect::NoSchedule | Effect::Unknown(_) => "OtherEffect",
@@ -133,38 +160,14 @@ fn cut(problem: &str) -> String {
     text
 }
 
-/// What a rule's status says already: how many pods were evicted, up to when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// So many pods.
-    pub evicted: u64,
-    /// Evictions up to this instant are in the number.
-    pub until: Option<Timestamp>,
-}
-
-/// Reads the progress out of a rule's condition, written by this project or by Kubernetes' controller.
-#[must_use]
-pub fn progress_of(rule: &DeviceTaintRule) -> Progress {
-    match existing(rule) {
-        Some(condition) => Progress {
-            evicted: evicted_in(&condition.message).unwrap_or(0),
-            until: condition.last_transition,
-        },
-        None => Progress::default(),
-    }
-}
-
-/// The condition that the rule has.
-pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<&Condition> {
-    rule.conditions.iter().find(|condition| condition.kind == EVICTION_IN_PROGRESS)
-}
-
-/// The number before "pod(s) evicted since". A text of an unknown shape has none.
-fn evicted_in(message: &str) -> Option<u64> {
-    let (before, _) = message.split_once(" evicted since ")?;
-    let mut words = before.rsplit(' ');
-    let _pods = words.next().filter(|word| matches!(*word, "pod" | "pods"))?;
-    words.next()?.parse().ok()
+/// What the rule's status says.
+pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
+    let find = |kind: &str| rule.conditions.iter().find(|condition| condition.kind == kind).cloned();
+    Some(RuleStatus {
+        condition: find(EVICTION_IN_PROGRESS)?,
+        drained: find(DRAINED).unwrap_or_default(),
+        evictions: rule.evictions.unwrap_or_default(),
+    })
 }
 
 /// Whether two conditions say the same, whenever they were written.
@@ -194,7 +197,12 @@ mod tests {
 
     #[test]
     fn shapes() {
-        let pending = |pods, namespaces, evicted| Facts { pods, namespaces, evicted, ..Facts::default() };
+        let pending = |pods, namespaces, evicted| Facts {
+            pods,
+            namespaces,
+            evicted: EvictionCount { pods: evicted, ..EvictionCount::default() },
+            ..Facts::default()
+        };
         let preview = |published, allocated, pods, namespaces, from_memory| Facts {
             published,
             allocated,
@@ -261,26 +269,29 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_read_back() {
-        for (message, expected) in [
-            ("", None),
-            ("1 pod needs to be evicted in 1 namespace.", None),
-            ("1 pod evicted since the rule was created.", Some(1)),
-            ("3 pods evicted since starting the controller.", Some(3)),
-            (
-                "2 pods need to be evicted in 1 namespace. 40 pods evicted since the rule was created.",
-                Some(40),
-            ),
-            ("many pods evicted since yesterday", None),
+    fn a_count_that_may_be_too_low_says_so() {
+        let evicted = |pods, at_least| Facts {
+            evicted: EvictionCount { pods, at_least, until: None },
+            ..Facts::default()
+        };
+        let message = |facts: &Facts| condition(&rule(Effect::NoExecute), facts).message;
+        assert_eq!(message(&evicted(7, true)), "At least 7 pods evicted since the rule was created.");
+        assert_eq!(message(&evicted(1, false)), "1 pod evicted since the rule was created.");
+        assert_eq!(message(&evicted(0, true)), "");
+    }
+
+    #[test]
+    fn idle_devices_are_said_to_be() {
+        let problem = Some(String::from("class big: not found"));
+        for (in_use, problem, expected) in [
+            (true, None, "False DevicesInUse"),
+            (false, None, "True Idle"),
+            (false, problem.clone(), "Unknown SelectorError"),
+            (true, problem, "False DevicesInUse"),
         ] {
-            assert_eq!(evicted_in(message), expected, "{message}");
-        }
-        for evicted in [1, 2, 1_000_000, u64::MAX] {
-            let condition = condition(
-                &rule(Effect::NoExecute),
-                &Facts { evicted, pods: 5, namespaces: 1, ..Facts::default() },
-            );
-            assert_eq!(evicted_in(&condition.message), Some(evicted));
+            let condition = drained(&rule(Effect::NoExecute), &Facts { in_use, problem, ..Facts::default() });
+            assert_eq!(format!("{:?} {}", condition.status, condition.reason), expected);
+            assert_eq!((condition.kind.as_str(), condition.observed_generation), ("Drained", 3));
         }
     }
 }

@@ -49,12 +49,12 @@ pub use name::{
 };
 pub use node::{Node, NodeSelector, NodeSelectorTerm, Operator, Requirement, SelectorError, SelectorProblem};
 pub use patience::{Patience, patience};
-pub use pod::{ClaimSource, Condition, ConditionStatus, Owner, Pod, PodClaim, PodPhase};
+pub use pod::{ClaimSource, Condition, ConditionStatus, EvictionMark, Owner, Pod, PodClaim, PodPhase};
 pub use quantity::{Format, Quantity, QuantityError};
 pub use remembered::Remembered;
 pub use rule::{
-    DevicePatch, DeviceSelector, DeviceTaintRule, ResourceSlicePatch, V1ALPHA3_FIELDS_ANNOTATION,
-    V1ALPHA3_ONLY_DRIVER,
+    DevicePatch, DeviceSelector, DeviceTaintRule, EvictionCount, ResourceSlicePatch,
+    V1ALPHA3_FIELDS_ANNOTATION, V1ALPHA3_ONLY_DRIVER,
 };
 pub use slab::Slab;
 pub use slice::{CounterSet, NodeScope, PoolSpec, ResourceSlice, SliceTaint};

@@ -1,6 +1,6 @@
 //! Pods, as far as devices are concerned.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 
 use crate::{ObjectKey, Text, Timestamp, Uid};
 
@@ -29,6 +29,22 @@ pub struct Pod {
     pub owner: Option<Owner>,
     /// Conditions of its status.
     pub conditions: Vec<Condition>,
+    /// The eviction that it was marked by.
+    pub evicted_by: Option<Box<EvictionMark>>,
+}
+
+/// What an eviction leaves behind on a pod, for whoever leads next to count.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct EvictionMark {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The rules that were due, by name and incarnation.
+    pub rules: Vec<(Text, Uid)>,
+}
+
+impl EvictionMark {
+    /// No pod is marked with more rules: a pod has a claim or two, and an annotation is read by everybody who watches pods.
+    pub const RULES_MAX: usize = 16;
 }
 
 /// How far a pod is.

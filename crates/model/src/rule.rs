@@ -29,6 +29,19 @@ pub struct DeviceTaintRule {
     pub taint: Taint,
     /// What its status says.
     pub conditions: Vec<Condition>,
+    /// How many pods were evicted because of it, as its status says.
+    pub evictions: Option<EvictionCount>,
+}
+
+/// How many pods were evicted because of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct EvictionCount {
+    /// Pods.
+    pub pods: u64,
+    /// There may have been more: somebody counted before and may have ended before it wrote its last count.
+    pub at_least: bool,
+    /// Evictions up to this instant are in the number.
+    pub until: Option<Timestamp>,
 }
 
 /// Which devices. What is absent is no restriction; what is present must all hold.

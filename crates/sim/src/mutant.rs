@@ -63,6 +63,12 @@ mutants! {
     BlindScheduler = "blind-scheduler",
     /// Controllers do not see slices of taints.
     NoTaintSlices = "no-taint-slices",
+    /// A status that takes over a count is written as if the count was exact.
+    ClaimExact = "claim-exact",
+    /// The scheduler puts pods back onto devices that they had to leave, and controllers hold nobody.
+    NoBrake = "no-brake",
+    /// A status does not say when devices are idle.
+    NeverDrained = "never-drained",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

@@ -3,13 +3,18 @@
 use lazaret_model::{ClaimSource, Node, Pod, PodClaim, PodGroup, PodPhase, Text};
 
 use super::{Result, each, meta, non_empty, required, texts};
-use crate::{field::Path, wire};
+use crate::{
+    field::Path,
+    mark::{EVICTION_MARK, read_eviction_mark},
+    wire,
+};
 
 pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
     let mut metadata = wire.metadata.0;
     let (spec, status) = (wire.spec.0, wire.status.0);
     let path = Path::ROOT.field("spec");
     let statuses = status.resource_claim_statuses.0;
+    let evicted_by = metadata.annotations.0.get(EVICTION_MARK).and_then(|text| read_eviction_mark(&text.0));
     Ok(Pod {
         key: meta::key(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -24,6 +29,7 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
         priority: spec.priority.0,
         owner: meta::controller(metadata.owner_references.0),
         conditions: status.conditions.0.into_iter().map(meta::condition).collect(),
+        evicted_by,
     })
 }
 

@@ -1,8 +1,8 @@
 //! Taints, rules that set them, and patches.
 
 use lazaret_model::{
-    AttrValue, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, ResourceSlicePatch, Taint, Text,
-    V1ALPHA3_ONLY_DRIVER,
+    AttrValue, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, EvictionCount, ResourceSlicePatch,
+    Taint, Text, V1ALPHA3_ONLY_DRIVER,
 };
 
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};
@@ -29,6 +29,11 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
         selector: selector.transpose()?,
         taint,
         conditions: wire.status.0.conditions.0.into_iter().map(meta::condition).collect(),
+        evictions: wire.status.0.evictions.map(|count| EvictionCount {
+            pods: u64::try_from(count.pods.0).unwrap_or(0),
+            at_least: count.at_least.0,
+            until: count.until.map(|time| time.0),
+        }),
     })
 }
 

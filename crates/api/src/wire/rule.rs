@@ -25,6 +25,16 @@ pub(crate) struct RuleSpec {
 #[serde(default)]
 pub(crate) struct RuleStatus {
     pub(crate) conditions: Nullable<Vec<Condition>>,
+    pub(crate) evictions: Option<RuleEvictions>,
+}
+
+/// Counts of evictions, in v1alpha3 alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct RuleEvictions {
+    pub(crate) pods: Nullable<i64>,
+    pub(crate) at_least: Nullable<bool>,
+    pub(crate) until: Option<Instant>,
 }
 
 /// Which devices. Class and selectors are in v1alpha3 alone.

@@ -151,7 +151,7 @@ impl Executor {
             observed_generation: 0,
             last_transition: Some(evict.at),
         };
-        match disrupt(&self.client, &evict.victim, &evict.uid, &condition).await {
+        match disrupt(&self.client, &evict.victim, &evict.uid, &condition, None).await {
             Ok(outcome) => outcome.into(),
             Err(error) => Reply::from(&error),
         }

@@ -41,11 +41,14 @@ fn a_pods_condition_names_rule_taint_and_device() {
 }
 
 #[test]
-fn marks_are_read_back_from_the_condition() {
+fn marks_are_a_field_of_the_pod_and_not_its_words() {
     let evict = first_evict(TWO_DUE);
-    let pod = Pod { conditions: vec![evict.condition()], ..Pod::default() };
+    let evicted_by = Some(Box::new(evict.mark()));
+    let pod = Pod { conditions: vec![evict.condition()], evicted_by: evicted_by.clone(), ..Pod::default() };
     let marks: Vec<Mark<'_>> = marks_of(&pod).collect();
-    assert_eq!(marks, [Mark { rule: "b", uid: "uid-b", at: Timestamp::EPOCH }]);
+    assert_eq!(marks, [Mark { rule: &"b".into(), uid: &"uid-b".into(), at: Timestamp::EPOCH }]);
+    assert_eq!(marks_of(&Pod { conditions: vec![evict.condition()], ..Pod::default() }).count(), 0);
+    assert_eq!(marks_of(&Pod { evicted_by, ..Pod::default() }).count(), 0, "anybody can annotate a pod");
     // Kubernetes' own controller names nobody.
     let mut theirs = evict.condition();
     theirs.message = "Device Taint manager: deleting due to NoExecute taint".into();

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_eviction::{
     EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, Outcome,
-    PaceKey, SetRuleStatus,
+    PaceKey, RuleStatus, SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
 use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, Timestamp};
@@ -130,6 +130,7 @@ impl World {
             assert!(pod.deleting_since.is_none(), "evicted twice: {}", pod.key);
             pod.deleting_since = Some(self.at());
             pod.conditions = vec![evict.condition()];
+            pod.evicted_by = Some(Box::new(evict.mark()));
             self.evicted_at.push((self.now, evict.pod.name.to_string()));
             self.granted.push((self.now, evict.granted_by.clone()));
             self.hear(Input::Acknowledged { effect, outcome });
@@ -141,7 +142,7 @@ impl World {
 
     fn set_status(&mut self, effect: EffectId, status: SetRuleStatus) {
         let outcome = self.outcome(&status.rule);
-        let SetRuleStatus { rule: name, uid, condition } = status;
+        let SetRuleStatus { rule: name, uid, status: RuleStatus { condition, drained, evictions } } = status;
         self.log.push(format!(
             "{} status {name} {:?} {}: {}",
             self.clock(),
@@ -154,7 +155,8 @@ impl World {
             assert_eq!(rule.uid, uid);
             assert_eq!(condition.observed_generation, rule.generation);
             let mut rule = DeviceTaintRule::clone(rule);
-            rule.conditions = vec![condition];
+            rule.conditions = vec![condition, drained];
+            rule.evictions = Some(evictions);
             self.hear(Input::Acknowledged { effect, outcome });
             self.feed(FleetInput::Rule(Arc::new(rule)));
         } else {

@@ -13,7 +13,7 @@ use crate::{
     kind::{age, since},
     path::Path,
     rules::keep_status,
-    value::{field_mut, list, put, same_field, some, text},
+    value::{field_mut, list, put, remove, same_field, some, text},
 };
 
 const CONDITIONS_MAX: usize = 8;
@@ -24,7 +24,7 @@ const SUPERSET: Superset = Superset {
         ("deviceSelector", &["deviceClassName", "selectors"]),
         ("taint", &["description", "data", "evictionsPerSecond"]),
     ],
-    fields: &["deviceClassName", "selectors", "description", "data", "evictionsPerSecond"],
+    fields: &["deviceClassName", "selectors", "description", "data", "evictionsPerSecond", "evictions"],
 };
 
 /// Rules that taint devices.
@@ -67,22 +67,37 @@ impl Rules for Rule {
     fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
         let path = Path::root("status");
         conditions(errors, &path.field("conditions"), list(&new["status"], "conditions"), CONDITIONS_MAX);
+        if let Some(pods) =
+            some(&new["status"]["evictions"], "pods").filter(|pods| pods.as_i64().is_none_or(|n| n < 0))
+        {
+            let path = path.field("evictions");
+            errors.invalid(path.field("pods"), pods.clone(), "must be greater than or equal to 0");
+        }
     }
 
     fn to_version(&self, object: &mut Value, version: &str) {
         if version != "v1alpha3" {
             SUPERSET.hide(object);
+            if let Some(status) = object.get_mut("status") {
+                remove(status, "evictions");
+            }
         }
     }
 
     fn from_version(&self, object: &mut Value, version: &str, old: Option<&Value>) {
         if version != "v1alpha3" {
             SUPERSET.restore(object, old);
+            if let (Some(status), Some(kept)) =
+                (object.get_mut("status"), old.and_then(|old| some(&old["status"], "evictions")))
+            {
+                put(status, "evictions", kept.clone());
+            }
         }
     }
 
     fn differs_in(&self, object: &Value, version: &str) -> bool {
-        version != "v1alpha3" && (object.is_null() || SUPERSET.is_used(object))
+        let counts = |object: &Value| some(&object["status"], "evictions").is_some();
+        version != "v1alpha3" && (object.is_null() || SUPERSET.is_used(object) || counts(object))
     }
 
     fn differs_where(&self, version: &str) -> Option<&'static [&'static str]> {

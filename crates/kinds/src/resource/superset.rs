@@ -20,7 +20,7 @@ pub(super) struct Superset {
     pub(super) shape: &'static str,
     /// Fields by the part of the spec that they are in; the spec itself has no name.
     pub(super) parts: &'static [(&'static str, &'static [&'static str])],
-    /// The names of all these fields.
+    /// The names of all fields by which stored bytes are known to have something to hide.
     pub(super) fields: &'static [&'static str],
 }
 

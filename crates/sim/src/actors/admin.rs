@@ -102,6 +102,7 @@ impl World {
             selector,
             taint,
             conditions: Vec::new(),
+            evictions: None,
         };
         self.api.rules.put(&mut self.api.versions, rule);
     }

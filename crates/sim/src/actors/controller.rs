@@ -1,7 +1,9 @@
 //! Two eviction controllers that compete for a lease: each a fleet and an eviction fed by its own watches. Both
 //! compute, the one with the lease writes, and it looks at the lease right before each write.
 
-use lazaret_eviction::{Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, SetRuleStatus};
+use lazaret_eviction::{
+    Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, RuleStatus, SetRuleStatus,
+};
 use lazaret_fleet::Changes;
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Timestamp};
 use std::sync::Arc;
@@ -93,6 +95,7 @@ impl Controller {
             global_per_second: some(config.global_pace),
             burst: config.burst * doubled,
             clock_skew_ms_max: i64::from(2 * SKEW_MS_MAX),
+            brake_ms_min: if mutant == Some(Mutant::NoBrake) { 0 } else { Options::default().brake_ms_min },
             ..Options::default()
         };
         let skew = if number == 0 { config.skew_0 } else { config.skew_1 };
@@ -521,7 +524,8 @@ impl World {
         let live = self.api.pods.get(&evict.pod).is_some_and(|stored| stored.object.deleting_since.is_none());
         if live {
             self.api.edit_pod(&evict.pod, &evict.uid, |pod| {
-                set_condition(&mut pod.conditions, &evict.condition())
+                set_condition(&mut pod.conditions, &evict.condition());
+                pod.evicted_by = Some(Box::new(evict.mark()));
             });
         }
     }
@@ -533,15 +537,23 @@ impl World {
         };
         let before = Arc::clone(stored.object);
         let mut rule = DeviceTaintRule::clone(&before);
-        let mut condition = status.condition.clone();
+        let RuleStatus { condition, mut drained, mut evictions } = status.status.clone();
         if self.mutant == Some(Mutant::StuckStatus) && condition.status == ConditionStatus::False {
             return Outcome::Done;
         }
         if self.mutant == Some(Mutant::CountTwice) {
-            condition.message = crate::check::one_more(&condition.message).into();
+            evictions.pods += 1;
+        }
+        if self.mutant == Some(Mutant::ClaimExact) {
+            evictions.at_least = false;
+        }
+        if self.mutant == Some(Mutant::NeverDrained) {
+            drained.status = ConditionStatus::False;
         }
         self.check_status(&before, status);
         set_condition(&mut rule.conditions, &condition);
+        set_condition(&mut rule.conditions, &drained);
+        rule.evictions = Some(evictions);
         self.api.rules.put(&mut self.api.versions, rule);
         Outcome::Done
     }

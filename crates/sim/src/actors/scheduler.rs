@@ -238,6 +238,7 @@ impl World {
             claims: Vec::new(),
             devices: Vec::new(),
         };
+        let careless = self.mutant == Some(Mutant::NoBrake);
         for (version, claim) in claims {
             let foreign = claim.owner.as_ref().is_some_and(|owner| owner.uid != pod.uid);
             if foreign && !is_of_group(claim, pod) {
@@ -248,7 +249,7 @@ impl World {
                     for result in &allocation.results {
                         let taints = self.clients[SCHEDULER].fleet.effective_taints(&result.device);
                         let bearable = |taint: &lazaret_model::Taint| {
-                            !taint.effect.evicts() || bears(taint, &result.tolerations, now)
+                            !taint.effect.evicts() || careless || bears(taint, &result.tolerations, now)
                         };
                         if !taints.map(|t| t.taint).all(bearable) {
                             return None;
@@ -296,6 +297,7 @@ impl World {
         let pool = snapshot.pool(&pool)?;
         let newest = pool.newest().filter(|generation| generation.is_complete())?.number;
         let tolerations = &request_of(claim)?.tolerations;
+        let careless = self.mutant == Some(Mutant::NoBrake);
         for slice in pool.slices_of(newest) {
             // Devices in use, and those whose taints it does not bear.
             let mut out = slice.in_use_bits();
@@ -307,7 +309,7 @@ impl World {
                 let tainted = device.taints().map(|effective| effective.taint).any(|taint| {
                     taint.effect.blocks_allocation()
                         && (!tolerations.iter().any(|toleration| tolerates(toleration, taint))
-                            || (taint.effect.evicts() && !bears(taint, tolerations, now)))
+                            || (taint.effect.evicts() && !careless && !bears(taint, tolerations, now)))
                 });
                 if tainted {
                     out |= slice.tainted_like(at);

@@ -9,7 +9,7 @@ use lazaret_model::{ConditionStatus, DeviceTaintRule, Timestamp, Uid};
 
 use crate::{
     actors::controller::Sent,
-    check::{Attempt, stated_count},
+    check::{Attempt, Braked},
     coverage::Mark,
     reference::{self, Cause, Source},
     view::{Seen, SeenPod},
@@ -20,6 +20,9 @@ use crate::{
 const LENIENT_MS: u64 = 25_000;
 /// The highest rate that a driver's taint can have.
 const DRIVER_RATE_MAX: u64 = 20;
+/// How long a pod is held that is back on a device, at first and at most: as eviction is set up by default.
+const BRAKE_MS_MIN: i64 = 1_000;
+const BRAKE_MS_MAX: i64 = 300_000;
 /// Statuses are counted again by the reference in worlds up to this size.
 const RECOUNTED_PODS_MAX: u32 = 40;
 
@@ -67,6 +70,7 @@ impl World {
             self.check_pace(number, evict, pace);
         }
         self.check_first_attempt(number, id, evict);
+        self.check_brake(number, evict);
         marks.into_iter().for_each(|mark| self.coverage.hit(mark));
     }
 
@@ -128,6 +132,37 @@ impl World {
         }
     }
 
+    /// Whoever is back where pods of its owner had to leave goes later each time.
+    fn check_brake(&mut self, number: usize, evict: &Evict) {
+        let now = self.controllers[number].clock(self.now);
+        for key in self.braked(number, evict) {
+            let Some((times, last, present)) = self.checker.braked.get(&key) else { continue };
+            if present.contains(&evict.uid) {
+                continue;
+            }
+            let held_ms = (BRAKE_MS_MIN << (times - 1).min(30)).min(BRAKE_MS_MAX);
+            if now < last.plus_millis(held_ms) {
+                let detail =
+                    format!("{} at {now:?} after {times} evictions, the last at {last:?}", evict.pod);
+                return self.violate("a loop gets slower", detail);
+            }
+        }
+    }
+
+    /// The owner, device and taint of each due reason.
+    fn braked(&self, number: usize, evict: &Evict) -> Vec<Braked> {
+        let life = self.controllers[number].life;
+        let pod = self.seen(number).pod(&evict.pod).filter(|pod| pod.uid == evict.uid);
+        let Some(owner) = pod.and_then(|pod| pod.owner.as_ref().map(|owner| owner.uid.clone())) else {
+            return Vec::new();
+        };
+        let cause = |reason: &lazaret_eviction::Reason| {
+            format!("{} {} {:?}", reason.cause.source, reason.cause.taint, reason.cause.taint.time_added)
+        };
+        let due = evict.due_reasons().iter();
+        due.map(|reason| (number, life, owner.clone(), reason.device().clone(), cause(reason))).collect()
+    }
+
     /// Nobody is evicted twice: a second attempt needs a first that failed or may have failed.
     fn check_first_attempt(&mut self, number: usize, id: EffectId, evict: &Evict) {
         // What a predecessor has done, a leader knows before it begins.
@@ -185,7 +220,7 @@ impl World {
 
     /// Whether a status says of pending pods what the reference counts in the same view.
     fn check_recount(&mut self, number: usize, status: &SetRuleStatus) {
-        if status.condition.status == ConditionStatus::True {
+        if status.status.condition.status == ConditionStatus::True {
             self.coverage.hit(Mark::StatusPending);
         }
         if self.config.pods > RECOUNTED_PODS_MAX {
@@ -204,16 +239,19 @@ impl World {
                 surely += 1;
             }
         }
-        let says = status.condition.status == ConditionStatus::True;
+        let says = status.status.condition.status == ConditionStatus::True;
         if (says && maybe == 0) || (!says && surely > 0) {
             let detail = format!("{}: says {says} with {surely} to {maybe} pods pending", status.rule);
             self.violate("status says who is pending", detail);
         }
-        let stated = status.condition.message.split(" need").next().and_then(|text| text.split(' ').next());
+        let stated =
+            status.status.condition.message.split(" need").next().and_then(|text| text.split(' ').next());
         let stated: Option<u64> = stated.filter(|_| says).and_then(|number| number.parse().ok());
         if stated.is_some_and(|stated| stated < surely || stated > maybe) {
-            let detail =
-                format!("{}: {:?} with {surely} to {maybe} pending", status.rule, status.condition.message);
+            let detail = format!(
+                "{}: {:?} with {surely} to {maybe} pending",
+                status.rule, status.status.condition.message
+            );
             self.violate("status counts who is pending", detail);
         }
     }
@@ -265,6 +303,24 @@ impl World {
         // Only the first answer to the attempt under way counts; an echo of an earlier one says nothing new.
         if self.checker.attempts.get(&key) == Some(&Attempt::UnderWay(sent.effect.id)) {
             self.checker.attempts.insert(key, Attempt::Over(sent.outcome));
+            if sent.outcome == Outcome::Done {
+                let now = self.controllers[sent.controller].clock(self.now);
+                for key in self.braked(sent.controller, evict) {
+                    let of_owner =
+                        |pod: &SeenPod<'_>| pod.owner.as_ref().is_some_and(|owner| owner.uid == key.2);
+                    let seen = self.seen(sent.controller);
+                    let there: BTreeSet<Uid> =
+                        seen.pods().filter(of_owner).map(|pod| pod.uid.clone()).collect();
+                    let (times, last, present) =
+                        self.checker.braked.entry(key).or_insert((0, now, BTreeSet::new()));
+                    *present = there;
+                    // After a long while without it is no loop any more.
+                    if last.plus_millis(2 * BRAKE_MS_MAX) < now {
+                        *times = 0;
+                    }
+                    (*times, *last) = (*times + 1, now);
+                }
+            }
             let burst = u64::from(self.config.burst);
             match sent.outcome {
                 Outcome::Conflict | Outcome::RetryLater | Outcome::Gone => {
@@ -294,12 +350,10 @@ impl World {
     /// A status reaches the server.
     pub(crate) fn check_status(&mut self, before: &DeviceTaintRule, status: &SetRuleStatus) {
         self.coverage.hit(Mark::StatusWritten);
-        if status.condition.reason == "SelectorError" {
+        if status.status.condition.reason == "SelectorError" {
             self.coverage.hit(Mark::RuleProblem);
         }
-        let stored = before.conditions.iter().find(|condition| condition.kind == status.condition.kind);
-        let (was, is) =
-            (stored.map_or(0, |c| stated_count(&c.message)), stated_count(&status.condition.message));
+        let (was, is) = (before.evictions.unwrap_or_default().pods, status.status.evictions.pods);
         if is < was {
             self.violate("a count never falls", format!("{}: from {was} to {is}", status.rule));
         }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use compare::Moved;
 
 use lazaret_eviction::{EffectId, Outcome};
-use lazaret_model::Uid;
+use lazaret_model::{DeviceId, Timestamp, Uid};
 
 /// What the invariants remember.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,8 @@ pub(crate) struct Checker {
     evicted: BTreeMap<Uid, BTreeSet<Uid>>,
     /// By rule: pods whose eviction had an outcome that the controller could not know.
     uncertain: BTreeMap<Uid, BTreeSet<Uid>>,
+    /// Evictions that a controller heard to be done, when the last was, and which pods of the owner were there then: they have not come back.
+    braked: BTreeMap<Braked, (u32, Timestamp, BTreeSet<Uid>)>,
     paces: pace::Paces,
     ceiling: pace::Paces,
     /// By rule: how often its pace was edited.
@@ -39,6 +41,9 @@ pub(crate) struct Checker {
     /// Leaders that ended without a word, or lost the lease.
     abrupt_ends: u64,
 }
+
+/// Whom a controller, in one of its lives, evicted from what and for which taint.
+pub(crate) type Braked = (usize, u64, Uid, DeviceId, String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
@@ -69,41 +74,6 @@ impl Checker {
     pub(crate) fn clock_jumped(&mut self) {
         self.paces.fill();
         self.ceiling.fill();
-    }
-}
-
-/// The number of evictions that a status message states.
-#[must_use]
-pub(crate) fn stated_count(message: &str) -> u64 {
-    let before = message.split_once(" evicted since ").map_or("", |(before, _)| before);
-    before.rsplit(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
-}
-
-/// The same message, counting one more; for a mutant.
-#[must_use]
-pub(crate) fn one_more(message: &str) -> String {
-    let count = stated_count(message);
-    if count == 0 {
-        return message.to_owned();
-    }
-    let plural = if count == 1 { "pod" } else { "pods" };
-    message.replace(&format!("{count} {plural} evicted since"), &format!("{} pods evicted since", count + 1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{one_more, stated_count};
-
-    #[test]
-    fn counts_are_read_from_messages() {
-        assert_eq!(
-            stated_count(
-                "3 pods need to be evicted in 1 namespace. 17 pods evicted since the rule was created."
-            ),
-            17
-        );
-        assert_eq!(stated_count("1 pod evicted since the rule was created."), 1);
-        assert_eq!(stated_count("3 pods need to be evicted in 1 namespace."), 0);
-        assert_eq!(stated_count(&one_more("1 pod evicted since the rule was created.")), 2);
+        self.braked.clear();
     }
 }

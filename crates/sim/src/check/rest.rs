@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use lazaret_eviction::{EVICTION_IN_PROGRESS, EffectKind, Eviction, Input};
+use lazaret_eviction::{DRAINED, EVICTION_IN_PROGRESS, EffectKind, Eviction, Input, SetRuleStatus};
 use lazaret_fleet::Fleet;
-use lazaret_model::{ConditionStatus, DeviceTaintRule, Text};
+use lazaret_model::{ConditionStatus, DeviceTaintRule, EvictionCount, Text};
 
 use crate::{
-    actors::client::fleet_kind,
+    actors::{client::fleet_kind, controller::Controller},
     api::Kind,
-    check::{
-        compare::{Beside, device_differs, taints_differ},
-        stated_count,
-    },
+    check::compare::{Beside, device_differs, taints_differ},
     reference,
     view::{Listed, View},
     world::{CLIENTS, World},
@@ -108,32 +105,49 @@ impl World {
                 let detail = format!("{}: {condition:?} at generation {}", rule.name, rule.generation);
                 self.violate("every rule comes to an end", detail);
             }
-            self.check_count(&rule, stated_count(&condition.message));
+            self.check_count(&rule);
+            self.check_drained(&rule);
         }
     }
 
-    /// A status counts the pods that left because of the rule. Exactly, as long as every leader ended in good order
-    /// and every answer was heard. A pod whose eviction had an outcome that nobody knows may be counted though
-    /// somebody else made it leave, and may be missed by the next leader; a leader that dies or loses the lease may take
-    /// some with it. Nothing else: above all, no pod is counted twice.
-    fn check_count(&mut self, rule: &DeviceTaintRule, stated: u64) {
+    /// A status counts the pods that left because of the rule, and says whether there may have been more. A count that is said to be exact
+    /// is; any other is never too high, and nothing is missing from it as long as every leader ended in good order and every answer was
+    /// heard. A pod that was marked and then deleted by somebody else may be counted: nobody can tell.
+    fn check_count(&mut self, rule: &DeviceTaintRule) {
         let none = BTreeSet::new();
         let evicted = self.checker.evicted.get(&rule.uid).unwrap_or(&none);
         let uncertain = self.checker.uncertain.get(&rule.uid).unwrap_or(&none);
-        let (orderly, steady) = (self.checker.abrupt_ends == 0, self.checker.leaders <= 1);
+        let EvictionCount { pods: stated, at_least, .. } = rule.evictions.unwrap_or_default();
         let truth = evicted.len() as u64;
-        let least = match (orderly, steady) {
-            (true, true) => truth,
-            (true, false) => evicted.difference(uncertain).count() as u64,
-            (false, _) => 0,
+        let least = match (at_least, self.checker.abrupt_ends == 0) {
+            (false, _) => truth,
+            (true, true) => evicted.difference(uncertain).count() as u64,
+            (true, false) => 0,
         };
         let unsure = uncertain.difference(evicted).count() as u64;
         if stated > truth + unsure || stated < least {
             let detail = format!(
-                "{}: states {stated}, {truth} pods left, at least {least}, {unsure} unsure",
+                "{}: states {stated}, at least: {at_least}; {truth} pods left, {least} are known, {unsure} unsure",
                 rule.name
             );
             self.violate("status counts match history", detail);
+        }
+    }
+
+    /// Devices are said to be idle where no claim has one that the rule selects.
+    fn check_drained(&mut self, rule: &DeviceTaintRule) {
+        let Some(leader) = self.controllers.iter().position(Controller::leads) else { return };
+        let selection = self.clients[leader].fleet.rule_selection(&rule.name);
+        let in_use = selection.held().next().is_some();
+        let said = rule.conditions.iter().find(|condition| condition.kind == DRAINED);
+        let expected = match (in_use, selection.problem().is_some()) {
+            (true, _) => ConditionStatus::False,
+            (false, true) => ConditionStatus::Unknown,
+            (false, false) => ConditionStatus::True,
+        };
+        if said.is_none_or(|said| said.status != expected) {
+            let detail = format!("{}: {said:?}, in use: {in_use}", rule.name);
+            self.violate("status says whether devices are idle", detail);
         }
     }
 
@@ -186,8 +200,16 @@ impl World {
                 let rule = seen.rule(rule).and_then(|rule| rule.selector.as_ref());
                 forgetful && rule.is_some_and(|selector| !selector.by_names_only())
             };
-            let excused =
-                matches!(&effect.kind, EffectKind::SetRuleStatus(status) if by_memory(&status.rule));
+            // Whoever takes a count over cannot know that it is exact.
+            let takes_over = |status: &SetRuleStatus| {
+                let stored = seen.rule(&status.rule).and_then(|rule| rule.evictions);
+                let EvictionCount { pods, at_least, .. } = status.status.evictions;
+                at_least && stored.is_some_and(|stored| !stored.at_least && stored.pods == pods)
+            };
+            let excused = matches!(
+                &effect.kind,
+                EffectKind::SetRuleStatus(status) if by_memory(&status.rule) || takes_over(status)
+            );
             if !excused {
                 let stored = match &effect.kind {
                     EffectKind::SetRuleStatus(status) => seen.rule(&status.rule).map(|rule| &rule.conditions),

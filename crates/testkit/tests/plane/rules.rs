@@ -36,6 +36,16 @@ fn a_rule_by_name_moves_only_who_holds_that_device() {
     let done = |one: &Value| one["status"] == "False" && one["reason"] == "Completed";
     let condition = stage.condition("out", "says that it is done", done);
     assert!(condition["message"].as_str().unwrap().contains("1 pod"), "{condition}");
+    let rule = stage.until("the device is idle", || {
+        let rule = stage.get("/apis/resource.k8s.io/v1alpha3/devicetaintrules/out");
+        let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let idle = conditions.iter().any(|one| one["type"] == "Drained" && one["status"] == "True");
+        if idle { Ok(rule) } else { Err(rule["status"].to_string()) }
+    });
+    assert_eq!(rule["status"]["evictions"]["pods"], 1, "{rule}");
+    assert_eq!(rule["status"]["evictions"]["atLeast"], false, "{rule}");
+    let stable = stage.get("/apis/resource.k8s.io/v1/devicetaintrules/out");
+    assert_eq!(stable["status"]["evictions"], Value::Null, "v1 has no such field");
 }
 
 #[test]

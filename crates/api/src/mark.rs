@@ -1,0 +1,64 @@
+//! What an eviction leaves behind on a pod: an annotation.
+
+use lazaret_model::{EvictionMark, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The annotation.
+pub const EVICTION_MARK: &str = "lazaret.dev/evicted-by";
+/// A longer one is not ours.
+const BYTES_MAX: usize = 8 * 1024;
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    at_ms: i64,
+    rules: Vec<Rule>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Rule {
+    name: String,
+    uid: String,
+}
+
+/// The annotation's text.
+#[must_use]
+pub fn eviction_mark_to_text(mark: &EvictionMark) -> String {
+    let rules = mark.rules.iter().take(EvictionMark::RULES_MAX);
+    let rules = rules.map(|(name, uid)| Rule { name: name.to_string(), uid: uid.to_string() }).collect();
+    // Texts and a number cannot fail.
+    serde_json::to_string(&Wire { at_ms: mark.at.as_millis(), rules }).unwrap_or_default()
+}
+
+/// What the annotation says. Anybody may write annotations: what is no mark is none.
+pub(crate) fn read_eviction_mark(text: &str) -> Option<Box<EvictionMark>> {
+    let wire: Wire = (text.len() <= BYTES_MAX).then(|| serde_json::from_str(text).ok()).flatten()?;
+    let rules = wire.rules.into_iter().take(EvictionMark::RULES_MAX);
+    let rules = rules.map(|rule| (rule.name.into(), rule.uid.into())).collect();
+    Some(Box::new(EvictionMark { at: Timestamp::from_millis(wire.at_ms), rules }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_back_and_nothing_else_is_one() {
+        let mark = EvictionMark {
+            at: Timestamp::from_millis(1_700_000_000_123),
+            rules: vec![("drain".into(), "u-1".into()), ("b".into(), "u-2".into())],
+        };
+        let text = eviction_mark_to_text(&mark);
+        assert_eq!(
+            text,
+            r#"{"atMs":1700000000123,"rules":[{"name":"drain","uid":"u-1"},{"name":"b","uid":"u-2"}]}"#
+        );
+        assert_eq!(read_eviction_mark(&text).as_deref(), Some(&mark));
+        let long = format!(r#"{{"atMs":1,"rules":[{{"name":"{}","uid":"u"}}]}}"#, "a".repeat(BYTES_MAX));
+        for other in ["", "{}", "[]", "drain", r#"{"atMs":"1","rules":[]}"#, &long] {
+            assert_eq!(read_eviction_mark(other), None, "{other}");
+        }
+        let many = EvictionMark { rules: vec![("r".into(), "u".into()); 40], ..mark };
+        assert_eq!(read_eviction_mark(&eviction_mark_to_text(&many)).unwrap().rules.len(), 16);
+    }
+}
