@@ -131,7 +131,8 @@ fn a_pace_counts_where_v1alpha3_is_not_served() {
     names.iter().for_each(|name| stage.pod(name, "one"));
     names.iter().for_each(|name| drop(stage.running(name)));
     let shown = stage.get("/apis/resource.k8s.io/v1/devicetaintrules/slow");
-    assert_eq!(shown["metadata"]["annotations"]["lazaret.dev/evictions-per-second"], "1", "{shown}");
+    let annotation = &shown["metadata"]["annotations"]["lazaret.dev/v1alpha3-fields"];
+    assert_eq!(annotation, r#"{"taint":{"evictionsPerSecond":1}}"#, "{shown}");
     stage.merge(
         "/apis/resource.k8s.io/v1/devicetaintrules/slow",
         &json!({"spec": {"deviceSelector": {"driver": DRIVER}}}),
