@@ -20,6 +20,8 @@ pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 pub const DELETION_BY_TAINT: &str = "DeletionByDeviceTaintManager";
 /// How many reasons a condition or an event spells out; the rest is a number.
 const REASONS_SPELLED_MAX: usize = 16;
+/// Of the description of a taint so much is in a condition or an event: it may have 1,024 bytes, and an event no more.
+const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Room for one reason and what comes before and after it, in most clusters.
 const REASON_BYTES_USUAL: usize = 192;
 
@@ -252,7 +254,24 @@ impl fmt::Display for Reason {
         f.write_str(": taint ")?;
         fmt::Display::fmt(&self.cause.taint, f)?;
         f.write_str(" on device ")?;
-        fmt::Display::fmt(self.device(), f)
+        fmt::Display::fmt(self.device(), f)?;
+        match &self.cause.taint.description {
+            Some(why) if !why.trim().is_empty() => write!(f, " ({})", Quoted(why)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What somebody else wrote, in one line of ours: cut, and without characters that would break the line.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0.trim().chars();
+        for c in rest.by_ref().take(DESCRIPTION_CHARS_MAX) {
+            f.write_char(if c.is_control() { ' ' } else { c })?;
+        }
+        if rest.next().is_some() { f.write_str("…") } else { Ok(()) }
     }
 }
 

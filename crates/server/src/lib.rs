@@ -37,6 +37,7 @@ mod metrics;
 mod negotiate;
 mod object;
 mod openapi;
+mod panics;
 mod query;
 mod random;
 mod recent;

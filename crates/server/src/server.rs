@@ -27,7 +27,7 @@ use crate::{
     metrics::{self, How, Metrics, Subject},
     negotiate,
     negotiate::Form,
-    object, openapi,
+    object, openapi, panics,
     query::Query,
     recent::Recent,
     request::{Path, Target, Verb},
@@ -187,9 +187,14 @@ impl Server {
     /// Answers one request on behalf of `user`.
     pub async fn handle(&self, user: &User, request: Request<Bytes>) -> Response<Body> {
         let mut measured = self.inner.metrics.begin(request.method());
-        let response = match self.answer(user, request, &mut measured.subject).await {
-            Ok(answer) => answer.into_response(),
-            Err(error) => failure(&error),
+        let response = match panics::caught(self.answer(user, request, &mut measured.subject)).await {
+            Ok(Ok(answer)) => answer.into_response(),
+            Ok(Err(error)) => failure(&error),
+            Err(panic) => {
+                self.inner.metrics.request_panicked();
+                tracing::error!(panic, user = user.name, "a request panicked");
+                failure(&ApiError::internal("the request failed for a reason that is in the server's log"))
+            }
         };
         measured.end(response.status().as_u16());
         response

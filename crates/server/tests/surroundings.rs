@@ -181,6 +181,18 @@ async fn a_task_beside_the_server_that_does_not_work_makes_it_unready_and_not_de
 }
 
 #[tokio::test]
+async fn a_request_that_panics_is_answered_and_counted() {
+    let api = Api::start().await;
+    api.server.show_checks(|| panic!("a check that cannot be made"));
+    let status = api.get("/readyz").await.expect(500);
+    assert_eq!(status["reason"], "InternalError");
+    assert!(!status.to_string().contains("cannot be made"), "why is for the log");
+    api.get("/livez").await.expect(200);
+    let metrics = api.get("/metrics").await.expect(200).to_string();
+    assert!(metrics.contains("lazaret_request_panics_total 1"), "{metrics}");
+}
+
+#[tokio::test]
 async fn events_are_forgotten_when_nobody_writes_to_them_any_more() {
     let api = Api::start().await;
     let event = |name: &str| {

@@ -1,6 +1,9 @@
 //! What people read: the pod's condition, the events, the preview.
 
+use std::sync::Arc;
+
 use lazaret_eviction::{EffectKind, Evict, Input, Mark, Options, Patience, Subject, marks_of, preview};
+use lazaret_fleet::Input as FleetInput;
 use lazaret_model::{ConditionStatus, DeviceSelector, Pod, Timestamp};
 
 use crate::{objects, world::World};
@@ -38,6 +41,28 @@ fn a_pods_condition_names_rule_taint_and_device() {
     assert_eq!(evict.reasons.len(), 4);
     assert_eq!(evict.node, "node-7");
     assert_eq!(evict.due, Timestamp::EPOCH);
+}
+
+#[test]
+fn a_description_is_shown_in_one_line_and_cut() {
+    let message = |description: &str| {
+        let mut world = World::new(Options::default());
+        let mut rule = objects::parse("rule b driver=some-driver taint=k=v:NoExecute@0");
+        if let FleetInput::Rule(rule) = &mut rule {
+            Arc::make_mut(rule).taint.description = Some(description.into());
+        }
+        world.feed(rule);
+        world.apply("slice worker gpu-0\nclaim c device=gpu-0 for=p:u\npod p uid=u node=node-7 claim=c");
+        match world.machine.poll_effect().unwrap().kind {
+            EffectKind::Evict(evict) => evict.condition().message.to_string(),
+            EffectKind::SetRuleStatus(_) | EffectKind::Event(_) => panic!("not an eviction"),
+        }
+    };
+    let device = "on device some-driver/worker/gpu-0";
+    assert!(message("the fan fails\nsoon").ends_with(&format!("{device} (the fan fails soon).")));
+    assert!(message("  ").ends_with(&format!("{device}.")));
+    let long = message(&"x".repeat(1_000));
+    assert!(long.ends_with(&format!("{device} ({}…).", "x".repeat(256))), "{long}");
 }
 
 #[test]

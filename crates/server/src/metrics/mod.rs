@@ -48,6 +48,7 @@ pub(crate) struct Metrics {
     watch_events: Family<Resource, Counter>,
     commits: Histogram,
     handshakes_failed: Counter,
+    requests_panicked: Counter,
     events_not_forgotten: Counter,
     flow: FlowMetrics,
 }
@@ -70,6 +71,7 @@ impl Metrics {
         let watch_events = Family::default();
         let commits = Histogram::new(COMMIT_SECONDS);
         let handshakes_failed = Counter::default();
+        let requests_panicked = Counter::default();
         let events_not_forgotten = Counter::default();
         let mut registry = Registry::default();
         registry.register("apiserver_request", "Requests answered", requests.clone());
@@ -81,6 +83,11 @@ impl Metrics {
             "apiserver_tls_handshake_errors",
             "Connections given up before the first request",
             handshakes_failed.clone(),
+        );
+        registry.register(
+            "lazaret_request_panics",
+            "Requests that panicked and were answered with 500",
+            requests_panicked.clone(),
         );
         registry.register(
             "lazaret_event_expiry_errors",
@@ -103,6 +110,7 @@ impl Metrics {
             watch_events,
             commits,
             handshakes_failed,
+            requests_panicked,
             events_not_forgotten,
             flow,
         }
@@ -139,6 +147,11 @@ impl Metrics {
     /// A connection ended before anybody could ask anything.
     pub(crate) fn handshake_failed(&self) {
         self.handshakes_failed.inc();
+    }
+
+    /// A request panicked.
+    pub(crate) fn request_panicked(&self) {
+        self.requests_panicked.inc();
     }
 
     /// Events that are old enough are still there.
