@@ -42,7 +42,19 @@ impl Gates {
                 Cow::Borrowed(_) => patch,
                 Cow::Owned(less) => Arc::new(less),
             })),
-            other => Some(other),
+            other @ (Input::Slice(_)
+            | Input::SliceGone(_)
+            | Input::Rule(_)
+            | Input::RuleGone(_)
+            | Input::PatchGone(_)
+            | Input::Class(_)
+            | Input::ClassGone(_)
+            | Input::Claim(_)
+            | Input::ClaimGone(_)
+            | Input::Pod(_)
+            | Input::PodGone(_)
+            | Input::Node(_)
+            | Input::NodeGone(_)) => Some(other),
         }
     }
 

@@ -108,7 +108,12 @@ impl Bounded {
         match value {
             // It is JSON by its type.
             Value::Encoded(record) => self.write_all(record.as_str().as_bytes()).map_err(|_| TooLarge),
-            value => self.json(value),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => self.json(value),
         }
     }
 

@@ -61,7 +61,9 @@ impl fmt::Display for Notice {
 
 /// Who is told. Called on the store's own threads: it must return soon.
 #[derive(Clone, Default)]
-pub struct Observer(Option<Arc<dyn Fn(&Notice) + Send + Sync>>);
+pub struct Observer(Option<Arc<Observe>>);
+
+type Observe = dyn Fn(&Notice) + Send + Sync;
 
 impl Observer {
     /// Calls `observe` for each notice.

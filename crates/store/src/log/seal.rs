@@ -24,7 +24,7 @@ const HEADER: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) enum Cipher {
     Plain,
-    Sealed(LessSafeKey),
+    Sealed(Box<LessSafeKey>),
 }
 
 impl Cipher {
@@ -33,7 +33,7 @@ impl Cipher {
     pub(super) fn derive(key: &EncryptionKey, salt: &[u8; SALT_BYTES]) -> Option<Cipher> {
         let secret = Salt::new(HKDF_SHA256, salt).extract(key.secret());
         let derived = secret.expand(&[PURPOSE], &AES_256_GCM).ok()?;
-        Some(Cipher::Sealed(LessSafeKey::new(UnboundKey::from(derived))))
+        Some(Cipher::Sealed(Box::new(LessSafeKey::new(UnboundKey::from(derived)))))
     }
 
     pub(super) fn is_sealed(&self) -> bool {

@@ -19,7 +19,7 @@ fn fill(store: &Store, from: usize, to: usize) -> u64 {
         .map(|n| {
             store.txn_blocking(vec![Op::create(format!("/n/{n:05}"), vec![b'x'; 300])]).unwrap().revision
         })
-        .last()
+        .fold(None, |_, revision| Some(revision))
         .unwrap()
 }
 

@@ -54,7 +54,12 @@ impl Cluster {
                             self.api.carry_out(self.now, &write)
                         }
                     }
-                    other => self.api.carry_out(self.now, other),
+                    other @ (Write::Create { .. }
+                    | Write::Patch { .. }
+                    | Write::Replace { .. }
+                    | Write::Delete { .. }
+                    | Write::Evict { .. }
+                    | Write::Confirm { .. }) => self.api.carry_out(self.now, other),
                 };
                 self.core.acknowledge(self.now, id, outcome);
             }
