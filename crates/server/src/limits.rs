@@ -42,7 +42,7 @@ const EVENTS: &str = "/core/events/";
 pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     let (store, limits) = (call.store(), call.server.limits());
     let refuse = |why: String| Err(ApiError::forbidden(&call.kind, name, &why));
-    let (totals, events) = (store.totals(), store.count_in(EVENTS));
+    let totals = store.totals();
     let bytes_max = bytes_max(call, limits);
     if totals.bytes >= bytes_max {
         return refuse(format!(
@@ -51,6 +51,7 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         ));
     }
     if is_event(&call.kind) {
+        let events = store.count_in(EVENTS);
         if events >= limits.events_max {
             return refuse(format!(
                 "exceeded limit: there are {events} events of {} (--events-max)",
@@ -59,12 +60,15 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         }
         return Ok(());
     }
-    let objects = totals.items.saturating_sub(events);
     let objects_max = with_reserve(call, limits.objects_max as u64);
-    if objects as u64 >= objects_max {
-        return refuse(format!(
-            "exceeded limit: there are {objects} objects of {objects_max} (--objects-max)"
-        ));
+    // Events do not count; how many there are matters only near the limit.
+    if totals.items as u64 >= objects_max {
+        let objects = totals.items.saturating_sub(store.count_in(EVENTS));
+        if objects as u64 >= objects_max {
+            return refuse(format!(
+                "exceeded limit: there are {objects} objects of {objects_max} (--objects-max)"
+            ));
+        }
     }
     if call.kind.is("", "pods") {
         let (pods, most) = (store.count_in(call.key("")), limits.namespace_pods_max);

@@ -2,7 +2,6 @@
 //! to heal, again and again, until the disk does.
 
 use std::io;
-use std::sync::mpsc as plain;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -45,9 +44,9 @@ pub(crate) fn spawn(
         group_bytes_max: options.group_bytes_max,
     };
     let mut committer = committer;
-    let mut healing = Healing { timer: timer(sender)?, state: Backoff::default() };
+    let mut healing = Healing { queue: sender, state: Backoff::default() };
     thread::Builder::new().name("store-writer".into()).spawn(move || {
-        healing.check(&committer);
+        healing.check(&mut committer);
         while let Some(work) = intake.next() {
             match work {
                 Work::Group(group) => committer.commit(group),
@@ -56,44 +55,44 @@ pub(crate) fn spawn(
                     healing.state.tried(&committer);
                 }
             }
-            healing.check(&committer);
+            healing.check(&mut committer);
         }
         drop(committer);
         drop(farewell);
     })
 }
 
-/// A thread that waits: for each duration it is sent, it sends a message to heal after it. It ends with the writer.
-fn timer(queue: mpsc::WeakSender<Message>) -> io::Result<plain::Sender<Duration>> {
-    let (sender, durations) = plain::channel();
-    thread::Builder::new().name("store-heal-timer".into()).spawn(move || {
-        for duration in durations {
-            thread::sleep(duration);
-            let Some(queue) = queue.upgrade() else { return };
-            if queue.blocking_send(Message::Heal).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(sender)
-}
-
 /// When to try to heal.
 struct Healing {
-    timer: plain::Sender<Duration>,
+    queue: mpsc::WeakSender<Message>,
     state: Backoff,
 }
 
 impl Healing {
-    /// Plans an attempt if one is needed and none is planned.
-    fn check(&mut self, committer: &Committer) {
-        if committer.is_read_only()
+    /// Plans an attempt if one is needed and none is planned. Where there is no thread to wait on, the writer waits itself: a read-only
+    /// store has nothing to write.
+    fn check(&mut self, committer: &mut Committer) {
+        while committer.is_read_only()
             && let Some(wait) = self.state.plan(committer.groups())
+            && remind(self.queue.clone(), wait).is_err()
         {
-            // The timer ends after this thread only.
-            let _ = self.timer.send(wait);
+            thread::sleep(wait);
+            committer.heal();
+            self.state.tried(committer);
         }
     }
+}
+
+/// Asks the writer to heal after `wait`, on a thread that ends with that: a store that is well has none.
+fn remind(queue: mpsc::WeakSender<Message>, wait: Duration) -> io::Result<()> {
+    let reminder = move || {
+        thread::sleep(wait);
+        if let Some(queue) = queue.upgrade() {
+            // Fails only if the writer is gone, and then there is nothing to heal.
+            drop(queue.blocking_send(Message::Heal));
+        }
+    };
+    thread::Builder::new().name("store-heal-timer".into()).spawn(reminder).map(drop)
 }
 
 /// How long to wait, by how often it was in vain.
