@@ -45,7 +45,7 @@ pub struct Options {
     /// Of devices that would do, rather take those without informational taints, and partitions of what is in use
     /// already. Not what Kubernetes does.
     pub prefer_healthy: bool,
-    /// What tolerations that end are worth.
+    /// How tolerations with `tolerationSeconds` count.
     pub timed_tolerations: TimedTolerations,
     /// Say in full why something does not fit.
     pub explain: bool,

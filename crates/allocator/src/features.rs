@@ -103,7 +103,7 @@ impl Features {
         Ok(features)
     }
 
-    /// What a fleet that is searched with these features makes of taints, rules and patches.
+    /// The gates of taints, rules and patches for a fleet that is searched with these features.
     #[must_use]
     pub const fn fleet_gates(&self) -> Gates {
         Gates {

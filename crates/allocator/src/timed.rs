@@ -11,7 +11,7 @@ use lazaret_model::{
 };
 
 // DEVIATION(timed-tolerations): Kubernetes has `LikeAnyOther` alone.
-/// What a toleration with `tolerationSeconds` is worth when devices are given out.
+/// How a toleration with `tolerationSeconds` counts when devices are allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimedTolerations {
     /// As much as one without: what Kubernetes does.

@@ -1,4 +1,4 @@
-//! What an eviction leaves behind on a pod: an annotation.
+//! The annotation that an eviction writes on a pod.
 
 use lazaret_model::{EvictionMark, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use lazaret_model::{
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};
 use crate::{field::Path, wire};
 
-/// What a taint of v1alpha3 means when it names no pace.
+/// The pace of a taint of v1alpha3 that names none.
 const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 const DATA_BYTES_MAX: usize = 10 * 1024;
@@ -93,7 +93,7 @@ pub(crate) fn patch(wire: wire::ResourceSlicePatch, version: Version) -> Result<
     })
 }
 
-/// What has a UID was stored by a server, which filled in what was left out in the version it was written in.
+/// An object with a UID was stored by a server, which has filled in the defaults of the version that it was written in.
 pub(super) fn default_pace(taint: &mut Taint, version: Version, metadata: &wire::ObjectMeta) {
     if version == Version::V1Alpha3 && metadata.uid.0.is_empty() {
         taint.evictions_per_second.get_or_insert(EVICTIONS_PER_SECOND_DEFAULT);

@@ -1,4 +1,4 @@
-//! What only v1alpha3 says of an object that was read in another version: JSON in an annotation.
+//! Fields that only v1alpha3 has, of an object that was read in another version: JSON in an annotation.
 
 use lazaret_model::V1ALPHA3_FIELDS_ANNOTATION;
 use serde::de::DeserializeOwned;

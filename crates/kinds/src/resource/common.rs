@@ -20,7 +20,7 @@ pub(super) const CONFIG_MAX: usize = 32;
 pub(super) const TOLERATIONS_MAX: usize = 16;
 const BINDING_CONDITIONS_MAX: usize = 4;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
-/// What a taint of v1alpha3 means when it names no pace.
+/// The pace of a taint of v1alpha3 that names none.
 const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 const TAINT_DESCRIPTION_BYTES_MAX: usize = 1024;
 const TAINT_DATA_BYTES_MAX: usize = 10 * 1024;
