@@ -14,6 +14,9 @@ use crate::{Text, Value, steps::step};
 /// An object with more fields than this is kept as a tree: a row of them would have to be moved for each new one.
 const FEW_MAX: usize = 64;
 
+/// Of so few fields each is looked at: most differ in length, and two names of one length are compared faster for equality than for order.
+const GLANCE_MAX: usize = 24;
+
 type Field = (Text, Value);
 
 /// The fields of an object in the order of their names, copied when they are changed while somebody else has them.
@@ -65,6 +68,9 @@ impl Map {
     pub fn get(&self, name: &str) -> Option<&Value> {
         step();
         match &*self.0 {
+            Fields::Few(fields) if fields.len() <= GLANCE_MAX => {
+                fields.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| value)
+            }
             Fields::Few(fields) => find(fields, name).ok().map(|at| &fields[at].1),
             Fields::Many(fields) => fields.get(name),
         }

@@ -44,9 +44,9 @@ pub(crate) fn key(kind: &Kind, namespace: &str, name: &str) -> String {
         (group, plural) => (group, plural),
     };
     match kind.scope {
-        Scope::Cluster => format!("/{group}/{plural}/{name}"),
-        Scope::Namespaced if namespace.is_empty() => format!("/{group}/{plural}/"),
-        Scope::Namespaced => format!("/{group}/{plural}/{namespace}/{name}"),
+        Scope::Cluster => ["/", group, "/", plural, "/", name].concat(),
+        Scope::Namespaced if namespace.is_empty() => ["/", group, "/", plural, "/"].concat(),
+        Scope::Namespaced => ["/", group, "/", plural, "/", namespace, "/", name].concat(),
     }
 }
 
@@ -128,6 +128,7 @@ impl Write for Bounded {
         self.write_all(text).map(|()| text.len())
     }
 
+    #[inline]
     fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
         if self.0.len() + text.len() > WRITTEN_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());

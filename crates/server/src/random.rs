@@ -8,13 +8,22 @@ fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 /// A version 4 UUID.
 pub(crate) fn uid() -> String {
     let mut bytes: [u8; 16] = bytes();
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push(char::from(HEX[usize::from(byte >> 4)]));
+        text.push(char::from(HEX[usize::from(byte & 0x0f)]));
+    }
+    text
 }
 
 /// The random end of a generated name: five characters that spell no word.
@@ -30,7 +39,10 @@ mod tests {
         let (a, b) = (super::uid(), super::uid());
         assert_ne!(a, b);
         assert_eq!(a.len(), 36);
+        assert_eq!(a.match_indices('-').map(|(at, _)| at).collect::<Vec<_>>(), [8, 13, 18, 23]);
         assert_eq!(&a[14..15], "4");
+        assert!(matches!(&a[19..20], "8" | "9" | "a" | "b"), "{a}");
+        assert!(a.bytes().all(|byte| byte == b'-' || super::HEX.contains(&byte)), "{a}");
         assert_eq!(super::name_suffix().len(), 5);
     }
 }
