@@ -16,6 +16,9 @@ use tokio::{
 /// A server has told where it serves by then, or never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// As many objects, and as many pods in one namespace: how large the load is, is up to the person who asks for it.
+const ROOM: &str = "100000000";
+
 /// What to start.
 #[derive(Clone, Debug)]
 pub(crate) enum Parts {
@@ -47,6 +50,7 @@ impl Embedded {
     pub(crate) async fn start_in(parts: &Parts, folder: &Path) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
+        command.args(["--objects-max", ROOM, "--namespace-pods-max", ROOM]);
         match parts {
             Parts::Api => {
                 command.arg("--api-only");

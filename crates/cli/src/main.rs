@@ -18,6 +18,7 @@ mod log;
 mod numbers;
 mod output;
 mod pace;
+mod pages;
 mod place;
 mod plan;
 mod run;

@@ -7,7 +7,7 @@ use lazaret_controllers::{Options, Parts, Plane, Rivals};
 use lazaret_runtime::{Client, LeaseOptions, Metrics};
 use lazaret_server::{Features, Release};
 
-use crate::{Verdict, connect, listen::Listen, log::Logging, numbers, output, pace::Pace, signal};
+use crate::{Verdict, connect, listen::Listen, log::Logging, numbers, output, pace::Pace, pages, signal};
 
 /// Run the scheduler, the controllers, or both against an API server.
 #[derive(Debug, clap::Args)]
@@ -63,6 +63,7 @@ enum Part {
 impl Args {
     pub(crate) fn run(self) -> Result<Verdict> {
         self.logging.start();
+        pages::start(None);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
         runtime.block_on(self.work())?;
@@ -98,11 +99,13 @@ impl Args {
             .await
             .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
         output::note("running; Ctrl-C stops");
+        let growing = tokio::spawn(pages::follow());
         tokio::select! {
             asked = signal::to_stop() => asked?,
             () = numbers::serve(listener, metrics) => {}
         }
         output::note("stopping");
+        growing.abort();
         plane.stop().await;
         Ok(())
     }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use self::parts::Parts;
 use crate::{
-    Verdict, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, place::Place, signal,
+    Verdict, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, pages, place::Place, signal,
 };
 
 /// Start a Kubernetes-compatible API server with an embedded store.
@@ -74,6 +74,8 @@ const EXAMPLES: &str = "Examples:
 impl Args {
     pub(crate) fn run(self) -> Result<Verdict> {
         self.logging.start();
+        let files = if self.ephemeral { None } else { Some(self.place.store()?) };
+        pages::start(files.as_deref());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .global_queue_interval(GLOBAL_QUEUE_INTERVAL)
             .enable_all()
@@ -86,7 +88,7 @@ impl Args {
     async fn serve(self) -> Result<()> {
         let folder = self.place.folder()?;
         make_private_folder(&folder)?;
-        let store = self.open(&folder)?;
+        let store = self.open()?;
         let secrets = Secrets::load_or_make(&folder)?;
         let mut features = Features::of(self.emulated_version);
         features.parse(&self.feature_gates).map_err(|error| anyhow!("--feature-gates: {error}"))?;
@@ -115,6 +117,7 @@ impl Args {
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };
         let forgetting = server.clone();
+        let growing = tokio::spawn(pages::follow());
         let renewing = renewal.run(server.clone());
         let serving = serve(server, listener, options, stopped);
         tokio::pin!(serving);
@@ -134,6 +137,7 @@ impl Args {
                 serving.await.context("serve")?;
             }
         }
+        growing.abort();
         store.close();
         Ok(())
     }
@@ -149,12 +153,12 @@ impl Args {
         Ok(versions)
     }
 
-    fn open(&self, folder: &Path) -> Result<Store> {
+    fn open(&self) -> Result<Store> {
         let opened = if self.ephemeral {
             Store::ephemeral(Options::default())
         } else {
             let options = Options { observer: log_store_notices(), ..self.place.options()? };
-            Store::open(folder.join("store"), options)
+            Store::open(self.place.store()?, options)
         };
         match opened {
             Ok(store) => Ok(store),
