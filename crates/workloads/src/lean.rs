@@ -2,8 +2,9 @@
 //! The rest is passed over, not read and dropped.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStatus, Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodCondition,
-    PodSpec, PodStatus, Taint, Toleration,
+    Affinity, Container, ContainerState, ContainerStatus, Node, NodeAffinity, NodeCondition, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodCondition, PodSpec, PodStatus,
+    Taint, Toleration,
 };
 use serde::Deserialize;
 
@@ -17,6 +18,7 @@ pub(crate) fn pod(text: &[u8]) -> Result<Pod, serde_json::Error> {
         spec: spec.map(|spec| PodSpec {
             node_name: spec.node_name,
             tolerations: spec.tolerations,
+            affinity: spec.affinity.and_then(named_nodes),
             init_containers: spec.init_containers.map(|list| list.into_iter().map(container).collect()),
             ..PodSpec::default()
         }),
@@ -57,7 +59,33 @@ struct LeanPod {
 struct LeanPodSpec {
     node_name: Option<String>,
     tolerations: Option<Vec<Toleration>>,
+    affinity: Option<LeanAffinity>,
     init_containers: Option<Vec<LeanContainer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanAffinity {
+    node_affinity: Option<LeanNodeAffinity>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanNodeAffinity {
+    required_during_scheduling_ignored_during_execution: Option<LeanNodeSelector>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanNodeSelector {
+    #[serde(default)]
+    node_selector_terms: Vec<LeanTerm>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanTerm {
+    match_fields: Option<Vec<NodeSelectorRequirement>>,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +137,23 @@ struct LeanNodeStatus {
     conditions: Option<Vec<NodeCondition>>,
 }
 
+/// Which nodes an affinity admits by name; what it asks of labels is for the scheduler.
+fn named_nodes(lean: LeanAffinity) -> Option<Affinity> {
+    let required = lean.node_affinity?.required_during_scheduling_ignored_during_execution?;
+    let terms = required.node_selector_terms.into_iter().filter(|term| term.match_fields.is_some());
+    let terms: Vec<NodeSelectorTerm> = terms
+        .map(|term| NodeSelectorTerm { match_fields: term.match_fields, ..NodeSelectorTerm::default() })
+        .collect();
+    let selector = NodeSelector { node_selector_terms: terms };
+    (!selector.node_selector_terms.is_empty()).then(|| Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(selector),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    })
+}
+
 fn container(lean: LeanContainer) -> Container {
     Container { name: lean.name, restart_policy: lean.restart_policy, ..Container::default() }
 }
@@ -138,12 +183,21 @@ mod tests {
     fn what_controllers_look_at_is_read_as_it_is_in_whole_objects() {
         let text = br#"{"apiVersion":"v1","kind":"Pod",
             "metadata":{"name":"p","labels":{"a":"b"},"managedFields":[{"manager":"m"}],"creationTimestamp":"2026-01-01T00:00:00Z"},
-            "spec":{"nodeName":"n","volumes":[{"name":"v"}],"tolerations":[{"key":"k","operator":"Exists"}],
+            "spec":{"affinity":{"podAffinity":{},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
+                    {"matchExpressions":[{"key":"k","operator":"Exists"}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n2"]}]}]}}},
+                "nodeName":"n","volumes":[{"name":"v"}],"tolerations":[{"key":"k","operator":"Exists"}],
                 "initContainers":[{"name":"i","image":"x","restartPolicy":"Always"}],"containers":[{"name":"c","image":"x"}]},
             "status":{"phase":"Failed","podIP":"10.0.0.1","conditions":[{"type":"Ready","status":"True"}],
                 "containerStatuses":[{"name":"c","ready":true,"restartCount":3,"imageID":"x","image":"x",
                     "state":{"terminated":{"exitCode":7}},"lastState":{}}]}}"#;
         let (lean, whole) = (pod(text).unwrap(), serde_json::from_slice::<Pod>(text).unwrap());
+        let unbound = |pod: &Pod| {
+            let mut pod = pod.clone();
+            pod.spec.as_mut().unwrap().node_name = None;
+            crate::pods::target(&pod).map(ToOwned::to_owned)
+        };
+        assert_eq!((unbound(&lean).as_deref(), unbound(&lean)), (Some("n2"), unbound(&whole)));
+        assert_eq!((crate::pods::target(&lean), crate::pods::target(&whole)), (Some("n"), Some("n")));
         let (spec, all) = (lean.spec.unwrap(), whole.spec.unwrap());
         assert_eq!((spec.node_name, spec.tolerations), (all.node_name, all.tolerations));
         assert_eq!((spec.containers, spec.volumes), (vec![], None));

@@ -19,11 +19,13 @@ extern crate std;
 mod budgets;
 mod claim;
 mod controller;
+mod daemon_sets;
 mod deployments;
 mod effect;
 mod flight;
 mod garbage;
 mod graph;
+mod history;
 mod jobs;
 mod key;
 mod lean;
@@ -48,6 +50,7 @@ mod selector;
 mod service_accounts;
 mod shelf;
 mod stateful_sets;
+mod tolerate;
 mod workloads;
 mod world;
 mod writes;
@@ -67,9 +70,10 @@ pub use world::{Heard, World};
 /// The controllers, one by one.
 pub mod rules {
     pub use crate::{
-        budgets::RULES as BUDGETS, deployments::RULES as DEPLOYMENTS, garbage::RULES as GARBAGE,
-        jobs::RULES as JOBS, namespaces::RULES as NAMESPACES, node_taints::RULES as NODE_TAINTS,
-        nodes::RULES as NODES, pod_gc::RULES as POD_GC, replica_sets::RULES as REPLICA_SETS,
-        service_accounts::RULES as SERVICE_ACCOUNTS, stateful_sets::RULES as STATEFUL_SETS,
+        budgets::RULES as BUDGETS, daemon_sets::RULES as DAEMON_SETS, deployments::RULES as DEPLOYMENTS,
+        garbage::RULES as GARBAGE, jobs::RULES as JOBS, namespaces::RULES as NAMESPACES,
+        node_taints::RULES as NODE_TAINTS, nodes::RULES as NODES, pod_gc::RULES as POD_GC,
+        replica_sets::RULES as REPLICA_SETS, service_accounts::RULES as SERVICE_ACCOUNTS,
+        stateful_sets::RULES as STATEFUL_SETS,
     };
 }

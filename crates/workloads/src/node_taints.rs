@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
 
-use crate::{meta, pods, prelude::*, writes};
+use crate::{meta, pods, prelude::*, tolerate::tolerates, writes};
 
 const COMPONENT: &str = "taint-eviction-controller";
 
@@ -92,20 +92,6 @@ fn deadline(taint: &Taint, tolerations: &[Toleration], seen: Timestamp) -> Times
     }
     let patience = fitting.iter().filter_map(|toleration| toleration.toleration_seconds).min();
     patience.map_or(Timestamp::NEVER, |secs| since.plus_secs(secs.max(0)))
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let set = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let effect = set(&toleration.effect).is_none_or(|effect| effect == taint.effect);
-    let key = set(&toleration.key).is_none_or(|key| key == taint.key);
-    let (own, its) =
-        (toleration.value.as_deref().unwrap_or_default(), taint.value.as_deref().unwrap_or_default());
-    let value = match toleration.operator.as_deref() {
-        Some("Exists") => true,
-        None | Some("" | "Equal") => own == its,
-        Some(_) => false,
-    };
-    effect && key && value
 }
 
 #[cfg(test)]

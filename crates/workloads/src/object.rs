@@ -3,7 +3,7 @@
 use k8s_openapi::{
     Metadata,
     api::{
-        apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet},
+        apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::Job,
         coordination::v1::Lease,
         core::v1::{ConfigMap, Namespace, Node, Pod, ReplicationController, ServiceAccount},
@@ -104,6 +104,7 @@ objects! {
     Deployment, DEPLOYMENTS;
     ReplicaSet, REPLICA_SETS;
     StatefulSet, STATEFUL_SETS;
+    DaemonSet, DAEMON_SETS;
     ControllerRevision, CONTROLLER_REVISIONS;
     Job, JOBS;
     PodDisruptionBudget, BUDGETS;

@@ -29,6 +29,22 @@ pub(crate) fn node(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }
 
+/// The node that it is for: the one that it is bound to, or the only one that its affinity admits by name.
+pub(crate) fn target(pod: &Pod) -> Option<&str> {
+    let bound = node(pod);
+    if !bound.is_empty() {
+        return Some(bound);
+    }
+    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+    let fields = required.node_selector_terms.iter().flat_map(|term| term.match_fields.iter().flatten());
+    let mut named = fields.filter(|field| field.key == "metadata.name" && field.operator == "In");
+    match named.next()?.values.as_deref()? {
+        [name] => Some(name),
+        _ => None,
+    }
+}
+
 /// A condition.
 pub(crate) fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
     pod.status.as_ref()?.conditions.iter().flatten().find(|condition| condition.type_ == kind)

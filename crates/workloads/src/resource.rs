@@ -67,7 +67,9 @@ resources! {
     REPLICA_SETS = "apps", "v1", "replicasets", "ReplicaSet", true;
     /// Stateful sets.
     STATEFUL_SETS = "apps", "v1", "statefulsets", "StatefulSet", true;
-    /// Templates of stateful sets as they were.
+    /// Daemon sets.
+    DAEMON_SETS = "apps", "v1", "daemonsets", "DaemonSet", true;
+    /// Templates of stateful sets and daemon sets as they were.
     CONTROLLER_REVISIONS = "apps", "v1", "controllerrevisions", "ControllerRevision", true;
     /// Jobs.
     JOBS = "batch", "v1", "jobs", "Job", true;
@@ -91,8 +93,6 @@ resources! {
     LIMIT_RANGES = "", "v1", "limitranges", "LimitRange", true;
     /// Quotas of a namespace.
     QUOTAS = "", "v1", "resourcequotas", "ResourceQuota", true;
-    /// Daemon sets.
-    DAEMON_SETS = "apps", "v1", "daemonsets", "DaemonSet", true;
     /// Jobs to come.
     CRON_JOBS = "batch", "v1", "cronjobs", "CronJob", true;
     /// Roles.

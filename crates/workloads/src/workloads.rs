@@ -13,6 +13,7 @@ pub const ALL: &[Rules] = &[
     rules::DEPLOYMENTS,
     rules::REPLICA_SETS,
     rules::STATEFUL_SETS,
+    rules::DAEMON_SETS,
     rules::JOBS,
     rules::BUDGETS,
     rules::NAMESPACES,

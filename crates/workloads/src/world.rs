@@ -4,7 +4,7 @@
 //! server has answered, so that a decision never overlooks the one before it; news that is older than that is ignored.
 
 use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet},
+    apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::Job,
     coordination::v1::Lease,
     core::v1::{ConfigMap, Namespace, Node, Pod, ReplicationController, ServiceAccount},
@@ -46,6 +46,7 @@ pub struct World {
     deployments: Shelf<Deployment>,
     replica_sets: Shelf<ReplicaSet>,
     stateful_sets: Shelf<StatefulSet>,
+    daemon_sets: Shelf<DaemonSet>,
     controller_revisions: Shelf<ControllerRevision>,
     jobs: Shelf<Job>,
     budgets: Shelf<PodDisruptionBudget>,
@@ -106,6 +107,7 @@ dispatch! {
     Deployment => deployments, DEPLOYMENTS, Deployment;
     ReplicaSet => replica_sets, REPLICA_SETS, ReplicaSet;
     StatefulSet => stateful_sets, STATEFUL_SETS, StatefulSet;
+    DaemonSet => daemon_sets, DAEMON_SETS, DaemonSet;
     ControllerRevision => controller_revisions, CONTROLLER_REVISIONS, ControllerRevision;
     Job => jobs, JOBS, Job;
     PodDisruptionBudget => budgets, BUDGETS, PodDisruptionBudget;
@@ -125,6 +127,7 @@ impl Default for World {
             deployments: Shelf::default(),
             replica_sets: Shelf::default(),
             stateful_sets: Shelf::default(),
+            daemon_sets: Shelf::default(),
             controller_revisions: Shelf::default(),
             jobs: Shelf::default(),
             budgets: Shelf::default(),

@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{cells::wide, template};
+use super::{cells::wide, rolling, template};
 use crate::{
     Column, Context, Errors, Rules,
     kind::age,
@@ -35,7 +35,9 @@ impl Rules for DaemonSet {
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
-        template::validate(errors, &Path::root("spec"), &object["spec"], &["Always"]);
+        let (spec, path) = (&object["spec"], Path::root("spec"));
+        template::validate(errors, &path, spec, &["Always"]);
+        rolling::daemon_set(errors, &path.field("updateStrategy"), &spec["updateStrategy"]);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {

@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{cells::wide, template};
+use super::{cells::wide, rolling, template};
 use crate::{
     Column, Context, Errors, Rules,
     check::not_supported,
@@ -88,5 +88,7 @@ fn validate(errors: &mut Errors, spec: &Value) {
             path.field("rollingUpdate"),
             "may not be specified when strategy `type` is 'Recreate'",
         );
+    } else if kind == "RollingUpdate" {
+        rolling::deployment(errors, &path.field("rollingUpdate"), &strategy["rollingUpdate"]);
     }
 }

@@ -6,6 +6,7 @@ mod daemon_set;
 mod deployment;
 mod job;
 mod replica_set;
+mod rolling;
 mod stateful_set;
 mod template;
 #[cfg(test)]

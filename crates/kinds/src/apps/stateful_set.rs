@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{cells::containers, template};
+use super::{cells::containers, rolling, template};
 use crate::{
     Column, Context, Errors, Rules,
     kind::age,
@@ -50,7 +50,9 @@ impl Rules for StatefulSet {
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
-        template::validate(errors, &Path::root("spec"), &object["spec"], &["Always"]);
+        let (spec, path) = (&object["spec"], Path::root("spec"));
+        template::validate(errors, &path, spec, &["Always"]);
+        rolling::stateful_set(errors, &path.field("updateStrategy"), &spec["updateStrategy"]);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {

@@ -204,3 +204,47 @@ fn no_kind_stumbles_over_odd_objects() {
         }
     }
 }
+
+#[test]
+fn updates_leave_room_and_never_more_than_all() {
+    let world = World::new();
+    let refused = |plural: &str, field: &str, strategy: Value| {
+        let object = set(&workload(), &format!("/spec/{field}"), strategy);
+        world.create(kind("apps", plural), object).wrong()
+    };
+    let rolling = |unavailable: Value, surge: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
+    for (plural, field) in [("deployments", "strategy"), ("daemonsets", "updateStrategy")] {
+        let under = |name: &str, problem: &str| format!("spec.{field}.rollingUpdate.{name} {problem}");
+        for wrong in [json!(-1), json!("5"), json!("%"), json!("-5%"), json!("many")] {
+            let surge = if plural == "daemonsets" { json!(0) } else { json!(1) };
+            let found = refused(plural, field, rolling(wrong.clone(), surge));
+            assert!(found.contains(&under("maxUnavailable", "Invalid")), "{plural} {wrong}: {found:?}");
+        }
+        assert!(
+            refused(plural, field, rolling(json!("101%"), json!(0)))
+                .contains(&under("maxUnavailable", "Invalid"))
+        );
+        let none = if plural == "daemonsets" { "Required" } else { "Invalid" };
+        assert_eq!(refused(plural, field, rolling(json!("0%"), json!(0))), [under("maxUnavailable", none)]);
+        assert!(!refused(plural, field, json!({"type": "Sometimes"})).is_empty());
+    }
+    let both = refused("daemonsets", "updateStrategy", rolling(json!(1), json!(1)));
+    assert_eq!(both, ["spec.updateStrategy.rollingUpdate.maxSurge Invalid"]);
+    let ok = |plural: &str, strategy: Value| {
+        let field = if plural == "deployments" { "strategy" } else { "updateStrategy" };
+        world.create(kind("apps", plural), set(&workload(), &format!("/spec/{field}"), strategy)).ok()
+    };
+    ok("deployments", rolling(json!("100%"), json!("200%")));
+    ok("daemonsets", rolling(json!(0), json!("100%")));
+    ok("daemonsets", json!({"type": "OnDelete"}));
+    ok("statefulsets", json!({"type": "OnDelete"}));
+    for wrong in [
+        json!({"type": "RollingUpdate", "rollingUpdate": {"partition": -1}}),
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0}}),
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "200%"}}),
+        json!({"type": "OnDelete", "rollingUpdate": {"partition": 1}}),
+        json!({"type": "Sometimes"}),
+    ] {
+        assert_eq!(refused("statefulsets", "updateStrategy", wrong.clone()).len(), 1, "{wrong}");
+    }
+}

@@ -262,7 +262,12 @@ impl Rig {
             self.api.change(&resource::PODS, &key.namespace, &key.name, |pod| {
                 match (bound, phase.as_str(), wish) {
                     (_, _, Pods::Wait) => {}
-                    (false, ..) => pod["spec"]["nodeName"] = json!(format!("node-{node}")),
+                    (false, ..) => {
+                        let named = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+                            ["nodeSelectorTerms"][0]["matchFields"][0]["values"][0];
+                        let node = named.as_str().map_or_else(|| format!("node-{node}"), ToOwned::to_owned);
+                        pod["spec"]["nodeName"] = json!(node);
+                    }
                     (true, "Pending", _) => {
                         pod["status"] = json!({"phase": "Running", "conditions": [
                             {"type": "Ready", "status": "True", "lastTransitionTime": super::api::stamp(now)},
