@@ -1,5 +1,5 @@
 //! The CEL of Dynamic Resource Allocation: expressions that select devices and compute attributes of them; and of definitions of kinds:
-//! rules about objects ([`compile_rule`]).
+//! rules about objects ([`compile_rule`]), and of admission policies ([`compile_expression`]).
 //!
 //! An expression is parsed, type-checked, priced, and turned into a plan whose attribute names are numbers of a
 //! table ([`Program::bind`]). Running a plan neither parses nor looks up names, and for common expressions it does
@@ -20,6 +20,7 @@ mod device;
 mod error;
 mod estimate;
 mod eval;
+mod expression;
 mod ext;
 mod pattern;
 mod plan;
@@ -33,6 +34,7 @@ pub use check::{Env, Mode};
 pub use device::{Device, SimpleDevice, is_supported};
 pub use error::{CompileError, EvalError, Issue};
 pub use estimate::CostRange;
+pub use expression::{Expression, Wanted, compile_expression};
 pub use pattern::Pattern;
 pub use program::{
     Bound, COST_MAX, EXPRESSION_LENGTH_MAX, Look, Outcome, Program, Reads, compile, compile_derived,

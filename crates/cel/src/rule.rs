@@ -23,11 +23,11 @@ const OLD: u32 = 1;
 
 /// What is known of a value before it exists.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape(Type);
+pub struct Shape(pub(crate) Type);
 
 /// A value that a rule is about.
 #[derive(Clone, Debug)]
-pub struct Datum(Value<'static>);
+pub struct Datum(pub(crate) Value<'static>);
 
 /// What a rule may speak of.
 #[derive(Clone, Debug)]
@@ -193,6 +193,30 @@ impl Shape {
 }
 
 impl Datum {
+    /// Whether it is true or false, if it is either.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.0 {
+            Value::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.0 {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is nothing.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self.0, Value::Null)
+    }
+
     /// Nothing.
     #[must_use]
     pub fn null() -> Self {

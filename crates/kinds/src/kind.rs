@@ -120,6 +120,8 @@ pub struct Kind {
     pub create_on_update: bool,
     /// A DELETE answers with the object, not with a Status.
     pub delete_returns_object: bool,
+    /// What a client is warned of who writes one: that nothing acts on it here.
+    pub unheeded: Option<&'static str>,
     /// The rest.
     pub rules: RuleSet,
 }

@@ -5,6 +5,7 @@
 //! [`Context`]. Objects are in the one form that is stored (the hub); other versions are converted at the edge. A rule never panics on what a
 //! client sent, and every refusal names the field.
 
+pub mod admission;
 mod apps;
 mod check;
 mod context;

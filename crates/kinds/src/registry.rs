@@ -70,6 +70,7 @@ struct Row {
     unconditional_update: bool,
     create_on_update: bool,
     delete_returns_object: bool,
+    unheeded: Option<&'static str>,
     rules: &'static dyn Rules,
 }
 
@@ -108,6 +109,7 @@ impl Row {
             unconditional_update: self.unconditional_update,
             create_on_update: self.create_on_update,
             delete_returns_object: self.delete_returns_object,
+            unheeded: self.unheeded,
             rules: RuleSet::Fixed(self.rules),
         }
     }
@@ -144,6 +146,7 @@ const BASE: Row = Row {
     unconditional_update: true,
     create_on_update: false,
     delete_returns_object: false,
+    unheeded: None,
     rules: &Plain,
 };
 

@@ -54,7 +54,9 @@ fn the_page_lists_every_kind_of_the_registry_and_no_other() {
     let (table, after) = rest.split_once(END).unwrap();
     let said = said(table);
     let rows = lazaret_kinds::all().iter().map(|kind| {
-        let acts = said.get(&name(kind)).map_or("?", String::as_str);
+        let acts = kind.unheeded.map(|warning| format!("stored only, with the warning \"{warning}\""));
+        let acts = acts.or_else(|| said.get(&name(kind)).cloned()).unwrap_or_else(|| "?".to_owned());
+        assert!(kind.unheeded.is_some() || !acts.contains("warning"), "{} gives no warning", name(kind));
         format!("{} {acts} |\n", facts(kind))
     });
     let wanted = format!("{HEADER}{}", rows.collect::<String>());

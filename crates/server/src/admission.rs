@@ -2,14 +2,16 @@
 
 mod node;
 mod pods;
+mod policies;
 
 use lazaret_json::{Value, json};
-use lazaret_kinds::Scope;
+use lazaret_kinds::{Scope, admission::Operation};
 use lazaret_store::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, object, server::Call};
 
 pub(crate) use pods::{DefaultPriority, find_default_priority};
+pub(crate) use policies::{POLICIES, ask as ask_policies, compile as compile_policies};
 
 /// Namespaces that cannot be deleted.
 const ETERNAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -57,13 +59,18 @@ pub(crate) fn namespace_guard(call: &Call<'_>) -> Option<Op> {
     Some(Op::check(object::key(namespaces, "", &call.target.namespace).as_str(), Expect::Present))
 }
 
-/// Some things stay.
-pub(crate) fn may_delete(call: &Call<'_>, name: &str, old: &Value) -> Result<(), ApiError> {
+/// Some things stay. Says what to warn of.
+pub(crate) fn may_delete(call: &Call<'_>, name: &str, old: &Value) -> Result<Vec<String>, ApiError> {
     node::delete(call, name, old)?;
     if call.kind.is("", "namespaces") && ETERNAL.contains(&name) {
         return Err(ApiError::forbidden(&call.kind, name, "this namespace may not be deleted"));
     }
-    Ok(())
+    // An eviction was asked about as one.
+    if call.target.subresource.is_empty() {
+        ask_policies(call, Operation::Delete, name, (&Value::Null, old))
+    } else {
+        Ok(Vec::new())
+    }
 }
 
 /// What a new object gets from its surroundings.
@@ -81,7 +88,12 @@ pub(crate) fn before_update(call: &Call<'_>, new: &Value, old: &Value) -> Result
     node::update(call, new, old)
 }
 
-/// What may not be sent to a subresource of a stored object because of who asks.
-pub(crate) fn create_subresource(call: &Call<'_>, sent: &Value, stored: &Value) -> Result<(), ApiError> {
-    node::create_subresource(call, sent, stored)
+/// What may not be sent to a subresource of a stored object, because of who asks or because a policy says so. Says what to warn of.
+pub(crate) fn create_subresource(
+    call: &Call<'_>,
+    sent: &Value,
+    stored: &Value,
+) -> Result<Vec<String>, ApiError> {
+    node::create_subresource(call, sent, stored)?;
+    ask_policies(call, Operation::Create, &call.target.name, (sent, &Value::Null))
 }

@@ -93,6 +93,17 @@ impl ApiError {
         Self::new(403, "Forbidden", format!("{what}{name_part} is forbidden: {why}")).about(kind, name)
     }
 
+    /// Refuses what a policy denies, for the reason that the policy gives.
+    pub(crate) fn denied(kind: &Kind, name: &str, why: &str, reason: &str) -> Self {
+        let (code, reason) = match reason {
+            "Unauthorized" => (401, "Unauthorized"),
+            "Forbidden" => (403, "Forbidden"),
+            "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
+            _ => (422, "Invalid"),
+        };
+        Self { code, reason, ..Self::forbidden(kind, name, why) }.with_cause("", why, "")
+    }
+
     /// Refuses an access to a resource, whether there is such a kind or not.
     pub(crate) fn forbidden_access(access: Access<'_>, why: &str) -> Self {
         let what = match access.group {

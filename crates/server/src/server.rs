@@ -9,13 +9,13 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use lazaret_json::Value;
-use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User};
+use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User, admission::Policies};
 use lazaret_store::{Committed, Op, Store, TxnError};
 use tokio::sync::watch;
 
 use crate::{
     ApiError, Body, TokenKeys,
-    admission::{DefaultPriority, find_default_priority},
+    admission::{self, DefaultPriority, find_default_priority},
     auth::{attributes::authorize_unknown, authenticated, bootstrap, tokens},
     clock,
     definitions::{self, Definitions},
@@ -92,6 +92,7 @@ struct Inner {
     store: Store,
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
+    policies: Derived<Policies>,
     recent: Recent,
     trees: Trees,
     limits: Limits,
@@ -154,6 +155,7 @@ impl Server {
                 limits,
                 long_requests: LongRequests::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
+                policies: Derived::new(admission::POLICIES, admission::compile_policies),
                 ending: watch::Sender::new(false),
             }),
         }
@@ -313,6 +315,11 @@ impl Server {
     /// The class of pods that name none.
     pub(crate) fn default_priority(&self) -> DefaultPriority {
         self.inner.default_priority.get(self.store()).as_ref().clone()
+    }
+
+    /// The policies that requests are held against.
+    pub(crate) fn policies(&self) -> Arc<Policies> {
+        self.inner.policies.get(self.store())
     }
 
     /// Shows the numbers of whoever else runs in this process, as text that Prometheus reads, after the server's own. The first who asks

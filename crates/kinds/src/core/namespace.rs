@@ -3,13 +3,19 @@
 use lazaret_json::{Value, json};
 
 use crate::{
-    Column, Context, Rules,
+    Column, Context, Errors, Rules,
     kind::age,
     rules::keep_status,
-    value::{field_mut, fill, put, put_or_remove, text},
+    value::{entries, field_mut, fill, put, put_or_remove, text},
 };
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+const POD_SECURITY: &[&str] = &[
+    "pod-security.kubernetes.io/enforce",
+    "pod-security.kubernetes.io/audit",
+    "pod-security.kubernetes.io/warn",
+];
 
 /// Namespaces.
 #[derive(Debug)]
@@ -37,6 +43,14 @@ impl Rules for Namespace {
         keep_status(new, old);
     }
 
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        warn_of_pod_security(object, errors);
+    }
+
+    fn validate_update(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        warn_of_pod_security(new, errors);
+    }
+
     fn select(&self, object: &Value, field: &str) -> Option<String> {
         (field == "status.phase").then(|| text(&object["status"], "phase").into())
     }
@@ -48,5 +62,15 @@ impl Rules for Namespace {
 
     fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
         vec![text(&object["status"], "phase").into(), age(object, context)]
+    }
+}
+
+/// Labels that ask for pods to be checked, which nothing does here.
+fn warn_of_pod_security(namespace: &Value, errors: &mut Errors) {
+    for (label, level) in entries(&namespace["metadata"], "labels") {
+        let asks = POD_SECURITY.contains(&label.as_str()) && level.as_str() != Some("privileged");
+        if asks {
+            errors.warn(format!("label {label} is stored and not enforced"));
+        }
     }
 }

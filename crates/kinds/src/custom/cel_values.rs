@@ -71,6 +71,11 @@ fn object_shape(schema: &Value, is_object: bool) -> Shape {
     Shape::object(fields)
 }
 
+/// A value of which no schema is known: objects are maps, and their fields have their own names.
+pub(crate) fn plain_datum(value: &Value) -> Datum {
+    datum(&Value::Null, value, false)
+}
+
 /// A value as its schema has it.
 pub(super) fn datum(schema: &Value, value: &Value, is_object: bool) -> Datum {
     match value {

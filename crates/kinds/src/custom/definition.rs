@@ -81,6 +81,7 @@ fn kind(definition: &Value, version: &Value) -> Kind {
         unconditional_update: false,
         create_on_update: false,
         delete_returns_object: false,
+        unheeded: None,
         rules: RuleSet::Made(Arc::new(rules)),
     }
 }

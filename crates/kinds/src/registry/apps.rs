@@ -82,6 +82,7 @@ pub(super) const BATCH: &[Row] = &[
     Row {
         group: "batch",
         kind: "CronJob",
+        unheeded: Some("a CronJob is stored and makes no jobs"),
         rules: &CronJob,
         plural: "cronjobs",
         singular: "cronjob",

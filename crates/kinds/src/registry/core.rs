@@ -105,6 +105,7 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "Service",
+        unheeded: Some("a Service is stored and gets no cluster IP, and nothing routes to it"),
         rules: &Service,
         plural: "services",
         singular: "service",
@@ -126,6 +127,7 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "ReplicationController",
+        unheeded: Some("a ReplicationController is stored and makes no pods; use a Deployment"),
         rules: &ReplicationController,
         plural: "replicationcontrollers",
         singular: "replicationcontroller",
@@ -149,6 +151,7 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "PersistentVolumeClaim",
+        unheeded: Some("a PersistentVolumeClaim is stored and not bound to a volume"),
         rules: &PersistentVolumeClaim,
         delete_returns_object: true,
         plural: "persistentvolumeclaims",
@@ -169,6 +172,7 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "LimitRange",
+        unheeded: Some("a LimitRange is stored and not enforced"),
         plural: "limitranges",
         singular: "limitrange",
         short: &["limits"],
@@ -177,6 +181,7 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "ResourceQuota",
+        unheeded: Some("a ResourceQuota is stored and not enforced"),
         delete_returns_object: true,
         plural: "resourcequotas",
         singular: "resourcequota",

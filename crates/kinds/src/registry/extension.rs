@@ -1,12 +1,16 @@
 //! What changes the API itself.
 
 use super::{CLUSTER, Row, STATUS, v1};
-use crate::crd::CustomResourceDefinition;
+use crate::{
+    admission::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    crd::CustomResourceDefinition,
+};
 
 pub(super) const ADMISSION: &[Row] = &[
     Row {
         group: "admissionregistration.k8s.io",
         kind: "ValidatingAdmissionPolicy",
+        rules: &ValidatingAdmissionPolicy,
         plural: "validatingadmissionpolicies",
         categories: &["api-extensions"],
         singular: "validatingadmissionpolicy",
@@ -18,6 +22,7 @@ pub(super) const ADMISSION: &[Row] = &[
     Row {
         group: "admissionregistration.k8s.io",
         kind: "ValidatingAdmissionPolicyBinding",
+        rules: &ValidatingAdmissionPolicyBinding,
         plural: "validatingadmissionpolicybindings",
         categories: &["api-extensions"],
         singular: "validatingadmissionpolicybinding",

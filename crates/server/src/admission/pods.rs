@@ -27,8 +27,20 @@ pub(super) fn before_create(call: &Call<'_>, pod: &mut Value, name: &str) -> Res
     if !pod["spec"].is_object() {
         return Ok(());
     }
+    runtime(call, pod, name)?;
     priority(call, pod, name)?;
     account(call, pod, name)
+}
+
+/// There are no RuntimeClasses, so that none can be found.
+fn runtime(call: &Call<'_>, pod: &Value, name: &str) -> Result<(), ApiError> {
+    match pod["spec"]["runtimeClassName"].as_str().unwrap_or_default() {
+        "" => Ok(()),
+        class => {
+            let why = format!("pod rejected: RuntimeClass {class:?} not found");
+            Err(ApiError::forbidden(&call.kind, name, &why))
+        }
+    }
 }
 
 fn priority(call: &Call<'_>, pod: &mut Value, name: &str) -> Result<(), ApiError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_json::Value;
-use lazaret_kinds::{Errors, FieldProblem, Scope};
+use lazaret_kinds::{Errors, FieldProblem, Scope, admission::Operation};
 use lazaret_store::{Item, Op, TxnError};
 
 use super::finish::{storage, tracked, validate_metadata};
@@ -169,12 +169,15 @@ fn prepared(
         }
         validate_metadata(&call.kind, &object, None, &mut errors);
         call.kind.rules.validate_create(&object, context, &mut errors);
+        call.kind.unheeded.into_iter().for_each(|warning| errors.warn(warning));
         Ok::<_, ApiError>((errors, object))
     })?;
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, name, &errors));
     }
-    Ok((object, errors.warnings().to_vec()))
+    let mut warnings = errors.warnings().to_vec();
+    warnings.extend(admission::ask_policies(call, Operation::Create, name, (&object, &Value::Null))?);
+    Ok((object, warnings))
 }
 
 fn exists(call: &Call<'_>, name: &str, taken: &Item) -> ApiError {

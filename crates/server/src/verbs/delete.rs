@@ -100,7 +100,7 @@ impl DeleteOptions {
 pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let options = DeleteOptions::read(call, body)?;
     let removed = remove(call, &call.target.name, &options).await?;
-    Ok(if !removed.gone || returns_object(call) {
+    let answer = if !removed.gone || returns_object(call) {
         let object = object::in_version(&call.kind, &call.served, &removed.object);
         Answer::json(200, object::typed(&call.kind, &call.served.version, &object))
     } else {
@@ -112,7 +112,8 @@ pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
             200,
             &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}),
         )
-    })
+    };
+    Ok(answer.warn(removed.warnings))
 }
 
 /// Whether a delete answers with the object. Rules did so until v1.
@@ -153,6 +154,8 @@ pub(super) struct Removed {
     uid: String,
     /// Not just marked.
     gone: bool,
+    /// What to warn the client of.
+    warnings: Vec<String>,
 }
 
 /// Deletes one object, or marks it for deletion.
@@ -165,9 +168,10 @@ pub(super) async fn remove(
         let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         let old = call.server.trees().get(&item);
         check_preconditions(call, name, &old, item.modified, options)?;
-        crate::admission::may_delete(call, name, &old)?;
+        let warnings = crate::admission::may_delete(call, name, &old)?;
         let (marked, gone) = outcome(call, &old, options);
-        let removed = |object: Bytes| Removed { object, uid: object::meta(&old, "uid").to_owned(), gone };
+        let removed =
+            |object: Bytes| Removed { object, uid: object::meta(&old, "uid").to_owned(), gone, warnings };
         if options.dry_run || (!gone && marked == old) {
             return Ok(removed(object::text(&marked)?));
         }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use lazaret_json::{Text, Value};
-use lazaret_kinds::{Context, Errors, FieldProblem, Kind};
+use lazaret_kinds::{Context, Errors, FieldProblem, Kind, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 
@@ -134,6 +134,7 @@ fn prepared_update(
             }
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_update(&new, old, context, &mut errors);
+            call.kind.unheeded.into_iter().for_each(|warning| errors.warn(warning));
         }
         Ok((errors, new))
     })?;
@@ -141,10 +142,15 @@ fn prepared_update(
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, &name, &errors));
     }
+    let mut warnings = errors.warnings().to_vec();
+    // Those two are posted, and were asked about when they came.
+    if !["binding", "eviction"].contains(&call.target.subresource.as_str()) {
+        warnings.extend(admission::ask_policies(call, Operation::Update, &name, (&new, old))?);
+    }
     if !owners_known {
         new = tracked(call, Some(old), new);
     }
-    Ok((new, errors.warnings().to_vec()))
+    Ok((new, warnings))
 }
 
 /// Fills in what absent fields stand for. What a change left alone was filled in when it was written; only for kinds that are defined can

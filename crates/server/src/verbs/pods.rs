@@ -19,7 +19,7 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
         return Err(ApiError::bad_request("target.name: Required value: the node to bind to"));
     }
     let name = call.target.name.clone();
-    admission::create_subresource(call, &binding, &Value::Null)?;
+    let warnings = admission::create_subresource(call, &binding, &Value::Null)?;
     let refuse = |why: String| ApiError::conflict(&call.kind, &name, &why);
     let written = change(&as_main(call), &name, |old, _| {
         let uid = object::meta(&binding, "uid");
@@ -57,7 +57,8 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
     Ok(Answer::value(
         201,
         &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
-    ))
+    )
+    .warn(warnings))
 }
 
 /// Where a simulated node leaves what a pod's containers wrote.
@@ -146,7 +147,7 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         .server
         .get(&call.kind, &call.target.namespace, &name)
         .ok_or_else(|| ApiError::not_found(&call.kind, &name))?;
-    admission::create_subresource(call, &eviction, &pod)?;
+    let warnings = admission::create_subresource(call, &eviction, &pod)?;
     let options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
     let needs_budget = !object::is_deleting(&pod)
         && pod["status"]["phase"] != "Pending"
@@ -169,5 +170,6 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     Ok(Answer::value(
         201,
         &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
-    ))
+    )
+    .warn(warnings))
 }

@@ -107,7 +107,7 @@ pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         .server
         .get(&call.kind, &call.target.namespace, name)
         .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-    admission::create_subresource(call, &request, &account)?;
+    let warnings = admission::create_subresource(call, &request, &account)?;
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     let metadata = object::meta_mut(&mut request);
@@ -115,7 +115,7 @@ pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     metadata.insert("namespace", call.target.namespace.clone().into());
     let spec = request["spec"].clone();
     request["status"] = call.server.issue_token(&account, &spec).map_err(ApiError::bad_request)?;
-    Ok(Answer::value(201, &request))
+    Ok(Answer::value(201, &request).warn(warnings))
 }
 
 pub(crate) fn user_info(user: &User) -> Value {

@@ -1,0 +1,358 @@
+//! What policies say of a request.
+
+use lazaret_cel::{COST_MAX, Datum, Expression};
+use lazaret_json::{Text, Value, json};
+
+use super::{
+    Attributes, Params, Surroundings, is_exempt,
+    matching::Selected,
+    policy::{Binding, Policies, Policy, Program, Validation},
+};
+use crate::{
+    custom::plain_datum,
+    value::{some, text},
+};
+
+/// What all expressions of a policy may cost for one request.
+const POLICY_COST_MAX: u64 = 10 * COST_MAX;
+/// A message that an expression makes is at most so long; a longer one is not shown.
+const MESSAGE_BYTES_MAX: usize = 5_120;
+/// A value of an audit annotation is cut at so many bytes.
+const ANNOTATION_BYTES_MAX: usize = 10 << 10;
+const INVALID: &str = "Invalid";
+
+/// What follows for the request.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// The first reason to refuse it, if there is one.
+    pub denial: Option<Denial>,
+    /// What its client is warned of.
+    pub warnings: Vec<String>,
+    /// What is noted for whoever watches over the cluster: policy, key, value.
+    pub notes: Vec<(String, String, String)>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// In the words of the policy.
+    pub message: String,
+    /// As in a Status: `Invalid`, `Forbidden`, `Unauthorized`, `RequestEntityTooLarge`.
+    pub reason: String,
+}
+
+/// What one validation came to.
+struct Failure {
+    message: String,
+    reason: String,
+}
+
+/// The values that expressions see, without those that differ by binding.
+struct Seen {
+    object: Datum,
+    old: Datum,
+    request: Datum,
+    namespace: Datum,
+}
+
+impl Policies {
+    /// Asks every policy that is about the request.
+    #[must_use]
+    pub fn ask(&self, request: &Attributes<'_>, surroundings: &dyn Surroundings) -> Verdict {
+        let mut verdict = Verdict::default();
+        if is_exempt(request) {
+            return verdict;
+        }
+        for policy in &self.0 {
+            if let Some(version) = policy.matches.version(request) {
+                policy.ask(request, version, surroundings, &mut verdict);
+            }
+        }
+        verdict
+    }
+}
+
+impl Policy {
+    fn ask(
+        &self,
+        request: &Attributes<'_>,
+        version: &str,
+        surroundings: &dyn Surroundings,
+        verdict: &mut Verdict,
+    ) {
+        let (object, old) = (request.objects)(version);
+        let about_namespace = (request.group, request.resource) == ("", "namespaces");
+        let namespace = (!request.namespace.is_empty() && !about_namespace)
+            .then(|| surroundings.namespace(request.namespace))
+            .flatten();
+        let own = if object.is_null() { &old } else { &object };
+        let selected = Selected {
+            namespace_labels: if about_namespace { Some(own) } else { namespace.as_ref() }
+                .map(|namespace| &namespace["metadata"]["labels"]),
+            object_labels: [&object["metadata"]["labels"], &old["metadata"]["labels"]],
+        };
+        if !self.matches.selects(&selected) {
+            return;
+        }
+        let program = match &self.program {
+            Ok(program) => program,
+            Err(why) => {
+                self.cannot_be_asked(None, &format!("failed to configure policy: {why}"), verdict);
+                return;
+            }
+        };
+        let seen = Seen {
+            request: plain_datum(&described(request)),
+            namespace: namespace
+                .as_ref()
+                .map_or_else(Datum::null, |namespace| plain_datum(&shown(namespace))),
+            object: plain_datum(&object),
+            old: plain_datum(&old),
+        };
+        let bound = |binding: &&Binding| {
+            binding.matches.version(request).is_some() && binding.matches.selects(&selected)
+        };
+        for binding in self.bindings.iter().filter(bound) {
+            match self.params(binding, request, surroundings) {
+                Ok(params) => {
+                    for param in params {
+                        self.evaluate(program, binding, &seen, &param, verdict);
+                    }
+                }
+                Err(why) => {
+                    let why = format!("failed to configure binding: {why}");
+                    self.cannot_be_asked(Some(binding), &why, verdict);
+                }
+            }
+        }
+    }
+
+    /// The parameters with which a policy is asked, once for each: null where it takes none.
+    fn params(
+        &self,
+        binding: &Binding,
+        request: &Attributes<'_>,
+        surroundings: &dyn Surroundings,
+    ) -> Result<Vec<Value>, String> {
+        let (Some((api_version, kind)), false) = (&self.params, binding.param.is_null()) else {
+            return Ok(vec![Value::Null]);
+        };
+        let found = surroundings.params(&Params {
+            api_version,
+            kind,
+            namespace: text(&binding.param, "namespace"),
+            request_namespace: request.namespace,
+            name: text(&binding.param, "name"),
+            selector: &binding.param["selector"],
+        })?;
+        if found.is_empty() && text(&binding.param, "parameterNotFoundAction") == "Deny" {
+            return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+        }
+        Ok(found)
+    }
+
+    fn evaluate(
+        &self,
+        program: &Program,
+        binding: &Binding,
+        seen: &Seen,
+        param: &Value,
+        verdict: &mut Verdict,
+    ) {
+        let mut court = Court { values: seen.values(param, self.params.is_some()), left: POLICY_COST_MAX };
+        court.make_variables(program);
+        let mut failures = Vec::new();
+        match court.applies(program) {
+            Ok(false) => return,
+            Ok(true) => {
+                for validation in &program.validations {
+                    failures.extend(court.check(validation, self.ignores_failures));
+                }
+            }
+            Err(why) if !self.ignores_failures => {
+                failures.push(Failure { message: why, reason: INVALID.to_owned() });
+            }
+            Err(_) => return,
+        }
+        for failure in failures {
+            self.act(binding, failure, verdict);
+        }
+        for (key, expression) in &program.annotations {
+            match court.run(expression) {
+                Ok(value) => {
+                    let value = value.as_text().unwrap_or_default().trim();
+                    if !value.is_empty() {
+                        verdict.notes.push((self.name.clone(), key.clone(), cut(value).to_owned()));
+                    }
+                }
+                Err(why) => self.cannot_be_asked(Some(binding), &why, verdict),
+            }
+        }
+    }
+
+    fn act(&self, binding: &Binding, failure: Failure, verdict: &mut Verdict) {
+        if binding.warns {
+            verdict.warnings.push(format!(
+                "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
+                self.name, binding.name, failure.message
+            ));
+        }
+        if binding.audits {
+            let note = format!("{} (binding {})", failure.message, binding.name);
+            verdict.notes.push((self.name.clone(), "validation_failure".to_owned(), note));
+        }
+        if binding.denies {
+            self.deny(Some(binding), &failure.message, &failure.reason, verdict);
+        }
+    }
+
+    fn cannot_be_asked(&self, binding: Option<&Binding>, why: &str, verdict: &mut Verdict) {
+        if !self.ignores_failures {
+            self.deny(binding, why, INVALID, verdict);
+        }
+    }
+
+    fn deny(&self, binding: Option<&Binding>, why: &str, reason: &str, verdict: &mut Verdict) {
+        let with = binding.map(|binding| format!(" with binding '{}'", binding.name)).unwrap_or_default();
+        let message = format!("ValidatingAdmissionPolicy '{}'{with} denied request: {why}", self.name);
+        verdict.denial.get_or_insert(Denial { message, reason: reason.to_owned() });
+    }
+}
+
+impl Seen {
+    /// In the order in which names were declared.
+    fn values(&self, param: &Value, takes_params: bool) -> Vec<Datum> {
+        let mut values =
+            vec![self.object.clone(), self.old.clone(), self.request.clone(), self.namespace.clone()];
+        values.extend(takes_params.then(|| plain_datum(param)));
+        values
+    }
+}
+
+/// Asks the expressions of one policy for one parameter.
+struct Court {
+    /// `variables` come last.
+    values: Vec<Datum>,
+    left: u64,
+}
+
+impl Court {
+    fn run(&mut self, expression: &Expression) -> Result<Datum, String> {
+        let (result, cost) = expression.evaluate(&self.values);
+        let source = expression.source().trim();
+        self.left = self.left.checked_sub(cost).ok_or(
+            "validation failed due to running out of cost budget, no further validation rules will be run",
+        )?;
+        result.map_err(|error| format!("expression '{source}' resulted in error: {error}"))
+    }
+
+    /// Works out the variables, each of which may use those before it. One that fails is missing, and whoever asks for it fails.
+    fn make_variables(&mut self, program: &Program) {
+        let mut made: Vec<(lazaret_model::Text, Datum)> = Vec::new();
+        self.values.push(Datum::map([]));
+        for (name, expression) in &program.variables {
+            if let Ok(value) = self.run(expression) {
+                made.push((name.as_str().into(), value));
+                self.values.pop();
+                self.values.push(Datum::map(made.iter().cloned()));
+            }
+        }
+    }
+
+    /// Whether all conditions hold. One that does not hold counts before one that fails.
+    fn applies(&mut self, program: &Program) -> Result<bool, String> {
+        let mut failed = None;
+        for (_, condition) in &program.conditions {
+            match self.run(condition) {
+                Ok(value) if value.as_bool() == Some(true) => {}
+                Ok(_) => return Ok(false),
+                Err(why) => failed = failed.or(Some(why)),
+            }
+        }
+        failed.map_or(Ok(true), Err)
+    }
+
+    fn check(&mut self, validation: &Validation, ignores_failures: bool) -> Option<Failure> {
+        let reason = if validation.reason.is_empty() { INVALID } else { &validation.reason };
+        match self.run(&validation.expression) {
+            Ok(value) if value.as_bool() == Some(true) => None,
+            Ok(_) => Some(Failure { message: self.message(validation), reason: reason.to_owned() }),
+            Err(_) if ignores_failures => None,
+            Err(message) => Some(Failure { message, reason: INVALID.to_owned() }),
+        }
+    }
+
+    /// As its expression makes it, or as it is written, or what did not hold.
+    fn message(&mut self, validation: &Validation) -> String {
+        let made = validation.made_message.as_ref().and_then(|made| self.run(made).ok());
+        let made = made.as_ref().and_then(Datum::as_text).map(str::trim);
+        let shown = |text: &&str| !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
+        match made.filter(shown) {
+            Some(made) => made.to_owned(),
+            None if !validation.message.is_empty() => validation.message.clone(),
+            None => format!("failed expression: {}", validation.expression.source().trim()),
+        }
+    }
+}
+
+/// The request as `request` has it.
+fn described(request: &Attributes<'_>) -> Value {
+    let kind = json!({"group": request.group, "version": request.version, "kind": request.kind});
+    let resource = json!({"group": request.group, "version": request.version, "resource": request.resource});
+    let user = request.user;
+    let extra: Vec<(Text, Value)> =
+        user.extra.iter().map(|(key, list)| (key.as_str().into(), texts(list))).collect();
+    json!({
+        "kind": kind.clone(), "resource": resource.clone(), "subResource": request.subresource,
+        "requestKind": kind, "requestResource": resource, "requestSubResource": request.subresource,
+        "name": request.name, "namespace": request.namespace, "operation": request.operation.as_str(),
+        "userInfo": {
+            "username": user.name.as_str(), "uid": user.uid.as_str(), "groups": texts(&user.groups),
+            "extra": Value::Object(extra.into()),
+        },
+        "dryRun": request.dry_run,
+        "options": {},
+    })
+}
+
+fn texts(list: &[String]) -> Value {
+    Value::Array(list.iter().map(|text| Value::from(text.as_str())).collect())
+}
+
+/// What of a namespace policies see.
+fn shown(namespace: &Value) -> Value {
+    let mut seen = json!({"metadata": {}});
+    let metadata = &namespace["metadata"];
+    for field in [
+        "name",
+        "generateName",
+        "namespace",
+        "labels",
+        "annotations",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "finalizers",
+    ] {
+        if let Some(value) = some(metadata, field) {
+            seen["metadata"][field] = value.clone();
+        }
+    }
+    for field in ["spec", "status"] {
+        if let Some(value) = some(namespace, field) {
+            seen[field] = value.clone();
+        }
+    }
+    seen
+}
+
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(ANNOTATION_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

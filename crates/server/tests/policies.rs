@@ -1,0 +1,188 @@
+//! Admission policies on a server: each kind of request is held against them, and nobody is locked out.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::BodyExt;
+use lazaret_json::{Value, json};
+use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_store::Store;
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+struct Client(Server);
+
+impl Client {
+    async fn start() -> Self {
+        let options = ServerOptions {
+            features: Features::kubernetes_1_37(),
+            runtime_config: Vec::new(),
+            authorizer: Box::new(Rbac::default()),
+            token_keys: None,
+        };
+        let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
+        server.bootstrap().await.unwrap();
+        Self(server)
+    }
+
+    /// The status code, the answer and its warnings.
+    async fn send(&self, line: &str, body: &Value) -> (u16, Value, Vec<String>) {
+        let (method, path) = line.split_once(' ').unwrap();
+        let admin = User { name: "admin".into(), groups: vec!["system:masters".into()], ..User::default() };
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, kind);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let response = self.0.handle(&admin, request.body(Bytes::from(body)).unwrap()).await;
+        let code = response.status().as_u16();
+        let warnings = response.headers().get_all(header::WARNING).iter();
+        let warnings = warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null), warnings)
+    }
+
+    async fn code(&self, line: &str, body: &Value) -> u16 {
+        self.send(line, body).await.0
+    }
+
+    /// Makes a policy and its binding.
+    async fn make(&self, name: &str, rule: &Value, expression: &str, actions: &Value) {
+        let policy = json!({"metadata": {"name": name}, "spec": {
+            "matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression, "message": "not here"}]}});
+        let (code, answer, warnings) = self.send(&format!("POST {POLICIES}"), &policy).await;
+        assert_eq!((code, warnings.len()), (201, 0), "{answer}");
+        let binding =
+            json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": actions}});
+        let (code, answer, _) = self.send(&format!("POST {BINDINGS}"), &binding).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+}
+
+fn rule(operations: &[&str], groups: &str, resources: &[&str]) -> Value {
+    json!({"apiGroups": [groups], "apiVersions": ["*"], "operations": operations.to_vec(), "resources": resources.to_vec()})
+}
+
+fn pod(name: &str, label: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"team": label}}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
+#[tokio::test]
+async fn requests_are_denied_in_the_words_of_kubernetes() {
+    let client = Client::start().await;
+    client
+        .make(
+            "teams",
+            &rule(&["CREATE", "UPDATE"], "", &["pods"]),
+            "object.metadata.labels.team == 'a'",
+            &json!(["Deny"]),
+        )
+        .await;
+    let (code, refused, _) = client.send(&format!("POST {PODS}"), &pod("p", "b")).await;
+    assert_eq!(code, 422);
+    let why = "ValidatingAdmissionPolicy 'teams' with binding 'teams' denied request: not here";
+    assert_eq!(refused["message"], format!("pods \"p\" is forbidden: {why}"));
+    assert_eq!(
+        (&refused["reason"], &refused["details"]["causes"][0]["message"]),
+        (&json!("Invalid"), &json!(why))
+    );
+    assert_eq!(client.code(&format!("POST {PODS}?dryRun=All"), &pod("p", "b")).await, 422);
+    assert_eq!(client.code(&format!("POST {PODS}"), &pod("p", "a")).await, 201);
+    let change = json!({"metadata": {"labels": {"team": "b"}}});
+    assert_eq!(client.code(&format!("PATCH {PODS}/p"), &change).await, 422, "a patch is an update");
+    assert_eq!(
+        client.code(&format!("PATCH {PODS}/p/status"), &json!({"status": {"phase": "Running"}})).await,
+        200
+    );
+    assert_eq!(client.code(&format!("DELETE {PODS}/p"), &Value::Null).await, 200);
+    assert_eq!(client.code(&format!("DELETE {BINDINGS}/teams"), &Value::Null).await, 200);
+    assert_eq!(client.code(&format!("POST {PODS}"), &pod("p", "b")).await, 201, "no binding, no effect");
+}
+
+#[tokio::test]
+async fn deletes_and_parts_of_objects_are_asked_about_too() {
+    let client = Client::start().await;
+    assert_eq!(client.code(&format!("POST {PODS}"), &pod("p", "a")).await, 201);
+    client
+        .make("stay", &rule(&["DELETE"], "", &["pods"]), "oldObject.metadata.name != 'p'", &json!(["Deny"]))
+        .await;
+    assert_eq!(client.code(&format!("DELETE {PODS}/p"), &Value::Null).await, 422);
+    assert_eq!(client.code(&format!("DELETE {PODS}"), &Value::Null).await, 422, "one of a collection");
+    client
+        .make(
+            "bound",
+            &rule(&["CREATE"], "", &["pods/binding"]),
+            "object.kind == 'Binding' && object.target.name != 'n'",
+            &json!(["Deny"]),
+        )
+        .await;
+    let binding = |node: &str| json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}});
+    assert_eq!(client.code(&format!("POST {PODS}/p/binding"), &binding("n")).await, 422);
+    assert_eq!(client.code(&format!("POST {PODS}/p/binding"), &binding("m")).await, 201);
+    client
+        .make(
+            "evicted",
+            &rule(&["CREATE"], "", &["pods/eviction"]),
+            "request.subResource != 'eviction'",
+            &json!(["Deny"]),
+        )
+        .await;
+    assert_eq!(
+        client.code(&format!("POST {PODS}/p/eviction"), &json!({"metadata": {"name": "p"}})).await,
+        422
+    );
+    assert_eq!(client.code(&format!("DELETE {BINDINGS}/evicted"), &Value::Null).await, 200);
+    let (code, answer, _) =
+        client.send(&format!("POST {PODS}/p/eviction"), &json!({"metadata": {"name": "p"}})).await;
+    assert_eq!(code, 201, "an eviction is no DELETE: {answer}");
+}
+
+#[tokio::test]
+async fn warnings_reach_the_client_and_parameters_come_from_objects() {
+    let client = Client::start().await;
+    client.make("warn", &rule(&["*"], "", &["pods"]), "false", &json!(["Warn"])).await;
+    for (line, body) in [
+        (format!("POST {PODS}"), pod("p", "a")),
+        (format!("PATCH {PODS}/p"), json!({"metadata": {"labels": {"x": "y"}}})),
+        (format!("DELETE {PODS}/p"), Value::Null),
+    ] {
+        let (code, answer, warnings) = client.send(&line, &body).await;
+        assert!(code < 300, "{line}: {answer}");
+        assert!(
+            warnings
+                .iter()
+                .any(|warning| warning.contains("Validation failed for ValidatingAdmissionPolicy 'warn'")),
+            "{line}: {warnings:?}"
+        );
+    }
+    let limits = json!({"metadata": {"name": "limits"}, "data": {"team": "a"}});
+    assert_eq!(client.code("POST /api/v1/namespaces/default/configmaps", &limits).await, 201);
+    let policy = json!({"metadata": {"name": "param"}, "spec": {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "matchConstraints": {"resourceRules": [rule(&["CREATE"], "", &["pods"])]},
+        "validations": [{"expression": "object.metadata.labels.team == params.data.team"}]}});
+    assert_eq!(client.code(&format!("POST {POLICIES}"), &policy).await, 201);
+    let binding = json!({"metadata": {"name": "param"}, "spec": {"policyName": "param", "validationActions": ["Deny"],
+        "paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"}}});
+    assert_eq!(client.code(&format!("POST {BINDINGS}"), &binding).await, 201);
+    assert_eq!(client.code(&format!("POST {PODS}"), &pod("q", "b")).await, 422);
+    assert_eq!(client.code(&format!("POST {PODS}"), &pod("q", "a")).await, 201);
+    assert_eq!(client.code("DELETE /api/v1/namespaces/default/configmaps/limits", &Value::Null).await, 200);
+    let (code, refused, _) = client.send(&format!("POST {PODS}"), &pod("r", "a")).await;
+    assert_eq!(code, 422, "what is to be compared with is gone");
+    assert!(refused["message"].as_str().unwrap().contains("no params found"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_policy_that_denies_everything_can_be_taken_back() {
+    let client = Client::start().await;
+    client.make("all", &rule(&["*"], "*", &["*/*", "*"]), "false", &json!(["Deny"])).await;
+    assert_eq!(client.code(&format!("POST {PODS}"), &pod("p", "a")).await, 422);
+    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    assert_eq!(
+        client.code("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await,
+        201
+    );
+    client.0.bootstrap().await.unwrap();
+    assert_eq!(client.code(&format!("DELETE {POLICIES}/all"), &Value::Null).await, 200);
+    assert_eq!(client.code(&format!("POST {PODS}"), &pod("p", "a")).await, 201);
+}

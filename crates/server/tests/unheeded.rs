@@ -1,0 +1,106 @@
+//! What nothing acts on is answered with a warning, and what is warned of is in `docs/served.md`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::BodyExt;
+use lazaret_json::{Value, json};
+use lazaret_kinds::{Kind, Scope};
+use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_store::Store;
+
+async fn server() -> Server {
+    let options = ServerOptions {
+        features: Features::kubernetes_1_37(),
+        runtime_config: Vec::new(),
+        authorizer: Box::new(Rbac::default()),
+        token_keys: None,
+    };
+    let server = Server::new(Store::ephemeral(lazaret_store::Options::default()).unwrap(), options);
+    server.bootstrap().await.unwrap();
+    server
+}
+
+/// The status code, the answer and its warnings.
+async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value, Vec<String>) {
+    let admin = User { name: "admin".into(), groups: vec!["system:masters".into()], ..User::default() };
+    let request =
+        Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
+    let response = server.handle(&admin, request.body(Bytes::from(body.to_string())).unwrap()).await;
+    let code = response.status().as_u16();
+    let warnings = response.headers().get_all(header::WARNING).iter();
+    let warnings = warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null), warnings)
+}
+
+fn path(kind: &Kind) -> String {
+    let version = &kind.versions[0].version;
+    let group = if kind.group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{}/{version}", kind.group)
+    };
+    match kind.scope {
+        Scope::Cluster => format!("{group}/{}", kind.plural),
+        Scope::Namespaced => format!("{group}/namespaces/default/{}", kind.plural),
+    }
+}
+
+/// The least that a kind can be made of, for each that warns.
+fn least(kind: &str) -> Value {
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    match kind {
+        "Service" => json!({"spec": {"ports": [{"port": 80}]}}),
+        "ReplicationController" => {
+            let mut template = template;
+            template["spec"]["restartPolicy"] = "Always".into();
+            json!({"spec": {"selector": {"a": "b"}, "template": template}})
+        }
+        "PersistentVolumeClaim" => {
+            json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+        }
+        "LimitRange" => json!({"spec": {"limits": [{"type": "Container"}]}}),
+        "ResourceQuota" => json!({"spec": {"hard": {"pods": "1"}}}),
+        "CronJob" => json!({"spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": template}}}}),
+        other => panic!("{other} warns: how is one made?"),
+    }
+}
+
+#[tokio::test]
+async fn each_kind_that_nothing_acts_on_says_so_on_every_write() {
+    let server = server().await;
+    let unheeded: Vec<&Kind> = lazaret_kinds::all().iter().filter(|kind| kind.unheeded.is_some()).collect();
+    assert!(!unheeded.is_empty());
+    for kind in unheeded {
+        let wanted = kind.unheeded.unwrap();
+        let mut object = least(&kind.kind);
+        object["metadata"]["name"] = "x".into();
+        let (code, made, warnings) = send(&server, "POST", &path(kind), &object).await;
+        assert_eq!(code, 201, "{}: {made}", kind.kind);
+        assert!(warnings.iter().any(|warning| warning.contains(wanted)), "{}: {warnings:?}", kind.kind);
+        let (code, answer, warnings) = send(&server, "PUT", &format!("{}/x", path(kind)), &made).await;
+        assert_eq!(code, 200, "{}: {answer}", kind.kind);
+        assert!(warnings.iter().any(|warning| warning.contains(wanted)), "{}: {warnings:?}", kind.kind);
+    }
+    let (code, _, warnings) =
+        send(&server, "POST", "/api/v1/namespaces/default/configmaps", &json!({"metadata": {"name": "x"}}))
+            .await;
+    assert_eq!((code, warnings), (201, vec![]));
+}
+
+#[tokio::test]
+async fn pod_security_is_warned_of_and_a_runtime_class_refused() {
+    let server = server().await;
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"});
+    let namespace = json!({"metadata": {"name": "n", "labels": labels}});
+    let (code, _, warnings) = send(&server, "POST", "/api/v1/namespaces", &namespace).await;
+    assert_eq!((code, warnings.len()), (201, 1), "{warnings:?}");
+    assert!(warnings[0].contains("label pod-security.kubernetes.io/enforce is stored and not enforced"));
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"runtimeClassName": "kata", "containers": [{"name": "c", "image": "i"}]}});
+    let (code, answer, _) = send(&server, "POST", "/api/v1/namespaces/default/pods", &pod).await;
+    assert_eq!(
+        (code, answer["message"].as_str().unwrap()),
+        (403, r#"pods "p" is forbidden: pod rejected: RuntimeClass "kata" not found"#)
+    );
+}
