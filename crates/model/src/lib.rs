@@ -13,6 +13,7 @@ extern crate std;
 mod attribute;
 mod claim;
 mod clock;
+mod cron;
 mod device;
 mod effect;
 mod group;
@@ -38,6 +39,7 @@ pub use claim::{
     ResultConfig,
 };
 pub use clock::{Clock, Reading, STEP_MS_MIN, SetBack};
+pub use cron::Schedule;
 pub use device::{CapacityValue, CounterConsumption, Device, DeviceId, PoolId, RequestPolicy, ValidRange};
 pub use effect::{EffectId, Outcome};
 pub use group::{POD_GROUP_API, PodGroup};

@@ -19,6 +19,7 @@ extern crate std;
 mod budgets;
 mod claim;
 mod controller;
+mod cron_jobs;
 mod daemon_sets;
 mod deployments;
 mod effect;
@@ -70,10 +71,10 @@ pub use world::{Heard, World};
 /// The controllers, one by one.
 pub mod rules {
     pub use crate::{
-        budgets::RULES as BUDGETS, daemon_sets::RULES as DAEMON_SETS, deployments::RULES as DEPLOYMENTS,
-        garbage::RULES as GARBAGE, jobs::RULES as JOBS, namespaces::RULES as NAMESPACES,
-        node_taints::RULES as NODE_TAINTS, nodes::RULES as NODES, pod_gc::RULES as POD_GC,
-        replica_sets::RULES as REPLICA_SETS, service_accounts::RULES as SERVICE_ACCOUNTS,
-        stateful_sets::RULES as STATEFUL_SETS,
+        budgets::RULES as BUDGETS, cron_jobs::RULES as CRON_JOBS, daemon_sets::RULES as DAEMON_SETS,
+        deployments::RULES as DEPLOYMENTS, garbage::RULES as GARBAGE, jobs::RULES as JOBS,
+        namespaces::RULES as NAMESPACES, node_taints::RULES as NODE_TAINTS, nodes::RULES as NODES,
+        pod_gc::RULES as POD_GC, replica_sets::RULES as REPLICA_SETS,
+        service_accounts::RULES as SERVICE_ACCOUNTS, stateful_sets::RULES as STATEFUL_SETS,
     };
 }

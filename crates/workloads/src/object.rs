@@ -4,7 +4,7 @@ use k8s_openapi::{
     Metadata,
     api::{
         apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
-        batch::v1::Job,
+        batch::v1::{CronJob, Job},
         coordination::v1::Lease,
         core::v1::{ConfigMap, Namespace, Node, Pod, ReplicationController, ServiceAccount},
         policy::v1::PodDisruptionBudget,
@@ -107,6 +107,7 @@ objects! {
     DaemonSet, DAEMON_SETS;
     ControllerRevision, CONTROLLER_REVISIONS;
     Job, JOBS;
+    CronJob, CRON_JOBS;
     PodDisruptionBudget, BUDGETS;
     Lease, LEASES;
 }

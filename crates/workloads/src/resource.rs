@@ -73,6 +73,8 @@ resources! {
     CONTROLLER_REVISIONS = "apps", "v1", "controllerrevisions", "ControllerRevision", true;
     /// Jobs.
     JOBS = "batch", "v1", "jobs", "Job", true;
+    /// Jobs to come.
+    CRON_JOBS = "batch", "v1", "cronjobs", "CronJob", true;
     /// Disruption budgets.
     BUDGETS = "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true;
     /// Leases, by which nodes say that they are alive.
@@ -93,8 +95,6 @@ resources! {
     LIMIT_RANGES = "", "v1", "limitranges", "LimitRange", true;
     /// Quotas of a namespace.
     QUOTAS = "", "v1", "resourcequotas", "ResourceQuota", true;
-    /// Jobs to come.
-    CRON_JOBS = "batch", "v1", "cronjobs", "CronJob", true;
     /// Roles.
     ROLES = "rbac.authorization.k8s.io", "v1", "roles", "Role", true;
     /// Who has which role.

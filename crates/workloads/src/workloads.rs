@@ -15,6 +15,7 @@ pub const ALL: &[Rules] = &[
     rules::STATEFUL_SETS,
     rules::DAEMON_SETS,
     rules::JOBS,
+    rules::CRON_JOBS,
     rules::BUDGETS,
     rules::NAMESPACES,
     rules::NODES,

@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
-    batch::v1::Job,
+    batch::v1::{CronJob, Job},
     coordination::v1::Lease,
     core::v1::{ConfigMap, Namespace, Node, Pod, ReplicationController, ServiceAccount},
     policy::v1::PodDisruptionBudget,
@@ -49,6 +49,7 @@ pub struct World {
     daemon_sets: Shelf<DaemonSet>,
     controller_revisions: Shelf<ControllerRevision>,
     jobs: Shelf<Job>,
+    cron_jobs: Shelf<CronJob>,
     budgets: Shelf<PodDisruptionBudget>,
     leases: Shelf<Lease>,
     graph: Graph,
@@ -110,6 +111,7 @@ dispatch! {
     DaemonSet => daemon_sets, DAEMON_SETS, DaemonSet;
     ControllerRevision => controller_revisions, CONTROLLER_REVISIONS, ControllerRevision;
     Job => jobs, JOBS, Job;
+    CronJob => cron_jobs, CRON_JOBS, CronJob;
     PodDisruptionBudget => budgets, BUDGETS, PodDisruptionBudget;
     Lease => leases, LEASES, Lease;
 }
@@ -130,6 +132,7 @@ impl Default for World {
             daemon_sets: Shelf::default(),
             controller_revisions: Shelf::default(),
             jobs: Shelf::default(),
+            cron_jobs: Shelf::default(),
             budgets: Shelf::default(),
             leases: Shelf::default(),
             graph: Graph::default(),

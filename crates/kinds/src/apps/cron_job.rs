@@ -1,16 +1,20 @@
 //! Jobs at set times.
 
 use lazaret_json::Value;
+use lazaret_model::Schedule;
 
 use super::{cells::containers, job, template};
 use crate::{
     Column, Context, Errors, Rules,
     kind::{age, since},
     path::Path,
-    value::{field_mut, fill, is_true, list, text},
+    value::{field_mut, fill, is_true, list, number, text},
 };
 
 const POLICIES: &[&str] = &["Allow", "Forbid", "Replace"];
+const UNIVERSAL: &[&str] = &["", "UTC", "Etc/UTC", "GMT", "Etc/GMT"];
+/// A job is named after its cron job, with a number of eleven characters.
+const NAME_BYTES_MAX: usize = 52;
 
 /// Jobs at set times.
 #[derive(Debug)]
@@ -33,11 +37,32 @@ impl Rules for CronJob {
         let schedule = text(spec, "schedule");
         if schedule.is_empty() {
             errors.required(path.field("schedule"), "");
-        } else if !schedule.starts_with('@') && schedule.split_whitespace().count() != 5 {
+        } else if schedule.contains("TZ") {
+            let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+            errors.invalid(path.field("schedule"), schedule, why);
+        } else if let Err(why) = Schedule::parse(schedule) {
+            errors.invalid(path.field("schedule"), schedule, why);
+        }
+        // DEVIATION(cron-time-zones)
+        let zone = text(spec, "timeZone");
+        if !UNIVERSAL.contains(&zone) {
             errors.invalid(
-                path.field("schedule"),
-                schedule,
-                "must have five fields, or be a name as in @hourly",
+                path.field("timeZone"),
+                zone,
+                "times are universal here: must be Etc/UTC, or absent",
+            );
+        }
+        for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+            if number(spec, field) < 0 {
+                errors.invalid(path.field(field), number(spec, field), "must be greater than or equal to 0");
+            }
+        }
+        let name = text(&object["metadata"], "name");
+        if name.len() > NAME_BYTES_MAX {
+            errors.invalid(
+                "metadata.name",
+                name,
+                format!("must be no more than {NAME_BYTES_MAX} characters"),
             );
         }
         let policy = text(spec, "concurrencyPolicy");

@@ -82,7 +82,6 @@ pub(super) const BATCH: &[Row] = &[
     Row {
         group: "batch",
         kind: "CronJob",
-        unheeded: Some("a CronJob is stored and makes no jobs"),
         rules: &CronJob,
         plural: "cronjobs",
         singular: "cronjob",

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod clock;
+mod daemons;
 mod effects;
 mod fence;
 mod gates;

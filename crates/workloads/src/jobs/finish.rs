@@ -38,7 +38,7 @@ pub(super) fn condition<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition
 }
 
 /// Whether nothing will happen any more.
-pub(super) fn is_finished(job: &Job) -> bool {
+pub(crate) fn is_finished(job: &Job) -> bool {
     condition(job, "Complete").or(condition(job, "Failed")).is_some()
 }
 

@@ -23,6 +23,13 @@ use crate::{
 };
 use counting::Tally;
 
+pub(crate) use finish::is_finished;
+
+/// Whether a job has ended like this: `Complete` or `Failed`.
+pub(crate) fn has_ended(job: &Job, how: &str) -> bool {
+    finish::condition(job, how).is_some()
+}
+
 const COMPONENT: &str = "job-controller";
 const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";

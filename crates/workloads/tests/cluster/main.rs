@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, reason = "tests")]
 
 mod burst;
+mod cron_jobs;
 mod daemon_sets;
 mod deployments;
 mod jobs;
