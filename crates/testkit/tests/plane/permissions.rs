@@ -30,8 +30,8 @@ fn role() -> Value {
 
 #[test]
 fn controllers_evict_and_free_claims_with_the_rights_of_a_role() {
-    let options = |controllers| Options {
-        parts: Parts { scheduler: !controllers, controllers, workloads: false },
+    let options = |controllers: bool| Options {
+        parts: Parts { scheduler: !controllers, controllers, workloads: !controllers },
         ..Options::default()
     };
     let stage = Stage::of(Cluster::options().plane(Plane::simulated(1, 2).options(options(false))), 1);
