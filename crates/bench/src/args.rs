@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Measure a control plane: how fast it places pods, makes them leave, answers and tells.
+/// Measure a control plane: how fast it places and evicts pods, answers requests and sends watch events.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -30,7 +30,7 @@ pub struct Args {
     /// An expression by which every claim selects its device
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) cel: Option<String>,
-    /// So many of a hundred pods tolerate every taint, and must stay
+    /// Percentage of pods that tolerate every taint, and must stay
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) tolerate: u32,
     /// Rules that are there beforehand and mean devices that are not
@@ -90,7 +90,7 @@ const EXAMPLES: &str = "Examples:
 pub(crate) enum What {
     /// Pods with claims, from created to bound and to running
     Schedule,
-    /// The same, then one rule that makes all of them leave
+    /// The same, then one rule that evicts all of them
     Evict,
     /// The same, then node by node, from the taint in a slice to the deletion of its pods
     TaintLatency,

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Features to turn on or off, as in Kubernetes
     #[arg(long, value_name = "GATE=BOOL,...", default_value = "", hide_default_value = true)]
     feature_gates: String,
-    /// Rather take devices without informational taints, and pack partitions tightly
+    /// Prefer devices without informational taints, and pack partitions tightly
     #[arg(long)]
     prefer_healthy: bool,
     /// How to print

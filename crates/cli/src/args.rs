@@ -33,7 +33,7 @@ enum Command {
     Store(store::Command),
     /// Run the scheduler and the controllers against another API server
     Run(run::Args),
-    /// Measure how fast a control plane places pods and makes them leave
+    /// Measure how fast a control plane places and evicts pods
     Bench(lazaret_bench::Args),
     /// See, taint, drain and explain the devices of a cluster
     #[command(bin_name = "lazaret device")]

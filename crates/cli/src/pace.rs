@@ -6,13 +6,13 @@ use lazaret_eviction::Options;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Eviction")]
 pub(crate) struct Pace {
-    /// How many pods a second have to leave for a taint that does not say so itself [default: all at once]
+    /// Evictions per second for each taint that names no rate itself [default: all at once]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     default_evictions_per_second: Option<u32>,
-    /// How many pods a second have to leave for all taints together [default: no limit]
+    /// Evictions per second for all taints together [default: no limit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     evictions_per_second_max: Option<u32>,
-    /// How many evictions may be under way at a time
+    /// Evictions in flight at a time
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=100))]
     concurrent_evictions: u16,
 }

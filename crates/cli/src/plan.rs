@@ -68,11 +68,10 @@ fn unknown_rule(fleet: &Fleet, name: &str) -> String {
 
 fn table(rule: &str, taint: &str, preview: &Preview, now: Timestamp) -> String {
     let mut text = format!(
-        "rule {rule} ({taint}): {} published and {} allocated {} selected, {} in {}\n",
-        count(preview.published, "device"),
-        preview.held.len(),
-        if preview.held.len() == 1 { "device" } else { "devices" },
-        leaving(preview.pods.len()),
+        "rule {rule} ({taint}): {} and {} selected, {} would be evicted in {}\n",
+        count(preview.published, "published device"),
+        count(preview.held.len(), "allocated device"),
+        count(preview.pods.len(), "pod"),
         count(preview.namespaces.len(), "namespace"),
     );
     if let Some(problem) = &preview.problem {
@@ -87,7 +86,7 @@ fn table(rule: &str, taint: &str, preview: &Preview, now: Timestamp) -> String {
         return text;
     }
     text.push('\n');
-    let mut table = Table::new(&["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "LEAVES"]);
+    let mut table = Table::new(&["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "EVICTED"]);
     for (pod, stays) in
         preview.pods.iter().map(|pod| (pod, false)).chain(preview.tolerating.iter().map(|pod| (pod, true)))
     {
@@ -98,7 +97,7 @@ fn table(rule: &str, taint: &str, preview: &Preview, now: Timestamp) -> String {
             owner(pod.owner.as_ref()),
             pod.priority.to_string(),
             patience(&pod.patience),
-            if stays { "never".into() } else { leaves(pod.deadline, now) },
+            if stays { "never".into() } else { when(pod.deadline, now) },
         ]);
     }
     text.push_str(&table.to_string());
@@ -107,10 +106,6 @@ fn table(rule: &str, taint: &str, preview: &Preview, now: Timestamp) -> String {
 
 fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-fn leaving(pods: usize) -> String {
-    if pods == 1 { "1 pod leaves".into() } else { format!("{pods} pods leave") }
 }
 
 fn owner(owner: Option<&Owner>) -> String {
@@ -125,7 +120,7 @@ fn patience(patience: &Patience) -> String {
     }
 }
 
-fn leaves(deadline: Timestamp, now: Timestamp) -> String {
+fn when(deadline: Timestamp, now: Timestamp) -> String {
     let wait = deadline.millis_since(now);
     if wait <= 0 { "at once".into() } else { format!("in {}s", wait.saturating_add(999) / 1000) }
 }

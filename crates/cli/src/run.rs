@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Which context of the kubeconfig
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Whose pods to place: those whose spec.schedulerName is this
+    /// Place pods whose spec.schedulerName is this
     #[arg(long, value_name = "NAME", default_value = "default-scheduler")]
     scheduler_name: String,
     /// The name to hold leases under [default: host name and process]

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// Serve the API and nothing else: no controllers, no scheduler, no nodes
     #[arg(long)]
     api_only: bool,
-    /// Start so many simulated nodes, node-1 and on, each with a driver that publishes its devices
+    /// Number of simulated nodes (node-1, node-2, …), each with a driver that publishes its devices
     #[arg(long, value_name = "COUNT", default_value_t = 0, conflicts_with = "api_only", value_parser = lazaret_hollow::parse_node_count)]
     nodes: usize,
     /// Devices of each simulated node: gpu-0, gpu-1 and on
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Behave like this release of Kubernetes, 1.34 to 1.37: its feature gates, and no kind that came later
     #[arg(long, value_name = "1.MINOR", default_value_t = Release::NEWEST)]
     emulated_version: Release,
-    /// Forget events so many seconds after they were last written; 0 keeps them
+    /// Delete events this many seconds after they were last written; 0 keeps them
     #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
     event_ttl: u64,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The walk-through in `docs/` is walked: a cluster with simulated nodes, and every command of the document.
+//! Documents that show a cluster at work are walked: the `lazaret up` that they name, then every command.
 //!
 //! In a block ```` ```walk ```` a line `$ COMMAND` is run and must print what follows it, both streams together. `…` stands for anything: within
 //! a line for any characters, alone on a line for any lines. What only looks is tried again until it prints that, for a cluster takes its time.
@@ -35,7 +35,8 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    fn start() -> Self {
+    /// With these words after `lazaret`, as a document has them.
+    fn start(words: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let lazaret = env!("CARGO_BIN_EXE_lazaret");
         // As README.md says: two links, and kubectl knows the plugin.
@@ -47,17 +48,8 @@ impl Cluster {
             std::os::unix::fs::symlink(program, folder.path().join(name)).unwrap();
         }
         let mut process = Command::new(lazaret)
-            .args([
-                "up",
-                "--nodes",
-                "2",
-                "--devices",
-                "2",
-                "--ephemeral",
-                "--listen",
-                "127.0.0.1:0",
-                "--data-dir",
-            ])
+            .args(words)
+            .args(["--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder.path().join("data"))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -134,10 +126,12 @@ fn matches_line(line: &str, wanted: &str) -> bool {
     rest.ends_with(last)
 }
 
-#[test]
-fn the_walk_through_can_be_walked() {
-    let document = fs::read_to_string(root().join("docs/walkthrough.md")).unwrap();
-    let cluster = Cluster::start();
+/// Starts the cluster that a document names and runs all its commands.
+fn walk(document: &str, commands_min: usize) {
+    let document = fs::read_to_string(root().join(document)).unwrap();
+    let up = document.lines().find_map(|line| line.strip_prefix("lazaret up ")).unwrap();
+    let words: Vec<&str> = ["up"].into_iter().chain(up.split_whitespace()).collect();
+    let cluster = Cluster::start(&words);
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
     for block in document.split("```walk\n").skip(1) {
         for line in block.split("\n```").next().unwrap().lines() {
@@ -147,9 +141,47 @@ fn the_walk_through_can_be_walked() {
             }
         }
     }
-    assert!(commands.len() >= 10, "only {} commands were found", commands.len());
+    assert!(commands.len() >= commands_min, "only {} commands were found", commands.len());
     for (command, wanted) in commands {
         cluster.walk(&command, &wanted);
+    }
+}
+
+#[test]
+fn the_walk_through_can_be_walked() {
+    walk("docs/walkthrough.md", 10);
+}
+
+#[test]
+fn two_minutes_of_the_readme_can_be_walked() {
+    walk("README.md", 9);
+}
+
+/// Commands and flags that README.md names in its sentences and tables are those of the binary.
+#[test]
+fn commands_that_the_readme_names_exist() {
+    let document = fs::read_to_string(root().join("README.md")).unwrap();
+    let named: Vec<&str> = document
+        .lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .filter(|code| code.starts_with("lazaret ") || code.starts_with("kubectl device "))
+        .collect();
+    assert!(named.len() >= 8, "only {named:?}");
+    for code in named {
+        let code = code.replace("kubectl device", "lazaret device");
+        let mut words = code.split_whitespace().skip(1);
+        let command = words.next().unwrap();
+        if command == "…" {
+            continue;
+        }
+        let help = Command::new(env!("CARGO_BIN_EXE_lazaret")).args([command, "--help"]).output().unwrap();
+        let text = String::from_utf8_lossy(&help.stdout).into_owned();
+        assert!(help.status.success(), "{code}: no such command");
+        // `A|B` are alternatives, `…` and capitals stand for something.
+        for word in words.flat_map(|word| word.split(['|', '\\'])) {
+            let meant = word != "…" && !word.contains('/') && !word.chars().all(char::is_uppercase);
+            assert!(!meant || text.contains(word), "{code}: `lazaret {command} --help` does not know {word}");
+        }
     }
 }
 

@@ -34,6 +34,16 @@ pub enum Error {
         /// What the server calls itself.
         version: String,
     },
+    /// Rules are served and have no effect.
+    #[error(
+        "nothing was written: the feature gate {gate} is off on this server (it runs {version}), so a DeviceTaintRule has no effect; turn the gate on in API server, scheduler and controller manager"
+    )]
+    RulesOff {
+        /// The gate.
+        gate: &'static str,
+        /// What the server calls itself.
+        version: String,
+    },
     /// The user lacks a permission.
     #[error("{message}{}", rbac_hint(verb, group, resource))]
     Forbidden {

@@ -97,6 +97,20 @@ impl Features {
         GATES.iter().filter_map(|gate| Some((gate.name, gate.at(Release::NEWEST)?.on)))
     }
 
+    /// Every gate: its name, its stage as Kubernetes' metrics write it (`ALPHA`, `BETA`, nothing once it is stable), and whether it is on.
+    /// A gate that came after this release is off: a client that does not find it would think of an older server, which had no such gate
+    /// and the feature all the same.
+    pub fn gates(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        GATES.iter().map(|gate| {
+            let stage = match gate.at(self.release).map(|step| step.stage) {
+                Some(Alpha) | None => "ALPHA",
+                Some(Beta) => "BETA",
+                Some(Stable) => "",
+            };
+            (gate.name, stage, self.is_on(gate.name))
+        })
+    }
+
     /// Whether a gate is on.
     #[must_use]
     pub fn is_on(&self, gate: &str) -> bool {
@@ -299,6 +313,20 @@ mod tests {
         assert!(!on("1.34", "DRAConsumableCapacity"));
         assert!(on("1.34", "DRAAdminAccess"));
         assert!(!on("1.37", "DRAFractionalCapacityRange"));
+    }
+
+    #[test]
+    fn gates_are_told_with_their_stage_at_the_release() {
+        let told = |release: &str, text: &str, gate: &str| {
+            let features = at(release, text).unwrap();
+            features.gates().find(|(name, ..)| *name == gate).map(|(_, stage, on)| (stage, on))
+        };
+        assert_eq!(told("1.37", "", "DRADeviceTaintRules"), Some(("", true)));
+        assert_eq!(told("1.36", "", "DRADeviceTaintRules"), Some(("BETA", false)));
+        assert_eq!(told("1.36", "DRADeviceTaintRules=true", "DRADeviceTaintRules"), Some(("BETA", true)));
+        assert_eq!(told("1.35", "", "DRADeviceTaints"), Some(("ALPHA", false)));
+        assert_eq!(told("1.34", "DRADeviceTaints=true", "DRADeviceTaintRules"), Some(("ALPHA", false)));
+        assert_eq!(told("1.37", "", "NoSuchGate"), None);
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Server {
     /// A server over a store that holds no more than it is told.
     #[must_use]
     pub fn with_limits(store: Store, options: ServerOptions, limits: Limits) -> Self {
-        let metrics = Metrics::new(store.clone());
+        let metrics = Metrics::new(store.clone(), &options.features);
         Self {
             inner: Arc::new(Inner {
                 store,

@@ -5,7 +5,10 @@ use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{resource::Resource, served::Served};
+use super::{
+    resource::Resource,
+    served::{Served, Version},
+};
 use crate::Error;
 
 /// As which field manager this command writes.
@@ -76,10 +79,9 @@ impl Api {
         Served::discover(self).await
     }
 
-    /// What the server calls itself.
-    pub(crate) async fn version(&self) -> Result<String, Error> {
-        let version = self.get_path("/version", "read the server's version").await?;
-        Ok(version["gitVersion"].as_str().unwrap_or("an unknown version").to_owned())
+    /// What the server calls itself, and as which release it behaves.
+    pub(crate) async fn version(&self) -> Result<Version, Error> {
+        Ok(Version::of(&self.get_path("/version", "read the server's version").await?))
     }
 
     /// Reads what is no object.
@@ -90,12 +92,6 @@ impl Api {
             404 => Err(Error::NotFound { what: path.to_owned() }),
             _ => Err(refusal(action, code, &body)),
         }
-    }
-
-    /// Reads text that is no object: metrics.
-    pub(crate) async fn get_text(&self, path: &str, action: &str) -> Result<String, Error> {
-        let (code, body) = self.send(Method::GET, path, "", String::new(), action).await?;
-        if code == 200 { Ok(body) } else { Err(refusal(action, code, &body)) }
     }
 
     /// Reads an object.

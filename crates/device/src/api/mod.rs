@@ -1,6 +1,7 @@
 //! The API server as this command sees it: a few resources, read in pages, watched, changed with preconditions.
 
 mod call;
+mod gates;
 mod list;
 mod resource;
 mod served;

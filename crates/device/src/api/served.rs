@@ -11,11 +11,33 @@ const VERSIONS: [&str; 4] = ["v1", "v1beta2", "v1beta1", "v1alpha3"];
 /// The version in which Lazaret shows rules by class, expression and pace.
 const SUPERSET: &str = "v1alpha3";
 
+/// What a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// What it calls itself, and as which release it behaves where that is another: `v1.37.0`, `v1.37.0 as 1.36`.
+    pub(crate) text: String,
+    /// The minor release as which it behaves.
+    pub(crate) minor: u32,
+}
+
+impl Version {
+    pub(crate) fn of(version: &Value) -> Self {
+        let git = version["gitVersion"].as_str().unwrap_or("an unknown version");
+        // Some distributions write `36+`.
+        let number = |field: &str| version[field].as_str()?.trim_end_matches('+').parse::<u32>().ok();
+        let minor = number("minor").unwrap_or(u32::MAX);
+        match number("emulationMinor").filter(|emulated| *emulated != minor) {
+            Some(emulated) => Self { text: format!("{git} as 1.{emulated}"), minor: emulated },
+            None => Self { text: git.to_owned(), minor },
+        }
+    }
+}
+
 /// Where each kind is to be read and written.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
-    /// What the server calls itself: `v1.37.0`.
-    pub(crate) version: String,
+    /// What the server is.
+    pub(crate) version: Version,
     /// Every version of the group, as the server lists them.
     pub(crate) versions: Vec<String>,
     pub(crate) slices: Resource,
@@ -34,7 +56,7 @@ impl Served {
         let group = match api.get_path(&format!("/apis/{GROUP}"), "read the API group resource.k8s.io").await
         {
             Ok(group) => group,
-            Err(Error::NotFound { .. }) => return Err(Error::NoDra { version }),
+            Err(Error::NotFound { .. }) => return Err(Error::NoDra { version: version.text }),
             Err(error) => return Err(error),
         };
         let listed = group["versions"].as_array().into_iter().flatten();
@@ -55,13 +77,13 @@ impl Served {
             (Some(slices), Some(claims), Some(classes)) => {
                 Ok(Self { version, versions, slices, claims, classes, rules, patches })
             }
-            _ => Err(Error::NoDra { version }),
+            _ => Err(Error::NoDra { version: version.text }),
         }
     }
 
     /// Rules, or what is missing to have them.
     pub(crate) fn rules(&self) -> Result<Resource, Error> {
-        self.rules.ok_or_else(|| Error::NoRules { version: self.version.clone() })
+        self.rules.ok_or_else(|| Error::NoRules { version: self.version.text.clone() })
     }
 
     /// Whether a rule can say how many pods leave a second.
@@ -82,4 +104,28 @@ fn find(
     let serving = || tables.iter().filter(|(_, table)| has(table)).map(|(version, _)| *version);
     let version = serving().find(|version| Some(*version) == first).or_else(|| serving().next())?;
     Some(Resource { group: GROUP, version, plural, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_is_what_it_emulates() {
+        let of = |version: Value| {
+            let version = Version::of(&version);
+            (version.text, version.minor)
+        };
+        let plain = json!({"gitVersion": "v1.34.2-vendor", "major": "1", "minor": "34+"});
+        assert_eq!(of(plain), ("v1.34.2-vendor".to_owned(), 34));
+        let same =
+            json!({"gitVersion": "v1.37.0", "minor": "37", "emulationMajor": "1", "emulationMinor": "37"});
+        assert_eq!(of(same), ("v1.37.0".to_owned(), 37));
+        let older =
+            json!({"gitVersion": "v1.37.0", "minor": "37", "emulationMajor": "1", "emulationMinor": "36"});
+        assert_eq!(of(older), ("v1.37.0 as 1.36".to_owned(), 36));
+        assert_eq!(of(json!({})), ("an unknown version".to_owned(), u32::MAX));
+    }
 }

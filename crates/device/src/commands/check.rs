@@ -1,7 +1,5 @@
 //! `kubectl device check`.
 
-use std::collections::BTreeMap;
-
 use serde_json::json;
 
 use super::{
@@ -84,7 +82,7 @@ fn print(console: &mut Console, checks: &[Check], failed: usize, warned: usize) 
     console.print(&text)
 }
 
-async fn facts(session: &Session<'_>, served: &Served) -> Result<Facts, Error> {
+async fn facts(session: &mut Session<'_>, served: &Served) -> Result<Facts, Error> {
     let mut permissions = Vec::new();
     for (verb, group, resource, to_act) in PERMISSIONS {
         let review = json!({
@@ -99,35 +97,10 @@ async fn facts(session: &Session<'_>, served: &Served) -> Result<Facts, Error> {
         permissions.push(Permission { verb, group, resource, to_act, allowed });
     }
     Ok(Facts {
-        version: served.version.clone(),
+        version: served.version.text.clone(),
         versions: served.versions.clone(),
         rules: served.rules.map(|rules| rules.version.to_owned()),
-        gates: session.api.get_text("/metrics", "read metrics").await.ok().and_then(|text| gates(&text)),
+        gates: session.gates().await,
         permissions,
     })
-}
-
-/// Gates as Kubernetes tells them among its metrics; `None` where there is no such metric.
-fn gates(metrics: &str) -> Option<BTreeMap<String, bool>> {
-    let lines = metrics.lines().filter_map(|line| line.strip_prefix("kubernetes_feature_enabled{"));
-    let gates: BTreeMap<String, bool> = lines
-        .filter_map(|line| {
-            let name = line.split("name=\"").nth(1)?.split('"').next()?;
-            Some((name.to_owned(), line.rsplit(' ').next()?.starts_with('1')))
-        })
-        .collect();
-    (!gates.is_empty()).then_some(gates)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gates_are_found_among_metrics() {
-        let text = "# TYPE kubernetes_feature_enabled gauge\nkubernetes_feature_enabled{name=\"DRADeviceTaints\",stage=\"\"} 1\nkubernetes_feature_enabled{name=\"X\",stage=\"ALPHA\"} 0\nother 1\n";
-        let wanted = BTreeMap::from([("DRADeviceTaints".to_owned(), true), ("X".to_owned(), false)]);
-        assert_eq!(gates(text), Some(wanted));
-        assert_eq!(gates("other 1\n"), None);
-    }
 }

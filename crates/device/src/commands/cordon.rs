@@ -53,7 +53,7 @@ struct StillTainted {
 }
 
 pub(super) async fn cordon(session: &mut Session<'_>, args: Cordon) -> Result<Verdict, Error> {
-    let rules = session.served().await?.rules()?;
+    let rules = session.rules_in_force().await?;
     let mut cluster = load(session, Need::default()).await?.cluster;
     let devices = select::devices(session, &mut cluster, &args.devices, &args.filter, args.all).await?;
     let intent = Intent {
@@ -86,7 +86,7 @@ pub(super) async fn cordon(session: &mut Session<'_>, args: Cordon) -> Result<Ve
 /// Whether a rule of ours already makes pods leave.
 fn drains(cluster: &Cluster, name: &str) -> bool {
     let ours = cluster.rules.get(name).is_some_and(view::Meta::is_ours);
-    ours && cluster.fleet.rule(name).is_some_and(|view| view.rule.taint.effect == Effect::NoExecute)
+    ours && cluster.everything().rule(name).is_some_and(|view| view.rule.taint.effect == Effect::NoExecute)
 }
 
 pub(super) async fn uncordon(session: &mut Session<'_>, args: Uncordon) -> Result<Verdict, Error> {
@@ -114,10 +114,8 @@ pub(super) async fn uncordon(session: &mut Session<'_>, args: Uncordon) -> Resul
     }
     let removed: Vec<&str> = changes.iter().filter_map(Change::rule).collect();
     for row in targets.iter().filter_map(exact).filter_map(|id| row(&cluster, &id)) {
-        let others = row
-            .taints
-            .iter()
-            .filter(|taint| taint.effect != "None" && !removed.contains(&taint.origin_name.as_str()));
+        let others =
+            row.taints.iter().filter(|taint| taint.acts() && !removed.contains(&taint.origin_name.as_str()));
         for taint in others {
             session.console.note(&format!(
                 "{} is still tainted {} by {}",

@@ -33,7 +33,7 @@ const PROGRESS_NOTE_MS: i64 = 10_000;
 
 pub(super) async fn run(session: &mut Session<'_>, args: DrainArgs) -> Result<Verdict, Error> {
     let served = session.served().await?;
-    let rules = served.rules()?;
+    let rules = session.rules_in_force().await?;
     let Loaded { mut cluster, reads } =
         load(session, Need { pods: true, budgets: true, ..Need::default() }).await?;
     let devices = select::devices(session, &mut cluster, &args.devices, &args.filter, args.all).await?;

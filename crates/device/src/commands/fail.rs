@@ -13,7 +13,7 @@ use crate::{
     api::{DryRun, NODES},
     args::{Fail, Recover},
     output::{Plain, RESULT_VERSION, structured},
-    view::{Cluster, Reference, device_ids, fail_patch, failures, is_simulated, resolve_one, row},
+    view::{Cluster, Reference, device_ids, fail_patch, failures, is_off, is_simulated, resolve_one, row},
 };
 
 /// What a driver was made to report.
@@ -52,6 +52,11 @@ pub(super) async fn fail(session: &mut Session<'_>, args: Fail) -> Result<Verdic
         reason: args.reason.as_deref(),
         changed: change(session, &node, &object, &device, failure).await?,
     };
+    if let Some(gate) = session.gates().await.stops_taints() {
+        let text =
+            format!("{} on this server: it drops the taint, and the device stays in service", is_off(gate));
+        session.console.note(&text);
+    }
     tell(session, &report, args.output)
 }
 

@@ -52,7 +52,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
             };
             table.row([
                 when.map_or_else(|| "<unknown>".to_owned(), |then| age(then, now)),
-                entry.text.clone(),
+                if entry.no_effect.is_some() {
+                    format!("{} (no effect)", entry.text)
+                } else {
+                    entry.text.clone()
+                },
                 or_none(&entry.by),
                 or_none(&entry.reason),
                 kept.to_owned(),

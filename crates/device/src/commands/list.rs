@@ -108,18 +108,23 @@ fn tint(state: State) -> Tint {
 /// Each taint with the object that carries it.
 fn every_taint(taints: &[TaintRow]) -> Option<String> {
     let texts: Vec<String> =
-        taints.iter().map(|taint| format!("{} ({})", taint.taint(), taint.by())).collect();
+        taints.iter().map(|taint| format!("{} ({}{})", taint.taint(), taint.by(), effect(taint))).collect();
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
 /// The taint that weighs most, with whether a driver, a rule or a patch sets it, and how many more there are.
 fn strongest_taint(taints: &[TaintRow]) -> Option<String> {
     let weight =
-        |taint: &&TaintRow| ["NoExecute", "NoSchedule"].iter().position(|effect| *effect == taint.effect);
-    let first = taints.iter().min_by_key(|taint| weight(taint).unwrap_or(usize::MAX))?;
+        |taint: &TaintRow| ["NoExecute", "NoSchedule"].iter().position(|effect| *effect == taint.effect);
+    let first =
+        taints.iter().min_by_key(|taint| (taint.no_effect.is_some(), weight(taint).unwrap_or(usize::MAX)))?;
     let by = first.by();
     let by = by.split(' ').next().unwrap_or_default();
-    Some(format!("{} ({by}){}", first.taint(), and_more(taints.len() - 1)))
+    Some(format!("{} ({by}{}){}", first.taint(), effect(first), and_more(taints.len() - 1)))
+}
+
+fn effect(taint: &TaintRow) -> &'static str {
+    if taint.no_effect.is_some() { ", no effect" } else { "" }
 }
 
 fn and_more(more: usize) -> String {

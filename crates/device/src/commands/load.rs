@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::{
     Error,
     api::{Item, NODES, PODS, Resource, Scope},
-    view::{Cluster, Hidden},
+    view::{Cluster, Hidden, consequence, is_off},
 };
 
 use super::Session;
@@ -44,7 +44,8 @@ pub(super) struct Loaded {
 /// Reads a cluster.
 pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded, Error> {
     let served = session.served().await?;
-    let cluster = RefCell::new(Cluster::default());
+    let gates = session.gates().await;
+    let cluster = RefCell::new(Cluster::with_gates(gates));
     let reads = RefCell::new(Vec::new());
     let api = &session.api;
     let read_scope = async |resource: Resource, scope: Scope| -> Result<(), Error> {
@@ -99,6 +100,17 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
     cluster.hidden = Hidden { claims: claims.is_some(), pods: pods.is_some() };
     for text in claims.iter().chain(&pods) {
         session.console.note(text);
+    }
+    for gate in &cluster.gates_missed {
+        session.console.note(&format!("{} on this server: {}", is_off(gate), consequence(gate)));
+    }
+    if let Some(gate) = gates.perhaps_off(served.version.minor).filter(|_| !cluster.rules.is_empty()) {
+        let why = if gates.refused { ": this user may not read /metrics" } else { "" };
+        session.console.note(&format!(
+            "the server does not say whether feature gate {gate} is on{why}; it is off by default in 1.{}, and then {}",
+            served.version.minor,
+            consequence(gate)
+        ));
     }
     for text in cluster.unreadable.iter().take(UNREADABLE_SHOWN_MAX) {
         session.console.note(&format!("skipped an object that cannot be read: {text}"));

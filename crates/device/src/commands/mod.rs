@@ -27,9 +27,10 @@ use lazaret_model::Timestamp;
 
 use crate::{
     Console, Error, Verdict,
-    api::{Api, Served},
+    api::{Api, Resource, Served},
     args::{Args, Command, Connection},
     clock,
+    view::GateFacts,
 };
 
 /// What every command has at hand.
@@ -42,6 +43,7 @@ pub struct Session<'a> {
     default_namespace: String,
     now: fn() -> Timestamp,
     served: Option<Served>,
+    gates: Option<GateFacts>,
     /// Where plans are kept for `--diff`.
     plans: Option<PathBuf>,
 }
@@ -58,6 +60,7 @@ impl<'a> Session<'a> {
             default_namespace,
             now: clock::now,
             served: None,
+            gates: None,
             plans: plan::folder(),
         }
     }
@@ -85,6 +88,24 @@ impl<'a> Session<'a> {
         }
         let served = self.api.served().await?;
         Ok(self.served.insert(served).clone())
+    }
+
+    /// Which feature gates are on, as far as the server tells; asked once.
+    pub(crate) async fn gates(&mut self) -> GateFacts {
+        match self.gates {
+            Some(gates) => gates,
+            None => *self.gates.insert(self.api.gates().await),
+        }
+    }
+
+    /// Where a rule that has an effect is written.
+    pub(crate) async fn rules_in_force(&mut self) -> Result<Resource, Error> {
+        let served = self.served().await?;
+        let rules = served.rules()?;
+        match self.gates().await.stops_rules() {
+            Some(gate) => Err(Error::RulesOff { gate, version: served.version.text }),
+            None => Ok(rules),
+        }
     }
 
     /// The namespace for a pod that is named without one.

@@ -71,6 +71,9 @@ pub(super) fn text(plan: &Plan, now: Timestamp, console: &Console, wide: bool) -
         leaving,
         count(used, "pod"),
     );
+    if let Some(why) = &plan.no_effect {
+        text.push_str(&format!("a rule with this taint would have no effect: {why}\n"));
+    }
     if let Some(problem) = &plan.problem {
         text.push_str(&format!("the plan is incomplete: {problem}\n"));
     }

@@ -26,6 +26,9 @@ pub(super) async fn run(session: &mut Session<'_>, args: Taint) -> Result<Verdic
             "NoExecute evicts pods: add --reason, which is kept with the rule; `kubectl device plan` shows which pods",
         ));
     }
+    if meant.specs.iter().any(|spec| matches!(spec, TaintSpec::Set { .. })) {
+        session.rules_in_force().await?;
+    }
     let set_by = whoami(session).await;
     let intent = Intent { reason: args.reason, set_by, overwrite: args.overwrite, ..Intent::default() };
     let changes = changes(&cluster, &meant.targets, &meant.specs, &intent).map_err(Error::Usage)?;

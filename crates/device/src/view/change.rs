@@ -126,7 +126,8 @@ pub fn set(
         taint,
         name,
     };
-    let (Some(meta), Some(view)) = (cluster.rules.get(&draft.name), cluster.fleet.rule(&draft.name)) else {
+    let (Some(meta), Some(view)) = (cluster.rules.get(&draft.name), cluster.everything().rule(&draft.name))
+    else {
         return Ok(Change::Create(draft));
     };
     if !meta.is_ours() {
@@ -185,7 +186,7 @@ fn remove(
 ) -> Result<Vec<Change>, String> {
     let mut changes = Vec::new();
     let mut others = Vec::new();
-    for view in cluster.fleet.rules().filter(|view| wanted.matches(&view.rule.taint)) {
+    for view in cluster.everything().rules().filter(|view| wanted.matches(&view.rule.taint)) {
         let Some(selector) = &view.rule.selector else { continue };
         let Some(meta) = cluster.rules.get(view.rule.name.as_str()) else { continue };
         let name = view.rule.name.to_string();
@@ -226,7 +227,7 @@ fn remove(
 
 fn from_drivers(cluster: &Cluster, target: &DeviceSelector, wanted: &Wanted<'_>) -> Option<String> {
     let id = exact(target)?;
-    let mut taints = cluster.fleet.effective_taints(&id);
+    let mut taints = cluster.everything().effective_taints(&id);
     taints.find_map(|effective| match effective.origin {
         Origin::Device { slice, .. } | Origin::TaintSlice { slice, .. } if wanted.matches(effective.taint) => Some(
             format!("its driver sets it, in ResourceSlice {slice}: only the driver removes it, when the device is healthy again"),

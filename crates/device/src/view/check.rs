@@ -11,6 +11,7 @@ use super::{
     change::describe_selector,
     cluster::Cluster,
     device::{Filter, rows},
+    gates::{GateFacts, consequence},
     time::age,
 };
 
@@ -59,8 +60,8 @@ pub struct Facts {
     pub versions: Vec<String>,
     /// The version in which rules are served.
     pub rules: Option<String>,
-    /// Gates by name, where the server tells.
-    pub gates: Option<BTreeMap<String, bool>>,
+    /// Feature gates, as far as the server tells.
+    pub gates: GateFacts,
     /// What this user may do.
     pub permissions: Vec<Permission>,
 }
@@ -121,20 +122,25 @@ fn api(facts: &Facts, checks: &mut Vec<Check>) {
             "only drivers can set taints: Kubernetes 1.37 serves rules by default",
         ),
     });
-    for gate in ["DRADeviceTaints", "DRADeviceTaintRules"] {
+    for (gate, told) in facts.gates.told() {
         let name = format!("feature gate {gate}");
-        checks.push(match facts.gates.as_ref().map(|gates| gates.get(gate)) {
-            Some(Some(true)) => check(section, &name, State::Ok, "on".into(), ""),
-            Some(Some(false)) => check(
+        checks.push(match told {
+            Some(true) => check(section, &name, State::Ok, "on".into(), ""),
+            Some(false) => check(
                 section,
                 &name,
                 State::Failed,
-                "off".into(),
+                format!("off, so {}", consequence(gate)),
                 "turn it on in API server, scheduler and controller manager",
             ),
-            Some(None) | None => {
-                check(section, &name, State::Skipped, "not reported by the server".into(), "")
-            }
+            None if facts.gates.refused => check(
+                section,
+                &name,
+                State::Skipped,
+                "unknown, because this user may not read /metrics".into(),
+                "",
+            ),
+            None => check(section, &name, State::Skipped, "not reported by the server".into(), ""),
         });
     }
 }
@@ -248,7 +254,8 @@ fn devices(cluster: &mut Cluster, now: Timestamp, checks: &mut Vec<Check>) {
                 .map(|taint| {
                     let since = taint.time_added.as_ref().and_then(|time| lazaret_api::parse_time(time).ok());
                     let since = since.map_or_else(String::new, |since| format!(" for {}", age(since, now)));
-                    format!("{}{since}", taint.taint())
+                    let without_effect = if taint.no_effect.is_some() { ", no effect" } else { "" };
+                    format!("{}{since}{without_effect}", taint.taint())
                 })
                 .collect()
         };
@@ -287,9 +294,10 @@ fn rules(cluster: &Cluster, checks: &mut Vec<Check>) {
     let section = "rules";
     let (mut nothing, mut everything, mut broken, mut unexplained) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for view in cluster.fleet.rules() {
+    let fleet = cluster.everything();
+    for view in fleet.rules() {
         let name = view.rule.name.to_string();
-        let selection = cluster.fleet.rule_selection(&name);
+        let selection = fleet.rule_selection(&name);
         match &view.rule.selector {
             None => nothing.push(format!("{name} (it has no deviceSelector)")),
             Some(selector) if selector.selects_everything() => {

@@ -1,17 +1,28 @@
 //! What was read of a cluster: its devices as the cores see them, and what people want to know besides.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use lazaret_api::{FieldError, Object};
-use lazaret_fleet::{Fleet, Input, Kind};
+use lazaret_fleet::{Fleet, Gates, Input, Kind};
 use lazaret_model::{ObjectKey, Timestamp};
 use serde::Deserialize;
+
+use super::gates::GateFacts;
 
 /// A cluster, as far as it was read.
 #[derive(Debug, Default)]
 pub struct Cluster {
-    /// Devices, rules, claims, pods.
+    /// Devices, rules, claims, pods, with what is in force: what a feature gate turns off is not in it.
     pub fleet: Fleet,
+    /// The same with what is turned off; absent where nothing is.
+    everything: Option<Box<Fleet>>,
+    /// Feature gates, as far as the server tells.
+    pub gates: GateFacts,
+    /// Gates that are off although objects have taints that need them.
+    pub gates_missed: BTreeSet<&'static str>,
     /// What rules say of themselves, by name.
     pub rules: BTreeMap<String, Meta>,
     /// Whether the condition `Drained` of a rule is true, by the rule's name; rules without the condition are not in it.
@@ -185,6 +196,27 @@ struct NodeCondition {
 }
 
 impl Cluster {
+    /// A cluster of which nothing was read yet, with the gates of its server.
+    #[must_use]
+    pub fn with_gates(gates: GateFacts) -> Self {
+        let of_fleet = gates.of_fleet();
+        let everything = (of_fleet != Gates::default()).then(Box::default);
+        Self { fleet: Fleet::with_gates(of_fleet), everything, gates, ..Self::default() }
+    }
+
+    /// Every rule and taint, in force or not.
+    #[must_use]
+    pub fn everything(&self) -> &Fleet {
+        self.everything.as_deref().unwrap_or(&self.fleet)
+    }
+
+    fn apply(&mut self, input: Input) {
+        if let Some(everything) = &mut self.everything {
+            everything.apply(input.clone());
+        }
+        self.fleet.apply(input);
+    }
+
     /// Takes in an object as it is now. What cannot be understood is noted and left out.
     pub fn set(&mut self, json: &str) {
         match lazaret_api::decode_json(json) {
@@ -200,7 +232,7 @@ impl Cluster {
         self.rules.remove(input.key().name.as_str());
         self.drained.remove(input.key().name.as_str());
         self.pods.remove(&input.key());
-        self.fleet.apply(input.gone());
+        self.apply(input.gone());
     }
 
     /// Takes in all objects of a kind: what is not among them is gone.
@@ -220,10 +252,14 @@ impl Cluster {
             self.set(json);
             inputs.extend(lazaret_api::decode_json(json).ok().and_then(input));
         }
+        if let Some(everything) = &mut self.everything {
+            everything.relist(kind, inputs.clone());
+        }
         self.fleet.relist(kind, inputs);
     }
 
     fn take(&mut self, object: Object, json: &str) {
+        self.gates_missed.extend(self.gates.stops_object(&object));
         match &object {
             Object::Rule(rule) => {
                 match drained(json) {
@@ -262,7 +298,7 @@ impl Cluster {
             | Object::Patch(_) => {}
         }
         if let Some(input) = input(object) {
-            self.fleet.apply(input);
+            self.apply(input);
         }
     }
 

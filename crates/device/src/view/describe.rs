@@ -10,6 +10,7 @@ use super::{
     change::selector_of,
     cluster::Cluster,
     device::{DeviceRow, row},
+    gates::is_off,
     history::{Entry, EventFacts, history},
     plan::{Plan, plan},
     time::ago,
@@ -51,11 +52,14 @@ pub fn describe(
     let row = row(cluster, id)?;
     let device = cluster.fleet.device(id);
     let taint = Taint { key: ANY_KEY.into(), effect: Effect::NoExecute, ..Taint::default() };
+    let no_execute = plan(cluster, now, &[selector_of(id)], &taint);
+    // A driver may set the taint as well: that rules are off is not the whole answer.
+    let no_effect = cluster.gates.stops_taints().map(is_off);
     Some(Description {
         attributes: device.map(attributes).unwrap_or_default(),
         capacity: device.map(capacity).unwrap_or_default(),
         shared: device.is_some_and(DeviceRef::allow_multiple),
-        no_execute: plan(cluster, now, &[selector_of(id)], &taint),
+        no_execute: Plan { no_effect, ..no_execute },
         history: history(cluster, events, Some(id)),
         partial: cluster.hidden.claims || cluster.hidden.pods,
         row,
@@ -179,6 +183,9 @@ impl Description {
             lines.push(format!("  {}", taint.taint()));
             lines.push(format!("    From:    {} {}", taint.origin, taint.origin_name));
             lines.push(format!("    Since:   {}", ago(since, now)));
+            if let Some(why) = &taint.no_effect {
+                lines.push(format!("    Effect:  none, because {why}"));
+            }
             if let Some(who) = &taint.set_by {
                 lines.push(format!("    Set by:  {who}"));
             }
@@ -205,6 +212,10 @@ impl Description {
 
     fn consequences(&self, lines: &mut Vec<String>) {
         let plan = &self.no_execute;
+        if let Some(why) = &plan.no_effect {
+            lines.push(format!("If NoExecute: no pod would be evicted, because {why}"));
+            return;
+        }
         let none = plan.pods.is_empty() && plan.tolerating.is_empty();
         lines.push(match (none, self.partial) {
             (true, false) => "If NoExecute: no pod would be evicted".to_owned(),

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{
     cluster::{Cluster, Meta},
+    gates::is_off,
     reference::Reference,
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
 };
@@ -118,9 +119,18 @@ pub struct TaintRow {
     /// Who set it, as that person's command wrote it down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_by: Option<String>,
+    /// Why it is as if it were not set: a feature gate is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_effect: Option<String>,
 }
 
 impl TaintRow {
+    /// Whether it keeps pods away or evicts them.
+    #[must_use]
+    pub fn acts(&self) -> bool {
+        self.effect != "None" && self.no_effect.is_none()
+    }
+
     /// `key=value:effect`.
     #[must_use]
     pub fn taint(&self) -> String {
@@ -244,7 +254,11 @@ fn vanished(fleet: &Fleet) -> BTreeSet<DeviceId> {
 
 fn published_row(cluster: &Cluster, device: DeviceRef<'_>) -> DeviceRow {
     let id = device.id();
-    let taints: Vec<TaintRow> = device.taints().map(|taint| taint_row(cluster, &taint)).collect();
+    let taints: Vec<TaintRow> = if cluster.gates_missed.is_empty() {
+        device.taints().map(|taint| taint_row(cluster, &taint)).collect()
+    } else {
+        cluster.everything().effective_taints(&id).map(|taint| taint_row(cluster, &taint)).collect()
+    };
     let holders = holders(&cluster.fleet, &id);
     let tainted = device.taints().any(|taint| taint.taint.effect.blocks_allocation());
     let in_use = holders.iter().any(|holder| !holder.admin_access);
@@ -279,7 +293,7 @@ fn vanished_row(cluster: &Cluster, id: &DeviceId) -> DeviceRow {
         node: None,
         model: None,
         state: State::Gone,
-        taints: cluster.fleet.effective_taints(id).map(|taint| taint_row(cluster, &taint)).collect(),
+        taints: cluster.everything().effective_taints(id).map(|taint| taint_row(cluster, &taint)).collect(),
         holders: holders(&cluster.fleet, id),
         slice: None,
     }
@@ -354,6 +368,7 @@ pub(super) fn taint_row(cluster: &Cluster, effective: &EffectiveTaint<'_>) -> Ta
         origin_name: name.to_string(),
         reason: annotation(REASON_ANNOTATION).or_else(|| taint.description.as_ref().map(ToString::to_string)),
         set_by: annotation(SET_BY_ANNOTATION),
+        no_effect: cluster.gates.stops(&effective.origin).map(is_off),
     }
 }
 

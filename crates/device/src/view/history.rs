@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     change::describe_selector,
     cluster::{Cluster, Meta},
+    gates::is_off,
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
     time::ago,
 };
@@ -100,6 +101,9 @@ pub struct Entry {
     /// Why, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Why the taint is as if it were not set: a feature gate is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_effect: Option<String>,
     /// How long this will be remembered.
     pub kept: Kept,
 }
@@ -133,7 +137,8 @@ impl Entry {
         let when = self.time.as_ref().and_then(|time| lazaret_api::parse_time(time).ok());
         let by = self.by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        format!("{}: {}{by}{reason}", ago(when, now), self.text)
+        let effect = self.no_effect.as_ref().map_or_else(String::new, |why| format!(" (no effect: {why})"));
+        format!("{}: {}{by}{reason}{effect}", ago(when, now), self.text)
     }
 }
 
@@ -141,11 +146,11 @@ impl Entry {
 #[must_use]
 pub fn history(cluster: &Cluster, events: &[EventFacts], device: Option<&DeviceId>) -> Vec<Entry> {
     let mut entries: Vec<Dated> = Vec::new();
-    for view in cluster.fleet.rules() {
+    for view in cluster.everything().rules() {
         let rule = view.rule;
         let Some(selector) = &rule.selector else { continue };
         let means = |id: &DeviceId| {
-            let mut taints = cluster.fleet.effective_taints(id);
+            let mut taints = cluster.everything().effective_taints(id);
             taints.any(|taint| matches!(taint.origin, lazaret_fleet::Origin::Rule { name, .. } if *name == rule.name))
         };
         if device.is_none_or(means) {
@@ -172,6 +177,7 @@ pub fn history(cluster: &Cluster, events: &[EventFacts], device: Option<&DeviceI
                     by: annotation(SET_BY_ANNOTATION).or_else(by_manager),
                     reason: annotation(REASON_ANNOTATION)
                         .or_else(|| rule.taint.description.as_ref().map(ToString::to_string)),
+                    no_effect: cluster.gates.stops_rules().map(is_off),
                     kept: Kept::WithTheTaint,
                 },
             });
@@ -212,7 +218,7 @@ fn written(meta: &Meta) -> u64 {
 }
 
 fn drivers_taints(cluster: &Cluster, id: &DeviceId) -> Vec<Dated> {
-    let taints = cluster.fleet.effective_taints(id).filter_map(|effective| match effective.origin {
+    let taints = cluster.everything().effective_taints(id).filter_map(|effective| match effective.origin {
         lazaret_fleet::Origin::Device { slice, .. } | lazaret_fleet::Origin::TaintSlice { slice, .. } => {
             Some((effective.taint, slice))
         }
@@ -227,6 +233,7 @@ fn drivers_taints(cluster: &Cluster, id: &DeviceId) -> Vec<Dated> {
                 text: format!("{id} tainted {taint}"),
                 by: Some("its driver".to_owned()),
                 reason: taint.description.as_ref().map(ToString::to_string),
+                no_effect: cluster.gates.stops_taints().map(is_off),
                 kept: Kept::WithTheTaint,
             };
             Dated { time: taint.time_added, written: 0, entry }
@@ -266,6 +273,7 @@ fn entry(event: &EventFacts) -> Entry {
         text,
         by: by.or_else(|| component.map(str::to_owned)),
         reason: annotations.get(REASON_ANNOTATION).cloned(),
+        no_effect: None,
         kept: Kept::WithTheEvent,
     }
 }

@@ -6,6 +6,7 @@ mod cluster;
 mod describe;
 mod device;
 mod drain;
+mod gates;
 mod history;
 mod near;
 mod nodes;
@@ -27,6 +28,7 @@ pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, r
 pub use drain::{
     Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, pods_seen,
 };
+pub use gates::{GateFacts, consequence, is_off};
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
 pub use near::nearest;
 pub use nodes::{fail_patch, failures, is_simulated};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     cluster::Cluster,
     device::{State, row},
+    gates::is_off,
 };
 
 /// What would happen.
@@ -29,6 +30,9 @@ pub struct Plan {
     pub tolerating: Vec<PlanPod>,
     /// Pods that would leave, by namespace.
     pub namespaces: BTreeMap<String, usize>,
+    /// Why it would be as if the taint were not set: a feature gate is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_effect: Option<String>,
     /// Why not everything can be said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -92,7 +96,7 @@ impl Plan {
     /// Whether pods leave.
     #[must_use]
     pub fn evicts(&self) -> bool {
-        self.effect == Effect::NoExecute.name()
+        self.effect == Effect::NoExecute.name() && self.no_effect.is_none()
     }
 
     /// Budgets that would be overdrawn, with how many of their pods leave: eviction by taint does not ask budgets.
@@ -110,10 +114,15 @@ impl Plan {
     }
 }
 
-/// What `taint` would do on the devices of `targets`.
+/// What `taint`, set by a rule, would do on the devices of `targets`.
 #[must_use]
 pub fn plan(cluster: &Cluster, now: Timestamp, targets: &[DeviceSelector], taint: &Taint) -> Plan {
-    let mut plan = Plan { taint: taint.to_string(), effect: taint.effect.to_string(), ..Plan::default() };
+    let mut plan = Plan {
+        taint: taint.to_string(),
+        effect: taint.effect.to_string(),
+        no_effect: cluster.gates.stops_rules().map(is_off),
+        ..Plan::default()
+    };
     let mut devices = BTreeSet::new();
     let mut claims = BTreeSet::new();
     let mut leaving: BTreeMap<ObjectKey, PreviewPod> = BTreeMap::new();

@@ -249,7 +249,7 @@ fn suspects(evictions: &[EvictionWhy], events: &[EventFacts]) -> Vec<String> {
 
 /// The rules that a text names and that are still there.
 fn named_rules(cluster: &Cluster, text: &str) -> Vec<TaintWhy> {
-    let named = cluster.fleet.rules().filter(|view| {
+    let named = cluster.everything().rules().filter(|view| {
         text.split("DeviceTaintRule ")
             .skip(1)
             .any(|rest| rest.split([' ', ':', ',', ';']).next().is_some_and(|name| *view.rule.name == *name))
@@ -272,11 +272,14 @@ fn rule_why(cluster: &Cluster, name: &str, taint: String) -> TaintWhy {
 fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
     why.summary =
         format!("runs on node {} and is not being evicted", pod.node.as_deref().unwrap_or_default());
-    let Some(ix) = cluster.fleet.pod_ix(&pod.key) else { return };
-    for held in cluster.fleet.claims_of_pod(ix).flat_map(|claim| cluster.fleet.held(claim)) {
+    let fleet = cluster.everything();
+    let Some(ix) = fleet.pod_ix(&pod.key) else { return };
+    for held in fleet.claims_of_pod(ix).flat_map(|claim| fleet.held(claim)) {
         for effective in held.taints() {
             let row: TaintRow = taint_row(cluster, &effective);
-            let when = if effective.taint.effect.evicts() {
+            let when = if let Some(why) = &row.no_effect {
+                format!("which has no effect because {why}")
+            } else if effective.taint.effect.evicts() {
                 let patience = lazaret_eviction::patience(effective.taint, &held.result_ref.tolerations);
                 let deadline = patience.ends(effective.taint.time_added.unwrap_or(now));
                 match deadline {

@@ -5,6 +5,7 @@ mod cordon;
 mod describe;
 mod drain;
 mod errors;
+mod gates;
 mod list;
 mod plan;
 mod roles;

@@ -15,7 +15,7 @@ use lazaret_server::{Access, Authorizer, Features, Rbac, Server, ServerOptions, 
 use lazaret_store::Store;
 use serde_json::{Value, json};
 
-/// What nobody may do: `verb resource`, one each.
+/// What nobody may do: `verb resource` or `verb /path`, one each.
 #[derive(Debug)]
 struct AllBut(Vec<&'static str>);
 
@@ -25,8 +25,9 @@ impl Authorizer for AllBut {
         if self.0.iter().any(|refused| *refused == wanted) { Err(String::new()) } else { Ok(()) }
     }
 
-    fn path(&self, _: &Server, _: &User, _: &str, _: &str) -> Result<(), String> {
-        Ok(())
+    fn path(&self, _: &Server, _: &User, verb: &str, path: &str) -> Result<(), String> {
+        let wanted = format!("{verb} {path}");
+        if self.0.iter().any(|refused| *refused == wanted) { Err(String::new()) } else { Ok(()) }
     }
 }
 
@@ -128,6 +129,23 @@ impl Cluster {
         cluster.server.bootstrap().await.unwrap();
         cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "research"}})).await;
         cluster
+    }
+
+    /// The same objects behind a server with other features, as after a restart.
+    pub(crate) fn restarted(
+        mut self,
+        features: Features,
+        served: &[(&str, bool)],
+        refused: Vec<&'static str>,
+    ) -> Self {
+        let options = ServerOptions {
+            features,
+            runtime_config: served.iter().map(|(name, on)| ((*name).to_owned(), *on)).collect(),
+            authorizer: Box::new(AllBut(refused)),
+            token_keys: None,
+        };
+        self.server = Server::new(self.server.store().clone(), options);
+        self
     }
 
     /// Two nodes with two GPUs each. `gpu-0` of `node-1` is held by a pod of a job that bears taints for ten minutes, `gpu-1` is hot.

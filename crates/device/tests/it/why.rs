@@ -229,8 +229,8 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         √ the API server answers: v1.37.0+lazaret-0.1.0
         √ resource.k8s.io is served: v1
         √ DeviceTaintRules are served: v1
-        ? feature gate DRADeviceTaints: not reported by the server
-        ? feature gate DRADeviceTaintRules: not reported by the server
+        √ feature gate DRADeviceTaints: on
+        √ feature gate DRADeviceTaintRules: on
 
         permissions
         -----------

@@ -188,6 +188,20 @@ fn taints_in_slices_have_a_pace_for_each_pool() {
     }
 }
 
+/// A taint that stays as it is keeps its pace when its driver publishes the slice again.
+#[test]
+fn a_slice_that_is_published_again_brings_no_new_burst() {
+    let mut world = world(Options::default());
+    pods(&mut world, "a", 20, "");
+    let devices: Vec<String> = (0..20).map(|i| format!("dev-{i}{{hot=yes:NoExecute@100~2}}")).collect();
+    world.apply(&format!("slice a {}", devices.join(" ")));
+    world.run_until(101_000);
+    assert_eq!(times(&world, "a").len(), 12);
+    world.apply(&format!("slice a {} spare", devices.join(" ")));
+    world.run_until(200_000);
+    assert_eq!(times(&world, "a"), paced(20, 100_000, 10, 500));
+}
+
 #[test]
 fn a_ceiling_over_all() {
     let mut world = world(Options { global_per_second: Some(4), ..Options::default() });

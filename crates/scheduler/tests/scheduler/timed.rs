@@ -105,6 +105,22 @@ fn a_device_whose_toleration_is_over_is_not_given_out_while_the_taint_lasts() {
     assert!(world.node_of("again").is_some());
 }
 
+/// `tolerationSeconds` is for taints that evict: on others it is ignored, however long ago they were set.
+#[test]
+fn seconds_mean_nothing_for_a_taint_that_does_not_evict() {
+    let mut world = World::new(Options::default());
+    world.node("a", 4_000, 1);
+    let mut tainted = crate::world::slice("a", 1);
+    let time_added = Some(Timestamp::from_secs(START - 500));
+    tainted.devices[0].taints =
+        vec![Taint { key: "sick".into(), effect: Effect::NoSchedule, time_added, ..Taint::default() }];
+    world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(tainted))));
+    world.add_claim(tolerant("c", 1, Some(2)));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    assert_eq!(devices_of(&world, "c"), ["a/gpu-0"]);
+}
+
 #[test]
 fn a_toleration_without_an_end_changes_nothing() {
     let mut world = World::new(Options::default());

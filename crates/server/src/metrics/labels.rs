@@ -105,6 +105,13 @@ impl Resource {
     }
 }
 
+/// A feature gate and its stage: `ALPHA`, `BETA`, nothing once it is stable.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Feature {
+    pub(super) name: &'static str,
+    pub(super) stage: &'static str,
+}
+
 /// Requests by what they may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct InFlight {

@@ -9,6 +9,7 @@ mod store;
 use std::{borrow::Cow, fmt, time::Duration};
 
 use http::Method;
+use lazaret_kinds::Features;
 use lazaret_store::Store;
 use prometheus_client::{
     encoding::text,
@@ -18,7 +19,7 @@ use prometheus_client::{
 
 use crate::clock;
 pub(crate) use flow::FlowMetrics;
-use labels::{Answered, InFlight, Resource};
+use labels::{Answered, Feature, InFlight, Resource};
 pub(crate) use labels::{How, Subject};
 
 /// What an answer of [`Metrics::text`] is, for those who read the header.
@@ -37,6 +38,15 @@ const COMMIT_SECONDS: [f64; 12] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0];
 
 type Histograms = Family<Subject, Histogram, fn() -> Histogram>;
+
+/// Feature gates by name and stage, as Kubernetes tells them: a client learns from these which fields count.
+fn enabled(features: &Features) -> Family<Feature, Gauge> {
+    let family = Family::<Feature, Gauge>::default();
+    for (name, stage, on) in features.gates() {
+        family.get_or_create(&Feature { name, stage }).set(i64::from(on));
+    }
+    family
+}
 
 /// Counters of one server.
 pub(crate) struct Metrics {
@@ -60,8 +70,8 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Counters that begin at zero, and numbers of a store.
-    pub(crate) fn new(store: Store) -> Self {
+    /// Counters that begin at zero, numbers of a store, and the feature gates as they are.
+    pub(crate) fn new(store: Store, features: &Features) -> Self {
         let requests = Family::default();
         let seconds: Histograms = Family::new_with_constructor(|| Histogram::new(REQUEST_SECONDS));
         let in_flight: Family<InFlight, Gauge> = Family::default();
@@ -99,6 +109,7 @@ impl Metrics {
             "Time from handing a write to the store until it is durable",
             commits.clone(),
         );
+        registry.register("kubernetes_feature_enabled", "1 where a feature gate is on", enabled(features));
         let flow = FlowMetrics::new(&mut registry);
         registry.register_collector(Box::new(store::Numbers::new(store)));
         Self {

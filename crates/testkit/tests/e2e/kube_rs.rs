@@ -84,6 +84,47 @@ async fn devices_classes_claims_slices_and_rules_go_through_typed_clients() {
     assert_eq!(refusal(rules.create(&PostParams::default(), &object(bad)).await).0, 422);
 }
 
+/// Conditions of a rule are a map by type, taints of a device one value.
+#[tokio::test]
+async fn conditions_are_merged_by_type_and_taints_are_replaced_whole() {
+    let cluster = Cluster::start();
+    let client = connect(&cluster).await;
+    let rules: Api<DeviceTaintRule> = Api::all(client.clone());
+    let rule = json!({"metadata": {"name": "r"}, "spec": {"taint": {"key": "x", "effect": "None"}}});
+    rules.create(&PostParams::default(), &object(rule)).await.unwrap();
+    let condition = |kind: &str| {
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": "r"}, "status": {"conditions": [
+            {"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})
+    };
+    for kind in ["EvictionInProgress", "Other"] {
+        rules.patch_status("r", &PatchParams::apply(kind), &Patch::Apply(condition(kind))).await.unwrap();
+    }
+    let conditions = rules.get("r").await.unwrap().status.unwrap().conditions.unwrap();
+    let kinds: Vec<&str> = conditions.iter().map(|one| one.type_.as_str()).collect();
+    assert_eq!(kinds, ["EvictionInProgress", "Other"], "each manager has its own");
+
+    let slices: Api<ResourceSlice> = Api::all(client);
+    let slice = |key: &str| {
+        json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"},
+            "spec": {
+                "driver": "gpu.example.com", "nodeName": "n1", "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "gpu-0", "taints": [{"key": key, "effect": "None"}]}],
+            },
+        })
+    };
+    let apply = |manager: &str, key: &str, force: bool| {
+        let parameters = PatchParams { force, ..PatchParams::apply(manager) };
+        let (slices, patch) = (slices.clone(), Patch::Apply(slice(key)));
+        async move { slices.patch("s", &parameters, &patch).await }
+    };
+    apply("one", "a", false).await.unwrap();
+    assert_eq!(refusal(apply("two", "b", false).await).0, 409, "the list has one owner");
+    let taken = apply("two", "b", true).await.unwrap();
+    let taints = taken.spec.devices.unwrap()[0].taints.clone().unwrap();
+    assert_eq!(taints.iter().map(|taint| taint.key.as_str()).collect::<Vec<_>>(), ["b"]);
+}
+
 #[tokio::test]
 async fn objects_without_a_type_are_found_by_discovery() {
     let cluster = Cluster::start();

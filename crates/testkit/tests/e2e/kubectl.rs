@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lazaret_testkit::Cluster;
+use lazaret_testkit::{Cluster, Plane};
 use tempfile::TempDir;
 
 use crate::tools;
@@ -84,6 +84,30 @@ impl Console {
         let text = self.ok(arguments);
         for word in words {
             assert!(text.contains(word), "kubectl {}: no {word:?} in\n{text}", arguments.join(" "));
+        }
+    }
+
+    /// A command says these words sooner or later.
+    #[track_caller]
+    #[allow(clippy::disallowed_methods, reason = "patience needs a clock")]
+    fn until(&self, arguments: &[&str], words: &[&str]) {
+        let started = std::time::Instant::now();
+        loop {
+            let output = self.run(arguments);
+            let text = format!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+            if output.status.success() && words.iter().all(|word| text.contains(word)) {
+                return;
+            }
+            assert!(
+                started.elapsed() < PATIENCE,
+                "kubectl {}: never {words:?} in\n{text}",
+                arguments.join(" ")
+            );
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 
@@ -294,6 +318,59 @@ fn people_wait_and_watch() {
     again.line("Running");
     console.ok(&["delete", "pod", "p", "--grace-period=0", "--force"]);
     console.fails(&["get", "pod", "p"], &["NotFound"]);
+}
+
+const DEVICE_POD: &str = "
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: gpu}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  resourceClaims: [{name: gpu, resourceClaimName: gpu}]
+  containers: [{name: c, image: 'registry.example/c:1', resources: {claims: [{name: gpu}]}}]
+";
+
+const RULE: &str = "
+apiVersion: resource.k8s.io/v1
+kind: DeviceTaintRule
+metadata: {name: my-taint-rule}
+spec: {deviceSelector: {driver: gpu.example.com}, taint: {key: example.com/fan, effect: None}}
+";
+
+/// The story of a safe eviction: a rule without effect is described, then given its effect and waited for.
+#[test]
+fn people_look_before_they_evict() {
+    let cluster = Cluster::options().plane(Plane::simulated(1, 1)).start().unwrap();
+    let console = Console { program: tools::kubectl(), folder: tempfile::tempdir().unwrap(), cluster };
+    let (pod, rule) = (console.file("pod.yaml", DEVICE_POD), console.file("rule.yaml", RULE));
+    // A new cluster makes the account of its pods and the class of its devices on its own time.
+    console.until(&["apply", "-f", &pod], &["pod/p"]);
+    console.ok(&["wait", "--for=condition=Ready", "pod/p", "--timeout=100s"]);
+    console.ok(&["apply", "-f", &rule]);
+    let previewed = "1 pod would be evicted in 1 namespace if the effect was NoExecute";
+    console.until(&["describe", "devicetaintrule", "my-taint-rule"], &["EvictionInProgress", previewed]);
+    console.says(&["get", "pod", "p"], &["Running"]);
+    let effect = r#"{"spec":{"taint":{"effect":"NoExecute"}}}"#;
+    console.ok(&["patch", "devicetaintrule", "my-taint-rule", "--type=merge", "-p", effect]);
+    console.says(
+        &[
+            "wait",
+            "--for=condition=EvictionInProgress=false",
+            "DeviceTaintRule/my-taint-rule",
+            "--timeout=100s",
+        ],
+        &["condition met"],
+    );
+    console.ok(&["wait", "--for=delete", "pod/p", "--timeout=100s"]);
+    console.says(
+        &["describe", "devicetaintrule", "my-taint-rule"],
+        &["1 pod evicted since the rule was created"],
+    );
 }
 
 #[test]

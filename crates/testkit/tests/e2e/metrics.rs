@@ -4,7 +4,7 @@ use crate::support::{connect, object, refusal};
 use http::Request;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::PostParams};
-use lazaret_testkit::{Cluster, User};
+use lazaret_testkit::{Cluster, Features, User};
 use serde_json::json;
 
 async fn scrape(client: &Client) -> kube::Result<String> {
@@ -98,4 +98,26 @@ async fn nonsense_makes_no_series() {
         counts.push(lines(&scrape(&client).await.unwrap()));
     }
     assert_eq!(counts[1], counts[2]);
+}
+
+/// As Kubernetes tells them; `kubectl device` reads them.
+#[tokio::test]
+async fn feature_gates_are_told() {
+    let mut features = Features::of("1.36".parse().unwrap());
+    features.parse("DRAPartitionableDevices=false").unwrap();
+    let cluster = Cluster::options().features(features).start().unwrap();
+    let text = scrape(&connect(&cluster).await).await.unwrap();
+    for (gate, stage, on) in [
+        ("DRADeviceTaints", "BETA", 1.0),
+        ("DRADeviceTaintRules", "BETA", 0.0),
+        ("DRAPartitionableDevices", "BETA", 0.0),
+        ("DRAAdminAccess", "", 1.0),
+        ("DRAListTypeAttributes", "ALPHA", 0.0),
+    ] {
+        assert_eq!(
+            value(&text, "kubernetes_feature_enabled", &[("name", gate), ("stage", stage)]),
+            on,
+            "{gate}"
+        );
+    }
 }

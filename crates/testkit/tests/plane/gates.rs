@@ -20,13 +20,19 @@ fn stage(release: &str, gates: &str) -> Stage {
 fn nothing_happens(stage: &Stage) {
     stage.pod("later", "one");
     stage.running("later");
-    stage.settle();
-    let first = stage.pod_now("first").unwrap();
-    assert!(first["metadata"]["deletionTimestamp"].is_null(), "{first}");
+    nothing_happens_to(stage, &["first", "later"]);
     let metrics = stage.text("/metrics");
     let evicted =
         metrics.lines().find(|line| line.starts_with("device_taint_eviction_controller_pod_deletions_total"));
     assert!(evicted.is_none_or(|line| line.ends_with(" 0")), "{evicted:?}");
+}
+
+fn nothing_happens_to(stage: &Stage, names: &[&str]) {
+    stage.settle();
+    for name in names {
+        let pod = stage.pod_now(name).unwrap();
+        assert!(pod["metadata"]["deletionTimestamp"].is_null(), "{pod}");
+    }
 }
 
 fn begin(release: &str, gates: &str) -> Stage {
@@ -106,6 +112,43 @@ fn taints_that_were_stored_before_the_feature_was_turned_off() {
     stage.settle();
     let pod = stage.pod_now("first").unwrap();
     assert!(pod["metadata"]["deletionTimestamp"].is_null(), "{pod}");
+}
+
+/// Turned off, taints keep nobody away and evict nobody; what is stored can still be read and deleted. Turned on again they count as before.
+#[test]
+fn turned_off_and_on_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = |gates: &str| {
+        let mut features = Features::kubernetes_1_37();
+        features.parse(gates).unwrap();
+        Cluster::options().features(features).folder(folder.path()).plane(Plane::simulated(1, 2))
+    };
+    let rules = "/apis/resource.k8s.io/v1/devicetaintrules";
+    {
+        let stage = Stage::of(options(""), 1);
+        stage.rule("v1", "away", &json!({"driver": DRIVER}), &taint("NoSchedule"));
+        stage.rule("v1", "spare", &json!({"driver": DRIVER}), &taint("None"));
+        stage.template("one", &json!([]));
+        stage.pod("first", "one");
+        stage.until("first waits for an untainted device", || {
+            let pod = stage.pod_now("first").unwrap().to_string();
+            if pod.contains("by rule away") { Ok(()) } else { Err(pod) }
+        });
+    }
+    {
+        let stage = Stage::of(options(TAINTS_OFF), 1);
+        stage.running("first");
+        nothing_happens(&stage);
+        let rule = stage.get(&format!("{rules}/away"));
+        assert_eq!(rule["spec"]["taint"]["effect"], "NoSchedule", "it can be read");
+        stage.merge(&format!("{rules}/away"), &json!({"spec": {"taint": {"effect": "NoExecute"}}}));
+        stage.delete(&format!("{rules}/spare"));
+        nothing_happens_to(&stage, &["first", "later"]);
+    }
+    let stage = Stage::of(options(""), 1);
+    stage.gone("first");
+    stage.gone("later");
+    assert_eq!(stage.list(rules).len(), 1);
 }
 
 /// Without v1alpha3 there is no field for a pace; it counts all the same.

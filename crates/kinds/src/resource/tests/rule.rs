@@ -59,6 +59,7 @@ fn create_validation() {
     ] {
         assert_eq!(create(&set(&rule(), pointer, value)), wrong, "{name}");
     }
+    assert!(!create(&set(&rule(), "/spec/taint", Value::Null)).is_empty(), "no-taint");
     let refused = World::new().create(rules(), set(&rule(), "/spec/taint/effect", json!("x"))).errors;
     assert_eq!(
         refused.list()[0].to_string(),
@@ -147,6 +148,7 @@ fn status_strategy() {
     assert_eq!(status(json!([condition, condition])).wrong(), ["status.conditions[1] Duplicate"]);
     let many: Vec<Value> = (0..9).map(|at| set(&condition, "/type", json!(format!("t{at}")))).collect();
     assert_eq!(status(json!(many)).wrong(), ["status.conditions TooMany"]);
+    assert!(status(json!(many[..8])).wrong().is_empty());
 }
 
 #[test]

@@ -112,6 +112,49 @@ fn taints() {
     assert_eq!(with("/spec/devices/0/taints", json!(vec![taint("None"); 17])), [format!("{at} TooMany")]);
 }
 
+/// A driver that found no device, or has no taint to report, says so with an empty slice.
+#[test]
+fn a_slice_may_be_empty() {
+    for version in ["v1", "v1beta2", "v1alpha3"] {
+        let world = World::new().in_version(version);
+        for devices in [json!([]), Value::Null] {
+            let empty = set(&slice(0), "/spec/devices", devices);
+            assert!(world.create(slices(), empty).wrong().is_empty(), "{version}");
+        }
+    }
+    let none = set(&set(&slice(0), "/spec/devices", Value::Null), "/spec/taints", json!([]));
+    assert!(World::new().in_version("v1alpha3").create(slices(), none).wrong().is_empty());
+}
+
+#[test]
+fn as_many_and_as_large_taints_as_a_device_may_have() {
+    assert!(with("/spec/devices/0/taints", json!(vec![taint("None"); 16])).is_empty());
+    for effect in ["None", "NoSchedule", "NoExecute"] {
+        assert!(with("/spec/devices/0/taints", json!([taint(effect)])).is_empty(), "{effect}");
+    }
+    assert_eq!(
+        with("/spec/devices/0/taints", json!([taint("PreferNoSchedule")])),
+        ["spec.devices[0].taints[0].effect NotSupported"],
+        "an effect of nodes"
+    );
+    // The same key with several effects, and the very same taint twice: whoever reads them checks each.
+    let repeated = json!([taint("NoSchedule"), taint("NoExecute"), taint("NoExecute")]);
+    assert!(with("/spec/devices/0/taints", repeated).is_empty());
+    for (key, value) in [("kubernetes.io/reserved", ""), ("gpu.example.com/hot", "yes"), ("plain", "")] {
+        let taints = json!([{"key": key, "value": value, "effect": "None"}]);
+        assert!(with("/spec/devices/0/taints", taints).is_empty(), "{key}");
+    }
+    let long = "a".repeat(64);
+    for (key, value, field) in [(format!("a.b/{long}"), String::new(), "key"), ("k".into(), long, "value")] {
+        let taints = json!([{"key": key, "value": value, "effect": "None"}]);
+        assert_eq!(
+            with("/spec/devices/0/taints", taints),
+            [format!("spec.devices[0].taints[0].{field} Invalid")],
+            "63 characters at most"
+        );
+    }
+}
+
 #[test]
 fn taints_that_did_not_change_are_not_looked_at() {
     let old =
@@ -366,6 +409,30 @@ fn slices_of_taints() {
         ["spec.taints[0].taint.effect NotSupported"]
     );
     assert_eq!(wrong(json!(vec![entry.clone(); 33])), ["spec.taints TooMany"]);
+    assert!(wrong(json!(vec![entry.clone(); 32])).is_empty(), "the same device may have several");
+    assert!(
+        wrong(json!([set(&entry, "/device", json!("the-whole-pool"))])).is_empty(),
+        "not only devices that exist"
+    );
+    let told = json!({"temperature": {"celsius": 91, "history": [88, 90]}});
+    let stored = world.create(slices(), of(json!([set(&entry, "/taint/data", told.clone())]))).ok();
+    assert_eq!(stored["spec"]["taints"][0]["taint"]["data"], told);
+    for (field, most, more, expected) in [
+        ("description", json!("a".repeat(1024)), json!("a".repeat(1025)), "TooLong"),
+        // With its quotes.
+        ("data", json!("a".repeat(10 * 1024 - 2)), json!("a".repeat(10 * 1024 - 1)), "TooLong"),
+        ("evictionsPerSecond", json!(i64::MAX), json!(0), "Invalid"),
+        ("evictionsPerSecond", json!(1), json!(-1), "Invalid"),
+    ] {
+        let with = |value: Value| wrong(json!([set(&entry, &format!("/taint/{field}"), value)]));
+        assert!(with(most).is_empty(), "{field}");
+        assert_eq!(with(more), [format!("spec.taints[0].taint.{field} {expected}")]);
+    }
+    let off =
+        World::new().in_version("v1alpha3").with("DRADeviceTaintRules", false).with("DRADeviceTaints", false);
+    assert!(off.create(slices(), of(json!([entry]))).ok()["spec"].get("taints").is_none(), "drop");
+    let kept = off.update(slices(), &stored, stored.clone()).ok();
+    assert_eq!(kept["spec"]["taints"], stored["spec"]["taints"], "keep-existing");
     let both = set(&slice(1), "/spec/taints", json!([entry]));
     assert_eq!(world.create(slices(), both).wrong(), ["spec Invalid"]);
 }
@@ -412,6 +479,9 @@ fn patches() {
     ] {
         assert_eq!(world.create(patches, set(&patch, pointer, value)).wrong(), [expected]);
     }
+    let tainted = |count: usize| set(&patch, "/spec/devices/taints", json!(vec![taint("NoExecute"); count]));
+    assert!(world.create(patches, tainted(16)).wrong().is_empty());
+    assert_eq!(world.create(patches, tainted(17)).wrong(), ["spec.devices.taints TooMany"]);
 }
 
 #[test]
