@@ -8,7 +8,7 @@ use alloc::{
 use hashbrown::HashMap;
 use lazaret_allocator::{Allocator, Overlay};
 use lazaret_fleet::{Fleet, Snapshot};
-use lazaret_model::{ObjectKey, Slab, Text, Timestamp};
+use lazaret_model::{ObjectKey, Slab, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -90,6 +90,8 @@ pub(crate) enum Alarm {
     Pod(u32),
     /// A pod of which something new is to be said.
     Report(u32),
+    /// What is kept from others for a claim that was removed while it was prepared on a node.
+    Hold(Text, Uid),
 }
 
 /// How much there is of what. For gauges, and for tests of forgetting.

@@ -7,6 +7,7 @@ mod drain;
 mod errors;
 mod list;
 mod plan;
+mod release;
 mod roles;
 mod selection;
 mod support;

@@ -13,4 +13,5 @@ mod rivals;
 mod rules;
 mod stage;
 mod timed;
+mod twice;
 mod upkeep;
