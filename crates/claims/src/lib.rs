@@ -30,6 +30,7 @@ mod input;
 mod links;
 mod machine;
 mod names;
+mod node_work;
 mod notes;
 mod options;
 mod queue;

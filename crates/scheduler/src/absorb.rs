@@ -20,6 +20,7 @@ impl Scheduler {
     // === Nodes ===
 
     pub(crate) fn node_is(&mut self, node: &Arc<Node>) {
+        self.nodes_report |= node.reports;
         let known = self.nodes.find(&node.facts.name).and_then(|ix| self.nodes.get(ix)?.node.clone());
         let Some(old) = known else {
             self.nodes.set(node);

@@ -35,7 +35,7 @@ impl Scheduler {
 
     /// A claim is gone. If it was removed by hand while its pod runs, the devices are still in use.
     pub(crate) fn keep_from_others(&mut self, claim: &Claim) {
-        let Some(allocation) = &claim.claim.allocation else { return };
+        let Some(allocation) = claim.claim.allocation.as_ref().filter(|_| self.nodes_report) else { return };
         let mut nodes: Vec<Text> = Vec::new();
         for user in &claim.claim.reserved_for {
             let key = ObjectKey { namespace: claim.claim.key.namespace.clone(), name: user.name.clone() };

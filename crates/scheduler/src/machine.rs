@@ -44,6 +44,8 @@ pub struct Scheduler {
     /// Resources that a class can stand in for, each with the class.
     pub(crate) delegated: Delegated,
     pub(crate) nodes: Nodes,
+    /// A node has said that it tells what is prepared on it.
+    pub(crate) nodes_report: bool,
     /// Where the next search begins.
     pub(crate) start: usize,
     pub(crate) pods: Slab<PodEntry>,
@@ -131,6 +133,7 @@ impl Scheduler {
             overlay: Overlay::new(),
             delegated: Delegated::default(),
             nodes: Nodes::default(),
+            nodes_report: false,
             start: 0,
             pods: Slab::default(),
             pod_keys: HashMap::default(),

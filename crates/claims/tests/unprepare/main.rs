@@ -319,9 +319,10 @@ fn a_claim_with_another_user_is_not_given_back_and_remembers_the_lost_one() {
     lose(&mut machine, "p");
     let all = done(&mut machine);
     assert_eq!(all[1..], ["ask node-1 about [c]", "c: node-1"], "{all:?}");
-    machine.handle(NOW, Input::Pod(Arc::new(pod("q", PodPhase::Succeeded))));
     let waits = SeenClaim { version: "3".into(), awaiting: Some("node-1".into()), ..claim("c", &["p", "q"]) };
     machine.handle(NOW, Input::Claim(waits));
+    assert_eq!(done(&mut machine), [""; 0]);
+    machine.handle(NOW, Input::Pod(Arc::new(pod("q", PodPhase::Succeeded))));
     assert_eq!(done(&mut machine), ["c: reserve"]);
 }
 
@@ -342,7 +343,10 @@ fn a_node_is_asked_about_so_many_claims_at_a_time() {
         if let EffectKind::AskNode(ask) = &effect.kind {
             asked = ask.awaiting.iter().map(|one| one.uid.clone()).collect();
             assert!(asked.len() <= AWAITED_PER_NODE_MAX);
-            let report = NodeReport { awaiting: ask.awaiting.clone(), ..node(2 + asked.len() as u32) };
+            let report = NodeReport {
+                awaiting: ask.awaiting.clone(),
+                ..node(2 + u32::try_from(asked.len()).unwrap())
+            };
             machine.handle(NOW, Input::Node(Arc::new(report)));
         }
         machine.handle(NOW, Input::Acknowledged { effect: effect.id, outcome: Outcome::Done, why: None });

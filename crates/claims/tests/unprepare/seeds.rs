@@ -11,7 +11,7 @@ use lazaret_claims::{
 };
 use lazaret_model::{DeviceId, NodeReport, ObjectKey, Pod, PodPhase, ResourceClaim, Text, Timestamp, Uid};
 
-use super::{allocation_on, claim_on, key, pod_on};
+use super::{allocation_on, claim_on, pod_on};
 
 const SEEDS: u64 = 400;
 const STEPS: usize = 250;
@@ -32,6 +32,15 @@ enum Mutant {
 struct Dice(u64);
 
 impl Dice {
+    /// One of so many.
+    fn index(&mut self, count: usize) -> usize {
+        usize::try_from(self.below(count as u64)).unwrap()
+    }
+
+    fn millis(&mut self, most: u64) -> i64 {
+        i64::try_from(self.below(most)).unwrap()
+    }
+
     fn below(&mut self, count: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % count
@@ -149,7 +158,7 @@ impl World {
 // === What happens ===
 impl World {
     fn step(&mut self) {
-        self.now += i64::try_from(self.dice.below(400)).unwrap();
+        self.now += self.dice.millis(400);
         match self.dice.below(20) {
             0..=5 => self.start_pod(),
             6 | 7 => self.end_pod(),
@@ -192,8 +201,8 @@ impl World {
     }
 
     fn any_pod(&mut self) -> Option<Pod> {
-        let count = self.pods.len() as u64;
-        (count > 0).then(|| self.pods.values().nth(self.dice.below(count) as usize).unwrap().clone())
+        let count = self.pods.len();
+        (count > 0).then(|| self.pods.values().nth(self.dice.index(count)).unwrap().clone())
     }
 
     /// In order: unprepared, a terminal phase, gone.
@@ -209,7 +218,7 @@ impl World {
     /// By force: its node finds out later.
     fn lose_pod(&mut self) {
         let Some(pod) = self.any_pod() else { return };
-        let at = self.now + i64::try_from(self.dice.below(20_000)).unwrap();
+        let at = self.now + self.dice.millis(20_000);
         let claim: Uid = format!("uid of {}", pod.key.name).into();
         self.nodes.get_mut(pod.node.as_ref().unwrap()).unwrap().unused.insert(claim, at);
         if self.mutant == Some(Mutant::AllEnded) {
@@ -225,11 +234,11 @@ impl World {
 
     /// By hand, its finalizer first. Until the controller has asked the node, the scheduler keeps the device by itself.
     fn remove_claim(&mut self) {
-        let count = self.claims.len() as u64;
+        let count = self.claims.len();
         if count == 0 {
             return;
         }
-        let key = self.claims.keys().nth(self.dice.below(count) as usize).unwrap().clone();
+        let key = self.claims.keys().nth(self.dice.index(count)).unwrap().clone();
         self.claims.remove(&key);
         self.news[1].push_back(Input::ClaimGone(key));
         self.settle();
@@ -307,14 +316,14 @@ impl World {
         }
     }
 
-    /// Until the controller has nothing left to do.
+    /// Until the controller has nothing left to do, and nothing to try again soon.
     fn settle(&mut self) {
         for _ in 0..200 {
             self.now += 1_000;
             self.nodes_work();
             self.controller_works(false);
             let idle = self.news.iter().all(VecDeque::is_empty) && self.machine.in_flight() == 0;
-            let due = self.machine.next_wake().is_some_and(|wake| wake.at <= self.now());
+            let due = self.machine.next_wake().is_some_and(|wake| wake.at <= self.now().plus_millis(60_000));
             if idle && !due {
                 return;
             }

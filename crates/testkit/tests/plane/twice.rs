@@ -1,5 +1,6 @@
 //! A device whose pod was removed by force is given to nobody else before its node has unprepared it.
 
+use lazaret_testkit::{Cluster, Plane};
 use serde_json::{Value, json};
 
 use crate::{
@@ -11,7 +12,9 @@ const NODE: &str = "/api/v1/nodes/node-1";
 
 /// One node with one device, whose driver does not unprepare until it is told to.
 fn stage() -> Stage {
-    let stage = Stage::with(1, 1);
+    // Nodes answer with no more than their own credentials.
+    let plane = Plane::simulated(1, 1).node_credentials();
+    let stage = Stage::of(Cluster::options().plane(plane), 1);
     begin(&stage);
     stage
 }
@@ -257,4 +260,26 @@ fn a_controller_that_starts_in_between_goes_on_waiting() {
         stage.running("second");
         stage.cluster.block_on(second.stop());
     }
+}
+
+#[test]
+fn a_pod_that_ends_in_order_costs_no_write_more() {
+    let stage = Stage::with(1, 1);
+    stage.template("one", &json!([]));
+    hang(&stage);
+    annotate(&stage, &json!({"hollow.lazaret.dev/unprepare-after": "0s"}));
+    let mut graceful = pod("first", &json!({"resourceClaimTemplateName": "one"}));
+    graceful["spec"]["terminationGracePeriodSeconds"] = 30.into();
+    stage.create("/api/v1/namespaces/default/pods", &graceful);
+    stage.running("first");
+    let version = stage.get(NODE)["metadata"]["resourceVersion"].clone();
+    let claim = claim_of(&stage, "first");
+    stage.delete(&pod_path("first"));
+    stage.gone("first");
+    stage.until("its claim is gone", || {
+        let all = claims(&stage);
+        if all.contains(&claim) { Err(format!("{all:?}")) } else { Ok(()) }
+    });
+    assert_eq!(stage.get(NODE)["metadata"]["resourceVersion"], version);
+    assert_eq!(stage.events(&claim, "AwaitingUnprepare"), [""; 0]);
 }
