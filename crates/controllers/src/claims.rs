@@ -29,9 +29,11 @@ use crate::{
 
 /// What it calls itself.
 pub(crate) const NAME: &str = "resourceclaim-controller";
+/// What it can do without: where nodes cannot be read, none is waited for.
+pub(crate) const OPTIONAL: &[Resource] = &[NODES];
 /// What it hears of.
 pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
-    let mut resources = vec![PODS, CLAIMS, CLAIM_TEMPLATES, NODES];
+    let mut resources = vec![PODS, CLAIMS, CLAIM_TEMPLATES];
     if sources.has_groups() {
         resources.push(POD_GROUPS);
     }

@@ -263,6 +263,10 @@ impl World {
             self.settle();
             self.change_node(&name, |report| report.out_of_service = false);
         }
+        // That it is back is heard before anything runs on it.
+        while let Some(input) = self.news[2].pop_front() {
+            self.machine.handle(self.now(), input);
+        }
     }
 
     fn nodes_work(&mut self) {

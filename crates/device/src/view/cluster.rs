@@ -244,6 +244,7 @@ impl Cluster {
     }
 
     fn take(&mut self, object: Object, json: &str) {
+        let mut replaced = false;
         match &object {
             Object::Rule(rule) => {
                 match drained(json) {
@@ -275,9 +276,7 @@ impl Cluster {
                     self.budgets.push(budget);
                 }
             }
-            Object::Claim(claim) => {
-                self.held.remove(&claim.key);
-            }
+            Object::Claim(claim) => replaced = self.held.remove(&claim.key),
             Object::Slice(_)
             | Object::Class(_)
             | Object::Template(_)
@@ -286,6 +285,9 @@ impl Cluster {
         }
         if let Some(input) = input(object) {
             self.fleet.apply(input);
+        }
+        if replaced {
+            self.hold_awaited();
         }
     }
 

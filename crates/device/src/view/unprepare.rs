@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_api::{awaiting_to_text, read_node_report};
 use lazaret_fleet::Input;
-use lazaret_model::{AWAITING_UNPREPARE, Allocation, Awaited, DeviceId, DeviceResult, ResourceClaim, Text};
+use lazaret_model::{
+    AWAITING_UNPREPARE, Allocation, Awaited, DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -67,11 +69,18 @@ impl Cluster {
     pub(super) fn hold_awaited(&mut self) {
         let mut wanted = BTreeSet::new();
         for one in self.awaiting.values().flatten().filter(|one| one.released.is_none()) {
-            let there = self.fleet.claim_ix(&one.claim).is_some() && !self.held.contains(&one.claim);
-            if !there {
-                self.fleet.apply(Input::Claim(Arc::new(held(one))));
-                wanted.insert(one.claim.clone());
-            }
+            let there = self.fleet.claim_ix(&one.claim).and_then(|ix| self.fleet.claim(ix));
+            let there = there.filter(|_| !self.held.contains(&one.claim)).map(|claim| claim.uid == one.uid);
+            let key = match there {
+                Some(true) => continue,
+                // Another claim has the name by now.
+                Some(false) => {
+                    ObjectKey::new(one.claim.namespace.clone(), format!("{} (removed)", one.claim.name))
+                }
+                None => one.claim.clone(),
+            };
+            self.fleet.apply(Input::Claim(Arc::new(held(one, key.clone()))));
+            wanted.insert(key);
         }
         for key in std::mem::take(&mut self.held) {
             if !wanted.contains(&key) {
@@ -82,7 +91,7 @@ impl Cluster {
     }
 }
 
-fn held(one: &Awaited) -> ResourceClaim {
+fn held(one: &Awaited, key: ObjectKey) -> ResourceClaim {
     let result = |device: &DeviceId| DeviceResult {
         request: Text::default(),
         device: device.clone(),
@@ -97,7 +106,7 @@ fn held(one: &Awaited) -> ResourceClaim {
     let allocation =
         Allocation { results: one.devices.iter().map(result).collect(), ..Allocation::default() };
     ResourceClaim {
-        key: one.claim.clone(),
+        key,
         uid: one.uid.clone(),
         allocation: Some(Arc::new(allocation)),
         ..ResourceClaim::default()
@@ -139,7 +148,7 @@ mod tests {
 
     fn node(released: bool) -> Value {
         let one = |name: &str| Awaited {
-            claim: lazaret_model::ObjectKey::new("default", name),
+            claim: ObjectKey::new("default", name),
             uid: name.into(),
             devices: vec![device(name)],
             since: None,

@@ -97,3 +97,13 @@ async fn nothing_is_released_that_does_not_wait_or_without_force_and_reason() {
     let empty = cluster.run(&["release", "node-1/gpu-0", "--force", "--reason", " "]).await.error();
     assert!(empty.contains("--reason must not be empty"), "{empty}");
 }
+
+#[tokio::test]
+async fn a_new_claim_of_the_same_name_does_not_hide_what_the_old_one_had() {
+    let cluster = waiting(true).await;
+    let spec = json!({"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}});
+    let claim = json!({"metadata": {"name": "trainer-gpu"}, "spec": spec});
+    cluster.post("/apis/resource.k8s.io/v1/namespaces/research/resourceclaims", claim).await;
+    let wide = cluster.run(&["list", "node-1/gpu-0", "-o", "wide"]).await.ok();
+    assert!(wide.contains("InUse") && wide.contains(WORDS), "{wide}");
+}
