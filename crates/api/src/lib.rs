@@ -17,6 +17,7 @@ mod field;
 mod load;
 mod mark;
 mod time;
+mod unprepare;
 mod wire;
 
 pub use allocation::allocation_to_json;
@@ -26,3 +27,4 @@ pub use field::FieldError;
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
 pub use mark::{EVICTION_MARK, eviction_mark_to_text};
 pub use time::{format_time, format_time_precise, parse_time};
+pub use unprepare::{awaiting_to_text, read_awaiting, read_node_report, read_unprepared, unprepared_to_text};

@@ -1,8 +1,8 @@
 //! Who may still use a claim, and what follows when nobody does.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 
-use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodClaim, PodGroup, Text, Timestamp};
+use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodClaim, PodGroup, Text, Timestamp, Uid};
 
 use crate::{
     Claims,
@@ -24,6 +24,10 @@ struct Findings {
     unknown: Vec<Holder>,
     /// When a confirmation runs out.
     recheck: Option<Timestamp>,
+    /// Nodes where the claim was used by pods that vanished before they ended.
+    lost: BTreeSet<Text>,
+    /// Of these, those that have to unprepare it first.
+    awaited: BTreeSet<Text>,
 }
 
 impl Claims {
@@ -39,6 +43,9 @@ impl Claims {
         let seen = slot.seen.clone();
         let mut findings = Findings::default();
         let steps = self.steps(now, &seen, &mut findings);
+        if findings.unknown.is_empty() {
+            self.await_nodes(now, &seen, &findings.lost, &findings.awaited);
+        }
         if let Some(at) = findings.recheck {
             self.later(at, WakeReason::Recheck, Item::Claim(key.clone()));
         }
@@ -71,6 +78,7 @@ impl Claims {
         if !findings.unknown.is_empty() {
             return Vec::new();
         }
+        let awaiting = names_of(&findings.awaited);
         let dropped = users.len() < claim.reserved_for.len();
         let kept = users.len();
         self.add_bound_pods(seen, &mut users);
@@ -86,6 +94,9 @@ impl Claims {
         let vanishes = release && others.is_empty() && (claim.deleting || delete);
         if !vanishes && (dropped || users.len() > kept || deallocate) {
             steps.push(ClaimStep::SetStatus { reserved_for: users, deallocate });
+        }
+        if !vanishes && awaiting != seen.awaiting {
+            steps.push(ClaimStep::SetAwaiting(awaiting));
         }
         // Deleting comes before the finalizer goes: whoever has to go on from between the two sees what is meant.
         if delete {
@@ -104,10 +115,24 @@ impl Claims {
             let kind = HolderKind::of(consumer).filter(|kind| self.hears_of(*kind));
             kind.is_none_or(|kind| {
                 let holder = Holder { kind, key: seen.beside(&consumer.name), uid: consumer.uid.clone() };
-                self.is_needed(now, holder, findings)
+                let uid = holder.uid.clone();
+                self.is_needed(now, holder, findings) || self.is_prepared_for(seen, &uid, findings)
             })
         };
         seen.claim.reserved_for.iter().filter(|consumer| keep(consumer)).cloned().collect()
+    }
+
+    /// Whether a claim may be prepared on a node for a user that needs it no more.
+    fn is_prepared_for(&self, seen: &SeenClaim, user: &Uid, findings: &mut Findings) -> bool {
+        // DEVIATION(lost-pods): what ended while it was there was unprepared before; what vanished may not have been.
+        let gone = self.hearsay.gone.contains(user);
+        let Some(node) = self.lost_on(&seen.claim, user).filter(|_| gone) else { return false };
+        let awaited = self.is_awaited(node, &seen.claim.uid);
+        if awaited {
+            findings.awaited.insert(node.clone());
+        }
+        findings.lost.insert(node.clone());
+        awaited
     }
 
     fn is_needed(&self, now: Timestamp, holder: Holder, findings: &mut Findings) -> bool {
@@ -180,6 +205,7 @@ impl Claims {
                     deallocates |= seen.claim.allocation.is_some();
                 }
                 ClaimStep::Delete => deletes = true,
+                ClaimStep::SetAwaiting(_) => {}
             }
         }
         let (claim, uid) = (seen.claim.key.clone(), seen.claim.uid.clone());
@@ -230,6 +256,11 @@ impl Claims {
             Inquiry::AskAt(at) => self.later(at, WakeReason::Retry, Item::Claim(claim.clone())),
         }
     }
+}
+
+fn names_of(nodes: &BTreeSet<Text>) -> Option<Text> {
+    let names: Vec<&str> = nodes.iter().map(|name| &**name).collect();
+    (!names.is_empty()).then(|| names.join(",").into())
 }
 
 /// Whether the claim of an entry is made from a template.

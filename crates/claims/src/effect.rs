@@ -3,7 +3,7 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
-use lazaret_model::{Consumer, ObjectKey, Text, Timestamp, Uid};
+use lazaret_model::{Awaited, Consumer, ObjectKey, Text, Timestamp, Uid};
 pub use lazaret_model::{EffectId, Outcome};
 
 use crate::{holder::Holder, input::Template};
@@ -16,6 +16,10 @@ pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 pub const FIELD_MANAGER: &str = "ResourceClaimController";
 /// The reason of every event.
 pub const EVENT_REASON: &str = "FailedResourceClaimCreation";
+/// The reason of the event about a claim whose devices may still be prepared.
+pub const AWAITING_REASON: &str = "AwaitingUnprepare";
+/// The reason of the event about a claim that was released without the word of its node.
+pub const RELEASED_REASON: &str = "ReleasedByForce";
 
 /// Something to be done by whoever runs the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +42,12 @@ pub enum EffectKind {
     /// Ask the API server itself, not a cache, whether it exists. Reads, writes nothing. [`Outcome::Done`]: it does.
     /// [`Outcome::Gone`]: there is none of this name, or it is another incarnation.
     Confirm(Holder),
+    /// Write which claims a node is asked about.
+    AskNode(AskNode),
     /// Tell people. Best effort.
     Event(HolderEvent),
+    /// Tell people about a claim. Best effort.
+    ClaimEvent(ClaimEvent),
 }
 
 /// Make a claim with [`FINALIZER`], on the precondition that there is none of this name.
@@ -71,6 +79,20 @@ pub struct SetClaimNames {
     pub names: Vec<(Text, Text)>,
 }
 
+/// Write the annotation [`AWAITING_UNPREPARE`](lazaret_model::AWAITING_UNPREPARE) of a Node, on the precondition of its UID and version;
+/// without entries, remove it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskNode {
+    /// Which node.
+    pub node: Text,
+    /// Which incarnation of it: a precondition.
+    pub uid: Uid,
+    /// Its version: a precondition.
+    pub version: Text,
+    /// All that is waited for.
+    pub awaiting: Vec<Awaited>,
+}
+
 /// Do `steps` in order, each on the precondition that the claim has this UID and the version that the step before left
 /// it with. The first one that fails ends it. [`Outcome::Done`] if all were done.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +119,8 @@ pub enum ClaimStep {
     },
     /// Write `metadata.finalizers`: these are all that stay.
     SetFinalizers(Vec<Text>),
+    /// Write which nodes it waits for into [`AWAITING_UNPREPARE`](lazaret_model::AWAITING_UNPREPARE), or remove that.
+    SetAwaiting(Option<Text>),
     /// Delete it; with a finalizer, this marks it.
     Delete,
 }
@@ -107,6 +131,19 @@ pub struct HolderEvent {
     /// About whom.
     pub holder: Holder,
     /// For machines.
+    pub reason: &'static str,
+    /// For people.
+    pub message: Text,
+}
+
+/// An event about a claim, of type Warning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimEvent {
+    /// Which claim.
+    pub claim: ObjectKey,
+    /// Which incarnation of it.
+    pub uid: Uid,
+    /// For machines: [`AWAITING_REASON`] or [`RELEASED_REASON`].
     pub reason: &'static str,
     /// For people.
     pub message: Text,

@@ -7,7 +7,7 @@ use lazaret_model::{ObjectKey, Text, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
-    effect::{Effect, EffectId, EffectKind, HolderEvent},
+    effect::{Effect, EffectId, EffectKind},
     holder::Holder,
 };
 
@@ -22,6 +22,8 @@ pub(crate) enum Flight {
     Claim { claim: ObjectKey, uid: Uid, version: Text, deallocates: bool, reserves: bool, deletes: bool },
     /// Somebody is being asked for.
     Confirm(Holder),
+    /// A node is being asked.
+    Node { node: Text, uid: Uid },
 }
 
 /// Bounded by the limits in the options.
@@ -43,18 +45,18 @@ impl Flights {
     }
 
     /// An event; dropped if too many wait already.
-    pub(crate) fn announce(&mut self, event: HolderEvent, events_max: usize) {
+    pub(crate) fn announce(&mut self, event: EffectKind, events_max: usize) {
         if self.events < events_max {
             self.events += 1;
             let id = self.new_id();
-            self.waiting.push_back(Effect { id, kind: EffectKind::Event(event) });
+            self.waiting.push_back(Effect { id, kind: event });
         }
     }
 
     /// The next effect to be done.
     pub(crate) fn take(&mut self) -> Option<Effect> {
         let effect = self.waiting.pop_front()?;
-        if matches!(effect.kind, EffectKind::Event(_)) {
+        if matches!(effect.kind, EffectKind::Event(_) | EffectKind::ClaimEvent(_)) {
             self.events = self.events.saturating_sub(1);
         }
         Some(effect)

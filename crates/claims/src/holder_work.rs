@@ -259,7 +259,7 @@ impl Claims {
 
     pub(crate) fn announce(&mut self, holder: &Holder, message: Text) {
         let event = HolderEvent { holder: holder.clone(), reason: EVENT_REASON, message };
-        self.flights.announce(event, self.options.events_queued_max);
+        self.flights.announce(EffectKind::Event(event), self.options.events_queued_max);
     }
 
     /// A claim is gone: that it was made is no longer to be believed.

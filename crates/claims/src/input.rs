@@ -2,7 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_model::{ObjectKey, Pod, PodGroup, RequestKind, ResourceClaim, Text, Uid};
+use lazaret_model::{NodeReport, ObjectKey, Pod, PodGroup, RequestKind, ResourceClaim, Text, Uid};
 
 use crate::{
     counters::Source,
@@ -34,6 +34,10 @@ pub enum Input {
     Claim(SeenClaim),
     /// No such claim.
     ClaimGone(ObjectKey),
+    /// What a node says of the claims prepared on it. Nodes that say nothing need not be told of.
+    Node(Arc<NodeReport>),
+    /// No node of this name, or one that says nothing.
+    NodeGone(Text),
     /// A template as it is now.
     Template(Arc<Template>),
     /// No such template.
@@ -75,6 +79,8 @@ pub struct SeenClaim {
     /// The entry of the pod or group that it was made for: the annotation
     /// [`CLAIM_NAME_ANNOTATION`](crate::CLAIM_NAME_ANNOTATION).
     pub entry: Option<Text>,
+    /// The nodes that it says it waits for: the annotation [`AWAITING_UNPREPARE`](lazaret_model::AWAITING_UNPREPARE).
+    pub awaiting: Option<Text>,
 }
 
 impl SeenClaim {

@@ -7,7 +7,8 @@
 //! the machine starts anew: a claim's name follows from the pod's UID and the entry, and to make what is there already
 //! is no work. A reservation goes only when its pod has ended, was never placed and is being deleted, or is known to
 //! be gone; what is merely not known is asked for. After every call, what is wanted depends on the objects told, not
-//! on the order in which they came. Every write is conditional.
+//! on the order in which they came. Every write is conditional. A claim whose pod vanished before it ended is given back only when the
+//! pod's node, if it reports, has unprepared it, is gone or is out of service, or a person says so.
 //!
 //! It must never know what a claim asks for (the template's spec is a text to it), what the API looks like on the
 //! wire, how a write is done, or what time it is: `now` comes in. It never allocates.
@@ -18,6 +19,7 @@ extern crate alloc;
 extern crate std;
 
 mod acknowledge;
+mod asking;
 mod claim_work;
 mod counters;
 mod effect;
@@ -28,6 +30,7 @@ mod input;
 mod links;
 mod machine;
 mod names;
+mod node_work;
 mod notes;
 mod options;
 mod queue;
@@ -36,8 +39,9 @@ mod tables;
 
 pub use counters::{Census, Counters, Source};
 pub use effect::{
-    CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, CreateClaim, EVENT_REASON, Effect, EffectId, EffectKind,
-    FIELD_MANAGER, FINALIZER, HolderEvent, Outcome, SetClaimNames, Wake, WakeReason,
+    AWAITING_REASON, AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimEvent, ClaimStep, CreateClaim,
+    EVENT_REASON, Effect, EffectId, EffectKind, FIELD_MANAGER, FINALIZER, HolderEvent, Outcome,
+    RELEASED_REASON, SetClaimNames, Wake, WakeReason,
 };
 pub use holder::{Holder, HolderKind};
 pub use input::{Input, SeenClaim, Template};

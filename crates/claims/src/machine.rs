@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use lazaret_model::{ObjectKey, Timestamp};
 
 use crate::{
+    asking::Asking,
     claim_work::RESERVED_MAX,
     counters::{Census, Counters},
     effect::{Effect, Wake, WakeReason},
@@ -25,6 +26,7 @@ pub struct Claims {
     pub(crate) synced: bool,
     pub(crate) tables: Tables,
     pub(crate) hearsay: Hearsay,
+    pub(crate) asking: Asking,
     pub(crate) queue: Queue,
     pub(crate) flights: Flights,
     pub(crate) counters: Counters,
@@ -43,6 +45,7 @@ impl Claims {
             leads: false,
             synced: false,
             tables: Tables::default(),
+            asking: Asking::default(),
             queue: Queue::default(),
             flights: Flights::default(),
             counters: Counters::default(),
@@ -100,6 +103,18 @@ impl Claims {
         self.tables.census
     }
 
+    /// How many claims wait for a node to unprepare them, those included that were removed by hand.
+    #[must_use]
+    pub fn awaiting(&self) -> usize {
+        self.asking.waits.len()
+    }
+
+    /// Whether any node says what is prepared on it. If none does, how a pod ended need not be known.
+    #[must_use]
+    pub fn has_reporting_nodes(&self) -> bool {
+        !self.asking.nodes.is_empty()
+    }
+
     /// How many effects are under way.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -148,6 +163,7 @@ impl Claims {
         for slot in self.tables.claims.values_mut() {
             (slot.in_flight, slot.plan, slot.setback) = Default::default();
         }
+        self.asking.forget_work();
         if self.is_active() {
             self.everything().into_iter().for_each(|item| self.queue.push(item));
         }
@@ -159,7 +175,8 @@ impl Claims {
         let pods = self.tables.pods.values().filter(|slot| !slot.pod.claims.is_empty());
         let pods = pods.map(|slot| Item::Holder(HolderKind::Pod, slot.pod.key.clone()));
         let groups = self.tables.groups.keys().cloned().map(|key| Item::Holder(HolderKind::Group, key));
-        let mut items: Vec<Item> = claims.chain(pods).chain(groups).collect();
+        let nodes = self.asking.nodes.keys().cloned().map(Item::Node);
+        let mut items: Vec<Item> = claims.chain(pods).chain(groups).chain(nodes).collect();
         items.sort_unstable();
         items
     }
@@ -170,6 +187,7 @@ impl Claims {
             match self.queue.pop() {
                 Some(Item::Claim(key)) => self.look_at_claim(now, &key),
                 Some(Item::Holder(kind, key)) => self.look_at_holder(now, kind, &key),
+                Some(Item::Node(name)) => self.look_at_node(now, &name),
                 None => return,
             }
         }

@@ -21,6 +21,8 @@ impl Claims {
             Input::GroupGone { key, uid } => self.miss_group(&key, &uid),
             Input::Claim(seen) => self.see_claim(seen),
             Input::ClaimGone(key) => self.miss_claim(&key),
+            Input::Node(report) => self.see_node(report),
+            Input::NodeGone(name) => self.miss_node(&name),
             Input::Template(template) => self.see_template(template),
             Input::TemplateGone(key) => drop(self.tables.templates.remove(&key)),
             Input::PodsListed(pods) => self.list_pods(pods),
@@ -110,6 +112,7 @@ impl Claims {
     fn miss_pod(&mut self, key: &ObjectKey, uid: &Uid) {
         self.hearsay.is_gone(uid);
         if self.tables.pods.get(key).is_some_and(|slot| slot.pod.uid == *uid) {
+            self.note_how_it_ended(key);
             self.tables.remove_pod(key);
         }
         self.touch_claims_of(HolderKind::Pod, key);
@@ -124,6 +127,9 @@ impl Claims {
             return;
         }
         let before = self.tables.put_claim(seen.clone());
+        if let Some(before) = before.as_ref().filter(|before| !is_kept(before, &seen)) {
+            self.claim_let_go(before);
+        }
         self.touch(Item::Claim(key));
         let same = before.is_some_and(|before| {
             before.claim.uid == seen.claim.uid
@@ -138,6 +144,7 @@ impl Claims {
     fn miss_claim(&mut self, key: &ObjectKey) {
         if let Some(seen) = self.tables.remove_claim(key) {
             self.forget_made(&seen);
+            self.claim_let_go(&seen);
             self.touch_holders_of(&seen);
         }
     }
@@ -174,6 +181,11 @@ fn is_same(before: &Pod, now: &Pod) -> bool {
         && before.group == now.group
         && before.claims == now.claims
         && before.extended_claim == now.extended_claim
+}
+
+/// Whether a claim still has the allocation that it had, if any.
+fn is_kept(before: &SeenClaim, now: &SeenClaim) -> bool {
+    before.claim.allocation.is_none() || (before.claim.uid == now.claim.uid && now.claim.allocation.is_some())
 }
 
 /// Versions of one object are numbers that grow; of others nothing is said.

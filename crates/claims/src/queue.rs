@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 
 use hashbrown::HashSet;
-use lazaret_model::{ObjectKey, Timestamp};
+use lazaret_model::{ObjectKey, Text, Timestamp};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -18,6 +18,8 @@ pub(crate) enum Item {
     Claim(ObjectKey),
     /// A pod, or a group of pods.
     Holder(HolderKind, ObjectKey),
+    /// A node that is asked about claims.
+    Node(Text),
 }
 
 /// Each item is here at most once, so there are never more than pods, groups and claims. Timers may be more by those that were

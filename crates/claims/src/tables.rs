@@ -41,7 +41,7 @@ impl Setback {
         self.until_news = true;
     }
 
-    fn hear_news(&mut self) {
+    pub(crate) fn hear_news(&mut self) {
         if self.until_news {
             *self = Self { failures: self.failures, ..Self::default() };
         }

@@ -54,6 +54,7 @@ fn claim(name: &str, change: impl FnOnce(&mut ResourceClaim)) -> Input {
         version: "1".into(),
         finalizers: vec![FINALIZER.into()],
         entry: Some("device".into()),
+        awaiting: None,
     })
 }
 
@@ -95,7 +96,9 @@ fn spell(effect: &EffectKind) -> String {
             format!("change {}: {}", change.claim.name, steps.join(", "))
         }
         EffectKind::Confirm(holder) => format!("confirm {} {}", who(holder.kind), holder.uid),
+        EffectKind::AskNode(ask) => format!("ask {}", ask.node),
         EffectKind::Event(event) => format!("event {}: {}", who(event.holder.kind), event.message),
+        EffectKind::ClaimEvent(event) => format!("event {}: {}", event.claim.name, event.message),
     }
 }
 
@@ -106,6 +109,7 @@ fn spell_step(step: &ClaimStep) -> String {
             format!("reserve for [{}]{}", users.join(" "), if *deallocate { " and deallocate" } else { "" })
         }
         ClaimStep::SetFinalizers(left) => format!("leave {} finalizers", left.len()),
+        ClaimStep::SetAwaiting(nodes) => format!("wait for {nodes:?}"),
         ClaimStep::Delete => "delete".to_owned(),
     }
 }

@@ -42,7 +42,9 @@ fn spell(effect: &EffectKind) -> String {
             format!("change {}: {}", change.claim.name, steps.join(", "))
         }
         EffectKind::Confirm(holder) => format!("confirm {} {}", holder.key.name, holder.uid),
+        EffectKind::AskNode(ask) => format!("ask {}", ask.node),
         EffectKind::Event(event) => format!("event {}: {}", event.holder.key.name, event.message),
+        EffectKind::ClaimEvent(event) => format!("event {}: {}", event.claim.name, event.message),
     }
 }
 
@@ -54,6 +56,7 @@ fn spell_step(step: &ClaimStep) -> String {
             format!("reserve for [{}]{end}", users.join(" "))
         }
         ClaimStep::SetFinalizers(left) => format!("leave {} finalizers", left.len()),
+        ClaimStep::SetAwaiting(nodes) => format!("wait for {nodes:?}"),
         ClaimStep::Delete => "delete".to_owned(),
     }
 }

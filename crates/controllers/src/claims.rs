@@ -5,14 +5,16 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use lazaret_api::{awaiting_to_text, read_node_report};
 use lazaret_claims::{
-    CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, Effect, EffectId, EffectKind,
-    FIELD_MANAGER, FINALIZER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames, Template,
+    AskNode, CLAIM_NAME_ANNOTATION, ChangeClaim, ClaimStep, Claims, CreateClaim, Effect, EffectId,
+    EffectKind, FIELD_MANAGER, FINALIZER, Holder, HolderKind, Input, Options, SeenClaim, SetClaimNames,
+    Template,
 };
-use lazaret_model::{Consumer, Text, Timestamp};
+use lazaret_model::{AWAITING_UNPREPARE, Consumer, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, News, Object, Outcome, POD_GROUPS, PODS,
-    PatchKind, Perform, Postbox, Reply, Resource,
+    Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, Model, NODES, News, Object, Outcome, POD_GROUPS,
+    PODS, PatchKind, Perform, Postbox, Reply, Resource,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -27,6 +29,8 @@ use crate::{
 
 /// What it calls itself.
 pub(crate) const NAME: &str = "resourceclaim-controller";
+/// What it can do without: where nodes cannot be read, none is waited for.
+pub(crate) const OPTIONAL: &[Resource] = &[NODES];
 /// What it hears of.
 pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
     let mut resources = vec![PODS, CLAIMS, CLAIM_TEMPLATES];
@@ -55,6 +59,13 @@ impl Agent for ClaimsAgent {
 
     fn hear(&mut self, now: Timestamp, news: News) {
         let Self { claims, ledger, .. } = self;
+        // How a pod ended is said by its last state, which may have come with the news that it is gone.
+        if let News::Gone(PODS, object) = &news
+            && claims.has_reporting_nodes()
+            && let Ok(Model::Pod(pod)) = object.model()
+        {
+            claims.handle(now, Input::Pod(Arc::clone(pod)));
+        }
         ledger.changes(news, |change| {
             if let Some(input) = input(change) {
                 claims.handle(now, input);
@@ -65,6 +76,7 @@ impl Agent for ClaimsAgent {
     fn think(&mut self, now: Timestamp) {
         self.claims.handle(now, Input::Tick);
         self.metrics.report(self.claims.counters(), self.claims.census());
+        self.metrics.report_awaiting(self.claims.awaiting());
     }
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
@@ -95,12 +107,14 @@ fn input(change: Change) -> Option<Input> {
             "pods" => Input::PodGone { key, uid },
             "resourceclaims" => Input::ClaimGone(key),
             "podgroups" => Input::GroupGone { key, uid },
+            "nodes" => Input::NodeGone(key.name),
             _ => Input::TemplateGone(key),
         }),
         Change::Set(_, object) => match object.model() {
             Ok(Model::Pod(pod)) => Some(Input::Pod(Arc::clone(pod))),
             Ok(Model::Group(group)) => Some(Input::Group(Arc::clone(group))),
             Ok(Model::Claim(claim)) => Some(Input::Claim(seen(Arc::clone(claim), &object))),
+            Ok(Model::Node(_)) => read_node_report(object.json()).map(|report| Input::Node(Arc::new(report))),
             Ok(Model::Template(_)) => template(&object).map(|template| Input::Template(Arc::new(template))),
             Ok(_) => None,
             Err(error) => {
@@ -133,6 +147,7 @@ fn seen(claim: Arc<lazaret_model::ResourceClaim>, object: &Object) -> SeenClaim 
         version: object.resource_version.clone(),
         finalizers: metadata.finalizers.into_iter().map(Text::from).collect(),
         entry: metadata.annotations.get(CLAIM_NAME_ANNOTATION).map(|entry| entry.as_str().into()),
+        awaiting: metadata.annotations.get(AWAITING_UNPREPARE).map(|nodes| nodes.as_str().into()),
     }
 }
 
@@ -231,6 +246,11 @@ impl Executor {
                     metadata["finalizers"] = finalizers.iter().map(|name| Value::from(&**name)).collect();
                     patch("", json!({"metadata": metadata}))
                 }
+                ClaimStep::SetAwaiting(nodes) => {
+                    let mut metadata = metadata;
+                    metadata["annotations"] = json!({AWAITING_UNPREPARE: nodes.as_deref()});
+                    patch("", json!({"metadata": metadata}))
+                }
                 ClaimStep::Delete => {
                     let options = json!({"preconditions": metadata});
                     Call::delete(&CLAIMS, namespace, name, options.to_string())
@@ -245,6 +265,23 @@ impl Executor {
             }
         }
         Outcome::Done.into()
+    }
+
+    async fn ask_node(&self, ask: &AskNode) -> Reply {
+        let text = (!ask.awaiting.is_empty()).then(|| awaiting_to_text(&ask.awaiting));
+        let body = json!({"metadata": {
+            "uid": &*ask.uid, "resourceVersion": &*ask.version, "annotations": {AWAITING_UNPREPARE: text},
+        }});
+        let call = Call::patch(&NODES, "", &ask.node, "", PatchKind::Merge, body.to_string());
+        match self.client.send(call).await {
+            Err(CallError::NotFound(_)) => Outcome::Gone.into(),
+            reply => reply.into(),
+        }
+    }
+
+    fn post(&self, event: &Event<'_>) -> Reply {
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        self.events.post(event.call(self.client.clock().now(), serial)).into()
     }
 
     async fn confirm(&self, holder: &Holder) -> Reply {
@@ -266,6 +303,7 @@ impl Perform<EffectKind> for Executor {
             EffectKind::SetClaimNames(set) => self.set_claim_names(set).await,
             EffectKind::ChangeClaim(change) => self.change(change).await,
             EffectKind::Confirm(holder) => self.confirm(holder).await,
+            EffectKind::AskNode(ask) => self.ask_node(ask).await,
             EffectKind::Event(event) => {
                 let event = Event {
                     about: resource(event.holder.kind),
@@ -277,10 +315,18 @@ impl Perform<EffectKind> for Executor {
                     message: &event.message,
                     component: NAME,
                 };
-                self.events
-                    .post(event.call(self.client.clock().now(), self.serial.fetch_add(1, Ordering::Relaxed)))
-                    .into()
+                self.post(&event)
             }
+            EffectKind::ClaimEvent(event) => self.post(&Event {
+                about: CLAIMS,
+                key: &event.claim,
+                uid: &event.uid,
+                severity: "Warning",
+                reason: event.reason,
+                action: "ReleasingClaim",
+                message: &event.message,
+                component: NAME,
+            }),
         }
     }
 }

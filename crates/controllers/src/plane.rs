@@ -161,7 +161,7 @@ impl Plane {
         self.agents.spawn(run(
             move || claims::ClaimsAgent::new(options_of_claims.clone(), counts_of_claims.clone()),
             claims::Executor::new(client.clone(), events.clone()),
-            self.hub.listen(&claims::resources(sources)),
+            self.hub.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
             leadership.clone(),
             metrics.clone(),
             AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },

@@ -80,6 +80,9 @@ pub(crate) enum Command {
     /// Bring cordoned or drained devices back into service
     #[command(after_help = UNCORDON)]
     Uncordon(Uncordon),
+    /// Let others have a device whose pod was removed before it ended, without waiting for its node
+    #[command(after_help = RELEASE)]
+    Release(Release),
     /// Show why a pod waits for devices, or why it was evicted from them
     #[command(after_help = WHY)]
     Why(WhyArgs),
@@ -284,6 +287,24 @@ pub(crate) struct Uncordon {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Release {
+    /// The device
+    pub(crate) device: String,
+    /// Required: the device may still be in use on the node, and another pod may be given it
+    #[arg(long, required = true)]
+    pub(crate) force: bool,
+    /// Why the node's word is not needed; goes into an event of the claim
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Only say what would be done
+    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {
     /// The pod; NAMESPACE/POD is understood as well
     pub(crate) pod: String,
@@ -404,6 +425,13 @@ const CORDON: &str = "Examples:
 const UNCORDON: &str = "Examples:
   kubectl device uncordon node-1/gpu-3
   kubectl device uncordon --node node-1";
+
+const RELEASE: &str = "Examples:
+  kubectl device release node-1/gpu-3 --force --reason 'the machine was reset'
+  kubectl device release gpu.example.com/node-1/gpu-3 --force --reason 'board replaced' -o json
+
+A device whose pod was removed by force is given to nobody else until its node has unprepared it, is deleted, or is tainted
+node.kubernetes.io/out-of-service. `kubectl device list -o wide` shows which devices wait. The node itself may still refuse to prepare it.";
 
 const WHY: &str = "Examples:
   kubectl device why trainer-0 -n research

@@ -293,6 +293,8 @@ mod tests {
             ("list -n ", Some(Names::Namespaces), ""),
             ("why ", Some(Names::Pods), ""),
             ("fail ", Some(Names::Devices), ""),
+            ("release --force ", Some(Names::Devices), ""),
+            ("release --reason ", None, ""),
             ("describe gpu-0 ", None, ""),
             ("man ", Some(Names::Files), ""),
         ];

@@ -25,7 +25,7 @@ mod pod_json;
 mod shell;
 mod slice_json;
 
-pub use annotations::{EXIT_CODE, FAIL, RUN_FOR, STOP_AFTER};
+pub use annotations::{EXIT_CODE, FAIL, RUN_FOR, STOP_AFTER, UNPREPARE_AFTER};
 pub use driver::Driver;
 pub use effect::Effect;
 pub use kubelet::Kubelet;

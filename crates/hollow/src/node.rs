@@ -1,12 +1,16 @@
 //! What the machines read of a node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_model::{Text, Uid};
+use lazaret_api::{read_awaiting, read_unprepared};
+use lazaret_model::{AWAITING_UNPREPARE, REPORTS_UNPREPARED, Text, UNPREPARED, Uid};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{annotations::FAIL, node_json::NOT_READY};
+use crate::{
+    annotations::{FAIL, UNPREPARE_AFTER, duration_ms},
+    node_json::NOT_READY,
+};
 
 /// A node as it is.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -23,6 +27,14 @@ pub struct SeenNode {
     pub taints_when_ready: Option<Vec<Value>>,
     /// Which of its devices fail: the annotation.
     pub fail: Option<String>,
+    /// How long its driver takes to unprepare, if that is given.
+    pub unprepare_after_ms: Option<i64>,
+    /// Whether it says that it tells what is prepared.
+    pub reports: bool,
+    /// UIDs of the claims that it is asked about.
+    pub awaiting: BTreeSet<Uid>,
+    /// And of those that it said are not prepared.
+    pub unprepared: BTreeSet<Uid>,
 }
 
 impl SeenNode {
@@ -30,7 +42,7 @@ impl SeenNode {
     #[must_use]
     pub fn read(json: &[u8]) -> Option<Self> {
         let wire: Wire = serde_json::from_slice(json).ok()?;
-        let mut metadata = wire.metadata;
+        let metadata = wire.metadata;
         let marked = |taint: &Value| taint["key"] == NOT_READY;
         let taints_when_ready = wire
             .spec
@@ -38,13 +50,20 @@ impl SeenNode {
             .iter()
             .any(marked)
             .then(|| wire.spec.taints.iter().filter(|taint| !marked(taint)).cloned().collect());
+        let annotation = |name: &str| metadata.annotations.get(name).map(String::as_str);
         Some(Self {
-            name: metadata.name.into(),
-            uid: metadata.uid.into(),
-            version: metadata.resource_version.into(),
+            name: metadata.name.as_str().into(),
+            uid: metadata.uid.as_str().into(),
+            version: metadata.resource_version.as_str().into(),
             ready: wire.status.conditions.iter().any(|there| there.kind == "Ready" && there.status == "True"),
             taints_when_ready,
-            fail: metadata.annotations.remove(FAIL),
+            unprepare_after_ms: annotation(UNPREPARE_AFTER).and_then(duration_ms),
+            reports: annotation(REPORTS_UNPREPARED).is_some_and(|value| value == "true"),
+            awaiting: annotation(AWAITING_UNPREPARE)
+                .map(|text| read_awaiting(text).into_iter().map(|one| one.uid).collect())
+                .unwrap_or_default(),
+            unprepared: annotation(UNPREPARED).map(read_unprepared).unwrap_or_default(),
+            fail: annotation(FAIL).map(str::to_owned),
         })
     }
 }

@@ -116,6 +116,12 @@ impl SeenPod {
         })
     }
 
+    /// How long its containers take to stop.
+    #[must_use]
+    pub fn stop_ms(&self) -> i64 {
+        self.script.stop_after_ms.min(self.grace_ms)
+    }
+
     /// What becomes of the pod when its containers exit; `None`: they are started again.
     #[must_use]
     pub fn phase_after_exit(&self) -> Option<PodPhase> {

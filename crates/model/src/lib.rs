@@ -30,6 +30,7 @@ mod slice;
 mod taint;
 mod text;
 mod time;
+mod unprepare;
 mod version;
 
 pub use attribute::{AttrId, AttrNames, AttrValue, QualifiedName, VersionValue};
@@ -63,4 +64,8 @@ pub use slice::{CounterSet, NodeScope, PoolSpec, ResourceSlice, SliceTaint};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, tolerates};
 pub use text::{ObjectKey, Text, Uid};
 pub use time::{Timestamp, human_duration};
+pub use unprepare::{
+    AWAITED_BYTES_PER_NODE_MAX, AWAITED_PER_NODE_MAX, AWAITING_UNPREPARE, Awaited, NodeReport,
+    OUT_OF_SERVICE, REPORTS_UNPREPARED, UNPREPARED,
+};
 pub use version::{Version, VersionError};

@@ -20,10 +20,12 @@ impl Scheduler {
     // === Nodes ===
 
     pub(crate) fn node_is(&mut self, node: &Arc<Node>) {
+        self.nodes_report |= node.reports;
         let known = self.nodes.find(&node.facts.name).and_then(|ix| self.nodes.get(ix)?.node.clone());
         let Some(old) = known else {
             self.nodes.set(node);
             self.fleet.apply(fleet::Input::Node(node.facts.clone()));
+            self.hold_awaited(&node.facts.name, &[], &node.awaiting);
             return Cause::ALL.into_iter().for_each(|cause| self.happened(cause));
         };
         if old == *node {
@@ -36,6 +38,7 @@ impl Scheduler {
         });
         self.nodes.set(node);
         self.fleet.apply(fleet::Input::Node(node.facts.clone()));
+        self.hold_awaited(&node.facts.name, &old.awaiting, &node.awaiting);
         if old.allocatable != node.allocatable || old.pods_max != node.pods_max {
             self.happened(Cause::Room);
         }
@@ -50,6 +53,8 @@ impl Scheduler {
     }
 
     pub(crate) fn node_gone(&mut self, name: &Text) {
+        let known = self.nodes.find(name).and_then(|ix| self.nodes.get(ix)?.node.clone());
+        known.into_iter().for_each(|node| self.hold_awaited(name, &node.awaiting, &[]));
         if self.nodes.remove(name) {
             self.fleet.apply(fleet::Input::NodeGone(name.clone()));
             // Without it, pods may be spread evenly that were not.
@@ -245,6 +250,7 @@ impl Scheduler {
 
     pub(crate) fn claim_gone(&mut self, key: &ObjectKey) {
         let Some(old) = self.book.remove(key) else { return };
+        self.keep_from_others(&old);
         self.fleet.apply(fleet::Input::ClaimGone(key.clone()));
         self.fleet.take_changes();
         if old.claim.allocation.is_some() {
@@ -335,6 +341,7 @@ impl Scheduler {
                 Some((_, Alarm::Claim(key))) => self.write_claim(&key),
                 Some((_, Alarm::Pod(ix))) => self.proceed(ix),
                 Some((_, Alarm::Report(ix))) => self.report_again(ix),
+                Some((_, Alarm::Hold(node, claim))) => self.let_go_unlisted(&node, &claim),
                 None => {}
             }
         }
@@ -342,7 +349,7 @@ impl Scheduler {
 
     pub(crate) fn why_wake(&self, alarm: &Alarm) -> WakeReason {
         match alarm {
-            Alarm::Claim(_) => WakeReason::Retry,
+            Alarm::Claim(_) | Alarm::Hold(..) => WakeReason::Retry,
             Alarm::Report(_) => WakeReason::Report,
             Alarm::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {
                 Some(Phase::Preparing { .. }) => WakeReason::BindingTimeout,

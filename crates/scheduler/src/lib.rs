@@ -29,6 +29,7 @@ mod effect;
 mod extended;
 mod filter;
 mod flight;
+mod holds;
 mod input;
 mod labels;
 mod machine;

@@ -8,7 +8,7 @@ use alloc::{
 use hashbrown::HashMap;
 use lazaret_allocator::{Allocator, Overlay};
 use lazaret_fleet::{Fleet, Snapshot};
-use lazaret_model::{ObjectKey, Slab, Text, Timestamp};
+use lazaret_model::{ObjectKey, Slab, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -44,6 +44,8 @@ pub struct Scheduler {
     /// Resources that a class can stand in for, each with the class.
     pub(crate) delegated: Delegated,
     pub(crate) nodes: Nodes,
+    /// A node has said that it tells what is prepared on it.
+    pub(crate) nodes_report: bool,
     /// Where the next search begins.
     pub(crate) start: usize,
     pub(crate) pods: Slab<PodEntry>,
@@ -90,6 +92,8 @@ pub(crate) enum Alarm {
     Pod(u32),
     /// A pod of which something new is to be said.
     Report(u32),
+    /// What is kept from others for a claim that was removed while it was prepared on a node.
+    Hold(Text, Uid),
 }
 
 /// How much there is of what. For gauges, and for tests of forgetting.
@@ -129,6 +133,7 @@ impl Scheduler {
             overlay: Overlay::new(),
             delegated: Delegated::default(),
             nodes: Nodes::default(),
+            nodes_report: false,
             start: 0,
             pods: Slab::default(),
             pod_keys: HashMap::default(),

@@ -2,7 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use lazaret_model::Taint;
+use lazaret_model::{Awaited, Taint};
 
 use crate::Amounts;
 
@@ -19,4 +19,8 @@ pub struct Node {
     pub allocatable: Amounts,
     /// How many pods it takes.
     pub pods_max: i64,
+    /// Whether it says what is prepared on it.
+    pub reports: bool,
+    /// Claims that it is asked about: until it has answered, nobody gets what they were given.
+    pub awaiting: Vec<Awaited>,
 }

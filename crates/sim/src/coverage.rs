@@ -51,6 +51,8 @@ marks! {
     ExtendedResource = "evictions of extended-resource pods",
     /// An eviction had to wait for its pace.
     Paced = "evictions held back by pace",
+    /// A pod was removed by force, and its kubelet had to find out.
+    Forced = "pods removed by force",
     /// A status of a rule was written.
     StatusWritten = "rule statuses written",
     /// A status said that pods are pending.

@@ -59,6 +59,8 @@ mutants! {
     StuckStatus = "stuck-status",
     /// The scheduler does not remember what it gave away a moment ago.
     DoubleAllocation = "double-allocation",
+    /// The claim controller takes devices back from a pod that was removed by force before its kubelet has unprepared them.
+    Hasty = "hasty",
     /// The scheduler does not see rules.
     BlindScheduler = "blind-scheduler",
     /// Controllers do not see slices of taints.

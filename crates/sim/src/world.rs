@@ -11,6 +11,7 @@ use crate::{
         client::Client,
         controller::{Controller, Sent},
         drivers::Drivers,
+        prepared::Prepared,
         scheduler::{Placement, Scheduler},
         workloads::Workloads,
     },
@@ -70,6 +71,8 @@ pub(crate) enum Step {
     EndPod(ObjectKey, Uid),
     /// A kubelet reports that a terminating pod is gone.
     RemovePod(ObjectKey, Uid),
+    /// A kubelet has unprepared the devices of a pod that was removed by force.
+    Unprepare(Uid),
     /// The claim controller looks at a pod that needs claims.
     MakeClaims(ObjectKey),
     /// The claim controller looks at a claim that may have lost its users.
@@ -124,6 +127,7 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler,
     pub(crate) drivers: Drivers,
     pub(crate) workloads: Workloads,
+    pub(crate) prepared: Prepared,
     pub(crate) errors: Option<Errors>,
     /// The last write that was told to those who watch.
     written: u64,
@@ -199,6 +203,7 @@ impl World {
             scheduler: Scheduler::default(),
             drivers: Drivers::default(),
             workloads: Workloads::new(Rng::new(seed, WORKLOADS)),
+            prepared: Prepared::default(),
             errors: None,
             written: 0,
             told: [0; Kind::ALL.len()],
@@ -241,6 +246,7 @@ impl World {
             ..Self::empty(&config)
         };
         world.workloads.draw_from(Rng::new(seed, WORKLOADS));
+        world.prepare_everything();
         world.plan_ends();
         world.start_clients(&population);
         world.population = Some(population);
@@ -302,6 +308,7 @@ impl World {
             | Step::StartPod(..)
             | Step::EndPod(..)
             | Step::RemovePod(..)
+            | Step::Unprepare(_)
             | Step::MakeClaims(_)
             | Step::ReadClaim(_)
             | Step::WriteClaim(_)
@@ -333,6 +340,7 @@ impl World {
             Step::StartPod(key, uid) => self.start_pod(&key, &uid),
             Step::EndPod(key, uid) => self.end_pod(&key, &uid, true),
             Step::RemovePod(key, uid) => self.remove_pod(&key, &uid),
+            Step::Unprepare(pod) => self.unprepare_late(&pod),
             Step::MakeClaims(key) => self.make_claims(&key),
             Step::ReadClaim(key) => self.read_claim(&key),
             Step::WriteClaim(cleanup) => self.write_claim(*cleanup),

@@ -21,6 +21,7 @@ pub struct StoredClaim {
     pub version: u64,
     pub finalizers: Vec<Text>,
     pub entry: Option<Text>,
+    pub awaiting: Option<Text>,
 }
 
 #[derive(Debug, Default)]
@@ -225,7 +226,12 @@ impl World {
                 let lives = self.pods.get(&holder.key).is_some_and(|pod| pod.uid == holder.uid);
                 if lives { Outcome::Done } else { Outcome::Gone }
             }
-            EffectKind::Event(_) => Outcome::Done,
+            // No node of this world says what is prepared on it.
+            EffectKind::AskNode(ask) => {
+                self.wrong.push(format!("asked {}", ask.node));
+                Outcome::Gone
+            }
+            EffectKind::Event(_) | EffectKind::ClaimEvent(_) => Outcome::Done,
         }
     }
 
@@ -309,6 +315,10 @@ impl World {
                         self.delete_claim(&change.claim);
                     }
                 }
+                ClaimStep::SetAwaiting(nodes) => {
+                    stored.awaiting.clone_from(nodes);
+                    self.put_claim(stored.clone());
+                }
                 ClaimStep::Delete => {
                     let owner = stored.claim.owner.as_ref().map(|owner| owner.uid.clone());
                     if self.pods.values().any(|pod| Some(&pod.uid) == owner.as_ref() && is_needed(pod)) {
@@ -353,5 +363,6 @@ pub fn seen(stored: &StoredClaim) -> SeenClaim {
         version: stored.version.to_string().into(),
         finalizers: stored.finalizers.clone(),
         entry: stored.entry.clone(),
+        awaiting: stored.awaiting.clone(),
     }
 }

@@ -6,7 +6,8 @@ use k8s_openapi::api::{
     core::v1::{Namespace, Node as WireNode},
     policy::v1::PodDisruptionBudget,
 };
-use lazaret_model::{Effect, Taint, Text, Timestamp};
+use lazaret_api::read_awaiting;
+use lazaret_model::{AWAITING_UNPREPARE, Effect, REPORTS_UNPREPARED, Taint, Text, Timestamp};
 use lazaret_runtime::{Model, Object};
 use lazaret_scheduler::{Budget, Labels, Node};
 
@@ -17,12 +18,15 @@ pub(super) fn node(object: &Object) -> Option<Node> {
     let typed = object.read::<WireNode>().ok()?;
     let allocatable = typed.status.as_ref().and_then(|status| status.allocatable.as_ref());
     let spec = typed.spec.as_ref();
+    let annotation = |name: &str| typed.metadata.annotations.as_ref()?.get(name);
     Some(Node {
         facts: Arc::clone(facts),
         taints: spec.and_then(|spec| spec.taints.as_ref()).into_iter().flatten().map(taint).collect(),
         unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
         allocatable: allocatable.map(amounts::listed).unwrap_or_default(),
         pods_max: allocatable.and_then(|list| list.get("pods")).map_or(0, |pods| amounts::whole(&pods.0)),
+        reports: annotation(REPORTS_UNPREPARED).is_some_and(|value| value == "true"),
+        awaiting: annotation(AWAITING_UNPREPARE).map(|text| read_awaiting(text)).unwrap_or_default(),
     })
 }
 

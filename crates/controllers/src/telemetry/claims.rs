@@ -12,6 +12,7 @@ use prometheus_client::{
 pub(crate) struct ClaimsMetrics {
     creates: Family<Created, Counter>,
     claims: Family<Kept, Gauge>,
+    awaiting: Gauge,
     reported: Counters,
 }
 
@@ -32,8 +33,12 @@ struct Kept {
 
 impl ClaimsMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
-        let this =
-            Self { creates: Family::default(), claims: Family::default(), reported: Counters::default() };
+        let this = Self {
+            creates: Family::default(),
+            claims: Family::default(),
+            awaiting: Gauge::default(),
+            reported: Counters::default(),
+        };
         metrics.register(|registry| {
             let prefix = "dynamic_resource_allocation";
             // The library writes `_total` behind a counter's name.
@@ -43,8 +48,18 @@ impl ClaimsMetrics {
                 this.creates.clone(),
             );
             registry.register(format!("{prefix}_resource_claims"), "Claims there are", this.claims.clone());
+            registry.register(
+                "lazaret_claims_awaiting_unprepare",
+                "Claims whose pods were removed before they ended and that a node has not unprepared yet",
+                this.awaiting.clone(),
+            );
         });
         this
+    }
+
+    /// How many claims wait for a node to unprepare them.
+    pub(crate) fn report_awaiting(&self, claims: usize) {
+        self.awaiting.set(i64::try_from(claims).unwrap_or(i64::MAX));
     }
 
     /// Brings the metrics up to what the core has counted.

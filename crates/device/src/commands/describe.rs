@@ -13,7 +13,8 @@ use crate::{
 };
 
 pub(super) async fn run(session: &mut Session<'_>, args: Describe) -> Result<Verdict, Error> {
-    let mut cluster = load(session, Need { pods: true, partial: true, ..Need::default() }).await?.cluster;
+    let mut cluster =
+        load(session, Need { pods: true, nodes: true, partial: true, ..Need::default() }).await?.cluster;
     let reference = Reference::parse(&args.device).map_err(Error::Usage)?;
     let known = device_ids(&mut cluster);
     let id = resolve_one(&reference, &known).map_err(Error::Usage)?;

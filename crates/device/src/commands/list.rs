@@ -34,7 +34,8 @@ struct DeviceList<'a> {
 }
 
 pub(super) async fn run(session: &mut Session<'_>, args: List) -> Result<Verdict, Error> {
-    let Loaded { mut cluster, reads } = load(session, Need { partial: true, ..Need::default() }).await?;
+    let Loaded { mut cluster, reads } =
+        load(session, Need { partial: true, nodes: true, ..Need::default() }).await?;
     let mut filter = select::filter(session, &cluster, &args.filter, &args.devices).await?;
     filter.tainted = args.tainted;
     filter.namespace = session.connection.namespace.clone();
@@ -90,7 +91,9 @@ fn cells(row: &DeviceRow, wide: bool) -> Vec<Cell> {
         or_none(holder(row, wide).or_else(|| hidden.then(|| "<unknown>".to_owned()))),
     ];
     if wide {
-        let reasons: Vec<&str> = row.taints.iter().filter_map(|taint| taint.reason.as_deref()).collect();
+        let awaited = row.awaiting_unprepare.iter().map(|awaited| awaited.message.as_str());
+        let tainted = row.taints.iter().filter_map(|taint| taint.reason.as_deref());
+        let reasons: Vec<&str> = awaited.chain(tainted).collect();
         cells.push(or_none(Some(reasons.join("; ")).filter(|text| !text.is_empty())));
         cells.push(or_none(row.slice.as_ref().map(ToString::to_string)));
     }
@@ -149,6 +152,9 @@ fn holder(row: &DeviceRow, wide: bool) -> Option<String> {
         return (!texts.is_empty()).then(|| texts.join(", "));
     }
     let first = row.holders.first()?;
+    if let Some(awaited) = &row.awaiting_unprepare {
+        return Some(format!("{} (waiting for node {} to unprepare)", awaited.claim, awaited.node));
+    }
     let named = match first.pods.first() {
         Some(pod) => format!("{}/{pod}", first.namespace),
         None => format!("{}/{} (claim)", first.namespace, first.claim),

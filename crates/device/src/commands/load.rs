@@ -86,6 +86,13 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
             Err(error) => Err(error),
         }
     };
+    let nodes = async {
+        match read(need.nodes.then_some(NODES)).await {
+            // Without nodes it is not known which devices they have to unprepare, and all else is.
+            Err(Error::Forbidden { .. }) if need.partial => Ok(()),
+            read => read,
+        }
+    };
     let ((), claims, (), (), (), pods, (), ()) = tokio::try_join!(
         read(Some(served.slices)),
         read_partial(Some(served.claims)),
@@ -93,7 +100,7 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
         read(served.patches),
         read(classes),
         read_partial(need.pods.then_some(PODS)),
-        read(need.nodes.then_some(NODES)),
+        nodes,
         budgets,
     )?;
     let (mut cluster, reads) = (cluster.into_inner(), reads.into_inner());

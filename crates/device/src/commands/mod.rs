@@ -13,6 +13,7 @@ mod list;
 mod load;
 mod pages;
 mod plan;
+mod release;
 mod select;
 mod taint;
 mod why;
@@ -138,6 +139,7 @@ impl Session<'_> {
             Command::Drain(args) => drain::run(session, args).await,
             Command::Cordon(args) => cordon::cordon(session, args).await,
             Command::Uncordon(args) => cordon::uncordon(session, args).await,
+            Command::Release(args) => release::run(session, args).await,
             Command::Why(args) => why::run(session, args).await,
             Command::History(args) => history::run(session, args).await,
             Command::Check(args) => check::run(session, args).await,
@@ -170,6 +172,7 @@ impl Args {
             | Command::Drain(_)
             | Command::Cordon(_)
             | Command::Uncordon(_)
+            | Command::Release(_)
             | Command::Why(_)
             | Command::History(_)
             | Command::Check(_)

@@ -7,7 +7,7 @@ use std::{
 
 use lazaret_api::{FieldError, Object};
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
-use lazaret_model::{ObjectKey, Timestamp};
+use lazaret_model::{Awaited, ObjectKey, Timestamp};
 use serde::Deserialize;
 
 use super::gates::GateFacts;
@@ -31,6 +31,10 @@ pub struct Cluster {
     pub pods: BTreeMap<ObjectKey, PodFacts>,
     /// Nodes by name, with whether they are ready.
     pub nodes: BTreeMap<String, NodeFacts>,
+    /// By the name of the node, the claims that it is asked to unprepare.
+    pub(super) awaiting: BTreeMap<String, Vec<Awaited>>,
+    /// Of these, claims that are gone.
+    pub(super) held: BTreeSet<ObjectKey>,
     /// Disruption budgets.
     pub budgets: Vec<Budget>,
     /// Objects that could not be understood, each in a sentence.
@@ -232,7 +236,14 @@ impl Cluster {
         self.rules.remove(input.key().name.as_str());
         self.drained.remove(input.key().name.as_str());
         self.pods.remove(&input.key());
+        let kind = input.kind();
+        if kind == Kind::Node {
+            self.awaiting.remove(input.key().name.as_str());
+        }
         self.apply(input.gone());
+        if matches!(kind, Kind::Claim | Kind::Node) {
+            self.hold_awaited();
+        }
     }
 
     /// Takes in all objects of a kind: what is not among them is gone.
@@ -244,7 +255,10 @@ impl Cluster {
                 self.drained.clear();
             }
             Kind::Pod => self.pods.clear(),
-            Kind::Node => self.nodes.clear(),
+            Kind::Node => {
+                self.nodes.clear();
+                self.awaiting.clear();
+            }
             Kind::Slice | Kind::Patch | Kind::Class | Kind::Claim => {}
         }
         let mut inputs = Vec::new();
@@ -256,10 +270,14 @@ impl Cluster {
             everything.relist(kind, inputs.clone());
         }
         self.fleet.relist(kind, inputs);
+        if matches!(kind, Kind::Claim | Kind::Node) {
+            self.hold_awaited();
+        }
     }
 
     fn take(&mut self, object: Object, json: &str) {
         self.gates_missed.extend(self.gates.stops_object(&object));
+        let mut replaced = false;
         match &object {
             Object::Rule(rule) => {
                 match drained(json) {
@@ -282,6 +300,7 @@ impl Cluster {
                 let status = serde_json::from_str::<WithStatus>(json).unwrap_or_default().status;
                 let ready = status.conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True");
                 self.nodes.insert(node.name.to_string(), NodeFacts { ready });
+                self.note_awaiting(&node.name, json);
             }
             Object::Other(kind) => {
                 if kind == "PodDisruptionBudget"
@@ -290,15 +309,18 @@ impl Cluster {
                     self.budgets.push(budget);
                 }
             }
+            Object::Claim(claim) => replaced = self.held.remove(&claim.key),
             Object::Slice(_)
             | Object::Class(_)
-            | Object::Claim(_)
             | Object::Template(_)
             | Object::Group(_)
             | Object::Patch(_) => {}
         }
         if let Some(input) = input(object) {
             self.apply(input);
+        }
+        if replaced {
+            self.hold_awaited();
         }
     }
 

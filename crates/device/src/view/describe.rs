@@ -166,6 +166,9 @@ impl Description {
         pairs(&mut lines, "Capacity:", &capacity.collect::<Vec<_>>());
         self.taints(&mut lines, now);
         self.holders(&mut lines);
+        if let Some(awaited) = &row.awaiting_unprepare {
+            lines.push(format!("Unprepare:    {}", awaited.message));
+        }
         self.consequences(&mut lines);
         lines.push(if self.history.is_empty() { "History:      <none>" } else { "History:" }.to_owned());
         lines.extend(self.history.iter().map(|entry| format!("  {}", entry.line(now))));

@@ -11,6 +11,7 @@ use super::{
     gates::is_off,
     reference::Reference,
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
+    unprepare::AwaitRow,
 };
 
 /// A device as a person wants to see it.
@@ -39,6 +40,9 @@ pub struct DeviceRow {
     /// Who holds it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
+    /// What has to happen before anybody else gets it, where its pod was removed before it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaiting_unprepare: Option<AwaitRow>,
     /// The slice that publishes it; absent when none does any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slice: Option<Name>,
@@ -272,6 +276,7 @@ fn published_row(cluster: &Cluster, device: DeviceRef<'_>) -> DeviceRow {
     };
     DeviceRow {
         name: id.to_string(),
+        awaiting_unprepare: cluster.awaited(&id),
         driver: Name(id.driver),
         pool: Name(id.pool),
         device: Name(id.device),
@@ -295,6 +300,7 @@ fn vanished_row(cluster: &Cluster, id: &DeviceId) -> DeviceRow {
         state: State::Gone,
         taints: cluster.everything().effective_taints(id).map(|taint| taint_row(cluster, &taint)).collect(),
         holders: holders(&cluster.fleet, id),
+        awaiting_unprepare: cluster.awaited(id),
         slice: None,
     }
 }

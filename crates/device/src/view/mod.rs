@@ -18,6 +18,7 @@ mod replacement;
 mod rule;
 mod taint_spec;
 mod time;
+mod unprepare;
 mod why;
 
 pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
@@ -43,6 +44,7 @@ pub use rule::{
 };
 pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
+pub use unprepare::{AwaitRow, release_patch};
 pub use why::{
     EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending, why_replaced,
     with_replacements,

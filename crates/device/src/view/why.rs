@@ -18,10 +18,13 @@ use super::{
     replacement::{ReplacementWhy, story, summary},
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
     time::ago,
+    unprepare::AwaitRow,
 };
 
 /// On so many different kinds of node the reasons are worked out request by request.
 const NODES_EXPLAINED_MAX: usize = 8;
+/// So many devices are named that their nodes have not unprepared.
+const AWAITED_SHOWN_MAX: usize = 5;
 
 /// The answer to "why": the state the pod is in, and everything that explains it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -43,6 +46,9 @@ pub struct Why {
     /// What policies do about it because its node or its devices are tainted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replacements: Vec<ReplacementWhy>,
+    /// Devices that nobody gets before their node has unprepared them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub awaiting_unprepare: Vec<AwaitRow>,
     /// What else is worth knowing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -137,7 +143,12 @@ pub fn why_pending(
         Ok(claims) if claims.is_empty() => {
             why.summary = "has all its devices; it waits for something else".to_owned();
         }
-        Ok(claims) => search(cluster, &claims, now, &mut why),
+        Ok(claims) => {
+            search(cluster, &claims, now, &mut why);
+            if !why.nodes.is_empty() {
+                why.awaiting_unprepare = cluster.all_awaited().take(AWAITED_SHOWN_MAX).collect();
+            }
+        }
     }
     let scheduled = pod.conditions.iter().find(|condition| condition.kind == "PodScheduled");
     why.notes.extend(
@@ -447,6 +458,7 @@ impl Why {
             lines.push("  taints in the way:".to_owned());
             lines.extend(self.taints.iter().map(|taint| format!("    {}", taint.line())));
         }
+        lines.extend(self.awaiting_unprepare.iter().map(|awaited| format!("  {}", awaited.message)));
         lines.extend(self.replacements.iter().map(|replacement| format!("  {}", replacement.line(now))));
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         lines.join("\n") + "\n"

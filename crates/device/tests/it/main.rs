@@ -8,6 +8,7 @@ mod errors;
 mod gates;
 mod list;
 mod plan;
+mod release;
 mod roles;
 mod selection;
 mod support;

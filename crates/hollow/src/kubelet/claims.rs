@@ -73,7 +73,7 @@ impl Kubelet {
         self.waiting.entry(claim).or_default().insert(pod.clone());
     }
 
-    fn touch_waiting(&mut self, claim: &ObjectKey) {
+    pub(super) fn touch_waiting(&mut self, claim: &ObjectKey) {
         for pod in self.waiting.remove(claim).unwrap_or_default() {
             self.touch(Item::Pod(pod));
         }

@@ -3,6 +3,7 @@
 mod claims;
 mod nodes;
 mod pods;
+mod prepared;
 #[cfg(test)]
 mod tests;
 
@@ -11,10 +12,10 @@ use std::{
     sync::Arc,
 };
 
-use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp};
+use lazaret_model::{ObjectKey, ResourceClaim, Text, Timestamp, Uid};
 use lazaret_runtime::Outcome;
 
-use self::{nodes::NodeSlot, pods::PodSlot};
+use self::{nodes::NodeSlot, pods::PodSlot, prepared::PreparedClaims};
 use crate::{agenda::Agenda, effect::Effect, options::HollowOptions};
 
 /// How long to wait until what was written is seen before looking again.
@@ -29,6 +30,8 @@ enum Item {
     Lease(usize),
     /// A pod.
     Pod(ObjectKey),
+    /// A claim on a node that no pod uses any more.
+    Unprepare(usize, Uid),
 }
 
 /// The kubelets. Hears of nodes, pods and claims; what is not on one of its nodes is not kept.
@@ -45,6 +48,7 @@ pub struct Kubelet {
     claims: BTreeMap<ObjectKey, Arc<ResourceClaim>>,
     /// From a claim to the pods that cannot start because of it.
     waiting: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    prepared: PreparedClaims,
 }
 
 impl Kubelet {
@@ -62,6 +66,7 @@ impl Kubelet {
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            prepared: PreparedClaims::default(),
             options,
         }
     }
@@ -91,7 +96,13 @@ impl Kubelet {
             self.agenda.later(now.plus_millis(offset), Item::Lease(index));
         }
         let pods: Vec<ObjectKey> = self.pods.keys().cloned().collect();
-        pods.into_iter().for_each(|pod| self.agenda.touch(Item::Pod(pod)));
+        for pod in pods {
+            if self.pods.get(&pod).is_some_and(PodSlot::is_running) {
+                self.prepare(&pod);
+            }
+            self.agenda.touch(Item::Pod(pod));
+        }
+        self.touch_unused();
     }
 
     /// Decides what is to be done at `now`.
@@ -108,6 +119,10 @@ impl Kubelet {
                 Item::Node(index) => self.look_at_node(now, *index),
                 Item::Lease(index) => self.renew(now, *index),
                 Item::Pod(key) => self.look_at_pod(now, key),
+                Item::Unprepare(node, claim) => {
+                    self.look_at_unused(now, *node, claim);
+                    None
+                }
             };
             if let Some(effect) = effect {
                 let id = self.agenda.launch(item);
@@ -131,7 +146,7 @@ impl Kubelet {
             Some(Item::Node(index)) => self.node_written(now, index),
             Some(Item::Lease(index)) => self.lease_renewed(now, index),
             Some(Item::Pod(key)) => self.pod_written(now, &key, done),
-            None => {}
+            Some(Item::Unprepare(..)) | None => {}
         }
     }
 
@@ -144,7 +159,7 @@ impl Kubelet {
     #[must_use]
     pub fn node_of(&self, id: u64) -> Option<String> {
         let index = match self.agenda.in_flight(id)? {
-            Item::Node(index) | Item::Lease(index) => *index,
+            Item::Node(index) | Item::Lease(index) | Item::Unprepare(index, _) => *index,
             Item::Pod(key) => self.pods.get(key)?.node,
         };
         Some(self.options.node_name(index))

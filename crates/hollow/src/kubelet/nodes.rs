@@ -1,6 +1,9 @@
 //! Nodes: registered, ready, and alive.
 
-use lazaret_model::{Text, Timestamp};
+use std::collections::BTreeSet;
+
+use lazaret_api::unprepared_to_text;
+use lazaret_model::{REPORTS_UNPREPARED, Text, Timestamp, UNPREPARED, Uid};
 use lazaret_runtime::{Call, LEASES, NODES, PatchKind};
 use serde_json::{Value, json};
 
@@ -38,6 +41,11 @@ impl NodeSlot {
         *word = if taken { *word | bit } else { *word & !bit };
     }
 
+    /// How long its driver takes to unprepare.
+    pub(super) fn unprepare_after_ms(&self) -> i64 {
+        self.seen.as_ref().and_then(|seen| seen.unprepare_after_ms).unwrap_or(0)
+    }
+
     fn is_taken(&self, number: u8) -> bool {
         self.addresses[usize::from(number / 64)] & (1 << (number % 64)) != 0
     }
@@ -49,9 +57,14 @@ impl Kubelet {
         let Some(&index) = self.numbers.get(&seen.name) else { return };
         let slot = &mut self.nodes[index];
         if slot.seen.as_ref() != Some(&seen) {
+            let delay = slot.unprepare_after_ms();
             slot.seen = Some(seen);
             (slot.settled_until, slot.news) = (None, true);
+            let faster = slot.unprepare_after_ms() != delay;
             self.touch(Item::Node(index));
+            if faster {
+                self.touch_users(index);
+            }
         }
     }
 
@@ -61,6 +74,7 @@ impl Kubelet {
         if self.nodes[index].seen.take().is_some() {
             (self.nodes[index].settled_until, self.nodes[index].news) = (None, true);
             self.touch(Item::Node(index));
+            self.touch_users(index);
         }
     }
 
@@ -73,8 +87,8 @@ impl Kubelet {
     }
 
     pub(super) fn look_at_node(&mut self, now: Timestamp, index: usize) -> Option<Effect> {
-        let slot = &mut self.nodes[index];
-        slot.news = false;
+        self.nodes[index].news = false;
+        let slot = &self.nodes[index];
         if let Some(until) = slot.settled_until.filter(|until| *until > now) {
             self.agenda.later(until, Item::Node(index));
             return None;
@@ -91,6 +105,11 @@ impl Kubelet {
             let patch = Call::patch(&NODES, "", &seen.name, "status", PatchKind::Strategic, body.to_string());
             return Some(Effect::Calls(vec![patch]));
         }
+        if let Some(annotations) = self.answers(seen, index) {
+            let body = json!({"metadata": {"uid": &*seen.uid, "annotations": annotations}});
+            let patch = Call::patch(&NODES, "", &seen.name, "", PatchKind::Merge, body.to_string());
+            return Some(Effect::Calls(vec![patch]));
+        }
         if self.leaves_taints {
             return None;
         }
@@ -105,6 +124,21 @@ impl Kubelet {
         });
         let patch = Call::patch(&NODES, "", &seen.name, "", PatchKind::Merge, body.to_string());
         Some(Effect::Calls(vec![patch]))
+    }
+
+    /// The annotations by which a node says what is prepared on it, where they are not as they should be. A node that unprepares in no time
+    /// has nothing to say.
+    fn answers(&self, seen: &SeenNode, index: usize) -> Option<Value> {
+        if !seen.reports && seen.unprepare_after_ms.is_none() {
+            return None;
+        }
+        let unprepared: BTreeSet<Uid> =
+            seen.awaiting.iter().filter(|claim| !self.prepared.has(index, claim)).cloned().collect();
+        if seen.reports && unprepared == seen.unprepared {
+            return None;
+        }
+        let text = (!unprepared.is_empty()).then(|| unprepared_to_text(&unprepared));
+        Some(json!({REPORTS_UNPREPARED: "true", UNPREPARED: text}))
     }
 
     pub(super) fn node_written(&mut self, now: Timestamp, index: usize) {

@@ -26,7 +26,7 @@ const CRASH_PAUSE_MS_MAX: i64 = 300_000;
 /// A pod on one of the nodes.
 #[derive(Debug)]
 pub(super) struct PodSlot {
-    seen: SeenPod,
+    pub(super) seen: SeenPod,
     pub(super) node: usize,
     /// The last part of its address.
     number: Option<u8>,
@@ -57,6 +57,14 @@ enum Doing {
 }
 
 impl PodSlot {
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.progress, Progress::Running { .. })
+    }
+
+    fn has_claims(&self) -> bool {
+        !self.seen.pod.claims.is_empty() || self.seen.pod.extended_claim.is_some()
+    }
+
     pub(super) fn forget_work(&mut self) {
         (self.doing, self.settled_until) = (None, None);
     }
@@ -138,11 +146,16 @@ impl Kubelet {
             settled_until: None,
             seen,
         };
-        self.pods.insert(slot.seen.key().clone(), slot);
+        let (key, running) = (slot.seen.key().clone(), slot.is_running());
+        self.pods.insert(key.clone(), slot);
+        if running && self.leads {
+            self.prepare(&key);
+        }
     }
 
     fn drop_pod(&mut self, key: &ObjectKey) {
         if let Some(slot) = self.pods.remove(key) {
+            self.forget_user(&slot);
             if let Some(number) = slot.number {
                 self.nodes[slot.node].mark(number, false);
             }
@@ -167,8 +180,12 @@ impl Kubelet {
     }
 
     fn try_start(&mut self, now: Timestamp, key: &ObjectKey) -> Option<Effect> {
-        let lack = self.pods.get(key).and_then(|slot| self.lack(&slot.seen.pod));
-        let Some(lack) = lack else { return self.start(now, key, now, 0) };
+        let slot = self.pods.get(key)?;
+        let pod = &slot.seen.pod;
+        let Some(lack) = self.lack(pod).or_else(|| self.lack_of_device(slot.node, pod)) else {
+            self.prepare(key);
+            return self.start(now, key, now, 0);
+        };
         if let Some(claim) = lack.claim {
             self.wait_for(claim, key);
         }
@@ -190,10 +207,11 @@ impl Kubelet {
     }
 
     fn go_on(&mut self, now: Timestamp, key: &ObjectKey, since: Timestamp, restarts: u32) -> Option<Effect> {
-        let slot = self.pods.get_mut(key)?;
+        let slot = self.pods.get(key)?;
         let (exit_at, restart_at) = slot.exit(since, restarts, self.options.job_run_ms);
         let phase = slot.seen.phase_after_exit();
-        let next = if phase.is_some() { exit_at } else { restart_at };
+        let delay = if slot.has_claims() { self.unprepare_ms(slot.node) } else { 0 };
+        let next = if phase.is_some() { exit_at.plus_millis(delay) } else { restart_at };
         if now < next {
             if next < Timestamp::NEVER {
                 self.agenda.later(next, Item::Pod(key.clone()));
@@ -201,6 +219,10 @@ impl Kubelet {
             return None;
         }
         let Some(phase) = phase else { return self.start(now, key, now, restarts.saturating_add(1)) };
+        // What has ended has nothing prepared any more.
+        let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
+        self.unprepare_for(node, &uid);
+        let slot = self.pods.get_mut(key)?;
         slot.doing = Some(Doing::Ending);
         let status = pod_json::ended(&slot.seen, phase, slot.seen.script.exit_code, now, restarts);
         Some(Effect::Calls(vec![patch_status(key, &status)]))
@@ -227,14 +249,20 @@ impl Kubelet {
         let since = *slot.stopping_since.get_or_insert(now);
         let mut calls = Vec::new();
         if let Progress::Running { restarts, .. } = slot.progress {
-            let stopped = since.plus_millis(slot.seen.script.stop_after_ms.min(slot.seen.grace_ms));
-            if now < stopped {
-                self.agenda.later(stopped, Item::Pod(key.clone()));
+            let (node, uid) = (slot.node, slot.seen.pod.uid.clone());
+            let stopped = since.plus_millis(slot.seen.stop_ms());
+            let delay = if slot.has_claims() { self.unprepare_ms(node) } else { 0 };
+            let unprepared = stopped.plus_millis(delay);
+            if now < unprepared {
+                self.agenda.later(unprepared, Item::Pod(key.clone()));
                 return None;
             }
+            self.unprepare_for(node, &uid);
+            let slot = self.pods.get(key)?;
             let status = pod_json::ended(&slot.seen, PodPhase::Failed, TERMINATED, now, restarts);
             calls.push(patch_status(key, &status));
         }
+        let slot = self.pods.get_mut(key)?;
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": &*slot.seen.pod.uid}});
         calls.push(Call::delete(&PODS, &key.namespace, &key.name, options.to_string()));
         slot.doing = Some(Doing::Removing);

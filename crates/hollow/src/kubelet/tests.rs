@@ -159,3 +159,97 @@ fn failures_are_tried_again_and_the_past_is_taken_over() {
     assert_eq!(std::iter::from_fn(|| kubelet.poll()).count(), 2);
     assert_eq!(kubelet.nodes[0].take_address(), 2);
 }
+
+/// A claim with `gpu-0` of `node-1`, reserved for a pod.
+fn allocated(name: &str, pod: &str) -> Arc<ResourceClaim> {
+    let result = lazaret_model::DeviceResult {
+        request: "r".into(),
+        device: lazaret_model::DeviceId { driver: "d".into(), pool: "node-1".into(), device: "gpu-0".into() },
+        admin_access: false,
+        tolerations: Vec::new(),
+        binding_conditions: Vec::new(),
+        binding_failure_conditions: Vec::new(),
+        share_id: None,
+        consumed_capacity: Vec::new(),
+        skip_node_operations: Vec::new(),
+    };
+    Arc::new(ResourceClaim {
+        key: ObjectKey::new("default", name),
+        uid: format!("uid of {name}").into(),
+        allocation: Some(Arc::new(lazaret_model::Allocation { results: vec![result], ..Default::default() })),
+        reserved_for: vec![Consumer { uid: format!("uid of {pod}").into(), ..Consumer::default() }],
+        ..ResourceClaim::default()
+    })
+}
+
+fn with_claim(name: &str, claim: &str) -> SeenPod {
+    let mut seen = pod(name, Script::default(), RestartPolicy::Always);
+    let entry = PodClaim { name: "gpu".into(), source: ClaimSource::Claim(claim.into()) };
+    seen.pod = Arc::new(Pod { claims: vec![entry], ..Pod::clone(&seen.pod) });
+    seen
+}
+
+fn slow_node(after_ms: Option<i64>, awaiting: &[&str], unprepared: &[&str]) -> crate::SeenNode {
+    let uids = |names: &[&str]| names.iter().map(|name| format!("uid of {name}").into()).collect();
+    crate::SeenNode {
+        name: "node-1".into(),
+        ready: true,
+        reports: true,
+        unprepare_after_ms: after_ms,
+        awaiting: uids(awaiting),
+        unprepared: uids(unprepared),
+        ..crate::SeenNode::default()
+    }
+}
+
+#[test]
+fn a_device_is_never_prepared_for_two_claims() {
+    let mut kubelet = kubelet(1);
+    kubelet.hear_node(slow_node(Some(20_000), &[], &[]));
+    kubelet.lead(at(0), true);
+    kubelet.hear_claim(allocated("first", "a"));
+    kubelet.hear_claim(allocated("second", "b"));
+    kubelet.hear_pod(at(0), with_claim("a", "first"));
+    assert_eq!(play(&mut kubelet, 0, 1_000), [(0, "write".to_owned())]);
+    // Removed by force, and given to another claim by somebody who did not wait.
+    kubelet.miss_pod(&ObjectKey::new("default", "a"), &"uid of a".into());
+    kubelet.hear_pod(at(1_000), with_claim("b", "second"));
+    let done = play(&mut kubelet, 1_000, 40_000);
+    // A complaint after 5 s, and the start when the driver has unprepared.
+    assert_eq!(times(&done), [5_000, 20_000], "{done:?}");
+}
+
+#[test]
+fn a_node_answers_when_it_has_unprepared_and_at_once_for_what_it_never_prepared() {
+    let mut kubelet = kubelet(1);
+    kubelet.hear_node(slow_node(Some(20_000), &[], &[]));
+    kubelet.lead(at(0), true);
+    kubelet.hear_claim(allocated("first", "a"));
+    kubelet.hear_pod(at(0), with_claim("a", "first"));
+    play(&mut kubelet, 0, 1_000);
+    kubelet.hear_node(slow_node(Some(20_000), &["never"], &[]));
+    assert_eq!(times(&play(&mut kubelet, 1_000, 1_500)), [0]);
+    kubelet.hear_node(slow_node(Some(20_000), &["never"], &["never"]));
+    assert_eq!(times(&play(&mut kubelet, 1_500, 2_000)), [0; 0]);
+    kubelet.miss_pod(&ObjectKey::new("default", "a"), &"uid of a".into());
+    kubelet.hear_node(slow_node(Some(20_000), &["first"], &[]));
+    assert_eq!(times(&play(&mut kubelet, 2_000, 15_000)), [0; 0]);
+    assert_eq!(times(&play(&mut kubelet, 15_000, 40_000)), [7_000]);
+}
+
+#[test]
+fn a_pod_reaches_its_end_only_after_its_devices_are_unprepared() {
+    let mut kubelet = kubelet(1);
+    kubelet.hear_node(slow_node(Some(20_000), &[], &[]));
+    kubelet.lead(at(0), true);
+    kubelet.hear_claim(allocated("first", "a"));
+    kubelet.hear_pod(at(0), with_claim("a", "first"));
+    play(&mut kubelet, 0, 1_000);
+    let mut deleted = with_claim("a", "first");
+    deleted.pod = Arc::new(Pod { deleting_since: Some(at(1_000)), ..Pod::clone(&deleted.pod) });
+    kubelet.hear_pod(at(1_000), deleted);
+    assert_eq!(play(&mut kubelet, 1_000, 10_000), []);
+    // A driver that is faster again is not waited for.
+    kubelet.hear_node(slow_node(None, &[], &[]));
+    assert_eq!(play(&mut kubelet, 10_000, 11_000), [(0, "write+delete".to_owned())]);
+}

@@ -13,6 +13,8 @@ use crate::{
 
 /// Evictions a second at the pace of somebody in a hurry.
 const HURRIED: i64 = 20;
+/// One in so many pods that users delete is removed by force.
+const FORCED: u32 = 4;
 
 impl World {
     /// Something happens from outside.
@@ -49,7 +51,7 @@ impl World {
                 let name = Text::from(palette::CLASSES[a as usize % palette::CLASSES.len()]);
                 self.api.classes.remove(&mut self.api.versions, &name);
             }
-            Op::DeletePod => self.user_deletes(a),
+            Op::DeletePod => self.user_deletes(a, b.is_multiple_of(FORCED)),
             Op::FinishPod => self.user_pod_ends(a, b.is_multiple_of(2)),
             Op::Deallocate => self.deallocate(a),
             Op::Relist => self.relist(client, kind),
@@ -158,8 +160,11 @@ impl World {
         self.api.pods.iter().nth(number as usize % count.max(1)).map(|stored| Arc::clone(stored.object))
     }
 
-    fn user_deletes(&mut self, number: u32) {
+    fn user_deletes(&mut self, number: u32, by_force: bool) {
         if let Some(pod) = self.pod_number(number) {
+            if by_force && pod.node.is_some() && !pod.phase.is_finished() {
+                return self.remove_by_force(&pod);
+            }
             // It exists, so this cannot be refused.
             let _begun = self.api.delete_pod(self.now, &pod.key, None);
         }
@@ -175,9 +180,11 @@ impl World {
         let count = self.api.claims.len();
         let Some(stored) = self.api.claims.iter().nth(number as usize % count.max(1)) else { return };
         let mut claim = lazaret_model::ResourceClaim::clone(stored.object);
+        let uid = claim.uid.clone();
         claim.allocation = None;
         claim.reserved_for.clear();
         self.api.claims.put(&mut self.api.versions, claim);
+        self.forget_prepared(&uid);
     }
 
     fn jump(&mut self, controller: usize, by: i64) {

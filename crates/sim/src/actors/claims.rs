@@ -211,10 +211,12 @@ impl World {
         let unfinished = |pod: u32| pods.now(pod).filter(|stored| !stored.object.phase.is_finished());
         if user.resource == "podgroups" {
             let mut members = self.workloads.pods_of(&claim.key.namespace, &user.name);
-            return members.any(|key| pods.number(key).and_then(unfinished).is_some());
+            return members.any(|key| pods.number(key).and_then(unfinished).is_some())
+                || self.is_prepared(claim, None);
         }
         let user_now = pods.number_of(&claim.key.namespace, &user.name).and_then(unfinished);
         user_now.is_some_and(|stored| stored.object.uid == user.uid)
+            || self.is_prepared(claim, Some(&user.uid))
     }
 
     fn is_orphan(&self, claim: &ResourceClaim) -> bool {

@@ -32,12 +32,15 @@ impl World {
             }
         });
         if started {
+            self.prepare(key);
             self.plan_end(key, uid);
         }
     }
 
     /// A pod ends, well or badly. A terminating pod may still do so.
     pub(crate) fn end_pod(&mut self, key: &ObjectKey, uid: &Uid, well: bool) {
+        // Nothing has ended whose devices are prepared.
+        self.unprepare(uid);
         self.api.edit_pod(key, uid, |pod| {
             if pod.node.is_some() && !pod.phase.is_finished() {
                 pod.phase = if well { PodPhase::Succeeded } else { PodPhase::Failed };
@@ -47,6 +50,7 @@ impl World {
 
     pub(crate) fn remove_pod(&mut self, key: &ObjectKey, uid: &Uid) {
         if self.api.pods.get(key).is_some_and(|stored| stored.object.uid == *uid) {
+            self.unprepare(uid);
             self.api.pods.remove(&mut self.api.versions, key);
         }
     }

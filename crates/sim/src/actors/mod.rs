@@ -6,5 +6,6 @@ pub(crate) mod client;
 pub(crate) mod controller;
 pub(crate) mod drivers;
 pub(crate) mod kubelets;
+pub(crate) mod prepared;
 pub(crate) mod scheduler;
 pub(crate) mod workloads;

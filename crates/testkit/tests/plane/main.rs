@@ -16,4 +16,5 @@ mod rules;
 mod stage;
 mod stories;
 mod timed;
+mod twice;
 mod upkeep;

@@ -9,8 +9,13 @@ use crate::stage::Stage;
 
 /// A cluster that has a scheduler and leaves everything else to rivals.
 pub(crate) fn stage() -> Stage {
+    stage_with(4, 8)
+}
+
+/// The same with so many nodes and devices of each.
+pub(crate) fn stage_with(nodes: usize, devices: usize) -> Stage {
     let scheduler = Options { parts: parts(false), ..Options::default() };
-    Stage::of(Cluster::options().plane(Plane::simulated(4, 8).options(scheduler)), 4)
+    Stage::of(Cluster::options().plane(Plane::simulated(nodes, devices).options(scheduler)), nodes)
 }
 
 /// A lease that is lost soon.

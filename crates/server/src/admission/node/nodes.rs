@@ -27,6 +27,9 @@ const OWN_PREFIXES: &[&str] = &["kubelet.kubernetes.io", "node.kubernetes.io"];
 /// The prefix of labels that keep nodes apart: administrators set them, nodes never.
 const RESTRICTION: &str = "node-restriction.kubernetes.io";
 
+/// What the claim controller asks a node. Schedulers give nobody the devices that it names, so a node must not name those of others.
+const QUESTIONS: &str = "lazaret.dev/awaiting-unprepare";
+
 pub(super) fn node(attempt: &Attempt<'_>) -> Verdict {
     let Attempt { node, name, object, old, operation, .. } = *attempt;
     let refuse = |why: String| Err(Refusal::Forbidden(format!("node {node:?} is not allowed to {why}")));
@@ -34,6 +37,10 @@ pub(super) fn node(attempt: &Attempt<'_>) -> Verdict {
         return refuse(format!("modify node {name:?}"));
     }
     let config = &object["spec"]["configSource"];
+    let asks = |node: &Value| node["metadata"]["annotations"][QUESTIONS].clone();
+    if operation != Operation::Delete && asks(object) != asks(old) {
+        return refuse(format!("modify annotation {QUESTIONS}"));
+    }
     let labels = forbidden_labels(&object["metadata"]["labels"], &old["metadata"]["labels"]);
     match operation {
         Operation::Delete => Ok(()),

@@ -69,6 +69,27 @@ fn owner(name: &str) -> Value {
     with("metadata", "ownerReferences", json!([{"name": name, "controller": true}]))
 }
 
+fn asked(text: &str) -> Value {
+    with("metadata", "annotations", json!({"lazaret.dev/awaiting-unprepare": text}))
+}
+
+#[test]
+fn a_node_answers_questions_and_asks_none() {
+    let answer = with("metadata", "annotations", json!({"lazaret.dev/unprepared": "[]"}));
+    let refused = r#"node "mynode" is not allowed to modify annotation lazaret.dev/awaiting-unprepare"#;
+    for (new, old, expected) in [
+        (answer, plain(), PERMITTED),
+        (asked("[]"), asked("[]"), PERMITTED),
+        (asked("[1]"), plain(), refused),
+        (plain(), asked("[1]"), refused),
+    ] {
+        let found = World::new().attempt(Operation::Update, "nodes", "/mynode", (&new, &old));
+        assert_eq!(found, expected, "{new}");
+    }
+    let found = World::new().attempt(Operation::Create, "nodes", "/mynode", (&asked("[]"), &Value::Null));
+    assert_eq!(found, refused);
+}
+
 #[test]
 fn a_node_registers_itself() {
     let set = format!(r#"node "mynode" is not allowed to set the following labels: {LISTED}"#);

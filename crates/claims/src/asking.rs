@@ -1,0 +1,218 @@
+//! Claims whose pods vanished before they ended: what their nodes say, and what became of the pods and claims.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    vec::Vec,
+};
+
+use lazaret_model::{
+    AWAITED_BYTES_PER_NODE_MAX, AWAITED_PER_NODE_MAX, Awaited, Consumer, NodeReport, ObjectKey,
+    ResourceClaim, Text, Uid,
+};
+
+use crate::{
+    Claims, SeenClaim,
+    holder::{Holder, HolderKind},
+    queue::Item,
+    standing::is_done,
+    tables::Setback,
+};
+
+/// Pods that vanished whose nodes are remembered. The node of a forgotten one is found by what its claim was given, where that is local.
+const LOST_MAX: usize = 16_384;
+/// Claims removed by hand that are waited for. Nobody removes more by hand within the time that nodes take to answer.
+pub(crate) const REMOVED_MAX: usize = 4_096;
+
+/// Who is asked, and about what.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    /// Nodes that say what is prepared on them.
+    pub(crate) nodes: BTreeMap<Text, NodeSlot>,
+    /// By the UID of the claim.
+    pub(crate) waits: BTreeMap<Uid, Wait>,
+    /// Where pods were that vanished before they ended.
+    pub(crate) lost_on: BTreeMap<Uid, Text>,
+    lost: VecDeque<Uid>,
+    pub(crate) removed: usize,
+}
+
+/// A node.
+#[derive(Debug)]
+pub(crate) struct NodeSlot {
+    pub(crate) report: Arc<NodeReport>,
+    /// The version that a write under way is meant for.
+    pub(crate) in_flight: Option<Text>,
+    pub(crate) setback: Setback,
+}
+
+/// A claim that may be prepared on nodes although its users are gone.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pub(crate) awaited: Awaited,
+    /// Where it was used by pods that vanished.
+    pub(crate) nodes: BTreeSet<Text>,
+    pub(crate) claim: Waiting,
+    pub(crate) announced: bool,
+}
+
+/// What became of the claim.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// It is there, and keeps what it was given.
+    Kept,
+    /// It is gone, or what it was given was taken back by somebody else; as it was last seen.
+    Removed(Arc<ResourceClaim>),
+    /// It was gone before anything was heard of it.
+    Unseen,
+}
+
+impl Asking {
+    /// Nothing is under way any more.
+    pub(crate) fn forget_work(&mut self) {
+        for slot in self.nodes.values_mut() {
+            (slot.in_flight, slot.setback) = Default::default();
+        }
+    }
+
+    fn note_lost(&mut self, uid: Uid, node: Text) {
+        if self.lost_on.insert(uid.clone(), node).is_some() {
+            return;
+        }
+        self.lost.push_back(uid);
+        if self.lost.len() > LOST_MAX
+            && let Some(oldest) = self.lost.pop_front()
+        {
+            self.lost_on.remove(&oldest);
+        }
+    }
+
+    pub(crate) fn report(&self, node: &Text) -> Option<&NodeReport> {
+        self.nodes.get(node).map(|slot| &*slot.report)
+    }
+
+    pub(crate) fn may_have_prepared(&self, node: &Text, claim: &Uid) -> bool {
+        self.report(node).is_some_and(|report| report.may_have_prepared(claim))
+    }
+
+    pub(crate) fn released_by<'a>(
+        &'a self,
+        nodes: &'a BTreeSet<Text>,
+        claim: &Uid,
+    ) -> Option<(&'a Text, &'a Text)> {
+        nodes.iter().find_map(|node| {
+            let entry = self.report(node)?.awaiting.iter().find(|one| one.uid == *claim)?;
+            entry.released.as_ref().map(|reason| (node, reason))
+        })
+    }
+
+    pub(crate) fn drop_wait(&mut self, claim: &Uid) -> BTreeSet<Text> {
+        let Some(wait) = self.waits.remove(claim) else { return BTreeSet::new() };
+        if !matches!(wait.claim, Waiting::Kept) {
+            self.removed = self.removed.saturating_sub(1);
+        }
+        wait.nodes
+    }
+
+    /// What a node is to be asked: what it is asked already comes first, so that answers are not lost.
+    pub(crate) fn wanted(&self, node: &Text) -> Vec<Awaited> {
+        let asked = self.report(node).map_or(&[][..], |report| &report.awaiting);
+        let waits = |uid: &Uid| self.waits.get(uid).filter(|wait| wait.nodes.contains(node));
+        let old = asked.iter().filter(|one| waits(&one.uid).is_some());
+        let new = self
+            .waits
+            .values()
+            .filter(|wait| wait.nodes.contains(node) && asked.iter().all(|one| one.uid != wait.awaited.uid));
+        let mut bytes = 0;
+        let mut wanted = Vec::new();
+        for one in old.chain(new.map(|wait| &wait.awaited)).take(AWAITED_PER_NODE_MAX) {
+            bytes += one.bytes();
+            if bytes > AWAITED_BYTES_PER_NODE_MAX && !wanted.is_empty() {
+                break;
+            }
+            wanted.push(one.clone());
+        }
+        wanted
+    }
+}
+
+impl Claims {
+    pub(crate) fn see_node(&mut self, report: Arc<NodeReport>) {
+        if !report.reports {
+            return self.miss_node(&report.name);
+        }
+        let name = report.name.clone();
+        match self.asking.nodes.get_mut(&name) {
+            Some(slot) => {
+                if slot.report.version != report.version {
+                    slot.setback.hear_news();
+                }
+                slot.report = report;
+            }
+            None => {
+                let (in_flight, setback) = Default::default();
+                self.asking.nodes.insert(name.clone(), NodeSlot { report, in_flight, setback });
+            }
+        }
+        self.touch_waiting_for(&name);
+    }
+
+    pub(crate) fn miss_node(&mut self, name: &Text) {
+        if self.asking.nodes.remove(name).is_some() {
+            self.touch_waiting_for(name);
+        }
+    }
+
+    fn touch_waiting_for(&mut self, node: &Text) {
+        let of_node = self.asking.waits.values().filter(|wait| wait.nodes.contains(node));
+        let claims: Vec<Item> = of_node.map(|wait| Item::Claim(wait.awaited.claim.clone())).collect();
+        claims.into_iter().for_each(|claim| self.touch(claim));
+        self.touch(Item::Node(node.clone()));
+    }
+
+    /// A pod is gone: whether it had ended decides whether its node is asked.
+    pub(crate) fn note_how_it_ended(&mut self, key: &ObjectKey) {
+        if self.asking.nodes.is_empty() {
+            return;
+        }
+        let Some(pod) = self.tables.pods.get(key).map(|slot| slot.pod.clone()) else { return };
+        match &pod.node {
+            Some(node) if !is_done(&pod) => self.asking.note_lost(pod.uid.clone(), node.clone()),
+            Some(_) | None => drop(self.hearsay.ended.insert(pod.uid.clone())),
+        }
+    }
+
+    /// A claim is gone, or has lost what it was given. If its devices may be prepared, that was not the work of this controller.
+    pub(crate) fn claim_let_go(&mut self, seen: &SeenClaim) {
+        let claim = &seen.claim;
+        let nodes = self.nodes_in_use(seen);
+        let before = self.asking.drop_wait(&claim.uid);
+        if !nodes.is_empty() && self.asking.removed < REMOVED_MAX {
+            self.asking.removed += 1;
+            let awaited = Self::awaited(claim, None);
+            let claim = Waiting::Removed(claim.clone());
+            let wait = Wait { awaited, nodes: nodes.clone(), claim, announced: true };
+            self.asking.waits.insert(seen.claim.uid.clone(), wait);
+        }
+        before.union(&nodes).for_each(|node| self.touch(Item::Node(node.clone())));
+    }
+
+    /// The nodes where somebody may still use what a claim was given.
+    fn nodes_in_use(&self, seen: &SeenClaim) -> BTreeSet<Text> {
+        if self.asking.nodes.is_empty() {
+            return BTreeSet::new();
+        }
+        let node_of = |consumer: &Consumer| {
+            let kind = HolderKind::of(consumer)?;
+            let holder = Holder { kind, key: seen.beside(&consumer.name), uid: consumer.uid.clone() };
+            let pod = self.tables.pods.get(&holder.key).map(|slot| &slot.pod);
+            match pod.filter(|pod| pod.uid == holder.uid) {
+                Some(pod) if is_done(pod) => None,
+                Some(pod) => pod.node.as_ref(),
+                None => self.lost_on(&seen.claim, &holder.uid),
+            }
+        };
+        let nodes = seen.claim.reserved_for.iter().filter_map(node_of);
+        nodes.filter(|node| self.asking.may_have_prepared(node, &seen.claim.uid)).cloned().collect()
+    }
+}

@@ -1,0 +1,184 @@
+//! Which nodes are asked about which claims, and when a wait is over.
+
+use alloc::{collections::BTreeSet, format, vec::Vec};
+
+use lazaret_model::{Awaited, Consumer, ObjectKey, Outcome, ResourceClaim, Text, Timestamp, Uid};
+
+use crate::{
+    Claims, SeenClaim,
+    asking::{REMOVED_MAX, Wait, Waiting},
+    effect::{AWAITING_REASON, AskNode, ClaimEvent, EffectKind, RELEASED_REASON, WakeReason},
+    flights::Flight,
+    queue::Item,
+    standing::is_done,
+    tables::Setback,
+};
+
+impl Claims {
+    /// The node that has not said how a user of a claim ended; whether it has to be waited for is another question.
+    pub(crate) fn lost_on<'a>(&'a self, claim: &'a ResourceClaim, user: &Uid) -> Option<&'a Text> {
+        if self.asking.nodes.is_empty() || self.hearsay.ended.contains(user) {
+            return None;
+        }
+        let allocation = claim.allocation.as_ref().filter(|given| given.held_devices().next().is_some())?;
+        let node = self.asking.lost_on.get(user).or_else(|| allocation.only_node())?;
+        self.asking.nodes.contains_key(node).then_some(node)
+    }
+
+    /// Whether a node has to unprepare a claim before it is given back.
+    pub(crate) fn is_awaited(&self, node: &Text, claim: &Uid) -> bool {
+        self.asking.may_have_prepared(node, claim)
+    }
+
+    /// Takes note of where a claim was used by pods that vanished, as long as it names them, and of which of these nodes are waited for.
+    pub(crate) fn await_nodes(
+        &mut self,
+        now: Timestamp,
+        seen: &SeenClaim,
+        lost: &BTreeSet<Text>,
+        awaited: &BTreeSet<Text>,
+    ) {
+        let uid = &seen.claim.uid;
+        if lost.is_empty() {
+            let nodes = self.asking.drop_wait(uid);
+            nodes.into_iter().for_each(|node| self.touch(Item::Node(node)));
+            return;
+        }
+        let mut touched = lost.clone();
+        if let Some(wait) = self.asking.waits.get_mut(uid) {
+            touched = wait.nodes.symmetric_difference(lost).cloned().collect();
+            wait.nodes.clone_from(lost);
+        } else {
+            let wait = Wait {
+                awaited: Self::awaited(&seen.claim, Some(now)),
+                nodes: lost.clone(),
+                claim: Waiting::Kept,
+                announced: seen.awaiting.is_some(),
+            };
+            self.asking.waits.insert(uid.clone(), wait);
+        }
+        self.tell_of_wait(seen, lost, awaited);
+        touched.into_iter().for_each(|node| self.touch(Item::Node(node)));
+    }
+
+    /// One event when the wait begins, one when a person ends it.
+    fn tell_of_wait(&mut self, seen: &SeenClaim, lost: &BTreeSet<Text>, awaited: &BTreeSet<Text>) {
+        let uid = &seen.claim.uid;
+        let Some(wait) = self.asking.waits.get(uid).filter(|wait| wait.announced == awaited.is_empty())
+        else {
+            return;
+        };
+        let (reason, message) = match awaited.first() {
+            Some(node) => (AWAITING_REASON, wait.awaited.words(node)),
+            None => match self.asking.released_by(lost, uid) {
+                Some((node, why)) => {
+                    (RELEASED_REASON, format!("{}; released by force: {why}", wait.awaited.words(node)))
+                }
+                None => return,
+            },
+        };
+        let claim = wait.awaited.claim.clone();
+        if let Some(wait) = self.asking.waits.get_mut(uid) {
+            wait.announced = !awaited.is_empty();
+        }
+        let event = ClaimEvent { claim, uid: uid.clone(), reason, message: message.into() };
+        self.flights.announce(EffectKind::ClaimEvent(event), self.options.events_queued_max);
+    }
+
+    pub(crate) fn awaited(claim: &ResourceClaim, since: Option<Timestamp>) -> Awaited {
+        Awaited {
+            claim: claim.key.clone(),
+            uid: claim.uid.clone(),
+            devices: claim.allocation.iter().flat_map(|given| given.held_devices()).cloned().collect(),
+            since: since.map(Timestamp::truncated_to_secs),
+            released: None,
+        }
+    }
+
+    pub(crate) fn look_at_node(&mut self, now: Timestamp, name: &Text) {
+        self.settle_removed(name);
+        let Some(slot) = self.asking.nodes.get(name) else { return };
+        if slot.in_flight.is_some() {
+            return;
+        }
+        if let Some(at) = slot.setback.hold(now) {
+            self.later(at, WakeReason::Retry, Item::Node(name.clone()));
+            return;
+        }
+        let wanted = self.asking.wanted(name);
+        let Some(slot) = self.asking.nodes.get_mut(name) else { return };
+        if wanted == slot.report.awaiting {
+            return;
+        }
+        let (uid, version) = (slot.report.uid.clone(), slot.report.version.clone());
+        slot.in_flight = Some(version.clone());
+        let flight = Flight::Node { node: name.clone(), uid: uid.clone() };
+        let ask = AskNode { node: name.clone(), uid, version, awaiting: wanted };
+        self.flights.launch(flight, EffectKind::AskNode(ask));
+    }
+
+    /// Claims that are gone are waited for as long as the node has not answered, however long ago it was asked and by whom.
+    fn settle_removed(&mut self, node: &Text) {
+        let listed: Vec<Awaited> =
+            self.asking.report(node).map(|report| report.awaiting.clone()).unwrap_or_default();
+        for one in listed {
+            let there = self.tables.claims.get(&one.claim).is_some_and(|slot| slot.seen.claim.uid == one.uid);
+            let known = self.asking.waits.contains_key(&one.uid);
+            if !there && !known && self.is_awaited(node, &one.uid) && self.asking.removed < REMOVED_MAX {
+                self.asking.removed += 1;
+                let (uid, nodes) = (one.uid.clone(), [node.clone()].into());
+                let wait = Wait { awaited: one, nodes, claim: Waiting::Unseen, announced: true };
+                self.asking.waits.insert(uid, wait);
+            }
+        }
+        let over: Vec<Uid> = self
+            .asking
+            .waits
+            .iter()
+            .filter(|(uid, wait)| {
+                let ended = match &wait.claim {
+                    Waiting::Kept => return false,
+                    Waiting::Removed(claim) => {
+                        claim.reserved_for.iter().all(|user| self.has_ended(claim, user))
+                    }
+                    Waiting::Unseen => false,
+                };
+                wait.nodes.contains(node) && (ended || !self.is_awaited(node, uid))
+            })
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in over {
+            let Some(wait) = self.asking.waits.get_mut(&uid) else { continue };
+            wait.nodes.remove(node);
+            if wait.nodes.is_empty() {
+                self.asking.drop_wait(&uid);
+            }
+        }
+    }
+
+    fn has_ended(&self, claim: &ResourceClaim, user: &Consumer) -> bool {
+        let key = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
+        let pod = self.tables.pods.get(&key).map(|slot| &slot.pod).filter(|pod| pod.uid == user.uid);
+        pod.map_or_else(|| self.hearsay.ended.contains(&user.uid), |pod| is_done(pod))
+    }
+
+    /// What became of a question.
+    pub(crate) fn asked(&mut self, now: Timestamp, node: &Text, uid: &Uid, outcome: Outcome) {
+        let options = self.options.clone();
+        let slot = self.asking.nodes.get_mut(node).filter(|slot| slot.report.uid == *uid);
+        let Some(slot) = slot else { return };
+        let meant_for = slot.in_flight.take();
+        let newer = meant_for.is_none_or(|version| version != slot.report.version);
+        match outcome {
+            Outcome::Done | Outcome::Gone | Outcome::Conflict => {
+                slot.setback = Setback::default();
+                // The next news of the node say how it is now; they may have come already.
+                if !newer {
+                    slot.setback.wait_for_news(now, &options);
+                }
+            }
+            Outcome::RetryLater | Outcome::Unknown => slot.setback.fail(now, &options),
+        }
+        self.touch(Item::Node(node.clone()));
+    }
+}

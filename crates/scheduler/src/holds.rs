@@ -1,0 +1,106 @@
+//! Devices that no claim holds any more and that a node may still have prepared: nobody gets them before the node has unprepared them.
+//!
+//! The claim controller writes into the Node which claims it waits for. In the fleet each is a claim of its own, in a namespace that no
+//! real claim can have.
+
+use alloc::{format, sync::Arc, vec::Vec};
+
+use lazaret_fleet as fleet;
+use lazaret_model::{Allocation, Awaited, DeviceId, DeviceResult, ObjectKey, ResourceClaim, Text, Uid};
+
+use crate::{
+    Claim, Node,
+    causes::Cause,
+    machine::{Alarm, Scheduler},
+};
+
+/// How long the devices of a claim that was removed while its pod runs are kept, until the claim controller has written that it waits for
+/// them. It takes some milliseconds.
+const UNLISTED_MS: i64 = 10_000;
+
+impl Scheduler {
+    /// A node is asked about other claims than before.
+    pub(crate) fn hold_awaited(&mut self, node: &Text, old: &[Awaited], new: &[Awaited]) {
+        for one in new {
+            if !old.iter().any(|known| known.uid == one.uid) {
+                self.hold(node, &one.uid, Arc::new(whole(&one.devices)));
+            }
+        }
+        for one in old {
+            if !new.iter().any(|left| left.uid == one.uid) {
+                self.let_go(node, &one.uid);
+            }
+        }
+    }
+
+    /// A claim is gone. If it was removed by hand while its pod runs, the devices are still in use.
+    pub(crate) fn keep_from_others(&mut self, claim: &Claim) {
+        let Some(allocation) = claim.claim.allocation.as_ref().filter(|_| self.nodes_report) else { return };
+        let mut nodes: Vec<Text> = Vec::new();
+        for user in &claim.claim.reserved_for {
+            let key = ObjectKey { namespace: claim.claim.key.namespace.clone(), name: user.name.clone() };
+            let entry = self.pod_keys.get(&key).and_then(|ix| self.pods.get(*ix));
+            let Some(pod) = entry.map(|entry| &entry.pod).filter(|pod| pod.uid == user.uid) else { continue };
+            let node = pod.node.as_ref().filter(|_| !pod.phase.is_finished());
+            nodes.extend(node.filter(|name| self.node_named(name).is_some_and(|node| node.reports)).cloned());
+        }
+        for node in nodes {
+            self.hold(&node, &claim.claim.uid, allocation.clone());
+            let at = self.now.plus_millis(UNLISTED_MS);
+            self.set_alarm(at, Alarm::Hold(node, claim.claim.uid.clone()));
+        }
+    }
+
+    /// What the claim controller has not asked for by now is not waited for.
+    pub(crate) fn let_go_unlisted(&mut self, node: &Text, claim: &Uid) {
+        let listed =
+            self.node_named(node).is_some_and(|node| node.awaiting.iter().any(|one| one.uid == *claim));
+        if !listed {
+            self.let_go(node, claim);
+        }
+    }
+
+    fn node_named(&self, name: &Text) -> Option<&Arc<Node>> {
+        self.nodes.find(name).and_then(|ix| self.nodes.get(ix)?.node.as_ref())
+    }
+
+    fn hold(&mut self, node: &Text, claim: &Uid, allocation: Arc<Allocation>) {
+        let held = ResourceClaim {
+            key: key(node, claim),
+            uid: claim.clone(),
+            allocation: Some(allocation),
+            ..ResourceClaim::default()
+        };
+        self.fleet.apply(fleet::Input::Claim(Arc::new(held)));
+        self.fleet.take_changes();
+    }
+
+    fn let_go(&mut self, node: &Text, claim: &Uid) {
+        let revision = self.fleet.revision();
+        self.fleet.apply(fleet::Input::ClaimGone(key(node, claim)));
+        self.fleet.take_changes();
+        if self.fleet.revision() != revision {
+            self.happened(Cause::Devices);
+        }
+    }
+}
+
+/// No namespace has a slash in its name.
+fn key(node: &Text, claim: &Uid) -> ObjectKey {
+    ObjectKey::new(format!("node/{node}"), claim.clone())
+}
+
+fn whole(devices: &[DeviceId]) -> Allocation {
+    let result = |device: &DeviceId| DeviceResult {
+        request: Text::default(),
+        device: device.clone(),
+        admin_access: false,
+        tolerations: Vec::new(),
+        binding_conditions: Vec::new(),
+        binding_failure_conditions: Vec::new(),
+        share_id: None,
+        consumed_capacity: Vec::new(),
+        skip_node_operations: Vec::new(),
+    };
+    Allocation { results: devices.iter().map(result).collect(), ..Allocation::default() }
+}

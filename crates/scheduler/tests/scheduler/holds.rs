@@ -1,0 +1,109 @@
+//! Devices of claims that are gone and that their node has not unprepared.
+
+use std::sync::Arc;
+
+use lazaret_model::{Awaited, DeviceId, ObjectKey};
+use lazaret_scheduler::{Input, Node, Options};
+
+use crate::world::{DRIVER, World, claim, node, pod, slice};
+
+fn reporting(awaiting: Vec<Awaited>) -> Input {
+    Input::Node(Arc::new(Node { reports: true, awaiting, ..node("a", 4_000) }))
+}
+
+fn awaited(uid: &str) -> Awaited {
+    Awaited {
+        claim: ObjectKey::new("ns", "c"),
+        uid: uid.into(),
+        devices: vec![DeviceId { driver: DRIVER.into(), pool: "a".into(), device: "gpu-0".into() }],
+        ..Awaited::default()
+    }
+}
+
+/// A node with one device that `p` runs with, and `q` that wants it.
+fn world() -> World {
+    let mut world = World::new(Options::default());
+    world.tell(reporting(Vec::new()));
+    world.tell(Input::Fleet(lazaret_fleet::Input::Slice(Arc::new(slice("a", 1)))));
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+    world.add_claim(claim("d", 1));
+    world.add_pod(pod("q", 100, &["d"]));
+    world.settle();
+    assert_eq!(world.node_of("q"), None);
+    world
+}
+
+fn uid_of(world: &World, name: &str) -> String {
+    world.claims[&ObjectKey::new("ns", name)].claim.uid.to_string()
+}
+
+fn remove_claim(world: &mut World, name: &str) {
+    world.claims.remove(&ObjectKey::new("ns", name));
+    world.tell(Input::ClaimGone(ObjectKey::new("ns", name)));
+}
+
+#[test]
+fn nobody_gets_what_a_node_was_asked_about_until_it_has_answered() {
+    let mut world = world();
+    let uid = uid_of(&world, "c");
+    world.tell(reporting(vec![awaited(&uid)]));
+    world.remove_pod("p");
+    remove_claim(&mut world, "c");
+    world.settle();
+    world.pass(60_000);
+    assert_eq!(world.node_of("q"), None);
+    world.tell(reporting(Vec::new()));
+    world.pass(60_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("a"));
+}
+
+#[test]
+fn a_node_that_is_gone_holds_nothing() {
+    let mut world = world();
+    let uid = uid_of(&world, "c");
+    world.tell(reporting(vec![awaited(&uid)]));
+    world.remove_pod("p");
+    remove_claim(&mut world, "c");
+    world.settle();
+    world.tell(Input::NodeGone("a".into()));
+    world.tell(reporting(Vec::new()));
+    world.pass(60_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("a"));
+}
+
+#[test]
+fn a_claim_removed_while_its_pod_runs_keeps_its_device_until_the_node_is_asked() {
+    let mut world = world();
+    let uid = uid_of(&world, "c");
+    remove_claim(&mut world, "c");
+    world.settle();
+    world.pass(5_000);
+    assert_eq!(world.node_of("q"), None, "the claim controller has not written yet");
+    world.tell(reporting(vec![awaited(&uid)]));
+    world.pass(60_000);
+    assert_eq!(world.node_of("q"), None, "it has");
+    world.tell(reporting(Vec::new()));
+    world.pass(60_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("a"));
+}
+
+#[test]
+fn a_claim_that_nobody_waits_for_is_not_held_for_ever() {
+    let mut world = world();
+    remove_claim(&mut world, "c");
+    world.pass(60_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("a"));
+}
+
+#[test]
+fn nodes_that_say_nothing_are_as_in_kubernetes() {
+    let mut world = world();
+    world.tell(Input::Node(Arc::new(node("a", 4_000))));
+    remove_claim(&mut world, "c");
+    world.pass(1);
+    world.pass(5_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("a"));
+}

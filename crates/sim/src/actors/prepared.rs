@@ -1,0 +1,107 @@
+//! What kubelets have prepared, and the invariant that a device is prepared for one claim at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lazaret_model::{DeviceId, ObjectKey, Pod, ResourceClaim, Uid};
+
+use crate::{
+    api::claim_name,
+    coverage::Mark,
+    mutant::Mutant,
+    world::{Step, World},
+};
+
+/// A kubelet whose pod was removed by force unprepares its devices within so long.
+const UNPREPARE_MS_MAX: u32 = 8_000;
+
+/// Devices that are given out as a whole, each with the claim that it is prepared for and the pods that use it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prepared {
+    by_device: BTreeMap<DeviceId, (Uid, BTreeSet<Uid>)>,
+}
+
+impl Prepared {
+    fn is_for(&self, claim: &ResourceClaim, uses: impl Fn(&BTreeSet<Uid>) -> bool) -> bool {
+        whole(claim).any(|device| {
+            self.by_device.get(device).is_some_and(|(holder, pods)| *holder == claim.uid && uses(pods))
+        })
+    }
+}
+
+impl World {
+    /// Kubelets have prepared what pods run with from the start.
+    pub(crate) fn prepare_everything(&mut self) {
+        let running = self.api.pods.iter().map(|stored| stored.object);
+        let running = running.filter(|pod| pod.node.is_some() && !pod.phase.is_finished());
+        let keys: Vec<ObjectKey> = running.map(|pod| pod.key.clone()).collect();
+        keys.iter().for_each(|key| self.prepare(key));
+    }
+
+    /// A kubelet prepares the devices of a pod that starts.
+    pub(crate) fn prepare(&mut self, key: &ObjectKey) {
+        let Some(pod) = self.api.pods.get(key).map(|stored| stored.object.clone()) else { return };
+        for claim in self.claims_named_by(&pod) {
+            for device in whole(&claim) {
+                let fresh = || (claim.uid.clone(), BTreeSet::new());
+                let (holder, pods) = self.prepared.by_device.entry(device.clone()).or_insert_with(fresh);
+                if *holder == claim.uid {
+                    pods.insert(pod.uid.clone());
+                    continue;
+                }
+                let detail = format!("{device} is prepared for {holder}, and for {} by {key}", claim.key);
+                self.violate("a device is prepared for one claim at a time", detail);
+                return;
+            }
+        }
+    }
+
+    fn claims_named_by(&self, pod: &Pod) -> Vec<std::sync::Arc<ResourceClaim>> {
+        let named =
+            pod.claims.iter().filter_map(|entry| claim_name(&entry.source)).chain(&pod.extended_claim);
+        let keys = named.map(|name| ObjectKey { namespace: pod.key.namespace.clone(), name: name.clone() });
+        keys.filter_map(|key| self.api.claims.get(&key).map(|stored| stored.object.clone())).collect()
+    }
+
+    /// Nothing is prepared any more for a pod that was removed by force: the claim controller looks at what waited for that.
+    pub(crate) fn unprepare_late(&mut self, pod: &Uid) {
+        let freed = self.unprepare(pod);
+        let of_freed = self.api.claims.iter().filter(|stored| freed.contains(&stored.object.uid));
+        let keys: Vec<ObjectKey> = of_freed.map(|stored| stored.object.key.clone()).collect();
+        keys.into_iter().for_each(|key| self.push(self.now, Step::ReadClaim(key)));
+    }
+
+    /// Nothing is prepared for a pod any more. Gives the claims that are now prepared for nobody.
+    pub(crate) fn unprepare(&mut self, pod: &Uid) -> BTreeSet<Uid> {
+        let mut freed = BTreeSet::new();
+        self.prepared.by_device.retain(|_, (claim, pods)| {
+            if pods.remove(pod) && pods.is_empty() {
+                freed.insert(claim.clone());
+            }
+            !pods.is_empty()
+        });
+        freed
+    }
+
+    /// Somebody took the allocation of a claim away and answers for it.
+    pub(crate) fn forget_prepared(&mut self, claim: &Uid) {
+        self.prepared.by_device.retain(|_, (holder, _)| holder != claim);
+    }
+
+    /// Whether a claim is prepared for a pod that may be gone, or for any pod.
+    pub(crate) fn is_prepared(&self, claim: &ResourceClaim, pod: Option<&Uid>) -> bool {
+        let waits = self.mutant != Some(Mutant::Hasty);
+        waits && self.prepared.is_for(claim, |pods| pod.is_none_or(|pod| pods.contains(pod)))
+    }
+
+    /// A user removes a pod without waiting for its kubelet, which finds out later.
+    pub(crate) fn remove_by_force(&mut self, pod: &Pod) {
+        self.coverage.hit(Mark::Forced);
+        self.api.pods.remove(&mut self.api.versions, &pod.key);
+        self.push_soon(UNPREPARE_MS_MAX, Step::Unprepare(pod.uid.clone()));
+    }
+}
+
+fn whole(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceId> {
+    let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
+    results.filter(|result| result.share_id.is_none()).map(|result| &result.device)
+}
