@@ -40,6 +40,7 @@ mod report;
 mod rule_state;
 mod rules;
 mod status;
+mod verified;
 
 pub use effect::{
     EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Outcome, PodEvent, RuleStatus,
@@ -54,3 +55,4 @@ pub use pods::Phase;
 pub use preview::{Preview, PreviewDevice, PreviewPod, Subject, preview};
 pub use reason::{Cause, DELETION_BY_TAINT, DISRUPTION_TARGET, PaceKey, Reason, Source};
 pub use status::{DRAINED, EVICTION_IN_PROGRESS};
+pub use verified::ViewRequest;

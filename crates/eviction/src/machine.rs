@@ -16,6 +16,7 @@ use crate::{
     pods::{Phase, Pods, Slot},
     reason::Reason,
     rules::Rules,
+    verified::ViewRequests,
 };
 
 /// Evicted pods that are remembered after they are gone, against late news about them: an hour at ten a second.
@@ -40,6 +41,8 @@ pub enum Input<'a> {
     /// lease was taken (or later): what a predecessor did and counted is among it. A leader that starts from an older
     /// state may try to evict a pod that is leaving already, and count it a second time.
     BecameLeader,
+    /// All that the server had when this [view](crate::ViewRequest) was asked for has been seen, and the machine was told of all of it.
+    ViewReached(u64),
     /// From now on none are.
     LostLeadership,
     /// The leadership ends soon and in good order: nobody else is let go, and every status is written that is not up to
@@ -59,6 +62,7 @@ pub struct Eviction {
     pub(crate) causes: Causes,
     pub(crate) paces: Paces,
     pub(crate) rules: Rules,
+    pub(crate) views: ViewRequests,
     /// The ceiling over all taints.
     pub(crate) ceiling: Option<Limiter>,
     pub(crate) flights: Flights,
@@ -133,6 +137,7 @@ impl Eviction {
             causes: Causes::default(),
             paces: Paces::default(),
             rules: Rules::default(),
+            views: ViewRequests::default(),
             ceiling: None,
             flights: Flights::default(),
             brake: Brake::default(),
@@ -160,6 +165,7 @@ impl Eviction {
             Input::Acknowledged { effect, outcome } => self.acknowledge(now, effect, outcome),
             Input::Tick => {}
             Input::BecameLeader => self.start_leading(now),
+            Input::ViewReached(number) => self.view_reached(number),
             Input::LostLeadership => self.stop_leading(now),
             Input::Closing => self.close(now),
         }

@@ -1,4 +1,5 @@
-//! What a new leader waits for: a view at least as new as the moment it got the lease.
+//! What a new leader waits for: a view at least as new as the moment it got the lease. An agent that leads may want the same of some
+//! resources: a view at least as new as the moment it asked.
 //!
 //! Before that moment somebody else acted, and a watch may not have told of it yet. Who acts on the older view does again
 //! what was done, or what has been called off since. So a leader asks the server, once it has the lease, how far it is with
@@ -15,6 +16,8 @@ use crate::Resource;
 /// How long to wait for watches that were hurried, or after a question that got no answer.
 const PATIENCE_MS: i64 = 5_000;
 const ASK_AGAIN_MS: i64 = 500;
+/// How long [`Fence::patient`] waits for watches to come that far by themselves before it hurries them.
+const GRACE_MS: i64 = 200;
 
 /// Where a new leader stands.
 #[derive(Debug, Default)]
@@ -24,6 +27,7 @@ pub(crate) struct Fence {
     asked: bool,
     not_before: Option<Timestamp>,
     hurried: bool,
+    grace_ms: i64,
 }
 
 /// What to do about it.
@@ -42,10 +46,16 @@ pub(crate) enum FenceStep {
 }
 
 impl Fence {
+    /// For an agent that leads already: most watches come as far as the server was within a few milliseconds, and none of them is opened anew
+    /// before they had the time.
+    pub(crate) fn patient() -> Self {
+        Self { grace_ms: GRACE_MS, ..Self::default() }
+    }
+
     /// The server is so far.
-    pub(crate) fn answered(&mut self, goal: BTreeMap<Resource, u64>) {
+    pub(crate) fn answered(&mut self, now: Timestamp, goal: BTreeMap<Resource, u64>) {
         self.goal = Some(goal);
-        self.not_before = None;
+        self.not_before = (self.grace_ms > 0).then(|| now.plus_millis(self.grace_ms));
     }
 
     /// The server could not say.
@@ -108,7 +118,7 @@ mod tests {
         let mut fence = Fence::default();
         assert_eq!(fence.next(at(0), view(9, 9)), FenceStep::Ask, "however far it is, it cannot know");
         assert_eq!(fence.next(at(1), view(9, 9)), FenceStep::Wait(None));
-        fence.answered(goal(9, 7));
+        fence.answered(at(0), goal(9, 7));
         assert_eq!(fence.next(at(2), view(9, 9)), FenceStep::Reached);
     }
 
@@ -116,7 +126,7 @@ mod tests {
     fn what_lags_is_watched_anew_and_then_read_again() {
         let mut fence = Fence::default();
         assert_eq!(fence.next(at(0), view(5, 9)), FenceStep::Ask);
-        fence.answered(goal(9, 9));
+        fence.answered(at(0), goal(9, 9));
         assert_eq!(fence.next(at(10), view(5, 9)), FenceStep::Watch(vec![PODS]));
         assert_eq!(fence.next(at(20), view(8, 9)), FenceStep::Wait(Some(at(5_010))));
         assert_eq!(fence.next(at(5_010), view(8, 9)), FenceStep::List(vec![PODS]));
@@ -126,10 +136,20 @@ mod tests {
     }
 
     #[test]
+    fn a_patient_fence_lets_watches_come_by_themselves_first() {
+        let mut fence = Fence::patient();
+        assert_eq!(fence.next(at(0), view(5, 9)), FenceStep::Ask);
+        fence.answered(at(10), goal(9, 9));
+        assert_eq!(fence.next(at(11), view(5, 9)), FenceStep::Wait(Some(at(210))));
+        assert_eq!(fence.next(at(210), view(5, 9)), FenceStep::Watch(vec![PODS]));
+        assert_eq!(fence.next(at(211), view(9, 9)), FenceStep::Reached);
+    }
+
+    #[test]
     fn what_was_never_read_lags() {
         let mut fence = Fence::default();
         assert_eq!(fence.next(at(0), view(0, 9)), FenceStep::Ask);
-        fence.answered(goal(0, 9));
+        fence.answered(at(0), goal(0, 9));
         assert_eq!(fence.next(at(1), view(0, 9)), FenceStep::Watch(vec![PODS]));
     }
 

@@ -69,6 +69,8 @@ mutants! {
     NoBrake = "no-brake",
     /// A status does not say when devices are idle.
     NeverDrained = "never-drained",
+    /// A controller is told that its view is up to date as soon as it asks, whatever its watches have not shown yet.
+    StaleView = "stale-view",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

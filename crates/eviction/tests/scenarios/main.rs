@@ -12,5 +12,6 @@ mod pace;
 mod reference;
 mod selectors;
 mod table;
+mod verified;
 mod words;
 mod world;

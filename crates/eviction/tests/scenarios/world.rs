@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) evicted_at: Vec<(i64, String)>,
     /// Whose pace let each of them go.
     pub(crate) granted: Vec<(i64, Option<PaceKey>)>,
+    /// The machine is not told that what it sees is up to date.
+    pub(crate) view_lags: bool,
     /// All objects that the fleet was told of and that are still there.
     pub(crate) objects: BTreeMap<(Kind, ObjectKey), FleetInput>,
 }
@@ -46,6 +48,7 @@ impl World {
             unknown_happens: false,
             evicted_at: vec![],
             granted: vec![],
+            view_lags: false,
             objects: BTreeMap::new(),
         }
     }
@@ -86,8 +89,12 @@ impl World {
     pub(crate) fn work(&mut self) {
         loop {
             let batch: Vec<Effect> = std::iter::from_fn(|| self.machine.poll_effect()).collect();
-            if batch.is_empty() {
+            let view = if self.view_lags { None } else { self.machine.poll_view() };
+            if batch.is_empty() && view.is_none() {
                 return;
+            }
+            if let Some(view) = view {
+                self.hear(Input::ViewReached(view.number));
             }
             batch.into_iter().for_each(|effect| self.perform(effect));
         }

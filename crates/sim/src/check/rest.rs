@@ -170,6 +170,9 @@ impl World {
             let fleet = &self.clients[number].fleet;
             eviction.handle(now, fleet, Input::Changed(&changes));
             eviction.handle(now.plus_secs(3600), fleet, Input::Tick);
+            while let Some(request) = eviction.poll_view() {
+                eviction.handle(now.plus_secs(3600), fleet, Input::ViewReached(request.number));
+            }
             if let Some(effect) = eviction.poll_effect() {
                 self.violate("a world at rest stays so", format!("controller {number}: {effect:?}"));
             }
@@ -190,6 +193,9 @@ impl World {
         eviction.handle(now, &fleet, Input::Changed(&changes));
         eviction.handle(now, &fleet, Input::BecameLeader);
         eviction.handle(now.plus_secs(60), &fleet, Input::Tick);
+        while let Some(request) = eviction.poll_view() {
+            eviction.handle(now.plus_secs(60), &fleet, Input::ViewReached(request.number));
+        }
         // What is remembered of devices that are published no more dies with a machine: rules by class or
         // expression then select less, and say so.
         let seen = view.of(&self.api);
