@@ -1,14 +1,15 @@
 //! Device taint eviction: runs [`lazaret_eviction`] and does what it decides.
 
+use lazaret_api::{LAST_PUBLISHED, last_published_to_text};
 use lazaret_eviction::{
-    Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, RuleStatus, SetRuleStatus,
-    ViewRequest,
+    Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, RuleStatus, SetLastPublished,
+    SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Fleet;
 use lazaret_model::{SetBack, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, RULES_V1ALPHA3, Reply,
-    Resource, ViewWish,
+    Agent, CLAIMS, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, RULES_V1ALPHA3,
+    Reply, Resource, ViewWish,
 };
 use serde_json::json;
 use tracing::info;
@@ -169,11 +170,27 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// DEVIATION(last-published): what devices in use were like is kept on the claim.
+    async fn set_last_published(&self, write: &SetLastPublished) -> Result<Outcome, CallError> {
+        let SetLastPublished { claim, uid, devices } = write;
+        let text = (!devices.is_empty()).then(|| last_published_to_text(devices));
+        let body = json!({"metadata": {"uid": &**uid, "annotations": {LAST_PUBLISHED: text}}}).to_string();
+        let call = Call::patch(&CLAIMS, &claim.namespace, &claim.name, "", PatchKind::Merge, body);
+        match self.client.send(call).await {
+            Ok(_) => Ok(Outcome::Done),
+            Err(CallError::NotFound(_)) => Ok(Outcome::Gone),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 impl Perform<EffectKind> for Executor {
     async fn perform(&self, effect: EffectKind) -> Reply {
         let done = match &effect {
             EffectKind::Evict(evict) => self.evict(evict).await,
             EffectKind::SetRuleStatus(status) => self.set_status(status).await,
+            EffectKind::SetLastPublished(write) => self.set_last_published(write).await,
             EffectKind::Event(event) => {
                 let held = event.reason == HELD_REASON;
                 if held {

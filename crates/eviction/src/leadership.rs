@@ -37,6 +37,7 @@ impl Eviction {
             self.paces.release(pace, false, now);
         }
         self.rules.stop_leading();
+        self.memories.stop_leading();
         self.views.clear();
         self.paces.dismiss();
         self.pods.clear_timers(|slot| {
@@ -70,6 +71,7 @@ impl Eviction {
             self.leader_since = Some(now);
         }
         self.paces.retime_all(now);
+        self.memories.retry_now();
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.settle(now);
         }

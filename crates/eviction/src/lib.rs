@@ -31,6 +31,7 @@ mod leadership;
 mod limiter;
 mod machine;
 mod marks;
+mod memories;
 mod options;
 mod paces;
 mod pods;
@@ -44,7 +45,7 @@ mod verified;
 
 pub use effect::{
     EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Outcome, PodEvent, RuleStatus,
-    SetRuleStatus, Wake, WakeReason,
+    SetLastPublished, SetRuleStatus, Wake, WakeReason,
 };
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;

@@ -11,6 +11,7 @@ use crate::{
     effect::{Effect, EffectId, Outcome, Wake, WakeReason},
     flights::Flights,
     limiter::Limiter,
+    memories::Memories,
     options::Options,
     paces::Paces,
     pods::{Phase, Pods, Slot},
@@ -63,6 +64,7 @@ pub struct Eviction {
     pub(crate) paces: Paces,
     pub(crate) rules: Rules,
     pub(crate) views: ViewRequests,
+    pub(crate) memories: Memories,
     /// The ceiling over all taints.
     pub(crate) ceiling: Option<Limiter>,
     pub(crate) flights: Flights,
@@ -138,6 +140,7 @@ impl Eviction {
             paces: Paces::default(),
             rules: Rules::default(),
             views: ViewRequests::default(),
+            memories: Memories::default(),
             ceiling: None,
             flights: Flights::default(),
             brake: Brake::default(),
@@ -173,6 +176,7 @@ impl Eviction {
             self.wake_pods(now);
             if !self.closing {
                 self.dispatch(now, fleet);
+                self.write_memories(now, fleet);
             }
             // Who has been told of half of the pods knows neither their number nor whether there are any.
             if !self.partial {
@@ -208,7 +212,8 @@ impl Eviction {
             };
             Wake { at, why }
         });
-        sooner(sooner(timer, self.permit_wake()), status)
+        let memory = self.memories.next_wake().map(|at| Wake { at, why: WakeReason::Memory });
+        sooner(sooner(timer, self.permit_wake()), sooner(status, memory))
     }
 
     /// Whether something is still to be written or heard of, once it is [closing](Input::Closing).

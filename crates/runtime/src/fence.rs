@@ -18,6 +18,9 @@ const PATIENCE_MS: i64 = 5_000;
 const ASK_AGAIN_MS: i64 = 500;
 /// How long [`Fence::patient`] waits for watches to come that far by themselves before it hurries them.
 const GRACE_MS: i64 = 200;
+/// How often it hurries them before it reads all there is. A Kubernetes API server hears from its store how far that is every five seconds:
+/// the first bookmark of a resource that nobody writes may be older than the question.
+const PATIENT_WATCHES: u32 = 3;
 
 /// Where a new leader stands.
 #[derive(Debug, Default)]
@@ -26,7 +29,9 @@ pub(crate) struct Fence {
     goal: Option<BTreeMap<Resource, u64>>,
     asked: bool,
     not_before: Option<Timestamp>,
-    hurried: bool,
+    /// How often watches were hurried, and how often they are again before everything is read.
+    hurried: u32,
+    more_watches: u32,
     grace_ms: i64,
 }
 
@@ -49,7 +54,7 @@ impl Fence {
     /// For an agent that leads already: most watches come as far as the server was within a few milliseconds, and none of them is opened anew
     /// before they had the time.
     pub(crate) fn patient() -> Self {
-        Self { grace_ms: GRACE_MS, ..Self::default() }
+        Self { grace_ms: GRACE_MS, more_watches: PATIENT_WATCHES - 1, ..Self::default() }
     }
 
     /// The server is so far.
@@ -87,7 +92,8 @@ impl Fence {
             return FenceStep::Wait(paused);
         }
         self.not_before = Some(now.plus_millis(PATIENCE_MS));
-        if core::mem::replace(&mut self.hurried, true) {
+        self.hurried = self.hurried.saturating_add(1);
+        if self.hurried > 1 + self.more_watches {
             FenceStep::List(lagging)
         } else {
             FenceStep::Watch(lagging)
@@ -143,6 +149,9 @@ mod tests {
         assert_eq!(fence.next(at(11), view(5, 9)), FenceStep::Wait(Some(at(210))));
         assert_eq!(fence.next(at(210), view(5, 9)), FenceStep::Watch(vec![PODS]));
         assert_eq!(fence.next(at(211), view(9, 9)), FenceStep::Reached);
+        assert_eq!(fence.next(at(5_210), view(8, 9)), FenceStep::Watch(vec![PODS]));
+        assert_eq!(fence.next(at(10_210), view(8, 9)), FenceStep::Watch(vec![PODS]));
+        assert_eq!(fence.next(at(15_210), view(8, 9)), FenceStep::List(vec![PODS]));
     }
 
     #[test]

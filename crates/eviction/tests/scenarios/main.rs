@@ -7,6 +7,7 @@ mod brake;
 mod controller;
 mod counts;
 mod flow;
+mod memory;
 mod objects;
 mod pace;
 mod reference;

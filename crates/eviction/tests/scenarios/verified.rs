@@ -39,7 +39,10 @@ fn a_rule_that_is_seen_before_its_pods_does_not_say_that_nothing_started() {
     world.apply(CLAIM);
     world.apply(POD);
     world.run_until(0);
-    let first = ["0s evict my-pod", "0s status evict True PodsPendingEviction: 1 pod needs to be evicted in 1 namespace."];
+    let first = [
+        "0s evict my-pod",
+        "0s status evict True PodsPendingEviction: 1 pod needs to be evicted in 1 namespace.",
+    ];
     assert_eq!(world.log[..2], first);
     assert!(!world.log.iter().any(|line| line.contains("False")), "{:?}", world.log);
     reached(&mut world, &request);

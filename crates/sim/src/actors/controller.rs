@@ -2,10 +2,11 @@
 //! compute, the one with the lease writes, and it looks at the lease right before each write.
 
 use lazaret_eviction::{
-    Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, RuleStatus, SetRuleStatus, ViewRequest,
+    Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, RuleStatus, SetLastPublished,
+    SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Changes;
-use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Timestamp};
+use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, ResourceClaim, Timestamp};
 use std::sync::Arc;
 
 use crate::{
@@ -534,6 +535,7 @@ impl World {
         match &sent.effect.kind {
             EffectKind::Evict(evict) => self.perform_eviction(evict),
             EffectKind::SetRuleStatus(status) => self.perform_status(status),
+            EffectKind::SetLastPublished(write) => self.perform_memory(write),
             EffectKind::Event(_) => Outcome::Done,
         }
     }
@@ -570,6 +572,18 @@ impl World {
                 pod.evicted_by = Some(Box::new(evict.mark()));
             });
         }
+    }
+
+    fn perform_memory(&mut self, write: &SetLastPublished) -> Outcome {
+        let stored = self.api.claims.get(&write.claim).filter(|stored| stored.object.uid == write.uid);
+        let Some(stored) = stored else { return Outcome::Gone };
+        self.coverage.hit(if write.devices.is_empty() { Mark::MemoryRemoved } else { Mark::MemoryWritten });
+        if self.mutant != Some(Mutant::ForgetVanished) {
+            let last_published = write.devices.clone();
+            let claim = ResourceClaim { last_published, ..ResourceClaim::clone(stored.object) };
+            self.api.claims.put(&mut self.api.versions, claim);
+        }
+        Outcome::Done
     }
 
     fn perform_status(&mut self, status: &SetRuleStatus) -> Outcome {

@@ -50,6 +50,14 @@ impl World {
                 self.check_recount(number, status);
                 self.check_end(number, status);
             }
+            EffectKind::SetLastPublished(write) => {
+                if !controller.leads() {
+                    self.violate(
+                        "only a leader decides",
+                        format!("controller {number} writes {}", write.claim),
+                    );
+                }
+            }
             EffectKind::Event(_) => {}
         }
     }

@@ -50,6 +50,9 @@ fn no_rule_says_that_all_is_over_before_its_controller_has_seen_the_pods() {
     guard.block(false);
     stage.gone("a");
     let done = stage.condition("all", "is False", |one| one["status"] == "False");
-    assert_eq!((&done["reason"], &done["message"]), (&json!("Completed"), &json!("1 pod evicted since the rule was created.")));
+    assert_eq!(
+        (&done["reason"], &done["message"]),
+        (&json!("Completed"), &json!("1 pod evicted since the rule was created."))
+    );
     stage.cluster.block_on(controllers.stop());
 }
