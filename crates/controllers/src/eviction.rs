@@ -1,13 +1,15 @@
 //! Device taint eviction: runs [`lazaret_eviction`] and does what it decides.
 
+use lazaret_api::{LAST_PUBLISHED, last_published_to_text};
 use lazaret_eviction::{
-    Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, RuleStatus, SetRuleStatus,
+    Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, RuleStatus, SetLastPublished,
+    SetRuleStatus, ViewRequest,
 };
-use lazaret_fleet::{Fleet, Gates};
+use lazaret_fleet::Fleet;
 use lazaret_model::{SetBack, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, RULES_V1ALPHA3, Reply,
-    Resource,
+    Agent, CLAIMS, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, RULES_V1ALPHA3,
+    Reply, Resource, ViewWish,
 };
 use serde_json::json;
 use tracing::info;
@@ -15,7 +17,7 @@ use tracing::info;
 use crate::{
     disrupt::disrupt,
     event::Event,
-    feed::{Sources, feed},
+    feed::{Sources, feed, kind},
     telemetry::EvictionMetrics,
     wire,
 };
@@ -32,14 +34,16 @@ pub(crate) struct EvictionAgent {
     options: Options,
     fleet: Fleet,
     eviction: Eviction,
+    /// What it hears of.
+    resources: Vec<Resource>,
     /// There is something to tell the core.
     heard: bool,
 }
 
 impl EvictionAgent {
-    pub(crate) fn new(options: Options, gates: Gates) -> Self {
-        let (fleet, eviction) = (Fleet::with_gates(gates), Eviction::new(options.clone()));
-        Self { fleet, eviction, options, heard: false }
+    pub(crate) fn new(options: Options, sources: Sources) -> Self {
+        let (fleet, eviction) = (Fleet::with_gates(sources.gates()), Eviction::new(options.clone()));
+        Self { fleet, eviction, options, resources: sources.resources(), heard: false }
     }
 
     /// Tells the core what has changed, so much of it at most.
@@ -89,6 +93,18 @@ impl Agent for EvictionAgent {
 
     fn wake(&self) -> Option<Timestamp> {
         if self.heard { Some(Timestamp::EPOCH) } else { self.eviction.next_wake().map(|wake| wake.at) }
+    }
+
+    fn wants_view(&mut self) -> Option<ViewWish> {
+        let ViewRequest { number, kinds } = self.eviction.poll_view()?;
+        let of = |resource: &&Resource| kind(resource).is_some_and(|kind| kinds.contains(&kind));
+        Some(ViewWish { number, resources: self.resources.iter().filter(of).copied().collect() })
+    }
+
+    fn view_reached(&mut self, now: Timestamp, number: u64) {
+        // It must know what was heard before it is told that this is all.
+        self.tell(now, usize::MAX);
+        self.eviction.handle(now, &self.fleet, Input::ViewReached(number));
     }
 
     fn last_words(&mut self, now: Timestamp) -> bool {
@@ -154,11 +170,27 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// DEVIATION(last-published): what devices in use were like is kept on the claim.
+    async fn set_last_published(&self, write: &SetLastPublished) -> Result<Outcome, CallError> {
+        let SetLastPublished { claim, uid, devices } = write;
+        let text = (!devices.is_empty()).then(|| last_published_to_text(devices));
+        let body = json!({"metadata": {"uid": &**uid, "annotations": {LAST_PUBLISHED: text}}}).to_string();
+        let call = Call::patch(&CLAIMS, &claim.namespace, &claim.name, "", PatchKind::Merge, body);
+        match self.client.send(call).await {
+            Ok(_) => Ok(Outcome::Done),
+            Err(CallError::NotFound(_)) => Ok(Outcome::Gone),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 impl Perform<EffectKind> for Executor {
     async fn perform(&self, effect: EffectKind) -> Reply {
         let done = match &effect {
             EffectKind::Evict(evict) => self.evict(evict).await,
             EffectKind::SetRuleStatus(status) => self.set_status(status).await,
+            EffectKind::SetLastPublished(write) => self.set_last_published(write).await,
             EffectKind::Event(event) => {
                 let held = event.reason == HELD_REASON;
                 if held {

@@ -99,7 +99,7 @@ pub(crate) fn feed(fleet: &mut Fleet, news: &News) {
     }
 }
 
-fn kind(resource: &Resource) -> Option<Kind> {
+pub(crate) fn kind(resource: &Resource) -> Option<Kind> {
     Some(match resource.plural {
         "resourceslices" => Kind::Slice,
         "devicetaintrules" => Kind::Rule,

@@ -146,7 +146,7 @@ impl Plane {
             let telemetry = telemetry::EvictionMetrics::new(&metrics);
             let options_of_eviction = options.eviction.clone();
             self.agents.spawn(run(
-                move || eviction::EvictionAgent::new(options_of_eviction.clone(), sources.gates()),
+                move || eviction::EvictionAgent::new(options_of_eviction.clone(), sources),
                 eviction::Executor::new(client.clone(), events.clone(), sources, telemetry),
                 self.hub.listen(&sources.resources()),
                 leadership.clone(),

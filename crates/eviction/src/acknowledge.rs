@@ -19,6 +19,7 @@ impl Eviction {
         match self.flights.land(id) {
             Some(Flight::Evict(flight)) => self.acknowledge_eviction(now, &flight, outcome),
             Some(Flight::Status { rule, uid, .. }) => self.acknowledge_status(now, rule, &uid, outcome),
+            Some(Flight::Memory { claim, uid }) => self.acknowledge_memory(now, claim, &uid, outcome),
             Some(Flight::Stale { pod, uid }) => {
                 if matches!(outcome, Outcome::Done | Outcome::Gone) {
                     self.see_leaving(now, pod, &uid);

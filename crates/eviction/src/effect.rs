@@ -1,9 +1,9 @@
 //! What the eviction wants done, and what it hears back.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
-use lazaret_model::{Condition, EvictionCount, EvictionMark, ObjectKey, Text, Timestamp, Uid};
+use lazaret_model::{Condition, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text, Timestamp, Uid};
 pub use lazaret_model::{EffectId, Outcome};
 
 use crate::{
@@ -33,6 +33,8 @@ pub enum EffectKind {
     Evict(Evict),
     /// Write a rule's condition. To be acknowledged.
     SetRuleStatus(SetRuleStatus),
+    /// Write on a claim what its devices were like. To be acknowledged.
+    SetLastPublished(SetLastPublished),
     /// Tell people. Best effort, needs no acknowledgement.
     Event(PodEvent),
 }
@@ -88,6 +90,17 @@ pub struct SetRuleStatus {
     pub status: RuleStatus,
 }
 
+/// Put what is known of devices that no slice has any more onto the claim that holds them, on the precondition that its UID is `uid`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetLastPublished {
+    /// Which claim.
+    pub claim: ObjectKey,
+    /// Which incarnation of it: a precondition.
+    pub uid: Uid,
+    /// What is known; nothing: the claim is to say nothing any more.
+    pub devices: Vec<LastPublished>,
+}
+
 /// What the status of a rule says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleStatus {
@@ -136,6 +149,8 @@ pub enum WakeReason {
     Brake,
     /// A rule's status may be written again.
     Status,
+    /// What a claim's devices were like is written again after a failure.
+    Memory,
 }
 
 impl fmt::Display for WakeReason {
@@ -146,6 +161,7 @@ impl fmt::Display for WakeReason {
             Self::Ceiling => "the ceiling over all evictions lets the next pod go",
             Self::Brake => "a pod that is back on a tainted device was held long enough",
             Self::Retry => "a failed eviction is tried again",
+            Self::Memory => "what devices were like is written onto their claim again",
             Self::Status => "the status of a rule may be written again",
         })
     }

@@ -25,6 +25,7 @@ impl Eviction {
             }
         }
         for claim in &changes.claims {
+            self.look_at_memory(fleet, *claim);
             for pod in fleet.pods_of_claim(*claim) {
                 if self.pods.is_first_in(round, pod) {
                     pods.push(pod);

@@ -27,6 +27,13 @@ pub(crate) enum Flight {
         /// Somebody has taken the effect.
         taken: bool,
     },
+    /// The writing of what a claim's devices were like.
+    Memory {
+        /// The claim's number.
+        claim: u32,
+        /// Its incarnation: the number may be another's by now.
+        uid: Uid,
+    },
     /// An eviction of a leadership that is over.
     Stale {
         /// The pod.
@@ -75,7 +82,7 @@ impl Flights {
         match flight {
             Flight::Evict(_) => self.evictions += 1,
             Flight::Status { .. } => self.statuses += 1,
-            Flight::Stale { .. } => {}
+            Flight::Memory { .. } | Flight::Stale { .. } => {}
         }
         self.flights.insert(id, flight);
         self.waiting.push_back((id, kind));
@@ -95,6 +102,7 @@ impl Flights {
         let (id, kind) = self.waiting.pop_front()?;
         match kind {
             EffectKind::Event(_) => self.events = self.events.saturating_sub(1),
+            EffectKind::SetLastPublished(_) => {}
             EffectKind::Evict(_) | EffectKind::SetRuleStatus(_) => {
                 if let Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) =
                     self.flights.get_mut(&id)
@@ -127,7 +135,7 @@ impl Flights {
         match flight {
             Flight::Evict(_) => self.evictions = self.evictions.saturating_sub(1),
             Flight::Status { .. } => self.statuses = self.statuses.saturating_sub(1),
-            Flight::Stale { .. } => {}
+            Flight::Memory { .. } | Flight::Stale { .. } => {}
         }
         Some(flight)
     }
@@ -136,7 +144,7 @@ impl Flights {
     pub(crate) fn untaken_evictions(&self) -> Vec<PodIx> {
         let pod = |(id, _): &(EffectId, EffectKind)| match self.flights.get(id)? {
             Flight::Evict(flight) => Some(flight.at),
-            Flight::Status { .. } | Flight::Stale { .. } => None,
+            Flight::Status { .. } | Flight::Memory { .. } | Flight::Stale { .. } => None,
         };
         self.waiting.iter().filter_map(pod).collect()
     }
@@ -145,7 +153,7 @@ impl Flights {
     pub(crate) fn is_retractable(&self, id: EffectId) -> bool {
         match self.flights.get(&id) {
             Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) => !taken,
-            Some(Flight::Stale { .. }) | None => false,
+            Some(Flight::Memory { .. } | Flight::Stale { .. }) | None => false,
         }
     }
 

@@ -22,6 +22,7 @@ impl Eviction {
             .map(|rate| Limiter::empty_since(rate, self.options.burst, now, now));
         self.counted = Remembered::new(REMEMBERED_MAX);
         self.rules.start_leading();
+        self.views.clear();
         // Nobody waited for anything so far.
         for at in self.pods.numbers() {
             self.schedule(at, now);
@@ -36,6 +37,8 @@ impl Eviction {
             self.paces.release(pace, false, now);
         }
         self.rules.stop_leading();
+        self.memories.stop_leading();
+        self.views.clear();
         self.paces.dismiss();
         self.pods.clear_timers(|slot| {
             if let Phase::InFlight(_) = slot.phase {
@@ -68,6 +71,7 @@ impl Eviction {
             self.leader_since = Some(now);
         }
         self.paces.retime_all(now);
+        self.memories.retry_now();
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.settle(now);
         }

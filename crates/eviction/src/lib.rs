@@ -31,6 +31,7 @@ mod leadership;
 mod limiter;
 mod machine;
 mod marks;
+mod memories;
 mod options;
 mod paces;
 mod pods;
@@ -40,10 +41,11 @@ mod report;
 mod rule_state;
 mod rules;
 mod status;
+mod verified;
 
 pub use effect::{
     EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Outcome, PodEvent, RuleStatus,
-    SetRuleStatus, Wake, WakeReason,
+    SetLastPublished, SetRuleStatus, Wake, WakeReason,
 };
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;
@@ -54,3 +56,4 @@ pub use pods::Phase;
 pub use preview::{Preview, PreviewDevice, PreviewPod, Subject, preview};
 pub use reason::{Cause, DELETION_BY_TAINT, DISRUPTION_TARGET, PaceKey, Reason, Source};
 pub use status::{DRAINED, EVICTION_IN_PROGRESS};
+pub use verified::ViewRequest;

@@ -11,11 +11,13 @@ use crate::{
     effect::{Effect, EffectId, Outcome, Wake, WakeReason},
     flights::Flights,
     limiter::Limiter,
+    memories::Memories,
     options::Options,
     paces::Paces,
     pods::{Phase, Pods, Slot},
     reason::Reason,
     rules::Rules,
+    verified::ViewRequests,
 };
 
 /// Evicted pods that are remembered after they are gone, against late news about them: an hour at ten a second.
@@ -40,6 +42,8 @@ pub enum Input<'a> {
     /// lease was taken (or later): what a predecessor did and counted is among it. A leader that starts from an older
     /// state may try to evict a pod that is leaving already, and count it a second time.
     BecameLeader,
+    /// All that the server had when this [view](crate::ViewRequest) was asked for has been seen, and the machine was told of all of it.
+    ViewReached(u64),
     /// From now on none are.
     LostLeadership,
     /// The leadership ends soon and in good order: nobody else is let go, and every status is written that is not up to
@@ -59,6 +63,8 @@ pub struct Eviction {
     pub(crate) causes: Causes,
     pub(crate) paces: Paces,
     pub(crate) rules: Rules,
+    pub(crate) views: ViewRequests,
+    pub(crate) memories: Memories,
     /// The ceiling over all taints.
     pub(crate) ceiling: Option<Limiter>,
     pub(crate) flights: Flights,
@@ -133,6 +139,8 @@ impl Eviction {
             causes: Causes::default(),
             paces: Paces::default(),
             rules: Rules::default(),
+            views: ViewRequests::default(),
+            memories: Memories::default(),
             ceiling: None,
             flights: Flights::default(),
             brake: Brake::default(),
@@ -160,6 +168,7 @@ impl Eviction {
             Input::Acknowledged { effect, outcome } => self.acknowledge(now, effect, outcome),
             Input::Tick => {}
             Input::BecameLeader => self.start_leading(now),
+            Input::ViewReached(number) => self.view_reached(number),
             Input::LostLeadership => self.stop_leading(now),
             Input::Closing => self.close(now),
         }
@@ -167,6 +176,7 @@ impl Eviction {
             self.wake_pods(now);
             if !self.closing {
                 self.dispatch(now, fleet);
+                self.write_memories(now, fleet);
             }
             // Who has been told of half of the pods knows neither their number nor whether there are any.
             if !self.partial {
@@ -202,7 +212,8 @@ impl Eviction {
             };
             Wake { at, why }
         });
-        sooner(sooner(timer, self.permit_wake()), status)
+        let memory = self.memories.next_wake().map(|at| Wake { at, why: WakeReason::Memory });
+        sooner(sooner(timer, self.permit_wake()), sooner(status, memory))
     }
 
     /// Whether something is still to be written or heard of, once it is [closing](Input::Closing).

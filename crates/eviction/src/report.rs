@@ -9,6 +9,7 @@ use crate::{
     flights::Flight,
     rule_state::RuleState,
     status::{self, Facts},
+    verified::{Verified, says_that_all_is_over},
 };
 
 /// A status that waits to be taken is worded anew when only its numbers change if the rule makes no more pods leave than this. To count
@@ -94,7 +95,20 @@ impl Eviction {
         }
         condition.last_transition = Some(state.stamp(now));
         drained.last_transition.get_or_insert(now);
-        let said = RuleStatus { condition, drained, evictions: state.count(now) };
+        let mut said = RuleStatus { condition, drained, evictions: state.count(now) };
+        if state.verified != Verified::Yes {
+            self.views.want(at);
+            if says_that_all_is_over(&state.rule, &said) {
+                if !self.closing {
+                    return;
+                }
+                // What was counted must not be lost, and there is no time left to look again.
+                status::leave_open(&mut said);
+                if state.status.known.as_ref().is_some_and(|known| status::says_all_of(known, &said)) {
+                    return;
+                }
+            }
+        }
         let id = self.flights.new_id();
         state.status.in_flight = Some((id, said.clone()));
         state.status.wanted += 1;

@@ -10,6 +10,7 @@ use rustc_hash::FxBuildHasher;
 use crate::{
     effect::{EffectId, RuleStatus},
     status,
+    verified::Verified,
 };
 
 /// What is known of one incarnation of a rule.
@@ -35,6 +36,8 @@ pub(crate) struct RuleState {
     /// Terminating pods that are marked as evicted by this rule, by number.
     marks: BTreeMap<u32, Marked>,
     pub(crate) status: StatusState,
+    /// Whether what was there when the spec was first seen has been seen.
+    pub(crate) verified: Verified,
     /// The rule is gone; the state lives until no pod refers to it.
     pub(crate) retired: bool,
     /// It is among those whose status may have to change.
@@ -85,6 +88,7 @@ impl RuleState {
             counted_until: Timestamp::from_millis(i64::MIN),
             marks: BTreeMap::new(),
             status: StatusState::default(),
+            verified: Verified::No,
             retired: false,
             dirty: false,
             rule,
@@ -100,6 +104,9 @@ impl RuleState {
             return;
         }
         let before = self.progress;
+        if self.rule.generation != rule.generation {
+            self.verified = Verified::No;
+        }
         self.rule = rule.clone();
         self.follow_spec();
         if leading && self.status.wanted == 0 && self.progress != before {
@@ -111,6 +118,7 @@ impl RuleState {
     pub(crate) fn start_leading(&mut self) {
         self.evicted = 0;
         self.exact = false;
+        self.verified = Verified::No;
         self.counted_until = Timestamp::from_millis(i64::MIN);
         self.marks.values_mut().for_each(|mark| mark.own = false);
         self.status = StatusState { known: status::existing(&self.rule), ..StatusState::default() };
@@ -240,7 +248,7 @@ impl RuleState {
 
     fn is_told_by(&self, status: &RuleStatus) -> bool {
         let condition = &status.condition;
-        let said = condition.status == ConditionStatus::True;
-        said == self.in_progress() && condition.observed_generation == self.rule.generation
+        let is = if self.in_progress() { ConditionStatus::True } else { ConditionStatus::False };
+        condition.status == is && condition.observed_generation == self.rule.generation
     }
 }

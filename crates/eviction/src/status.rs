@@ -12,6 +12,8 @@ use crate::effect::RuleStatus;
 pub const EVICTION_IN_PROGRESS: &str = "EvictionInProgress";
 /// The type of the condition that says whether the selected devices are idle.
 pub const DRAINED: &str = "Drained";
+/// The reason of a condition that was not verified when its controller ended.
+const NOT_VERIFIED: &str = "NotVerified";
 /// Longer problems are cut: a condition's message may have 32,768 bytes, a person reads far fewer.
 const PROBLEM_BYTES_MAX: usize = 1_024;
 
@@ -66,6 +68,22 @@ pub(crate) fn drained(rule: &DeviceTaintRule, facts: &Facts) -> Condition {
         observed_generation: rule.generation,
         last_transition: None,
     }
+}
+
+/// Takes back that all is over: a leader that ends before it has verified that says what it counted, and leaves the rest to the next one.
+pub(crate) fn leave_open(status: &mut RuleStatus) {
+    let RuleStatus { condition, drained, .. } = status;
+    for condition in [condition, drained] {
+        condition.status = ConditionStatus::Unknown;
+        condition.reason = NOT_VERIFIED.into();
+    }
+}
+
+/// Whether one status says what the other does, counts included.
+pub(crate) fn says_all_of(one: &RuleStatus, other: &RuleStatus) -> bool {
+    says_the_same(&one.condition, &other.condition)
+        && says_the_same(&one.drained, &other.drained)
+        && one.evictions.pods == other.evictions.pods
 }
 
 /// The sentences for a rule of this effect.

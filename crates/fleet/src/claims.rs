@@ -69,6 +69,7 @@ impl Fleet {
         {
             self.relate_claim(known);
         }
+        self.recall(known);
         known
     }
 
@@ -87,6 +88,7 @@ impl Fleet {
         self.note_claim(ix);
         self.hold(ix, results(&claim));
         self.relate_claim(ix);
+        self.recall(ix);
         ix
     }
 
@@ -247,7 +249,7 @@ impl Fleet {
         self.placed(holder, new);
     }
 
-    fn placed(&mut self, holder: u32, place: Place) {
+    pub(crate) fn placed(&mut self, holder: u32, place: Place) {
         if let Some(entry) = self.holders.get_mut(holder) {
             entry.place = place;
         }
@@ -302,7 +304,7 @@ impl Fleet {
         }
     }
 
-    fn note_rules_at(&mut self, place: Place) {
+    pub(crate) fn note_rules_at(&mut self, place: Place) {
         let Some((state, device)) = self.state_at(place) else { return };
         if state.marks.is_empty() {
             return;

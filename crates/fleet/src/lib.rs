@@ -32,6 +32,7 @@ mod ghosts;
 mod hashes;
 mod index;
 mod input;
+mod last_published;
 mod marks;
 mod patch;
 mod patches;

@@ -2,7 +2,9 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use crate::{DeviceId, NodeSelector, ObjectKey, Owner, Quantity, Text, Timestamp, Toleration, Uid};
+use crate::{
+    DeviceId, LastPublished, NodeSelector, ObjectKey, Owner, Quantity, Text, Timestamp, Toleration, Uid,
+};
 
 /// A claim with what is known of its allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -23,6 +25,8 @@ pub struct ResourceClaim {
     pub allocation: Option<Arc<Allocation>>,
     /// Who uses it, at most 256.
     pub reserved_for: Vec<Consumer>,
+    /// What those of its devices were like that no slice has any more.
+    pub last_published: Vec<LastPublished>,
 }
 
 /// What a claim asks for.

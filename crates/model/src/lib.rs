@@ -18,6 +18,7 @@ mod device;
 mod effect;
 mod group;
 mod intern;
+mod last_published;
 mod name;
 mod node;
 mod patience;
@@ -45,6 +46,7 @@ pub use device::{CapacityValue, CounterConsumption, Device, DeviceId, PoolId, Re
 pub use effect::{EffectId, Outcome};
 pub use group::{POD_GROUP_API, PodGroup};
 pub use intern::{Interner, Symbol};
+pub use last_published::LastPublished;
 pub use name::{
     NameError, NamePart, validate_c_identifier, validate_dns_label, validate_dns_subdomain,
     validate_driver_name, validate_label_name, validate_label_value, validate_pool_name,

@@ -2,7 +2,7 @@
 
 use lazaret_model::{SetBack, Timestamp};
 
-use crate::{News, Precedence, Reply};
+use crate::{News, Precedence, Reply, Resource};
 
 /// A core with the objects it looks at. Everything here is quick and pure: no call waits for anything.
 pub trait Agent: Send + 'static {
@@ -30,11 +30,29 @@ pub trait Agent: Send + 'static {
     /// When it wants to think again if nothing happens before.
     fn wake(&self) -> Option<Timestamp>;
 
+    /// It leads and wants to have heard of some resources as the server has them now, or later. Asked for after each thought while no such
+    /// wish is open; [`Agent::view_reached`] grants it.
+    fn wants_view(&mut self) -> Option<ViewWish> {
+        None
+    }
+
+    /// All that the server had when this was wished has been heard.
+    fn view_reached(&mut self, _now: Timestamp, _number: u64) {}
+
     /// It leads and is about to end: nothing is begun any more. Whether there is something that should still be written,
     /// or is under way; then it is asked again.
     fn last_words(&mut self, _now: Timestamp) -> bool {
         false
     }
+}
+
+/// A view that an agent wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewWish {
+    /// To grant it by.
+    pub number: u64,
+    /// Of which resources. Those that the agent does not listen to are left out.
+    pub resources: Vec<Resource>,
 }
 
 /// Carries effects out.

@@ -1,4 +1,5 @@
-//! What a new leader waits for: a view at least as new as the moment it got the lease.
+//! What a new leader waits for: a view at least as new as the moment it got the lease. An agent that leads may want the same of some
+//! resources: a view at least as new as the moment it asked.
 //!
 //! Before that moment somebody else acted, and a watch may not have told of it yet. Who acts on the older view does again
 //! what was done, or what has been called off since. So a leader asks the server, once it has the lease, how far it is with
@@ -15,6 +16,11 @@ use crate::Resource;
 /// How long to wait for watches that were hurried, or after a question that got no answer.
 const PATIENCE_MS: i64 = 5_000;
 const ASK_AGAIN_MS: i64 = 500;
+/// How long [`Fence::patient`] waits for watches to come that far by themselves before it hurries them.
+const GRACE_MS: i64 = 200;
+/// How often it hurries them before it reads all there is. A Kubernetes API server hears from its store how far that is every five seconds:
+/// the first bookmark of a resource that nobody writes may be older than the question.
+const PATIENT_WATCHES: u32 = 3;
 
 /// Where a new leader stands.
 #[derive(Debug, Default)]
@@ -23,7 +29,10 @@ pub(crate) struct Fence {
     goal: Option<BTreeMap<Resource, u64>>,
     asked: bool,
     not_before: Option<Timestamp>,
-    hurried: bool,
+    /// How often watches were hurried, and how often they are again before everything is read.
+    hurried: u32,
+    more_watches: u32,
+    grace_ms: i64,
 }
 
 /// What to do about it.
@@ -42,10 +51,16 @@ pub(crate) enum FenceStep {
 }
 
 impl Fence {
+    /// For an agent that leads already: most watches come as far as the server was within a few milliseconds, and none of them is opened anew
+    /// before they had the time.
+    pub(crate) fn patient() -> Self {
+        Self { grace_ms: GRACE_MS, more_watches: PATIENT_WATCHES - 1, ..Self::default() }
+    }
+
     /// The server is so far.
-    pub(crate) fn answered(&mut self, goal: BTreeMap<Resource, u64>) {
+    pub(crate) fn answered(&mut self, now: Timestamp, goal: BTreeMap<Resource, u64>) {
         self.goal = Some(goal);
-        self.not_before = None;
+        self.not_before = (self.grace_ms > 0).then(|| now.plus_millis(self.grace_ms));
     }
 
     /// The server could not say.
@@ -77,7 +92,8 @@ impl Fence {
             return FenceStep::Wait(paused);
         }
         self.not_before = Some(now.plus_millis(PATIENCE_MS));
-        if core::mem::replace(&mut self.hurried, true) {
+        self.hurried = self.hurried.saturating_add(1);
+        if self.hurried > 1 + self.more_watches {
             FenceStep::List(lagging)
         } else {
             FenceStep::Watch(lagging)
@@ -108,7 +124,7 @@ mod tests {
         let mut fence = Fence::default();
         assert_eq!(fence.next(at(0), view(9, 9)), FenceStep::Ask, "however far it is, it cannot know");
         assert_eq!(fence.next(at(1), view(9, 9)), FenceStep::Wait(None));
-        fence.answered(goal(9, 7));
+        fence.answered(at(0), goal(9, 7));
         assert_eq!(fence.next(at(2), view(9, 9)), FenceStep::Reached);
     }
 
@@ -116,7 +132,7 @@ mod tests {
     fn what_lags_is_watched_anew_and_then_read_again() {
         let mut fence = Fence::default();
         assert_eq!(fence.next(at(0), view(5, 9)), FenceStep::Ask);
-        fence.answered(goal(9, 9));
+        fence.answered(at(0), goal(9, 9));
         assert_eq!(fence.next(at(10), view(5, 9)), FenceStep::Watch(vec![PODS]));
         assert_eq!(fence.next(at(20), view(8, 9)), FenceStep::Wait(Some(at(5_010))));
         assert_eq!(fence.next(at(5_010), view(8, 9)), FenceStep::List(vec![PODS]));
@@ -126,10 +142,23 @@ mod tests {
     }
 
     #[test]
+    fn a_patient_fence_lets_watches_come_by_themselves_first() {
+        let mut fence = Fence::patient();
+        assert_eq!(fence.next(at(0), view(5, 9)), FenceStep::Ask);
+        fence.answered(at(10), goal(9, 9));
+        assert_eq!(fence.next(at(11), view(5, 9)), FenceStep::Wait(Some(at(210))));
+        assert_eq!(fence.next(at(210), view(5, 9)), FenceStep::Watch(vec![PODS]));
+        assert_eq!(fence.next(at(211), view(9, 9)), FenceStep::Reached);
+        assert_eq!(fence.next(at(5_210), view(8, 9)), FenceStep::Watch(vec![PODS]));
+        assert_eq!(fence.next(at(10_210), view(8, 9)), FenceStep::Watch(vec![PODS]));
+        assert_eq!(fence.next(at(15_210), view(8, 9)), FenceStep::List(vec![PODS]));
+    }
+
+    #[test]
     fn what_was_never_read_lags() {
         let mut fence = Fence::default();
         assert_eq!(fence.next(at(0), view(0, 9)), FenceStep::Ask);
-        fence.answered(goal(0, 9));
+        fence.answered(at(0), goal(0, 9));
         assert_eq!(fence.next(at(1), view(0, 9)), FenceStep::Watch(vec![PODS]));
     }
 

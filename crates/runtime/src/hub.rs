@@ -99,13 +99,21 @@ pub(crate) fn join(
     id: u64,
     topics: &[Arc<Topic>],
     optional: &[Resource],
+    progressed: &Arc<Notify>,
 ) -> (mpsc::Receiver<News>, Arc<AtomicBool>) {
     let (sender, queue) = mpsc::channel(QUEUE_MAX);
     let missed = Arc::new(AtomicBool::new(false));
     for topic in topics {
         let bears_bars = optional.contains(&topic.resource);
         let (queue, missed) = (sender.clone(), Arc::clone(&missed));
-        topic.join(Listener { id, queue, behind: false, missed, bears_bars });
+        topic.join(Listener {
+            id,
+            queue,
+            behind: false,
+            missed,
+            bears_bars,
+            progressed: Arc::clone(progressed),
+        });
     }
     (queue, missed)
 }
@@ -165,6 +173,8 @@ struct Listener {
     missed: Arc<AtomicBool>,
     /// It can do without.
     bears_bars: bool,
+    /// A watch has come further without news.
+    progressed: Arc<Notify>,
 }
 
 impl Topic {
@@ -181,7 +191,10 @@ impl Topic {
     /// Nothing else happened up to this revision.
     pub(crate) fn mark(&self, revision: u64) {
         let mut state = lock(&self.state);
-        state.revision = state.revision.max(revision);
+        if revision > state.revision {
+            state.revision = revision;
+            state.listeners.iter().for_each(|listener| listener.progressed.notify_one());
+        }
     }
 
     /// Asks whoever follows the resource to hurry.

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::{
     Call, CallError, Client, Clock, News, Resource,
@@ -29,6 +29,8 @@ pub struct Inbox {
     /// Something did not fit into the queue.
     missed: Arc<AtomicBool>,
     unlisted: BTreeSet<Resource>,
+    /// A watch has come further without news.
+    progressed: Arc<Notify>,
     /// Shared with all who listen at the same hub.
     pub(crate) way: RightOfWay,
 }
@@ -48,14 +50,15 @@ impl Inbox {
         way: RightOfWay,
     ) -> Self {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
-        let (queue, missed) = hub::join(id, &topics, &optional);
-        Self { id, client, queue, topics, optional, missed, unlisted, way }
+        let progressed = Arc::new(Notify::new());
+        let (queue, missed) = hub::join(id, &topics, &optional, &progressed);
+        Self { id, client, queue, topics, optional, missed, unlisted, progressed, way }
     }
 
     /// Begins anew: all there is of each resource first, as if it had heard of nothing yet.
     pub(crate) fn begin_anew(&mut self) {
         self.topics.iter().for_each(|topic| topic.leave(self.id));
-        (self.queue, self.missed) = hub::join(self.id, &self.topics, &self.optional);
+        (self.queue, self.missed) = hub::join(self.id, &self.topics, &self.optional, &self.progressed);
         self.unlisted = self.topics.iter().map(|topic| topic.resource).collect();
     }
 
@@ -64,14 +67,26 @@ impl Inbox {
         self.client.clock()
     }
 
-    /// Asks the server how far it is with each of the resources, as of now. Of what cannot be read, and was said to be so, there is
+    /// Notified when a watch has come further without news.
+    pub(crate) fn progressed(&self) -> Arc<Notify> {
+        Arc::clone(&self.progressed)
+    }
+
+    /// All that it listens to.
+    pub(crate) fn resources(&self) -> Vec<Resource> {
+        self.topics.iter().map(|topic| topic.resource).collect()
+    }
+
+    /// Asks the server how far it is with each of these resources, as of now. Of what cannot be read, and was said to be so, there is
     /// nothing to wait for.
     pub(crate) fn ask_how_far(
         &self,
+        resources: &[Resource],
     ) -> impl Future<Output = Result<BTreeMap<Resource, u64>, CallError>> + Send + use<> {
         let client = self.client.clone();
+        let asked = self.topics.iter().filter(|topic| resources.contains(&topic.resource));
         let resources: Vec<(Resource, bool)> =
-            self.topics.iter().map(|topic| (topic.resource, topic.is_barred_for(self.id))).collect();
+            asked.map(|topic| (topic.resource, topic.is_barred_for(self.id))).collect();
         async move {
             let mut revisions = BTreeMap::new();
             for (resource, barred) in resources {

@@ -10,6 +10,7 @@
 
 mod agent;
 mod call;
+mod catch_up;
 mod clock;
 mod election;
 mod fence;
@@ -29,7 +30,7 @@ mod resource;
 mod tasks;
 mod turn;
 
-pub use agent::{Agent, AgentOptions, Perform};
+pub use agent::{Agent, AgentOptions, Perform, ViewWish};
 pub use call::{Call, CallError, Client, PatchKind};
 pub use clock::Clock;
 pub use election::{Leader, Leadership};

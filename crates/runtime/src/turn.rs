@@ -9,6 +9,7 @@ use tracing::{debug, error, info, warn};
 use crate::{
     Agent, AgentOptions, CallError, Clock, Inbox, Leadership, Metrics, News, Outcome, Perform, Precedence,
     Reply, Resource,
+    catch_up::CatchUp,
     fence::{Fence, FenceStep},
     hub::Hurry,
     panics::caught,
@@ -105,6 +106,7 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
         term: None,
         fence: None,
         asking: None,
+        view: None,
         leading: false,
         room: IN_FLIGHT_FIRST,
         landed_at: begin.now,
@@ -113,6 +115,7 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
     if let Some(set_back) = begin.set_back {
         turn.agent.clock_set_back(set_back);
     }
+    let progressed = turn.shell.inbox.progressed();
     let (mut sent, mut look_again) = (Sent::All, None);
     while !*stop.borrow() {
         let deaf_until = turn.deaf_until;
@@ -124,6 +127,8 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
             Some(landed) = turn.shell.flying.join_next() => turn.landed(landed.ok()),
             () = leadership.changed() => {}
             answer = answered(&mut turn.asking) => turn.answered(answer),
+            answer = CatchUp::answered(&mut turn.view) => turn.view_answered(answer),
+            () = progressed.notified() => {}
             news = turn.shell.inbox.next(), if deaf_until.is_none() => turn.hear(news),
             () = gathered(deaf_until), if deaf_until.is_some() => turn.deaf_until = None,
             () = turn.clock.sleep_until(wake) => {}
@@ -136,11 +141,16 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
         look_again = turn.stand();
         let now = turn.now();
         turn.agent.think(now);
+        look_again = earlier(look_again, turn.catch_up());
         sent = turn.send();
     }
     turn.say_last_words().await;
     turn.lead(false);
     Ended::Stopped
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
 }
 
 /// Waits until news have gathered.
@@ -152,10 +162,10 @@ async fn gathered(until: Option<Instant>) {
 }
 
 /// How far the server is with each resource.
-type Answer = Result<BTreeMap<Resource, u64>, CallError>;
-type Asking = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub(crate) type Answer = Result<BTreeMap<Resource, u64>, CallError>;
+pub(crate) type Asking = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-async fn answered(asking: &mut Option<Asking>) -> Answer {
+pub(crate) async fn answered(asking: &mut Option<Asking>) -> Answer {
     match asking {
         Some(question) => {
             let answer = question.await;
@@ -213,6 +223,8 @@ struct Turn<'a, A: Agent, P> {
     /// It does not act in this term before it has passed.
     fence: Option<Fence>,
     asking: Option<Asking>,
+    /// A view that the agent wants, while it leads.
+    view: Option<CatchUp>,
     leading: bool,
     /// How many may fly now.
     room: usize,
@@ -272,7 +284,7 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
             let inbox = &self.shell.inbox;
             let Some(fence) = &mut self.fence else { break };
             match fence.next(now, |resource| inbox.reached(resource)) {
-                FenceStep::Ask => self.asking = Some(Box::pin(inbox.ask_how_far())),
+                FenceStep::Ask => self.asking = Some(Box::pin(inbox.ask_how_far(&inbox.resources()))),
                 FenceStep::Watch(lagging) => inbox.hurry(&lagging, Hurry::Watch),
                 FenceStep::List(lagging) => inbox.hurry(&lagging, Hurry::List),
                 FenceStep::Wait(until) => return until,
@@ -289,12 +301,44 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
         let now = self.now();
         let Some(fence) = &mut self.fence else { return };
         match answer {
-            Ok(goal) => fence.answered(goal),
+            Ok(goal) => fence.answered(now, goal),
             Err(error) => {
                 let controller = self.shell.options.name;
                 warn!(controller, %error, "cannot ask how far the server is; trying again");
                 fence.unanswered(now);
             }
+        }
+    }
+
+    /// Brings about the view that the agent wants, if it wants one. When to look again, if that is not for news to say.
+    fn catch_up(&mut self) -> Option<Timestamp> {
+        if !self.leading {
+            self.view = None;
+            return None;
+        }
+        loop {
+            let now = self.now();
+            if self.view.is_none() {
+                self.view = self.agent.wants_view().map(CatchUp::new);
+            }
+            let view = self.view.as_mut()?;
+            let (number, step) = (view.number(), view.step(now, &self.shell.inbox));
+            match step {
+                Some(FenceStep::Reached) if !self.hear_what_waits() => return Some(now),
+                Some(FenceStep::Reached) => {
+                    self.view = None;
+                    self.agent.view_reached(now, number);
+                }
+                Some(FenceStep::Wait(until)) => return until,
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    fn view_answered(&mut self, answer: Answer) {
+        let now = self.now();
+        if let Some(view) = &mut self.view {
+            view.take_answer(now, answer, self.shell.options.name);
         }
     }
 

@@ -77,6 +77,16 @@ marks! {
     LeaderChange = "leader changes",
     /// A new leader had to wait until it saw what its predecessor wrote.
     Fenced = "new leaders waiting to see what was written",
+    /// A rule's status had to wait until its controller saw what had been written.
+    ViewAwaited = "rule statuses waiting for watches",
+    /// A status that says that all is over was held against what the server has.
+    EndChecked = "rule statuses that say that all is over",
+    /// A claim was made to say what its devices were like.
+    MemoryWritten = "claims that say what devices were like",
+    /// A claim was made to say it no longer.
+    MemoryRemoved = "claims that need not say it any more",
+    /// A device was compared that its client knew from the claim alone.
+    FromClaim = "comparisons of devices known from their claim",
     /// A controller ended and gave its lease back.
     GaveBack = "leases given back",
     /// A controller lost its lease while it worked.

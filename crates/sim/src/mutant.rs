@@ -71,6 +71,10 @@ mutants! {
     NoBrake = "no-brake",
     /// A status does not say when devices are idle.
     NeverDrained = "never-drained",
+    /// A controller is told that its view is up to date as soon as it asks, whatever its watches have not shown yet.
+    StaleView = "stale-view",
+    /// What devices were like is not written, though it is said to be.
+    ForgetVanished = "forget-vanished",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

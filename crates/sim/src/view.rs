@@ -143,9 +143,8 @@ pub struct View {
     uses: Vec<Use>,
     /// How many devices are held at all.
     held: usize,
-    /// How a held device was published before its last slice went: the slice, as a place in the log and one more, and
-    /// its place in the slice.
-    remembered: HashMap<u32, (u32, u32), FxBuildHasher>,
+    /// How a held device was published before its last slice went.
+    remembered: HashMap<u32, Remembered, FxBuildHasher>,
 }
 
 /// A pool: the newest generation, and whether some of its slices are still to come.
@@ -165,6 +164,15 @@ struct Place {
     at: u32,
     /// Of a generation that is over.
     over: bool,
+}
+
+/// From where it is known what a device was like.
+#[derive(Clone, Copy, Debug)]
+enum Remembered {
+    /// The slice, as a place in the log and one more, and the place in the slice.
+    Slice(u32, u32),
+    /// The claim, as a place in the log and one more, and the place in what it says.
+    Claim(u32, u32),
 }
 
 /// What claims hold of a device.
@@ -334,6 +342,20 @@ impl View {
                 self.let_go(api, *before);
                 self.take(api, *after);
             }
+            self.recall(api, *after);
+        }
+    }
+
+    /// Takes in what a claim says of devices of which nothing else is known.
+    fn recall(&mut self, api: &Api, claim: u32) {
+        let Some(stored) = api.claims.written(claim) else { return };
+        for (result, device) in results(api, claim) {
+            let published = self.places.get(device as usize).is_some_and(|place| place.slice != 0);
+            let said = stored.object.last_published.iter().position(|said| said.is_of(&result.device));
+            if let Some(at) = said.filter(|_| !published && !self.remembered.contains_key(&device)) {
+                let at = u32::try_from(at).unwrap_or(u32::MAX);
+                self.remembered.insert(device, Remembered::Claim(claim, at));
+            }
         }
     }
 
@@ -365,9 +387,12 @@ impl View {
             return;
         }
         let generation = |slice: u32| api.slices.written(slice).map(|stored| stored.object.pool.generation);
-        let newer = |(known, _): &(u32, u32)| generation(*known) > generation(slice);
+        let newer = |known: &Remembered| match known {
+            Remembered::Slice(known, _) => generation(*known) > generation(slice),
+            Remembered::Claim(..) => false,
+        };
         if !self.remembered.get(&device).is_some_and(newer) {
-            self.remembered.insert(device, (slice, at));
+            self.remembered.insert(device, Remembered::Slice(slice, at));
         }
     }
 

@@ -288,6 +288,7 @@ impl World {
             }
             self.take(step);
             self.tell();
+            self.bring_views_about();
             self.check_step();
         }
     }

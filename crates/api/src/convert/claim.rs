@@ -9,7 +9,11 @@ use lazaret_model::{
 };
 
 use super::{Result, Version, each, meta, required, some, texts};
-use crate::{field::Path, wire};
+use crate::{
+    field::Path,
+    last_published::{LAST_PUBLISHED, read_last_published},
+    wire,
+};
 
 /// On claims that the scheduler makes for extended resources.
 const EXTENDED_RESOURCE_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
@@ -30,10 +34,12 @@ pub struct ClaimTemplate {
 pub(crate) fn claim(wire: wire::ResourceClaim, version: Version) -> Result<ResourceClaim> {
     let mut metadata = wire.metadata.0;
     let annotation = metadata.annotations.0.get(EXTENDED_RESOURCE_ANNOTATION);
+    let last_published = metadata.annotations.0.get(LAST_PUBLISHED);
     let (root, status) = (Path::ROOT, wire.status.0);
     let status_path = root.field("status");
     let allocation = status.allocation.map(|wire| allocation(wire, &status_path.field("allocation")));
     Ok(ResourceClaim {
+        last_published: last_published.map(|text| read_last_published(&text.0)).unwrap_or_default(),
         extended_resource: annotation.is_some_and(|value| value.0 == "true"),
         key: meta::key(&mut metadata)?,
         uid: metadata.uid.0.into(),

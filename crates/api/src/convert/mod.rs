@@ -15,7 +15,7 @@ pub(crate) use self::{
     claim::{claim, class, template},
     core::{node, pod, pod_group},
     rule::{patch, rule},
-    slice::slice,
+    slice::{attribute_of, capacity_of, slice},
 };
 pub use claim::ClaimTemplate;
 

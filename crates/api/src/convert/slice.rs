@@ -139,6 +139,16 @@ pub(super) fn attribute(wire: wire::Attribute, path: &Path<'_>) -> Result<AttrVa
     Ok(value.unwrap_or(AttrValue::Unsupported))
 }
 
+/// The value of an attribute outside of a slice.
+pub(crate) fn attribute_of(wire: wire::Attribute) -> Option<AttrValue> {
+    attribute(wire, &Path::ROOT).ok()
+}
+
+/// An amount outside of a slice.
+pub(crate) fn capacity_of(wire: wire::Capacity) -> Option<CapacityValue> {
+    capacity(wire, &Path::ROOT).ok()
+}
+
 fn listed<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }

@@ -13,7 +13,9 @@ fn first_evict(lines: &str) -> Evict {
     world.apply(lines);
     match world.machine.poll_effect().unwrap().kind {
         EffectKind::Evict(evict) => evict,
-        EffectKind::SetRuleStatus(_) | EffectKind::Event(_) => panic!("not an eviction"),
+        EffectKind::SetRuleStatus(_) | EffectKind::SetLastPublished(_) | EffectKind::Event(_) => {
+            panic!("not an eviction")
+        }
     }
 }
 
@@ -55,7 +57,9 @@ fn a_description_is_shown_in_one_line_and_cut() {
         world.apply("slice worker gpu-0\nclaim c device=gpu-0 for=p:u\npod p uid=u node=node-7 claim=c");
         match world.machine.poll_effect().unwrap().kind {
             EffectKind::Evict(evict) => evict.condition().message.to_string(),
-            EffectKind::SetRuleStatus(_) | EffectKind::Event(_) => panic!("not an eviction"),
+            EffectKind::SetRuleStatus(_) | EffectKind::SetLastPublished(_) | EffectKind::Event(_) => {
+                panic!("not an eviction")
+            }
         }
     };
     let device = "on device some-driver/worker/gpu-0";

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_eviction::{
     EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, Outcome,
-    PaceKey, RuleStatus, SetRuleStatus,
+    PaceKey, RuleStatus, SetLastPublished, SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
-use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, Timestamp};
+use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, ResourceClaim, Timestamp};
 
 use crate::objects;
 
@@ -25,6 +25,10 @@ pub(crate) struct World {
     pub(crate) evicted_at: Vec<(i64, String)>,
     /// Whose pace let each of them go.
     pub(crate) granted: Vec<(i64, Option<PaceKey>)>,
+    /// What was written onto claims, one line each.
+    pub(crate) kept: Vec<String>,
+    /// The machine is not told that what it sees is up to date.
+    pub(crate) view_lags: bool,
     /// All objects that the fleet was told of and that are still there.
     pub(crate) objects: BTreeMap<(Kind, ObjectKey), FleetInput>,
 }
@@ -46,6 +50,8 @@ impl World {
             unknown_happens: false,
             evicted_at: vec![],
             granted: vec![],
+            kept: vec![],
+            view_lags: false,
             objects: BTreeMap::new(),
         }
     }
@@ -86,8 +92,12 @@ impl World {
     pub(crate) fn work(&mut self) {
         loop {
             let batch: Vec<Effect> = std::iter::from_fn(|| self.machine.poll_effect()).collect();
-            if batch.is_empty() {
+            let view = if self.view_lags { None } else { self.machine.poll_view() };
+            if batch.is_empty() && view.is_none() {
                 return;
+            }
+            if let Some(view) = view {
+                self.hear(Input::ViewReached(view.number));
             }
             batch.into_iter().for_each(|effect| self.perform(effect));
         }
@@ -97,6 +107,7 @@ impl World {
         match effect.kind {
             EffectKind::Evict(evict) => self.evict(effect.id, &evict),
             EffectKind::SetRuleStatus(status) => self.set_status(effect.id, status),
+            EffectKind::SetLastPublished(write) => self.set_last_published(effect.id, write),
             EffectKind::Event(event) => {
                 let word = event.message.split([' ', ':']).next().unwrap();
                 self.log.push(format!("{} event {} {word}", self.clock(), event.pod.name));
@@ -137,6 +148,21 @@ impl World {
             self.feed(FleetInput::Pod(Arc::new(pod)));
         } else {
             self.hear(Input::Acknowledged { effect, outcome });
+        }
+    }
+
+    fn set_last_published(&mut self, effect: EffectId, write: SetLastPublished) {
+        let outcome = self.outcome(&write.claim.name);
+        let names: Vec<&str> = write.devices.iter().map(|one| one.device.name.as_str()).collect();
+        let result = if outcome == Outcome::Done { String::new() } else { format!(" {outcome:?}") };
+        self.kept.push(format!("{} {} [{}]{result}", self.clock(), write.claim.name, names.join(" ")));
+        self.hear(Input::Acknowledged { effect, outcome });
+        if outcome == Outcome::Done {
+            let at = self.fleet.claim_ix(&write.claim).expect("claim exists");
+            let mut claim = ResourceClaim::clone(self.fleet.claim(at).expect("claim exists"));
+            assert_eq!(claim.uid, write.uid);
+            claim.last_published = write.devices;
+            self.feed(FleetInput::Claim(Arc::new(claim)));
         }
     }
 

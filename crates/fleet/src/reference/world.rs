@@ -192,8 +192,19 @@ impl Reference {
         for id in held {
             if let Some(device) = self.newest(&id).cloned() {
                 self.memory.insert(id, device);
+            } else if !self.memory.contains_key(&id)
+                && let Some(device) = self.said_of(&id)
+            {
+                self.memory.insert(id, device);
             }
         }
+    }
+
+    /// What a claim that holds a device says of it.
+    fn said_of(&self, id: &DeviceId) -> Option<Device> {
+        let holding = self.claims.values().filter(|claim| results(claim).iter().any(|one| one.device == *id));
+        let said = holding.flat_map(|claim| &claim.last_published).find(|said| said.is_of(id));
+        said.map(|said| said.device.clone())
     }
 
     fn known(&self, id: &DeviceId) -> Known<'_> {

@@ -2,7 +2,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use lazaret_model::ObjectKey;
+use lazaret_model::{AttrValue, LastPublished, ObjectKey, ResourceClaim};
 
 use super::build::*;
 use crate::{Fleet, Input, Presence};
@@ -83,4 +83,40 @@ fn a_claim_that_changes_keeps_what_it_remembers() {
         held(&fleet, "c").iter().map(|held| held.0).collect::<Vec<_>>(),
         [Presence::Unknown, Presence::Remembered]
     );
+}
+
+/// What a claim says of a device, as it was written when its slice went.
+fn saying(name: &str, held: &str, model: &str) -> ResourceClaim {
+    let attributes = vec![("model".into(), AttrValue::String(model.into()))];
+    let last_published = vec![LastPublished::new(&id(held), attributes, vec![], false)];
+    ResourceClaim { last_published, ..claim(name, &[held], &[]) }
+}
+
+#[test]
+fn a_fleet_that_starts_late_knows_what_the_claim_says() {
+    let rule = rule("r", Some(cel(&[IS_X])), "bad:NoExecute");
+    let remembered = [(Presence::Remembered, words(&["bad:NoExecute < rule r from memory"]))];
+    for inputs in [
+        vec![rule.clone().into(), saying("c", "d/p/a", "x").into()],
+        vec![saying("c", "d/p/a", "x").into(), rule.clone().into()],
+        vec![claim("c", &["d/p/a"], &[]).into(), rule.clone().into(), saying("c", "d/p/a", "x").into()],
+        vec![claim("b", &["d/p/a"], &[]).into(), saying("c", "d/p/a", "x").into(), rule.clone().into()],
+        vec![saying("c", "d/p/a", "x").into(), rule.clone().into(), saying("c", "d/p/a", "y").into()],
+    ] {
+        let fleet = fleet(&inputs);
+        assert_eq!(held(&fleet, "c"), remembered, "{inputs:?}");
+        let claim = fleet.claim_ix(&ObjectKey::new("ns", "c")).unwrap();
+        assert_eq!(fleet.last_published(claim), saying("c", "d/p/a", "x").last_published);
+    }
+    let other = fleet(&[rule.into(), saying("c", "d/p/b", "x").into(), claim("e", &["d/p/a"], &[]).into()]);
+    assert_eq!(held(&other, "e"), [(Presence::Unknown, vec![])], "another device");
+}
+
+#[test]
+fn what_a_slice_says_counts_more_than_what_a_claim_says() {
+    let mut fleet = fleet(&[saying("c", "d/p/a", "z").into(), published()]);
+    let claim = fleet.claim_ix(&ObjectKey::new("ns", "c")).unwrap();
+    assert_eq!(fleet.last_published(claim), [], "it is published");
+    fleet.apply(Input::SliceGone("s".into()));
+    assert_eq!(fleet.last_published(claim), saying("c", "d/p/a", "x").last_published);
 }

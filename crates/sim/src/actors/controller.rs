@@ -2,13 +2,15 @@
 //! compute, the one with the lease writes, and it looks at the lease right before each write.
 
 use lazaret_eviction::{
-    Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, RuleStatus, SetRuleStatus,
+    Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, RuleStatus, SetLastPublished,
+    SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Changes;
-use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Timestamp};
+use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, ResourceClaim, Timestamp};
 use std::sync::Arc;
 
 use crate::{
+    actors::client::fleet_kind,
     api::{EPOCH_MS, Kind, Refused, wall},
     check::Moved,
     coverage::Mark,
@@ -62,6 +64,8 @@ pub(crate) struct Controller {
     frozen_until: u64,
     tick_at: Option<u64>,
     in_flight: u64,
+    /// A view that it wants, and how far the server was when it asked.
+    view: Option<WantedView>,
     /// It was asked to end, and for how long.
     closing: Option<u64>,
     rng: Rng,
@@ -72,6 +76,13 @@ pub(crate) struct Controller {
 struct Fence {
     positions: [usize; FENCED.len()],
     since: u64,
+}
+
+/// How far the logs of some kinds had come when a machine wanted to see all of them.
+#[derive(Clone, Debug)]
+struct WantedView {
+    number: u64,
+    positions: Vec<(Kind, usize)>,
 }
 
 /// A write on its way.
@@ -117,6 +128,7 @@ impl Controller {
             frozen_until: 0,
             tick_at: None,
             in_flight: 0,
+            view: None,
             closing: None,
             rng: Rng::new(config.seed, 20 + number as u64),
         }
@@ -226,6 +238,35 @@ impl World {
         self.plan_tick(number);
     }
 
+    /// After each step: a controller that wants to see what the server has asks how far that is, and is told when its watches have come
+    /// as far.
+    pub(crate) fn bring_views_about(&mut self) {
+        for number in 0..self.controllers.len() {
+            let controller = &mut self.controllers[number];
+            if self.clients[number].down || controller.frozen(self.now).is_some() {
+                continue;
+            }
+            if controller.view.is_none()
+                && let Some(ViewRequest { number, kinds }) = controller.eviction.poll_view()
+            {
+                let wanted = Kind::ALL.into_iter().filter(|kind| kinds.contains(&fleet_kind(*kind)));
+                let positions = wanted.map(|kind| (kind, log_length(&self.api, kind))).collect();
+                controller.view = Some(WantedView { number, positions });
+            }
+            let Some(wanted) = &controller.view else { continue };
+            let view = &self.clients[number].view;
+            let reached = wanted.positions.iter().all(|(kind, position)| view.position(*kind) >= *position);
+            if !reached {
+                self.coverage.hit(Mark::ViewAwaited);
+            }
+            if reached || self.mutant == Some(Mutant::StaleView) {
+                let request = wanted.number;
+                self.controllers[number].view = None;
+                self.feed(number, Input::ViewReached(request));
+            }
+        }
+    }
+
     fn plan_tick(&mut self, number: usize) {
         let controller = &mut self.controllers[number];
         let Some(wake) = controller.eviction.next_wake() else { return };
@@ -332,6 +373,7 @@ impl World {
             return;
         }
         self.controllers[number].leading = false;
+        self.controllers[number].view = None;
         self.checker.stepped_down(number, self.controllers[number].life);
         self.feed(number, Input::LostLeadership);
     }
@@ -393,6 +435,7 @@ impl World {
         controller.fence = None;
         controller.closing = None;
         controller.in_flight = 0;
+        controller.view = None;
         controller.tick_at = None;
         controller.frozen_until = 0;
         controller.eviction = Eviction::new(controller.options.clone());
@@ -492,6 +535,7 @@ impl World {
         match &sent.effect.kind {
             EffectKind::Evict(evict) => self.perform_eviction(evict),
             EffectKind::SetRuleStatus(status) => self.perform_status(status),
+            EffectKind::SetLastPublished(write) => self.perform_memory(write),
             EffectKind::Event(_) => Outcome::Done,
         }
     }
@@ -528,6 +572,18 @@ impl World {
                 pod.evicted_by = Some(Box::new(evict.mark()));
             });
         }
+    }
+
+    fn perform_memory(&mut self, write: &SetLastPublished) -> Outcome {
+        let stored = self.api.claims.get(&write.claim).filter(|stored| stored.object.uid == write.uid);
+        let Some(stored) = stored else { return Outcome::Gone };
+        self.coverage.hit(if write.devices.is_empty() { Mark::MemoryRemoved } else { Mark::MemoryWritten });
+        if self.mutant != Some(Mutant::ForgetVanished) {
+            let last_published = write.devices.clone();
+            let claim = ResourceClaim { last_published, ..ResourceClaim::clone(stored.object) };
+            self.api.claims.put(&mut self.api.versions, claim);
+        }
+        Outcome::Done
     }
 
     fn perform_status(&mut self, status: &SetRuleStatus) -> Outcome {

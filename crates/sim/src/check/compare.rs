@@ -82,9 +82,19 @@ impl World {
         };
         let difference = self.difference(number, pod, beside);
         self.coverage.hit(Mark::Compared);
+        if beside == Beside::Devices && self.knows_from_claim(number, place) {
+            self.coverage.hit(Mark::FromClaim);
+        }
         if let Some((invariant, detail)) = difference {
             self.violate(invariant, format!("client {number}: {detail}"));
         }
+    }
+
+    /// Whether a device of a pod is known from its claim alone.
+    fn knows_from_claim(&self, number: usize, place: u32) -> bool {
+        let seen = self.seen(number);
+        let claims = seen.pod_written(place).into_iter().flat_map(|pod| reference::claims(seen, pod));
+        claims.flat_map(|claim| seen.results(claim)).any(|(_, device)| seen.knows_from_claim(device))
     }
 
     fn difference(&self, number: usize, pod: SeenPod<'_>, beside: Beside) -> Option<(&'static str, String)> {

@@ -24,7 +24,7 @@ const DRIVER_RATE_MAX: u64 = 20;
 const BRAKE_MS_MIN: i64 = 1_000;
 const BRAKE_MS_MAX: i64 = 300_000;
 /// Statuses are counted again by the reference in worlds up to this size.
-const RECOUNTED_PODS_MAX: u32 = 40;
+pub(super) const RECOUNTED_PODS_MAX: u32 = 40;
 
 impl World {
     /// A controller took this effect from its machine.
@@ -48,6 +48,15 @@ impl World {
                     );
                 }
                 self.check_recount(number, status);
+                self.check_end(number, status);
+            }
+            EffectKind::SetLastPublished(write) => {
+                if !controller.leads() {
+                    self.violate(
+                        "only a leader decides",
+                        format!("controller {number} writes {}", write.claim),
+                    );
+                }
             }
             EffectKind::Event(_) => {}
         }
@@ -420,7 +429,7 @@ fn cover(seen: Seen<'_>, pod: SeenPod<'_>, causes: &[Cause<'_>], due: &[Cause<'_
     }
 }
 
-fn rule_of(source: Source<'_>) -> Option<&Uid> {
+pub(super) fn rule_of(source: Source<'_>) -> Option<&Uid> {
     match source {
         Source::Rule(_, uid) => Some(uid),
         Source::Device(..) | Source::TaintSlice(..) | Source::Patch(..) => None,

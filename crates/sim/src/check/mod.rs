@@ -4,6 +4,7 @@
 mod claims;
 mod compare;
 mod decide;
+mod end;
 mod pace;
 mod rest;
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use lazaret_eviction::{DRAINED, EVICTION_IN_PROGRESS, EffectKind, Eviction, Input, SetRuleStatus};
 use lazaret_fleet::Fleet;
-use lazaret_model::{ConditionStatus, DeviceTaintRule, EvictionCount, Text};
+use lazaret_model::{ConditionStatus, DeviceTaintRule, EvictionCount};
 
 use crate::{
     actors::{client::fleet_kind, controller::Controller},
@@ -170,6 +170,9 @@ impl World {
             let fleet = &self.clients[number].fleet;
             eviction.handle(now, fleet, Input::Changed(&changes));
             eviction.handle(now.plus_secs(3600), fleet, Input::Tick);
+            while let Some(request) = eviction.poll_view() {
+                eviction.handle(now.plus_secs(3600), fleet, Input::ViewReached(request.number));
+            }
             if let Some(effect) = eviction.poll_effect() {
                 self.violate("a world at rest stays so", format!("controller {number}: {effect:?}"));
             }
@@ -190,16 +193,11 @@ impl World {
         eviction.handle(now, &fleet, Input::Changed(&changes));
         eviction.handle(now, &fleet, Input::BecameLeader);
         eviction.handle(now.plus_secs(60), &fleet, Input::Tick);
-        // What is remembered of devices that are published no more dies with a machine: rules by class or
-        // expression then select less, and say so.
-        let seen = view.of(&self.api);
-        let forgetful = seen.held().any(|device| seen.published(seen.device(&device)).is_none());
+        while let Some(request) = eviction.poll_view() {
+            eviction.handle(now.plus_secs(60), &fleet, Input::ViewReached(request.number));
+        }
         while let Some(effect) = eviction.poll_effect() {
             let seen = view.of(&self.api);
-            let by_memory = |rule: &Text| {
-                let rule = seen.rule(rule).and_then(|rule| rule.selector.as_ref());
-                forgetful && rule.is_some_and(|selector| !selector.by_names_only())
-            };
             // Whoever takes a count over cannot know that it is exact.
             let takes_over = |status: &SetRuleStatus| {
                 let stored = seen.rule(&status.rule).and_then(|rule| rule.evictions);
@@ -208,12 +206,12 @@ impl World {
             };
             let excused = matches!(
                 &effect.kind,
-                EffectKind::SetRuleStatus(status) if by_memory(&status.rule) || takes_over(status)
+                EffectKind::SetRuleStatus(status) if takes_over(status)
             );
             if !excused {
                 let stored = match &effect.kind {
                     EffectKind::SetRuleStatus(status) => seen.rule(&status.rule).map(|rule| &rule.conditions),
-                    EffectKind::Evict(_) | EffectKind::Event(_) => None,
+                    EffectKind::Evict(_) | EffectKind::SetLastPublished(_) | EffectKind::Event(_) => None,
                 };
                 let detail = format!("{effect:?}, stored {stored:?}");
                 self.violate("a fresh controller agrees", detail);

@@ -8,7 +8,7 @@ use lazaret_model::{
     ResourceSlice, ResourceSlicePatch, Text,
 };
 
-use super::{Place, Use, View, results};
+use super::{Place, Remembered, Use, View, results};
 use crate::api::{Api, Stored};
 
 /// A view, and the objects that it speaks of: of what the server has, this shows what the client has been told.
@@ -170,8 +170,21 @@ impl<'a> Seen<'a> {
         if let Some((place, slice)) = self.place(device) {
             return Some(&slice.devices[place.at as usize]);
         }
-        let (slice, at) = self.view.remembered.get(&device.number?)?;
-        Some(&self.api.slices.written(*slice)?.object.devices[*at as usize])
+        match *self.view.remembered.get(&device.number?)? {
+            Remembered::Slice(slice, at) => {
+                Some(&self.api.slices.written(slice)?.object.devices[at as usize])
+            }
+            Remembered::Claim(claim, at) => {
+                Some(&self.api.claims.written(claim)?.object.last_published[at as usize].device)
+            }
+        }
+    }
+
+    /// Whether what is known of a device is what a claim says of it.
+    #[must_use]
+    pub fn knows_from_claim(self, device: Named<'_>) -> bool {
+        let known = device.number.and_then(|number| self.view.remembered.get(&number));
+        self.place(device).is_none() && matches!(known, Some(Remembered::Claim(..)))
     }
 
     /// What claims hold of a device.

@@ -4,7 +4,7 @@ use lazaret_testkit::{Cluster, Plane};
 use serde_json::json;
 
 use crate::{
-    rivals,
+    rivals, rules,
     stage::{DRIVER, Stage, taint},
 };
 
@@ -114,4 +114,45 @@ fn a_leader_that_ends_in_good_order_takes_no_count_with_it() {
     let all = format!("{} pods evicted since", names.len());
     stage.condition("all", "counts each once", |one| one["message"].as_str().unwrap().contains(&all));
     stage.cluster.block_on(second.stop());
+}
+
+/// The slice of a device in use goes, then the process ends. A rule that selects by what the device was like reaches its pod all the same.
+#[test]
+fn a_rule_by_expression_reaches_a_device_whose_slice_went_before_the_restart() {
+    let mut stage = Stage::of(Cluster::options().durable().plane(Plane::simulated(1, 1)), 1);
+    rules::vanishing(&stage);
+    stage.delete("/apis/resource.k8s.io/v1/resourceslices/vanishing");
+    let path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/it";
+    let said = stage.until("the claim says what its device was like", || {
+        let claim = stage.get(path);
+        let said = claim["metadata"]["annotations"]["lazaret.dev/last-published"].as_str().map(str::to_owned);
+        said.ok_or_else(|| claim["metadata"].to_string())
+    });
+    let expected = json!([{
+        "driver": "other.example.com", "pool": "node-1", "device": "d",
+        "attributes": {"model": {"string": "old"}},
+    }]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&said).unwrap(), expected);
+    stage.cluster.restart().unwrap();
+    stage.running("a");
+    let expression = "device.attributes[\"other.example.com\"].model == \"old\"";
+    let selector = json!({"selectors": [{"cel": {"expression": expression}}]});
+    stage.rule("v1alpha3", "old", &selector, &taint("NoExecute"));
+    stage.gone("a");
+}
+
+/// As long as a slice has the device, the claim need not say it.
+#[test]
+fn a_claim_says_nothing_of_a_device_that_is_published_again() {
+    let stage = Stage::with(1, 1);
+    rules::vanishing(&stage);
+    let said = || {
+        let claim = stage.get("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/it");
+        claim["metadata"]["annotations"]["lazaret.dev/last-published"].is_string()
+    };
+    assert!(!said());
+    stage.delete("/apis/resource.k8s.io/v1/resourceslices/vanishing");
+    stage.until("the claim says it", || if said() { Ok(()) } else { Err("not yet".into()) });
+    rules::publish_vanishing(&stage);
+    stage.until("the claim does not say it any more", || if said() { Err("still".into()) } else { Ok(()) });
 }

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::stage::{DRIVER, Stage, taint};
 
+/// A driver that nobody simulates.
+const VANISHING: &str = "other.example.com";
+
 /// Two pods on two nodes; the name of the one that holds the device to be tainted comes first.
 fn two(stage: &Stage) -> (String, String) {
     stage.template("one", &json!([]));
@@ -160,10 +163,9 @@ fn a_pod_with_an_extended_resource_leaves_like_any_other() {
     stage.gone("a");
 }
 
-#[test]
-fn a_slice_that_vanished_does_not_hide_its_devices_from_a_rule() {
-    let stage = Stage::with(1, 1);
-    let other = "other.example.com";
+/// A driver whose slice comes and goes by hand, and a pod `a` that runs on its only device, by the claim `it`.
+pub(crate) fn vanishing(stage: &Stage) {
+    let other = VANISHING;
     stage.create(
         "/apis/resource.k8s.io/v1/deviceclasses",
         &json!({
@@ -171,17 +173,7 @@ fn a_slice_that_vanished_does_not_hide_its_devices_from_a_rule() {
             "spec": {"selectors": [{"cel": {"expression": format!("device.driver == '{other}'")}}]},
         }),
     );
-    stage.create(
-        "/apis/resource.k8s.io/v1/resourceslices",
-        &json!({
-            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "vanishing"},
-            "spec": {
-                "driver": other, "nodeName": "node-1",
-                "pool": {"name": "node-1", "generation": 1, "resourceSliceCount": 1},
-                "devices": [{"name": "d", "attributes": {"model": {"string": "old"}}}],
-            },
-        }),
-    );
+    publish_vanishing(stage);
     stage.create(
         "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
         &json!({
@@ -194,9 +186,30 @@ fn a_slice_that_vanished_does_not_hide_its_devices_from_a_rule() {
         &crate::stage::pod("a", &json!({"resourceClaimName": "it"})),
     );
     stage.running("a");
+}
+
+/// The slice of that driver.
+pub(crate) fn publish_vanishing(stage: &Stage) {
+    stage.create(
+        "/apis/resource.k8s.io/v1/resourceslices",
+        &json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "vanishing"},
+            "spec": {
+                "driver": VANISHING, "nodeName": "node-1",
+                "pool": {"name": "node-1", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "d", "attributes": {"model": {"string": "old"}}}],
+            },
+        }),
+    );
+}
+
+#[test]
+fn a_slice_that_vanished_does_not_hide_its_devices_from_a_rule() {
+    let stage = Stage::with(1, 1);
+    vanishing(&stage);
     stage.delete("/apis/resource.k8s.io/v1/resourceslices/vanishing");
     stays(&stage, "a");
-    let expression = format!("device.attributes[\"{other}\"].model == \"old\"");
+    let expression = format!("device.attributes[\"{VANISHING}\"].model == \"old\"");
     stage.rule(
         "v1alpha3",
         "old",

@@ -1,0 +1,141 @@
+//! An agent that wants to have heard what the server has now is told so once it has, however quiet or late the watch is.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use lazaret_model::Timestamp;
+use lazaret_runtime::{
+    Agent, AgentOptions, Client, Hub, Leadership, Metrics, News, Outcome, PODS, Perform, Precedence, Reply,
+    ViewWish, run,
+};
+use tokio::{sync::watch, task::JoinSet};
+
+const POD: &str = r#"{"metadata":{"name":"late","namespace":"n","uid":"u","resourceVersion":"6"}}"#;
+
+fn bookmark(revision: u64, ends: bool) -> String {
+    let end = if ends { r#","annotations":{"k8s.io/initial-events-end":"true"}"# } else { "" };
+    format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{revision}"{end}}}}}}}"#) + "\n"
+}
+
+/// There is one pod as of revision 7. Watches know nothing of it but those that were opened for a short time.
+fn answer_of(request: &Request<Bytes>) -> Response<Text> {
+    let query = request.uri().query().unwrap_or_default();
+    if !query.contains("watch=true") {
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"7"}},"items":[{POD}]}}"#);
+        return Response::new(Text { text: Some(list.into()), ends: true });
+    }
+    let text = if query.contains("sendInitialEvents=true") {
+        bookmark(5, true)
+    } else if query.contains("timeoutSeconds=3&") {
+        format!("{{\"type\":\"ADDED\",\"object\":{POD}}}\n") + &bookmark(8, false)
+    } else {
+        String::new()
+    };
+    Response::new(Text { text: Some(text.into()), ends: false })
+}
+
+/// A text, and then its end or nothing for ever.
+struct Text {
+    text: Option<Bytes>,
+    ends: bool,
+}
+
+impl http_body::Body for Text {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        match self.text.take() {
+            Some(text) => Poll::Ready(Some(Ok(http_body::Frame::data(text)))),
+            None if self.ends => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Wants to see all pods, once, and tells what it heard.
+struct Looker {
+    asked: bool,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Agent for Looker {
+    type Effect = ();
+
+    fn hear(&mut self, _: Timestamp, news: News) {
+        self.heard.lock().unwrap().push(match news {
+            News::Listed(_, objects, revision) => format!("{} at {revision}", objects.len()),
+            News::Set(_, object) => format!("+{}", object.key.name),
+            News::Gone(_, object) => format!("-{}", object.key.name),
+            News::Barred(..) => "barred".into(),
+        });
+    }
+
+    fn think(&mut self, _: Timestamp) {}
+
+    fn lead(&mut self, _: Timestamp, _: bool) {}
+
+    fn acknowledge(&mut self, _: Timestamp, _: u64, _: Reply) {}
+
+    fn poll(&mut self) -> Option<(u64, ())> {
+        None
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn wants_view(&mut self) -> Option<ViewWish> {
+        let asked = core::mem::replace(&mut self.asked, true);
+        (!asked).then(|| ViewWish { number: 3, resources: vec![PODS] })
+    }
+
+    fn view_reached(&mut self, _: Timestamp, number: u64) {
+        self.heard.lock().unwrap().push(format!("seen {number}"));
+    }
+}
+
+struct Nobody;
+
+impl Perform<()> for Nobody {
+    async fn perform(&self, (): ()) -> Reply {
+        Outcome::Done.into()
+    }
+}
+
+#[tokio::test]
+async fn a_view_is_reached_once_what_the_server_had_was_heard() {
+    let client = Client::direct(|request: Request<Bytes>| async move { answer_of(&request) });
+    let hub = Hub::new(client, Metrics::default());
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (stop, stopped) = watch::channel(false);
+    let mut agents = JoinSet::new();
+    agents.spawn(run(
+        {
+            let heard = Arc::clone(&heard);
+            move || Looker { asked: false, heard: Arc::clone(&heard) }
+        },
+        Nobody,
+        hub.listen(&[PODS]),
+        Leadership::unrivalled(),
+        Metrics::default(),
+        AgentOptions { name: "looker", in_flight_max: 1, precedence: Precedence::Usual },
+        stopped,
+    ));
+    while !heard.lock().unwrap().iter().any(|line| line.starts_with("seen")) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.send(true).unwrap();
+    agents.join_all().await;
+    assert_eq!(*heard.lock().unwrap(), ["0 at 5", "+late", "seen 3"]);
+}
