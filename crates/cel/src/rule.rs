@@ -196,19 +196,13 @@ impl Datum {
     /// Whether it is true or false, if it is either.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
-        match self.0 {
-            Value::Bool(value) => Some(value),
-            _ => None,
-        }
+        if let Value::Bool(value) = self.0 { Some(value) } else { None }
     }
 
     /// The text, if it is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
-        match &self.0 {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
+        if let Value::Text(text) = &self.0 { Some(text) } else { None }
     }
 
     /// Whether it is nothing.

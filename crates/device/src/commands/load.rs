@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::{
     Error,
     api::{Item, NODES, PODS, Resource, Scope},
-    view::{Cluster, Hidden, consequence, is_off},
+    view::{Cluster, GateFacts, Hidden, consequence, is_off},
 };
 
 use super::Session;
@@ -105,25 +105,32 @@ pub(super) async fn load(session: &mut Session<'_>, need: Need) -> Result<Loaded
     )?;
     let (mut cluster, reads) = (cluster.into_inner(), reads.into_inner());
     cluster.hidden = Hidden { claims: claims.is_some(), pods: pods.is_some() };
-    for text in claims.iter().chain(&pods) {
-        session.console.note(text);
-    }
+    claims.iter().chain(&pods).for_each(|text| session.console.note(text));
+    note_gates(session, gates, served.version.minor, &cluster);
+    note_unreadable(session, &cluster);
+    Ok(Loaded { cluster, reads })
+}
+
+/// Says which taints that were read have no effect, or may have none.
+fn note_gates(session: &mut Session<'_>, gates: GateFacts, minor: u32, cluster: &Cluster) {
     for gate in &cluster.gates_missed {
         session.console.note(&format!("{} on this server: {}", is_off(gate), consequence(gate)));
     }
-    if let Some(gate) = gates.perhaps_off(served.version.minor).filter(|_| !cluster.rules.is_empty()) {
+    if let Some(gate) = gates.perhaps_off(minor).filter(|_| !cluster.rules.is_empty()) {
         let why = if gates.refused { ": this user may not read /metrics" } else { "" };
         session.console.note(&format!(
             "the server does not say whether feature gate {gate} is on{why}; it is off by default in 1.{}, and then {}",
-            served.version.minor,
+            minor,
             consequence(gate)
         ));
     }
+}
+
+fn note_unreadable(session: &mut Session<'_>, cluster: &Cluster) {
     for text in cluster.unreadable.iter().take(UNREADABLE_SHOWN_MAX) {
         session.console.note(&format!("skipped an object that cannot be read: {text}"));
     }
     if let more @ 1.. = cluster.unreadable.len().saturating_sub(UNREADABLE_SHOWN_MAX) {
         session.console.note(&format!("skipped {more} more objects"));
     }
-    Ok(Loaded { cluster, reads })
 }

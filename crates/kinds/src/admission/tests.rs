@@ -1,3 +1,5 @@
+use std::slice;
+
 use lazaret_json::{Value, json};
 
 use super::{Attributes, Operation, Params, Policies, Surroundings, Verdict};
@@ -67,7 +69,7 @@ fn ask(
     part: &str,
     object: &Value,
 ) -> Verdict {
-    let policies = Policies::compile(&[policy.clone()], &[binding.clone()]);
+    let policies = Policies::compile(slice::from_ref(policy), slice::from_ref(binding));
     let user = User { name: "jane".into(), groups: vec!["dev".into()], ..User::default() };
     let objects = |_: &str| match operation {
         Operation::Create => (object.clone(), Value::Null),

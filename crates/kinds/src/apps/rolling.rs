@@ -87,7 +87,13 @@ fn amount(errors: &mut Errors, path: &Path<'_>, value: &Value) {
         Value::Number(count) if count.as_i64().is_none_or(|count| count < 0) => {
             errors.invalid(*path, value.clone(), "must be greater than or equal to 0");
         }
-        _ => {}
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_)
+        | Value::Encoded(_) => {}
     }
 }
 

@@ -131,7 +131,7 @@ impl Surroundings for Call<'_> {
         if !wanted.name.is_empty() {
             return Ok(self.server.get(&kind, namespace, wanted.name).map(shown).into_iter().collect());
         }
-        let range = self.server.store().range(&object::key(&kind, namespace, ""), &RangeOptions::default());
+        let range = self.server.store().range(object::key(&kind, namespace, ""), &RangeOptions::default());
         let items = range.map_err(|error| error.to_string())?.items;
         let stored = items.iter().map(|item| self.server.trees().get(item));
         let found: Vec<Value> = stored

@@ -19,11 +19,10 @@ pub(super) fn update(daemons: &Daemons<'_>, plan: &mut Plan) {
     }
 }
 
+type Found<'a> = Option<&'a Arc<Pod>>;
+
 /// The pod of the new template and the pod of an old one on a node; nothing where there are more, which are deleted first.
-fn pair<'a>(
-    daemons: &Daemons<'_>,
-    here: &'a [Arc<Pod>],
-) -> Option<(Option<&'a Arc<Pod>>, Option<&'a Arc<Pod>>)> {
+fn pair<'a>(daemons: &Daemons<'_>, here: &'a [Arc<Pod>]) -> Option<(Found<'a>, Found<'a>)> {
     let stays = here.iter().filter(|pod| !meta::is_leaving(&pod.metadata));
     let (new, old): (Vec<_>, Vec<_>) = stays.partition(|pod| daemons.is_updated(pod));
     (new.len() < 2 && old.len() < 2).then(|| (new.first().copied(), old.first().copied()))
