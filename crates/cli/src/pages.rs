@@ -14,9 +14,10 @@ pub(crate) fn start(files: Option<&Path>) {
     }
 }
 
-/// Changes to huge pages once this process is large.
+/// Changes to huge pages once this process is large. Never ends, so that it can run beside what does.
 pub(crate) async fn follow() {
     follow_by(resident_bytes).await;
+    std::future::pending().await
 }
 
 async fn follow_by(resident_bytes: impl Fn() -> Option<u64>) {

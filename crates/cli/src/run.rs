@@ -99,13 +99,12 @@ impl Args {
             .await
             .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
         output::note("running; Ctrl-C stops");
-        let growing = tokio::spawn(pages::follow());
         tokio::select! {
             asked = signal::to_stop() => asked?,
             () = numbers::serve(listener, metrics) => {}
+            () = pages::follow() => {}
         }
         output::note("stopping");
-        growing.abort();
         plane.stop().await;
         Ok(())
     }

@@ -117,7 +117,6 @@ impl Args {
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };
         let forgetting = server.clone();
-        let growing = tokio::spawn(pages::follow());
         let renewing = renewal.run(server.clone());
         let serving = serve(server, listener, options, stopped);
         tokio::pin!(serving);
@@ -126,6 +125,7 @@ impl Args {
             () = renewing => {}
             () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
             () = forgetting.watch_disk() => {}
+            () = pages::follow() => {}
             asked = signal::to_stop() => {
                 asked?;
                 output::note("stopping");
@@ -137,7 +137,6 @@ impl Args {
                 serving.await.context("serve")?;
             }
         }
-        growing.abort();
         store.close();
         Ok(())
     }
