@@ -28,7 +28,7 @@ pub struct ApplyRequest<'a> {
     pub force: bool,
     /// What is written as the time of the change.
     pub time: &'a str,
-    /// Paths that this endpoint never changes, as top-level fields: `status` on the object, `spec` on its status.
+    /// Paths that this endpoint never changes: `status` on the object, `spec` and perhaps `metadata.labels` on its status.
     pub ignored: &'a [&'a str],
 }
 
@@ -137,8 +137,12 @@ pub fn apply(
     let mut config = config.clone();
     ManagedFields::remove(&mut config);
     for name in request.ignored {
-        if let Value::Object(map) = &mut config {
-            map.remove(name);
+        let (parent, field) = match name.split_once('.') {
+            Some((parent, field)) => (config.get_mut(parent), field),
+            None => (Some(&mut config), *name),
+        };
+        if let Some(Value::Object(map)) = parent {
+            map.remove(field);
         }
     }
     merge::check_unique(schema, ty, None, &config, "")?;
@@ -241,7 +245,16 @@ impl ApplyRequest<'_> {
     fn recorded(&self, difference: compare::Difference) -> FieldSet {
         let mut set = recorded(difference.changed);
         for name in self.ignored {
-            set.children.remove(&PathElement::field(name));
+            match name.split_once('.') {
+                Some((parent, field)) => {
+                    if let Some(parent) = set.children.get_mut(&PathElement::field(parent)) {
+                        parent.children.remove(&PathElement::field(field));
+                    }
+                }
+                None => {
+                    set.children.remove(&PathElement::field(name));
+                }
+            }
         }
         set
     }

@@ -1,12 +1,13 @@
 //! What changes the API itself.
 
-use super::{CLUSTER, Row, STATUS, v1};
+use super::{CLUSTER, PlainWithStatus, Row, STATUS, v1};
 use crate::crd::CustomResourceDefinition;
 
 pub(super) const ADMISSION: &[Row] = &[
     Row {
         group: "admissionregistration.k8s.io",
         kind: "ValidatingAdmissionPolicy",
+        rules: &PlainWithStatus,
         plural: "validatingadmissionpolicies",
         categories: &["api-extensions"],
         singular: "validatingadmissionpolicy",

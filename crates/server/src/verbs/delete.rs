@@ -237,7 +237,9 @@ fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, boo
         definitions::mark_for_removal(&mut new);
     }
     let mut finalizers = object::finalizers(&new);
-    let default = if call.kind.is("batch", "jobs") { Policy::Orphan } else { Policy::Background };
+    // As their first versions did, when it was clients that deleted dependents.
+    let orphans = call.kind.is("batch", "jobs") || call.kind.is("", "replicationcontrollers");
+    let default = if orphans { Policy::Orphan } else { Policy::Background };
     let kept = finalizers.iter().any(|name| name == FOREGROUND || name == ORPHAN);
     match options.policy {
         None if kept => {}
