@@ -73,6 +73,12 @@ impl Workloads {
         self.world.learn(resource);
     }
 
+    /// A kind that was told of with [`Workloads::learn`] is not served any more.
+    pub fn forget(&mut self, now: Timestamp, resource: &'static Resource) {
+        let heard = self.world.forget(resource);
+        self.hear(now, heard);
+    }
+
     /// An object is there or has changed.
     pub fn put(&mut self, now: Timestamp, object: Object) {
         let heard = self.world.put(object);

@@ -159,6 +159,18 @@ impl World {
         self.graph.learn(resource);
     }
 
+    /// The kind is not served any more, and what there was of it has gone.
+    pub fn forget(&mut self, resource: &'static Resource) -> Vec<Heard> {
+        let gone = self.keys(resource).into_iter().filter_map(|key| {
+            let uid = self.get(resource, &key)?.uid().to_owned();
+            self.remove(resource, &key, &uid)
+        });
+        let heard = gone.collect();
+        self.listed.remove(resource);
+        self.graph.forget(resource);
+        heard
+    }
+
     /// Whether all of these kinds have been listed at least once.
     #[must_use]
     pub fn knows(&self, resources: &[&'static Resource]) -> bool {
