@@ -11,6 +11,7 @@ use lazaret_workloads::Resource as Kind;
 use serde::Deserialize;
 use tracing::warn;
 
+// DEVIATION(custom-kinds-collected)
 /// Kinds that one process learns in its life, each under its own group, version and names. Their names are kept until the process ends, so
 /// who may define kinds could otherwise fill the memory with them. Objects of kinds beyond these are not collected as garbage.
 const KINDS_MAX: usize = 4_096;

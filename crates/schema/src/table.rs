@@ -68,6 +68,14 @@ pub enum Holder {
     Json,
     /// A message whose field 1 is a list of strings, a plain list in JSON.
     StringList,
+    /// The message of a JSON schema, which refers to itself: any JSON elsewhere.
+    Schema,
+    /// A message with a schema, or with a list of them.
+    SchemaOrList,
+    /// A message with a schema, or with a truth value.
+    SchemaOrBool,
+    /// A message with a schema, or with a list of names.
+    SchemaOrStrings,
     /// A message of which nothing is known: skipped.
     Opaque,
 }

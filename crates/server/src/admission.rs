@@ -9,7 +9,7 @@ use lazaret_store::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, object, server::Call};
 
-pub(crate) use pods::{DefaultPriority, find_default_priority};
+pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
 
 /// Namespaces that cannot be deleted.
 const ETERNAL: &[&str] = &["default", "kube-system", "kube-public"];

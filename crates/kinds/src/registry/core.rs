@@ -5,7 +5,7 @@ use crate::{
     apps::ReplicationController,
     core::{
         ConfigMap, CoreEvent, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-        Secret, Service, ServiceAccount,
+        ResourceQuota, Secret, Service, ServiceAccount,
     },
     kind::{Subresource, Verbs},
 };
@@ -177,6 +177,7 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "ResourceQuota",
+        rules: &ResourceQuota,
         delete_returns_object: true,
         plural: "resourcequotas",
         singular: "resourcequota",

@@ -20,6 +20,7 @@ const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 
+// DEVIATION(namespace-conditions)
 /// What remains in a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Remaining {
