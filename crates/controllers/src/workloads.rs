@@ -92,7 +92,7 @@ impl WorkloadsAgent {
         };
         if let Some(old) = old {
             self.ledger.forget(&resource(old));
-            self.workloads.forget(now, old);
+            self.workloads.forget(now, old, matches!(change, Change::Gone(..)));
         }
         if let Some(new) = new {
             self.workloads.learn(new);

@@ -8,7 +8,7 @@ mod wire;
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use lazaret_json::{Map, Value, json};
+use lazaret_json::{Map, Spelled, Value, json};
 
 use crate::table::{Field, Holder, Scalar, Schema, StructType, Type, TypeId};
 use wire::{Reader, Wire};
@@ -340,9 +340,14 @@ fn any(holder: Holder, wire: Wire<'_>, path: &str) -> Result<Value, ProtobufErro
         }
         Holder::Raw | Holder::Json if raw.is_empty() => Ok(Value::Null),
         Holder::Raw | Holder::Json => {
-            let parsed =
-                crate::parse_json(raw).map_err(|_| ProtobufError::Text { field: path.to_owned() })?;
-            Ok(parsed.value)
+            let unread = |_| ProtobufError::Text { field: path.to_owned() };
+            let parsed = crate::parse_json(raw).map_err(unread)?;
+            if holder == Holder::Json {
+                return Ok(parsed.value);
+            }
+            // Within the limits, it is kept as it was written.
+            let unread = |_| ProtobufError::Text { field: path.to_owned() };
+            serde_json::from_slice::<Spelled>(raw).map(|said| said.0).map_err(unread)
         }
     }
 }

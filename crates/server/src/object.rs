@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use lazaret_json::{Encoded, Map, Text, Value};
+use lazaret_json::{Encoded, Map, Spelled, Text, Value};
 use lazaret_kinds::{Kind, Scope, Served};
 use lazaret_store::{Item, Value as StoreValue};
 use memchr::memmem;
@@ -150,7 +150,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Value {
 
 /// The object in stored bytes as clients know it.
 pub(crate) fn decode_whole(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes).unwrap_or(Value::Null)
+    serde_json::from_slice::<Spelled>(bytes).map_or(Value::Null, |object| object.0)
 }
 
 /// Reads an object, and of its metadata the record of owners as it is encoded.
@@ -181,7 +181,8 @@ impl<'de> Visitor<'de> for Fields {
             let value = match (self, key.as_str()) {
                 (Self::OfObject, "metadata") => map.next_value_seed(Self::OfMetadata)?,
                 (Self::OfMetadata, RECORD) => Value::Encoded(Encoded::from(map.next_value::<&RawValue>()?)),
-                _ => map.next_value()?,
+                // Text that is stored is in order but for what somebody wrote otherwise and wants back so.
+                _ => map.next_value::<Spelled>()?.0,
             };
             fields.push((key, value));
         }

@@ -203,3 +203,51 @@ async fn the_record_of_owners_can_be_written_and_cleared() {
     let cleared = api.patch(&path, MERGE, &json!({"metadata": {"managedFields": [{}]}})).await.expect(200);
     assert_eq!(cleared["metadata"].get("managedFields"), None);
 }
+
+/// The text of an answer, as it came.
+async fn text(api: &Api, method: &str, path: &str, content_type: &str, body: &str) -> String {
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .body(bytes::Bytes::from(body.to_owned()))
+        .unwrap();
+    let response = api.server.handle(&api.user, request).await;
+    let bytes = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn json_that_is_somebody_elses_is_kept_as_it_was_written() {
+    const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+    const OPAQUE: &str = r#"{"z":1,"a":{"y":null,"b":[{"d":1.5,"c":""}]},"m":{}}"#;
+    let api = Api::start().await;
+    let claim = |name: &str, parameters: &str| {
+        format!(
+            r#"{{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","spec":{{"devices":{{
+            "requests":[{{"name":"r","exactly":{{"deviceClassName":"c"}}}}],
+            "config":[{{"opaque":{{"parameters":{parameters},"driver":"d.example.com"}}}}]}}}},"metadata":{{"name":"{name}","labels":null}}}}"#
+        )
+    };
+    let kept = |answer: &str| answer.contains(&format!(r#""parameters":{OPAQUE}"#));
+    let made = text(&api, "POST", CLAIMS, "application/json", &claim("a", OPAQUE)).await;
+    assert!(kept(&made), "{made}");
+    let labelled =
+        text(&api, "PATCH", &format!("{CLAIMS}/a"), MERGE, r#"{"metadata":{"labels":{"l":"1"}}}"#).await;
+    assert!(kept(&labelled) && labelled.contains(r#""l":"1""#), "{labelled}");
+    for version in ["v1", "v1beta2", "v1beta1"] {
+        let path = CLAIMS.replace("/v1/", &format!("/{version}/"));
+        let read = text(&api, "GET", &format!("{path}/a"), "", "").await;
+        assert!(kept(&read), "{version}: {read}");
+        let listed = text(&api, "GET", &path, "", "").await;
+        assert!(kept(&listed), "{version}: {listed}");
+    }
+    let applied = format!("{CLAIMS}/b?fieldManager=me");
+    let made = text(&api, "PATCH", &applied, APPLY, &claim("b", OPAQUE)).await;
+    assert!(kept(&made), "{made}");
+    // The same in another order is the same.
+    let sorted = serde_json::from_str::<Value>(OPAQUE).unwrap().to_string();
+    let again = text(&api, "PATCH", &applied, APPLY, &claim("b", &sorted)).await;
+    assert!(again.contains(r#""resourceVersion""#) && !again.contains("\"Failure\""), "{again}");
+    api.put(&format!("{CLAIMS}/a"), &serde_json::from_str(&claim("a", &sorted)).unwrap()).await.expect(200);
+}

@@ -126,8 +126,12 @@ impl<'a> Owners<'a> {
         let mut owners = Self::default();
         for owner in node.owners() {
             let Some(resource) = world.graph().kind_of(owner) else {
-                // A kind that nobody has told of: it may well be there.
-                owners.solid += 1;
+                // Of a kind that nobody has told of it may well be there; one that went with its kind is not.
+                if world.has_gone(&owner.uid) {
+                    owners.dangling.push(&owner.uid);
+                } else {
+                    owners.solid += 1;
+                }
                 continue;
             };
             let namespace = if resource.namespaced { node.key.namespace.as_str() } else { "" };

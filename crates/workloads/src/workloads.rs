@@ -73,9 +73,10 @@ impl Workloads {
         self.world.learn(resource);
     }
 
-    /// A kind that was told of with [`Workloads::learn`] is not served any more.
-    pub fn forget(&mut self, now: Timestamp, resource: &'static Resource) {
-        let heard = self.world.forget(resource);
+    /// A kind that was told of with [`Workloads::learn`] is not served any more as it was; its objects have gone with it, or are told of under
+    /// another version.
+    pub fn forget(&mut self, now: Timestamp, resource: &'static Resource, objects_gone: bool) {
+        let heard = self.world.forget(resource, objects_gone);
         self.hear(now, heard);
     }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    input::{FieldValidation, checked, read_value},
+    input::{FieldValidation, checked, keep_raw, read_value},
     negotiate::{self, Media},
     object,
     respond::Answer,
@@ -27,7 +27,7 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     let (patch, odd) = read_value(media, body, call.served.shape.builtin_name())?;
     check_patch(call, media)?;
     if media == Media::ApplyPatch {
-        return server_side_apply(call, patch, odd).await;
+        return server_side_apply(call, patch, odd, body).await;
     }
     let validation = FieldValidation::of(&call.query);
     let mut warnings = Vec::new();
@@ -93,7 +93,12 @@ fn patched(call: &Call<'_>, media: Media, current: Value, patch: &Value) -> Resu
     }
 }
 
-async fn server_side_apply(call: &Call<'_>, config: Value, odd: Vec<String>) -> Result<Answer, ApiError> {
+async fn server_side_apply(
+    call: &Call<'_>,
+    config: Value,
+    odd: Vec<String>,
+    body: &[u8],
+) -> Result<Answer, ApiError> {
     // DEVIATION(unknown-fields-applied): treated as in every other write.
     let api_version = call.kind.api_version(&call.served.version);
     if config["apiVersion"].as_str().is_none_or(|said| said != api_version) {
@@ -116,6 +121,7 @@ async fn server_side_apply(call: &Call<'_>, config: Value, odd: Vec<String>) -> 
     )?;
     check_identity(call, &incoming.object)?;
     let mut config = incoming.object;
+    keep_raw(&call.served, &mut config, Media::ApplyPatch, body);
     // The revision is a precondition, not something to own.
     let said = object::meta(&config, "resourceVersion").to_owned();
     let revision = (!said.is_empty()).then(|| said.parse::<u64>().unwrap_or(0));

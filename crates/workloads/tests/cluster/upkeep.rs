@@ -184,6 +184,8 @@ fn a_namespace_says_what_remains_in_it_and_pods_go_first() {
 
 #[test]
 fn a_kind_that_is_learned_owns_and_is_owned_until_it_is_forgotten() {
+    static NEWER: Resource =
+        Resource { group: "example.com", version: "v2", plural: "widgets", kind: "Widget", namespaced: true };
     static WIDGETS: Resource =
         Resource { group: "example.com", version: "v1", plural: "widgets", kind: "Widget", namespaced: true };
     let mut rig = Rig::new(&[rules::GARBAGE], 2, Faults::NONE);
@@ -204,8 +206,22 @@ fn a_kind_that_is_learned_owns_and_is_owned_until_it_is_forgotten() {
     );
     rig.core.put(rig.now, widget.unwrap());
     assert!(rig.core.world().graph().get("w").is_some());
-    rig.core.forget(rig.now, &WIDGETS);
+    let owner = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"});
+    rig.create(MAPS, config_map("owned", &[owner]));
+    rig.settle(30);
+    // Under another version it is the same widget.
+    rig.core.forget(rig.now, &WIDGETS, false);
     assert!(rig.core.world().graph().get("w").is_none());
+    rig.core.learn(&NEWER);
+    let widget =
+        json!({"metadata": {"name": "w", "namespace": "default", "uid": "w", "resourceVersion": "1"}});
+    rig.core.put(rig.now, Object::parse(&NEWER, &widget).unwrap());
+    rig.settle(30);
+    assert!(!rig.object(MAPS, "owned").is_null() && rig.core.world().graph().get("w").is_some());
+    // With its definition it goes, and what it owned goes after it.
+    rig.core.forget(rig.now, &NEWER, true);
+    rig.settle(30);
+    assert!(rig.object(MAPS, "owned").is_null());
 }
 
 #[test]
