@@ -13,7 +13,7 @@ use tracing::warn;
 
 // DEVIATION(custom-kinds-collected)
 /// Kinds that one process learns in its life, each under its own group, version and names. Their names are kept until the process ends, so
-/// who may define kinds could otherwise fill the memory with them. Objects of kinds beyond these are not collected as garbage.
+/// a user with permission to define kinds could otherwise fill the memory. Objects of kinds beyond these are not collected as garbage.
 const KINDS_MAX: usize = 4_096;
 
 #[derive(Deserialize)]

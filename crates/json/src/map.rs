@@ -450,7 +450,7 @@ mod tests {
         value["z"] = 0.into();
         value.as_object_mut().unwrap().remove("a");
         assert_eq!(value.to_string(), r#"{"z":0,"m":2,"b":3}"#);
-        assert_eq!(shared.to_string(), text, "who holds a tree sees no change");
+        assert_eq!(shared.to_string(), text, "a shared tree does not change");
         assert_eq!(spelled(r#"{"b":1,"a":2,"b":3}"#).to_string(), r#"{"a":2,"b":3}"#);
         assert_eq!(
             spelled(r#"{"c":0,"b":1,"a":2,"b":3}"#).to_string(),

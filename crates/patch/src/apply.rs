@@ -241,7 +241,7 @@ fn first_written(
 
 /// What a plain write says of the record of owners.
 enum Record {
-    /// Nothing, or nothing that can be read: the stored one stays. So it is of who does not know of it.
+    /// Absent or malformed: the stored record stays, so that clients that do not know the field do not delete it.
     Kept,
     /// An empty list, or one empty entry.
     Reset,

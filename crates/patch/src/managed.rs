@@ -131,7 +131,7 @@ impl ManagedFields {
         Self { entries }
     }
 
-    /// The record that a client sent, if each entry of it is whole: who, how, in which version, and which fields.
+    /// The record that a client sent, if each entry has an operation, a version and well-formed fields.
     pub(crate) fn sent(list: &Value) -> Option<Self> {
         let text = list.to_string();
         let lines: Vec<Line<'_>> = serde_json::from_str(&text).ok()?;
@@ -144,7 +144,7 @@ impl ManagedFields {
         lines.iter().all(whole).then(|| Self::read(&text))
     }
 
-    /// Gives `manager` what it applied in other versions: whoever applies is known by name alone.
+    /// Gives `manager` the fields that it applied in other versions: appliers are identified by name and subresource.
     pub(crate) fn join_versions(&mut self, manager: &Manager) {
         let other = |known: &Manager| {
             known.api_version != manager.api_version

@@ -32,7 +32,7 @@ pub struct Hub {
     shared: Arc<std::sync::Mutex<Shared>>,
 }
 
-/// Where topics are found, by those who may outlive the hub.
+/// The topics of a hub, for inboxes that may outlive it.
 pub(crate) type Topics = Weak<std::sync::Mutex<Shared>>;
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
 struct Watched {
     topic: Arc<Topic>,
     task: AbortHandle,
-    /// Only ever followed: the watch ends with the last who does.
+    /// Only ever followed: the watch ends with its last listener.
     followed: bool,
 }
 
@@ -108,7 +108,7 @@ impl Hub {
     }
 }
 
-/// The topics of these resources, for who follows them.
+/// The topics of these resources, for a listener that follows them.
 pub(crate) fn follow(
     hub: &Topics,
     resources: &[Resource],
@@ -422,7 +422,7 @@ mod tests {
         inbox.follow(&[JOBS]);
         leases.list(Vec::new(), 2);
         assert_eq!((told(&mut inbox), watched(&hub)), (String::new(), vec!["pods", "jobs"]));
-        // Who was promised a watch keeps it.
+        // A listener keeps the watch.
         let other = hub.listen(&[JOBS]);
         inbox.follow(&[]);
         assert_eq!(watched(&hub), ["pods", "jobs"]);

@@ -181,7 +181,7 @@ impl<'de> Visitor<'de> for Fields {
             let value = match (self, key.as_str()) {
                 (Self::OfObject, "metadata") => map.next_value_seed(Self::OfMetadata)?,
                 (Self::OfMetadata, RECORD) => Value::Encoded(Encoded::from(map.next_value::<&RawValue>()?)),
-                // Text that is stored is in order but for what somebody wrote otherwise and wants back so.
+                // Stored fields are in order of their names, except in opaque JSON, which keeps its own order.
                 _ => map.next_value::<Spelled>()?.0,
             };
             fields.push((key, value));

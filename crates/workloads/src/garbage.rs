@@ -126,7 +126,7 @@ impl<'a> Owners<'a> {
         let mut owners = Self::default();
         for owner in node.owners() {
             let Some(resource) = world.graph().kind_of(owner) else {
-                // Of a kind that nobody has told of it may well be there; one that went with its kind is not.
+                // An owner of an unknown kind may exist; one that was deleted with its kind does not.
                 if world.has_gone(&owner.uid) {
                     owners.dangling.push(&owner.uid);
                 } else {

@@ -121,7 +121,7 @@ resources! {
     PRIORITY_CLASSES = "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false;
     /// Roles in the whole cluster.
     CLUSTER_ROLES = "rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", false;
-    /// Who has which role in the whole cluster.
+    /// Bindings of cluster roles.
     CLUSTER_ROLE_BINDINGS = "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", false;
     /// Classes of storage.
     STORAGE_CLASSES = "storage.k8s.io", "v1", "storageclasses", "StorageClass", false;

@@ -129,7 +129,7 @@ fn has_address(spec: &Value) -> bool {
     text(spec, "type") != "ExternalName"
 }
 
-/// Brings `clusterIP` and `clusterIPs` in line: who writes the one means the other, who writes neither keeps both, and a service that becomes
+/// Brings `clusterIP` and `clusterIPs` in line: a write of one sets the other, a write of neither keeps both, and a service that becomes
 /// a name gives them back.
 fn addresses(spec: &mut Value, old: Option<&Value>) {
     let nothing = Value::Null;

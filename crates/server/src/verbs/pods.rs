@@ -66,7 +66,7 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
 /// Where a simulated node leaves what a pod's containers wrote.
 const LOG_ANNOTATION: &str = "lazaret.dev/log";
 
-/// What a pod wrote: what its node left on the pod. Without that nobody here knows, which is not the same as nothing.
+/// The log that a pod's node left on the pod. Without one the log is unknown, which is not the same as empty.
 pub(super) fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     let name = &call.target.name;
     let pod = call

@@ -52,7 +52,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
     Ok(shown(call, of(call, &object::decode(&written.item.value))))
 }
 
-/// Applies a scale: whoever does owns the number of replicas, and takes it from nobody without force.
+/// Applies a scale: the manager comes to own the number of replicas, and conflicts with other owners unless forced.
 async fn apply(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let name = &call.target.name;
     let (sent, _) = read_value(Media::ApplyPatch, body, Some("autoscaling/v1.Scale"))?;

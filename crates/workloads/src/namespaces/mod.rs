@@ -12,7 +12,7 @@ const FINALIZER: &str = "kubernetes";
 const BURST_MAX: usize = 500;
 /// A namespace goes when it has looked empty for so long: something made just before its end may not be known yet.
 const EMPTY_MS_MIN: i64 = 1_000;
-/// What has remained the same for so long is told in the conditions: a namespace that empties is not written with each object that goes.
+/// The conditions are written once what remains has been the same for this long: not with each object that goes.
 const REMAINING_MS_MIN: i64 = 1_000;
 /// What remains goes by itself or holds on to a finalizer: one looks again from time to time.
 const LOOK_SECS: i64 = 5;

@@ -9,7 +9,7 @@ use super::note;
 use crate::{claim::set_owners, meta, prelude::*};
 
 // DEVIATION(unbound-claims)
-/// A claim that is in the way is looked at again so often.
+/// A claim that blocks a pod is checked again after this time.
 const LOOK_SECS: i64 = 5;
 
 fn templates(set: &StatefulSet) -> &[PersistentVolumeClaim] {
@@ -109,7 +109,7 @@ pub(super) fn mount(set: &StatefulSet, number: usize, spec: &mut Value) {
     spec["volumes"] = volumes.into();
 }
 
-/// Has the claims of a pod go with the set, with the pod, or with nobody, as the set says. Whether they do already.
+/// Sets the owners of a pod's claims as the retention policy of the set says. Returns whether they are right already.
 pub(super) fn settle(
     world: &World,
     set: &StatefulSet,
@@ -144,7 +144,7 @@ fn goes_when_scaled(set: &StatefulSet) -> bool {
     policy(set).0
 }
 
-/// The owners that a claim should have, if it has others. One that belongs to a former set or pod, or to somebody else, is left alone.
+/// The owners that a claim should have, if it has others. A claim of a former set or pod, or with another controller, is left alone.
 fn wanted(set: &StatefulSet, pod: &Pod, claim: &ObjectMeta, condemned: bool) -> Option<Vec<OwnerReference>> {
     let (when_scaled, when_deleted) = policy(set);
     let known = claim.owner_references.as_deref().unwrap_or_default();
