@@ -51,6 +51,11 @@ impl Ledger {
         }
     }
 
+    /// Nothing more will be told of a resource.
+    pub(crate) fn forget(&mut self, resource: &Resource) {
+        self.told.remove(resource);
+    }
+
     fn set(&mut self, resource: Resource, object: Arc<Object>, tell: &mut impl FnMut(Change)) {
         let told = self.told.entry(resource).or_default();
         let before = told.insert(object.key.clone(), object.uid.clone());

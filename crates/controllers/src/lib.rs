@@ -4,6 +4,7 @@
 //! of them goes back. Must never know which server it talks to.
 
 mod claims;
+mod content;
 mod custom;
 mod disrupt;
 mod event;

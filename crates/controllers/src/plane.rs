@@ -181,7 +181,7 @@ impl Plane {
                     move || workloads::WorkloadsAgent::new(limits)
                 },
                 workloads::Executor::new(client, events),
-                self.hub.listen(&workloads::resources()),
+                self.hub.listen_if_possible(&workloads::resources(), &workloads::optional()),
                 leadership.clone(),
                 metrics,
                 AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },

@@ -10,8 +10,7 @@ use std::{
 
 use lazaret_model::{ObjectKey, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIM_TEMPLATES, CLAIMS, Call, CallError, Client, EVENTS, News, Object, Outcome, PODS, PatchKind,
-    Perform, Postbox, Reply, Resource, SLICES,
+    Agent, Call, CallError, Client, News, Object, Outcome, PODS, PatchKind, Perform, Postbox, Reply, Resource,
 };
 use lazaret_workloads::{
     ALL, Effect, Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language,
@@ -21,33 +20,14 @@ use serde_json::json;
 use tracing::warn;
 
 use crate::{
-    custom,
+    content,
+    custom::CustomKinds,
     event::Event,
     ledger::{Change, Ledger},
 };
 
 /// What it calls itself.
 pub(crate) const NAME: &str = "workload-controllers";
-
-macro_rules! owned {
-    ($($name:ident: $group:literal $version:literal $plural:literal $kind:literal $namespaced:literal;)*) => {
-        $(static $name: Kind = Kind {
-            group: $group, version: $version, plural: $plural, kind: $kind, namespaced: $namespaced,
-        };)*
-        /// Kinds that matter only for who owns them and which namespace they are in.
-        static OWNED: &[&Kind] = &[$(&$name),*];
-    };
-}
-
-owned! {
-    CLAIM: "resource.k8s.io" "v1" "resourceclaims" "ResourceClaim" true;
-    TEMPLATE: "resource.k8s.io" "v1" "resourceclaimtemplates" "ResourceClaimTemplate" true;
-    SLICE: "resource.k8s.io" "v1" "resourceslices" "ResourceSlice" false;
-    CSI_NODE: "storage.k8s.io" "v1" "csinodes" "CSINode" false;
-    SECRET: "" "v1" "secrets" "Secret" true;
-    ROLE: "rbac.authorization.k8s.io" "v1" "roles" "Role" true;
-    ROLE_BINDING: "rbac.authorization.k8s.io" "v1" "rolebindings" "RoleBinding" true;
-}
 
 const fn resource(kind: &Kind) -> Resource {
     Resource {
@@ -59,18 +39,16 @@ const fn resource(kind: &Kind) -> Resource {
     }
 }
 
-/// What it hears of.
+const DEFINITIONS: Resource = resource(&kinds::DEFINITIONS);
+
+/// What it must hear of before it does anything: the kinds that controllers look into.
 pub(crate) fn resources() -> Vec<Resource> {
-    debug_assert_eq!(
-        (resource(&CLAIM), resource(&TEMPLATE), resource(&SLICE)),
-        (CLAIMS, CLAIM_TEMPLATES, SLICES)
-    );
-    TYPED.iter().chain(OWNED).map(|kind| resource(kind)).collect()
+    TYPED.iter().map(|kind| resource(kind)).collect()
 }
 
-fn kind(resource: &Resource) -> Option<&'static Kind> {
-    let known = |kind: &&&'static Kind| kind.plural == resource.plural && kind.group == resource.group;
-    TYPED.iter().chain(OWNED).find(known).copied()
+/// What it hears of besides, as far as it is served: the other kinds that own, are owned, or are in namespaces.
+pub(crate) fn optional() -> Vec<Resource> {
+    kinds::KNOWN.iter().filter(|kind| !TYPED.contains(kind)).map(|kind| resource(kind)).collect()
 }
 
 /// The cores with what they have been told.
@@ -79,6 +57,10 @@ pub(crate) struct WorkloadsAgent {
     workloads: Workloads,
     /// Only to know what a name meant when it changed hands.
     ledger: Ledger,
+    /// Those that definitions brought.
+    custom: CustomKinds,
+    /// They are others than were asked for.
+    follow: bool,
     leading: bool,
     /// Decided and not taken yet: bounded by what the controllers let be under way.
     ready: VecDeque<Effect>,
@@ -86,11 +68,36 @@ pub(crate) struct WorkloadsAgent {
 
 impl WorkloadsAgent {
     pub(crate) fn new(limits: Limits) -> Self {
-        let mut workloads = Workloads::with_limits(ALL, limits);
-        for kind in OWNED {
-            workloads.learn(kind);
+        Self {
+            workloads: Workloads::with_limits(ALL, limits),
+            ledger: Ledger::default(),
+            custom: CustomKinds::default(),
+            follow: false,
+            leading: false,
+            ready: VecDeque::new(),
         }
-        Self { workloads, ledger: Ledger::default(), leading: false, ready: VecDeque::new() }
+    }
+
+    fn kind(&self, resource: &Resource) -> Option<&'static Kind> {
+        let known = |kind: &&&'static Kind| kind.plural == resource.plural && kind.group == resource.group;
+        kinds::KNOWN.iter().find(known).copied().or_else(|| self.custom.find(resource.group, resource.plural))
+    }
+
+    /// A definition is there, has changed, or has gone: the kinds that are served are others perhaps.
+    fn define(&mut self, now: Timestamp, change: &Change) {
+        let (new, old) = match change {
+            Change::Set(resource, definition) if *resource == DEFINITIONS => self.custom.set(definition),
+            Change::Gone(resource, key, _) if *resource == DEFINITIONS => (None, self.custom.remove(key)),
+            Change::Set(..) | Change::Gone(..) => return,
+        };
+        if let Some(old) = old {
+            self.ledger.forget(&resource(old));
+            self.workloads.forget(now, old, matches!(change, Change::Gone(..)));
+        }
+        if let Some(new) = new {
+            self.workloads.learn(new);
+        }
+        self.follow |= new.is_some() || old.is_some();
     }
 }
 
@@ -98,27 +105,37 @@ impl Agent for WorkloadsAgent {
     type Effect = Write;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { workloads, ledger, .. } = self;
+        let (mut changes, mut ledger) = (Vec::new(), core::mem::take(&mut self.ledger));
         if let News::Listed(resource, objects, revision) = &news
-            && let Some(kind) = kind(resource)
+            && *resource != DEFINITIONS
+            && let Some(kind) = self.kind(resource)
         {
             let objects = objects.iter().filter_map(|object| read(kind, object)).collect();
-            workloads.list(now, kind, objects, *revision);
+            self.workloads.list(now, kind, objects, *revision);
             ledger.changes(news, |_| {});
-            return;
+        } else {
+            ledger.changes(news, |change| changes.push(change));
         }
-        ledger.changes(news, |change| match change {
-            Change::Set(resource, object) => {
-                if let Some(object) = kind(&resource).and_then(|kind| read(kind, &object)) {
-                    workloads.put(now, object);
+        self.ledger = ledger;
+        for change in changes {
+            self.define(now, &change);
+            match change {
+                Change::Set(resource, object) => {
+                    if let Some(object) = self.kind(&resource).and_then(|kind| read(kind, &object)) {
+                        self.workloads.put(now, object);
+                    }
+                }
+                Change::Gone(resource, key, uid) => {
+                    if let Some(kind) = self.kind(&resource) {
+                        self.workloads.remove(now, kind, &Key::new(&*key.namespace, &*key.name), &uid);
+                    }
                 }
             }
-            Change::Gone(resource, key, uid) => {
-                if let Some(kind) = kind(&resource) {
-                    workloads.remove(now, kind, &Key::new(&*key.namespace, &*key.name), &uid);
-                }
-            }
-        });
+        }
+    }
+
+    fn follow(&mut self) -> Option<Vec<Resource>> {
+        core::mem::take(&mut self.follow).then(|| self.custom.all().map(resource).collect())
     }
 
     fn think(&mut self, now: Timestamp) {
@@ -213,14 +230,6 @@ impl Executor {
             .into()
     }
 
-    /// Events are not watched, for there are too many; a namespace takes its own with it.
-    async fn clear_events(&self, namespace: &str) {
-        let call = Call::delete(&EVENTS, namespace, "", "{}");
-        if let Err(error) = self.client.send(call).await {
-            warn!(namespace, %error, "events of a namespace that goes are left behind");
-        }
-    }
-
     fn event(&self, note: &Note) -> Reply {
         let key = ObjectKey::new(note.key.namespace.as_str(), note.key.name.as_str());
         let event = Event {
@@ -264,12 +273,11 @@ impl Perform<Write> for Executor {
             }
             Write::Replace { resource: kind, key, subresource, body } => {
                 if **kind == kinds::NAMESPACES && *subresource == "finalize" {
-                    match custom::clear(&self.client, &key.name).await {
+                    match content::clear(&self.client, &key.name).await {
                         Ok(true) => {}
                         Ok(false) => return Outcome::RetryLater.into(),
                         Err(error) => return Reply::from(&error),
                     }
-                    self.clear_events(&key.name).await;
                 }
                 let call =
                     Call::replace(&resource(kind), &key.namespace, &key.name, subresource, body.to_string());

@@ -6,7 +6,8 @@
 //!
 //! The words are those of `serde_json`, which reads and writes the text, so that who knows the one knows the other.
 //!
-//! **Invariant.** A tree that somebody holds never changes under them; an object's fields stand in the order of their names.
+//! **Invariant.** A tree that somebody holds never changes under them; an object's fields stand in the order of their names, but for
+//! those that [`Spelled`] reads: they are kept as they were written, and equal to the same fields in any order.
 //!
 //! It must never know what the objects mean.
 
@@ -25,6 +26,7 @@ pub use encoded::Encoded;
 pub use index::Place;
 pub use list::List;
 pub use map::{Entry, Map};
+pub use read::Spelled;
 pub use serde_json::Number;
 pub use smol_str::SmolStr as Text;
 pub use steps::steps;

@@ -17,9 +17,13 @@ const FEW_MAX: usize = 64;
 /// Of so few fields each is looked at: most differ in length, and two names of one length are compared faster for equality than for order.
 const GLANCE_MAX: usize = 24;
 
+/// An object with more fields than this is kept in the order of their names however it was written: to find one of the others takes a look
+/// at each.
+const SPELLED_MAX: usize = 1_000;
+
 type Field = (Text, Value);
 
-/// The fields of an object in the order of their names, copied when they are changed while somebody else has them.
+/// The fields of an object in the order of their names, or as they were written where [`Map::spelled`] made it; copied when they are changed while somebody else has them.
 #[derive(Clone, Default)]
 pub struct Map(Arc<Fields>);
 
@@ -28,6 +32,8 @@ enum Fields {
     /// In order, each name once.
     Few(Vec<Field>),
     Many(BTreeMap<Text, Value>),
+    /// As they were written, each name once.
+    Spelled(Vec<Field>),
 }
 
 impl Default for Fields {
@@ -43,6 +49,30 @@ impl Map {
         Self::default()
     }
 
+    /// An object whose fields stand as they were written. Of fields with one name the last counts.
+    #[must_use]
+    pub fn spelled(fields: Vec<(Text, Value)>) -> Self {
+        let in_order = fields.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if in_order && fields.len() <= FEW_MAX {
+            return Self(Arc::new(Fields::Few(fields)));
+        }
+        if in_order || fields.len() > SPELLED_MAX {
+            return Self::from(fields);
+        }
+        let mut places: Vec<usize> = (0..fields.len()).collect();
+        places.sort_by(|a, b| fields[*a].0.cmp(&fields[*b].0).then(a.cmp(b)));
+        let mut repeated = vec![false; fields.len()];
+        for pair in places.windows(2) {
+            repeated[pair[0]] = fields[pair[0]].0 == fields[pair[1]].0;
+        }
+        let fields = fields.into_iter().zip(repeated).filter(|(_, repeated)| !repeated);
+        Self(Arc::new(Fields::Spelled(fields.map(|(field, _)| field).collect())))
+    }
+
+    fn is_spelled(&self) -> bool {
+        matches!(&*self.0, Fields::Spelled(_))
+    }
+
     /// Whether both are one and the same.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -52,7 +82,7 @@ impl Map {
     #[must_use]
     pub fn len(&self) -> usize {
         match &*self.0 {
-            Fields::Few(fields) => fields.len(),
+            Fields::Few(fields) | Fields::Spelled(fields) => fields.len(),
             Fields::Many(fields) => fields.len(),
         }
     }
@@ -73,6 +103,7 @@ impl Map {
             }
             Fields::Few(fields) => find(fields, name).ok().map(|at| &fields[at].1),
             Fields::Many(fields) => fields.get(name),
+            Fields::Spelled(fields) => seek(fields, name).map(|at| &fields[at].1),
         }
     }
 
@@ -85,6 +116,7 @@ impl Map {
         match Arc::make_mut(&mut self.0) {
             Fields::Few(fields) => find(fields, name).ok().map(|at| &mut fields[at].1),
             Fields::Many(fields) => fields.get_mut(name),
+            Fields::Spelled(fields) => seek(fields, name).map(|at| &mut fields[at].1),
         }
     }
 
@@ -109,6 +141,15 @@ impl Map {
                 }
             },
             Fields::Many(fields) => return fields.insert(name, value),
+            Fields::Spelled(fields) => match seek(fields, &name) {
+                Some(at) => return Some(std::mem::replace(&mut fields[at].1, value)),
+                None => {
+                    fields.push((name, value));
+                    if fields.len() > SPELLED_MAX {
+                        *self = Self::from(std::mem::take(fields));
+                    }
+                }
+            },
         }
         None
     }
@@ -126,6 +167,7 @@ impl Map {
         match Arc::make_mut(&mut self.0) {
             Fields::Few(fields) => find(fields, name).ok().map(|at| fields.remove(at)),
             Fields::Many(fields) => fields.remove_entry(name),
+            Fields::Spelled(fields) => seek(fields, name).map(|at| fields.remove(at)),
         }
     }
 
@@ -137,7 +179,9 @@ impl Map {
     /// Keeps the fields that `keep` says yes to.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Value) -> bool) {
         match Arc::make_mut(&mut self.0) {
-            Fields::Few(fields) => fields.retain_mut(|(name, value)| keep(name, value)),
+            Fields::Few(fields) | Fields::Spelled(fields) => {
+                fields.retain_mut(|(name, value)| keep(name, value))
+            }
             Fields::Many(fields) => fields.retain(keep),
         }
     }
@@ -146,7 +190,7 @@ impl Map {
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         match &*self.0 {
-            Fields::Few(fields) => Iter::Few(fields.iter()),
+            Fields::Few(fields) | Fields::Spelled(fields) => Iter::Few(fields.iter()),
             Fields::Many(fields) => Iter::Many(fields.iter()),
         }
     }
@@ -154,7 +198,7 @@ impl Map {
     /// All fields, their values to be changed.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
         match Arc::make_mut(&mut self.0) {
-            Fields::Few(fields) => IterMut::Few(fields.iter_mut()),
+            Fields::Few(fields) | Fields::Spelled(fields) => IterMut::Few(fields.iter_mut()),
             Fields::Many(fields) => IterMut::Many(fields.iter_mut()),
         }
     }
@@ -173,6 +217,10 @@ impl Map {
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.iter_mut().map(|(_, value)| value)
     }
+}
+
+fn seek(fields: &[Field], name: &str) -> Option<usize> {
+    fields.iter().position(|(known, _)| known.as_str() == name)
 }
 
 fn find(fields: &[Field], name: &str) -> Result<usize, usize> {
@@ -218,7 +266,13 @@ impl<N: Into<Text>> Extend<(N, Value)> for Map {
 
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
-        self.is(other) || (self.len() == other.len() && self.iter().eq(other))
+        if self.is(other) || self.len() != other.len() {
+            return self.is(other);
+        }
+        if self.is_spelled() || other.is_spelled() {
+            return self.iter().all(|(name, value)| other.get(name) == Some(value));
+        }
+        self.iter().eq(other)
     }
 }
 
@@ -228,7 +282,12 @@ impl Eq for Map {}
 impl Hash for Map {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.len().hash(state);
-        self.iter().for_each(|field| field.hash(state));
+        if self.is_spelled() {
+            let fields: BTreeMap<&Text, &Value> = self.iter().collect();
+            fields.into_iter().for_each(|field| field.hash(state));
+        } else {
+            self.iter().for_each(|field| field.hash(state));
+        }
     }
 }
 
@@ -351,7 +410,7 @@ impl IntoIterator for Map {
 
     fn into_iter(self) -> IntoIter {
         match Arc::unwrap_or_clone(self.0) {
-            Fields::Few(fields) => IntoIter::Few(fields.into_iter()),
+            Fields::Few(fields) | Fields::Spelled(fields) => IntoIter::Few(fields.into_iter()),
             Fields::Many(fields) => IntoIter::Many(fields.into_iter()),
         }
     }
@@ -372,5 +431,55 @@ impl<'a> IntoIterator for &'a mut Map {
 
     fn into_iter(self) -> IterMut<'a> {
         self.iter_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Spelled, json};
+
+    fn spelled(text: &str) -> Value {
+        serde_json::from_str::<Spelled>(text).unwrap().0
+    }
+
+    #[test]
+    fn what_is_spelled_keeps_its_order_and_is_equal_in_any() {
+        let text = r#"{"z":1,"a":{"y":null,"b":[{"d":1,"c":2}]},"m":2}"#;
+        let mut value = spelled(text);
+        assert_eq!(value.to_string(), text);
+        assert_eq!(value, json!({"a": {"b": [{"c": 2, "d": 1}], "y": null}, "m": 2, "z": 1}));
+        assert_ne!(value, json!({"a": {"b": [{"c": 2, "d": 1}], "y": null}, "m": 2, "x": 1}));
+        assert_eq!((&value["m"], value.get("b")), (&json!(2), None));
+        let shared = value.clone();
+        value["b"] = 3.into();
+        value["z"] = 0.into();
+        value.as_object_mut().unwrap().remove("a");
+        assert_eq!(value.to_string(), r#"{"z":0,"m":2,"b":3}"#);
+        assert_eq!(shared.to_string(), text, "a shared tree does not change");
+        assert_eq!(spelled(r#"{"b":1,"a":2,"b":3}"#).to_string(), r#"{"a":2,"b":3}"#);
+        assert_eq!(
+            spelled(r#"{"c":0,"b":1,"a":2,"b":3}"#).to_string(),
+            r#"{"c":0,"a":2,"b":3}"#,
+            "the last counts"
+        );
+    }
+
+    #[test]
+    fn equal_objects_have_one_hash_and_large_ones_are_in_order() {
+        use std::hash::DefaultHasher;
+        let hash = |value: &Value| {
+            let mut state = DefaultHasher::new();
+            value.hash(&mut state);
+            state.finish()
+        };
+        assert_eq!(hash(&spelled(r#"{"b":1,"a":2}"#)), hash(&json!({"a": 2, "b": 1})));
+        let field = |at: usize| (Text::new(format!("f{at:06}")), Value::Null);
+        let fields = |count: usize| -> Vec<Field> { (0..count).rev().map(field).collect() };
+        assert!(Map::spelled(fields(SPELLED_MAX)).is_spelled());
+        assert!(!Map::spelled(fields(SPELLED_MAX + 1)).is_spelled());
+        let mut full = Map::spelled(fields(SPELLED_MAX));
+        full.insert("x", Value::Null);
+        assert!(!full.is_spelled() && full.len() == SPELLED_MAX + 1);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::{Map, Value};
+use crate::{Map, Text, Value};
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
@@ -99,5 +99,43 @@ impl<'de> Visitor<'de> for Fields {
             fields.push(field);
         }
         Ok(Map::from(fields))
+    }
+}
+
+/// A value whose objects keep the order of their fields, wherever they are.
+#[derive(Debug)]
+pub struct Spelled(pub Value);
+
+impl<'de> Deserialize<'de> for Spelled {
+    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        text.deserialize_any(AsSpelled).map(Self)
+    }
+}
+
+struct AsSpelled;
+
+impl<'de> Visitor<'de> for AsSpelled {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any valid JSON value")
+    }
+
+    visit_scalars!();
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Spelled(value)) = seq.next_element()? {
+            list.push(value);
+        }
+        Ok(Value::Array(list.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some((name, Spelled(value))) = map.next_entry::<Text, Spelled>()? {
+            fields.push((name, value));
+        }
+        Ok(Value::Object(Map::spelled(fields)))
     }
 }

@@ -288,6 +288,7 @@ static GATES: &[Gate] = &[
         &["DynamicResourceAllocation", "DRAPartitionableDevices", "DRAResourcePoolStatus"],
     ),
     gate("KubeletServiceAccountTokenForCredentialProviders", &[on(34, Beta)], &[]),
+    gate("PodTopologyLabelsAdmission", &[off(33, Alpha), on(35, Beta)], &[]),
     gate("ServiceAccountNodeAudienceRestriction", &[on(33, Beta)], &[]),
     // DEVIATION(patch-gate): of the first design of device taints; no release has it, and ResourceSlicePatch is served only where it is asked for.
     gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA),

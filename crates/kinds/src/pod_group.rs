@@ -11,7 +11,7 @@ use crate::{
     gate::{Gate, drop_disabled},
     kind::age,
     path::Path,
-    rules::{keep_all_but_status, keep_status},
+    rules::{SPEC_AND_METADATA, keep_all_but_status, keep_status},
     value::{ByText, field_mut, has, list, number, remove, some, text},
 };
 
@@ -95,8 +95,12 @@ impl Rules for PodGroup {
         }
     }
 
+    fn status_resets(&self) -> &'static [&'static str] {
+        SPEC_AND_METADATA
+    }
+
     fn prepare_status(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
-        keep_all_but_status(new, old);
+        keep_all_but_status(new, old, self.status_resets());
         let on = context.features.is_on("DRAWorkloadResourceClaims");
         if !on && list(&old["spec"], "resourceClaims").is_empty() {
             remove(field_mut(new, "status"), "resourceClaimStatuses");

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use crate::{
     Release,
     kind::{Kind, RuleSet, Scope, Served, Shape, Subresource, Verbs},
-    rules::Rules,
+    rules::{Rules, SPEC_AND_METADATA},
 };
 
 /// Groups in the order of preference that Kubernetes gives them.
@@ -121,6 +121,16 @@ impl Row {
 struct Plain;
 
 impl Rules for Plain {}
+
+/// The same, and a write to the status leaves the metadata alone.
+#[derive(Debug)]
+struct PlainWithStatus;
+
+impl Rules for PlainWithStatus {
+    fn status_resets(&self) -> &'static [&'static str] {
+        SPEC_AND_METADATA
+    }
+}
 
 pub(crate) const STATUS: Subresource =
     Subresource { name: "status", takes: None, verbs: &["get", "patch", "update"] };

@@ -29,9 +29,14 @@ pub trait Rules: Send + Sync {
     /// What is wrong with the change from `old` to `new`.
     fn validate_update(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
 
+    /// Paths that a write to the status subresource neither changes nor owns. Metadata that is not among them may change with the status.
+    fn status_resets(&self) -> &'static [&'static str] {
+        &["spec"]
+    }
+
     /// Reduces a write to the status subresource to what it may change.
     fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
-        keep_all_but_status(new, old);
+        keep_all_but_status(new, old, self.status_resets());
     }
 
     /// What is wrong with a change of the status.
@@ -114,13 +119,19 @@ pub(crate) fn keep_status(new: &mut Value, old: &Value) {
     }
 }
 
-/// The status endpoint changes the status, the record of owners, and nothing else.
-pub(crate) fn keep_all_but_status(new: &mut Value, old: &Value) {
+/// [`Rules::status_resets`] of a kind whose status endpoint leaves its metadata alone.
+pub(crate) const SPEC_AND_METADATA: &[&str] =
+    &["spec", "metadata.annotations", "metadata.finalizers", "metadata.labels", "metadata.ownerReferences"];
+
+/// The status endpoint changes the status, and metadata as far as the kind does not reset it.
+pub(crate) fn keep_all_but_status(new: &mut Value, old: &Value, resets: &[&str]) {
     let (Value::Object(new), Value::Object(old)) = (new, old) else { return };
     keep_all_but(new, old, &["status", "metadata"]);
     match (new.get_mut("metadata"), old.get("metadata")) {
         (Some(Value::Object(new)), Some(Value::Object(old))) => {
-            keep_all_but(new, old, &["managedFields", "resourceVersion"]);
+            for field in resets.iter().filter_map(|path| path.strip_prefix("metadata.")) {
+                keep(new, old, field);
+            }
         }
         _ => keep(new, old, "metadata"),
     }

@@ -28,7 +28,7 @@ pub struct ApplyRequest<'a> {
     pub force: bool,
     /// What is written as the time of the change.
     pub time: &'a str,
-    /// Paths that this endpoint never changes, as top-level fields: `status` on the object, `spec` on its status.
+    /// Paths that this endpoint never changes: `status` on the object, `spec` and perhaps `metadata.labels` on its status.
     pub ignored: &'a [&'a str],
 }
 
@@ -137,8 +137,12 @@ pub fn apply(
     let mut config = config.clone();
     ManagedFields::remove(&mut config);
     for name in request.ignored {
-        if let Value::Object(map) = &mut config {
-            map.remove(name);
+        let (parent, field) = match name.split_once('.') {
+            Some((parent, field)) => (config.get_mut(parent), field),
+            None => (Some(&mut config), *name),
+        };
+        if let Some(Value::Object(map)) = parent {
+            map.remove(field);
         }
     }
     merge::check_unique(schema, ty, None, &config, "")?;
@@ -153,6 +157,7 @@ pub fn apply(
         );
     }
     let manager = request.as_manager(Operation::Apply);
+    owners.join_versions(&manager);
     let last = owners.owned_by(&manager);
     let wanted = FieldSet::of(schema, ty, &config);
     let others = {
@@ -186,12 +191,14 @@ pub fn track_update(
     request: &ApplyRequest<'_>,
 ) -> Value {
     let mut after = written;
-    // A writer that sends the record back unread neither adds to it nor takes from it; one that empties it resets it.
-    let sent = after.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let resets = sent.is_some_and(|entries| entries.is_empty() || *entries == [json!({})]);
+    let record = Record::sent(&after, request);
     ManagedFields::remove(&mut after);
-    let Some(live) = live else { return first_written(schema, ty, after, resets, request) };
-    let mut owners = if resets { ManagedFields::default() } else { ManagedFields::of(live) };
+    let Some(live) = live else { return first_written(schema, ty, after, record, request) };
+    let mut owners = match record {
+        Record::Kept => ManagedFields::of(live),
+        Record::Reset => ManagedFields::default(),
+        Record::Set(owners) => owners,
+    };
     if owners.is_empty() {
         // A record begins with the object or with the first apply: from here on it would tell half the truth.
         return after;
@@ -215,16 +222,50 @@ fn first_written(
     schema: &Schema,
     ty: TypeId,
     mut object: Value,
-    resets: bool,
+    record: Record,
     request: &ApplyRequest<'_>,
 ) -> Value {
-    let mut owners = ManagedFields::default();
-    if !resets {
-        let fields = request.recorded(compare::compare(schema, ty, &Value::Null, &object));
-        owners.set(request.as_manager(Operation::Update), fields, request.time);
-    }
+    let mut owners = match record {
+        Record::Reset => return object,
+        Record::Kept => ManagedFields::default(),
+        Record::Set(owners) => owners,
+    };
+    let fields = compare::compare(schema, ty, &Value::Null, &object);
+    let manager = request.as_manager(Operation::Update);
+    owners.disown(&fields.changed, Some(&manager));
+    owners.add(manager, request.recorded(fields), request.time);
+    owners.fold();
     owners.put(&mut object);
     object
+}
+
+/// What a plain write says of the record of owners.
+enum Record {
+    /// Absent or malformed: the stored record stays, so that clients that do not know the field do not delete it.
+    Kept,
+    /// An empty list, or one empty entry.
+    Reset,
+    /// Another one, which takes the place of the stored one.
+    Set(ManagedFields),
+}
+
+impl Record {
+    /// Only the object itself has a record; what a subresource is sent with is passed over.
+    fn sent(object: &Value, request: &ApplyRequest<'_>) -> Self {
+        let Some(list @ Value::Array(entries)) = object.pointer("/metadata/managedFields") else {
+            return Self::Kept;
+        };
+        if !request.subresource.is_empty() {
+            return Self::Kept;
+        }
+        if entries.is_empty() || **entries == [json!({})] {
+            return Self::Reset;
+        }
+        match ManagedFields::sent(list) {
+            Some(owners) if !owners.is_empty() => Self::Set(owners),
+            Some(_) | None => Self::Kept,
+        }
+    }
 }
 
 impl ApplyRequest<'_> {
@@ -241,7 +282,16 @@ impl ApplyRequest<'_> {
     fn recorded(&self, difference: compare::Difference) -> FieldSet {
         let mut set = recorded(difference.changed);
         for name in self.ignored {
-            set.children.remove(&PathElement::field(name));
+            match name.split_once('.') {
+                Some((parent, field)) => {
+                    if let Some(parent) = set.children.get_mut(&PathElement::field(parent)) {
+                        parent.children.remove(&PathElement::field(field));
+                    }
+                }
+                None => {
+                    set.children.remove(&PathElement::field(name));
+                }
+            }
         }
         set
     }

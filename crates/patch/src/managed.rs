@@ -9,7 +9,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::{FieldSet, owned::Owned};
+use crate::{
+    FieldSet,
+    owned::{Owned, is_field_set},
+};
 
 /// How fields came to be owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +65,8 @@ struct Line<'a> {
     time: Cow<'a, str>,
     #[serde(borrow, default)]
     subresource: Cow<'a, str>,
+    #[serde(borrow, default)]
+    fields_type: Cow<'a, str>,
     #[serde(borrow, default, rename = "fieldsV1")]
     fields: Option<&'a RawValue>,
 }
@@ -124,6 +129,35 @@ impl ManagedFields {
             }
         }
         Self { entries }
+    }
+
+    /// The record that a client sent, if each entry has an operation, a version and well-formed fields.
+    pub(crate) fn sent(list: &Value) -> Option<Self> {
+        let text = list.to_string();
+        let lines: Vec<Line<'_>> = serde_json::from_str(&text).ok()?;
+        let whole = |line: &Line<'_>| {
+            matches!(&*line.operation, "Apply" | "Update")
+                && !line.api_version.is_empty()
+                && line.fields_type == "FieldsV1"
+                && line.fields.is_none_or(|fields| is_field_set(fields.get()))
+        };
+        lines.iter().all(whole).then(|| Self::read(&text))
+    }
+
+    /// Gives `manager` the fields that it applied in other versions: appliers are identified by name and subresource.
+    pub(crate) fn join_versions(&mut self, manager: &Manager) {
+        let other = |known: &Manager| {
+            known.api_version != manager.api_version
+                && (known.operation, &known.name, &known.subresource)
+                    == (manager.operation, &manager.name, &manager.subresource)
+        };
+        let others: Vec<Manager> = self.entries.keys().filter(|known| other(known)).cloned().collect();
+        for known in others {
+            if let Some(entry) = self.entries.remove(&known) {
+                let fields = entry.fields.set().into_owned();
+                self.add(manager.clone(), fields, &entry.time);
+            }
+        }
     }
 
     /// Writes the record into an object, encoded: it is long, and few who handle the object look at it. An empty one leaves no trace.

@@ -62,6 +62,41 @@ fn read(text: &str) -> FieldSet {
     Whole.deserialize(&mut json).unwrap_or_default()
 }
 
+/// Whether a text is a `fieldsV1`: each step of it a field, a key, a value, an index, or the place itself.
+pub(crate) fn is_field_set(text: &str) -> bool {
+    let mut json = serde_json::Deserializer::from_str(text);
+    Check.deserialize(&mut json).is_ok()
+}
+
+/// Reads a `fieldsV1`, and refuses what is none.
+struct Check;
+
+impl<'de> DeserializeSeed<'de> for Check {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Check {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(step) = map.next_key_seed(Step)? {
+            if step != "." && PathElement::read(&step).is_none() {
+                return Err(serde::de::Error::custom("not a step of a path"));
+            }
+            map.next_value_seed(Self)?;
+        }
+        Ok(())
+    }
+}
+
 impl Serialize for Owned {
     fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
         match self {

@@ -15,6 +15,12 @@ pub trait Agent: Send + 'static {
     /// Takes note of news. Decides nothing yet: more may follow at once.
     fn hear(&mut self, now: Timestamp, news: News);
 
+    /// The resources that it wants to hear of besides those that it was started with, when they are others than it said before. Of one that
+    /// cannot be read it hears [`News::Barred`]. Nothing waits for them: an agent acts before they were read.
+    fn follow(&mut self) -> Option<Vec<Resource>> {
+        None
+    }
+
     /// Decides, after some news or because time has passed. Also called for nothing.
     fn think(&mut self, now: Timestamp);
 

@@ -45,6 +45,10 @@ impl Health {
         self.lock().insert(task.to_owned(), State::Down);
     }
 
+    pub(crate) fn ended(&self, task: &str) {
+        self.lock().remove(task);
+    }
+
     pub(crate) fn started_again(&self, task: &str) {
         self.lock().insert(task.to_owned(), State::Again(Instant::now()));
     }

@@ -4,13 +4,16 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use lazaret_model::ObjectKey;
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::AbortHandle,
+};
 
 use crate::{
     CallError, Client, Inbox, Metrics, News, Object, Postbox, Postman, Resource, Tasks, object::Moment,
@@ -26,13 +29,23 @@ pub struct Hub {
     metrics: Metrics,
     next_listener: AtomicU64,
     way: RightOfWay,
-    shared: std::sync::Mutex<Shared>,
+    shared: Arc<std::sync::Mutex<Shared>>,
 }
 
+/// The topics of a hub, for inboxes that may outlive it.
+pub(crate) type Topics = Weak<std::sync::Mutex<Shared>>;
+
 #[derive(Default)]
-struct Shared {
-    topics: BTreeMap<Resource, Arc<Topic>>,
+pub(crate) struct Shared {
+    topics: BTreeMap<Resource, Watched>,
     tasks: Tasks,
+}
+
+struct Watched {
+    topic: Arc<Topic>,
+    task: AbortHandle,
+    /// Only ever followed: the watch ends with its last listener.
+    followed: bool,
 }
 
 impl fmt::Debug for Hub {
@@ -50,7 +63,7 @@ impl Hub {
             metrics,
             next_listener: AtomicU64::new(0),
             way: RightOfWay::default(),
-            shared: std::sync::Mutex::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -87,10 +100,36 @@ impl Hub {
         let topics = resources
             .iter()
             .chain(optional)
-            .map(|resource| shared.topic(*resource, &self.client, &self.metrics))
+            .map(|resource| shared.topic(*resource, &self.client, &self.metrics, false))
             .collect::<Vec<_>>();
         drop(shared);
-        Inbox::new(id, self.client.clone(), topics, optional.to_vec(), self.way.clone())
+        let (hub, metrics) = (Arc::downgrade(&self.shared), self.metrics.clone());
+        Inbox::new(id, self.client.clone(), metrics, hub, topics, optional.to_vec(), self.way.clone())
+    }
+}
+
+/// The topics of these resources, for a listener that follows them.
+pub(crate) fn follow(
+    hub: &Topics,
+    resources: &[Resource],
+    client: &Client,
+    metrics: &Metrics,
+) -> Vec<Arc<Topic>> {
+    let Some(shared) = hub.upgrade() else { return Vec::new() };
+    let mut shared = lock(&shared);
+    resources.iter().map(|resource| shared.topic(*resource, client, metrics, true)).collect()
+}
+
+/// The listener does not follow this topic any more.
+pub(crate) fn unfollow(hub: &Topics, topic: &Topic, listener: u64) {
+    topic.leave(listener);
+    let Some(shared) = hub.upgrade() else { return };
+    let mut shared = lock(&shared);
+    let unused = |watched: &Watched| watched.followed && lock(&watched.topic.state).listeners.is_empty();
+    if shared.topics.get(&topic.resource).is_some_and(unused)
+        && let Some(watched) = shared.topics.remove(&topic.resource)
+    {
+        watched.task.abort();
     }
 }
 
@@ -100,36 +139,72 @@ pub(crate) fn join(
     topics: &[Arc<Topic>],
     optional: &[Resource],
     progressed: &Arc<Notify>,
-) -> (mpsc::Receiver<News>, Arc<AtomicBool>) {
+) -> Joined {
     let (sender, queue) = mpsc::channel(QUEUE_MAX);
-    let missed = Arc::new(AtomicBool::new(false));
+    let joined = Joined {
+        sender,
+        queue,
+        missed: Arc::new(AtomicBool::new(false)),
+        progressed: Arc::clone(progressed),
+    };
     for topic in topics {
-        let bears_bars = optional.contains(&topic.resource);
-        let (queue, missed) = (sender.clone(), Arc::clone(&missed));
-        topic.join(Listener {
-            id,
-            queue,
-            behind: false,
-            missed,
-            bears_bars,
-            progressed: Arc::clone(progressed),
-        });
+        topic.join(joined.listener(id, optional.contains(&topic.resource)));
     }
-    (queue, missed)
+    joined
+}
+
+/// A listener's side of its queue.
+pub(crate) struct Joined {
+    sender: mpsc::Sender<News>,
+    pub(crate) queue: mpsc::Receiver<News>,
+    /// Something did not fit into the queue.
+    pub(crate) missed: Arc<AtomicBool>,
+    /// A watch has come further without news.
+    progressed: Arc<Notify>,
+}
+
+impl Joined {
+    /// Hears of one more resource, and that it cannot be read if so.
+    pub(crate) fn add(&self, id: u64, topic: &Topic) {
+        topic.join(self.listener(id, true));
+    }
+
+    fn listener(&self, id: u64, bears_bars: bool) -> Listener {
+        Listener {
+            id,
+            queue: self.sender.clone(),
+            behind: false,
+            missed: Arc::clone(&self.missed),
+            bears_bars,
+            progressed: Arc::clone(&self.progressed),
+        }
+    }
 }
 
 impl Shared {
-    fn topic(&mut self, resource: Resource, client: &Client, metrics: &Metrics) -> Arc<Topic> {
+    fn topic(
+        &mut self,
+        resource: Resource,
+        client: &Client,
+        metrics: &Metrics,
+        followed: bool,
+    ) -> Arc<Topic> {
         let Self { topics, tasks } = self;
-        let topic = topics.entry(resource).or_insert_with(|| {
+        let watched = topics.entry(resource).or_insert_with(|| {
             let topic = Arc::new(Topic::new(resource));
-            let (client, counted, followed) = (client.clone(), metrics.clone(), Arc::clone(&topic));
-            tasks.supervise(format!("watch/{}", resource.plural), metrics.clone(), move || {
-                pump::follow(client.clone(), counted.clone(), Arc::clone(&followed))
+            let (client, counted, pumped) = (client.clone(), metrics.clone(), Arc::clone(&topic));
+            let name = if followed {
+                format!("watch/{}.{}", resource.plural, resource.group)
+            } else {
+                format!("watch/{}", resource.plural)
+            };
+            let task = tasks.supervise(name, metrics.clone(), move || {
+                pump::follow(client.clone(), counted.clone(), Arc::clone(&pumped))
             });
-            topic
+            Watched { topic, task, followed }
         });
-        Arc::clone(topic)
+        watched.followed &= followed;
+        Arc::clone(&watched.topic)
     }
 }
 
@@ -317,7 +392,7 @@ fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PODS;
+    use crate::{JOBS, LEASES, PODS};
 
     fn pod(name: &str, version: u64) -> Arc<Object> {
         let metadata =
@@ -340,7 +415,7 @@ mod tests {
         let client = Client::direct(|_| std::future::pending::<http::Response<String>>());
         let hub = Hub::new(client, Metrics::default());
         let (mut slow, mut quick) = (hub.listen(&[PODS]), hub.listen(&[PODS]));
-        let topic = Arc::clone(&lock(&hub.shared).topics[&PODS]);
+        let topic = Arc::clone(&lock(&hub.shared).topics[&PODS].topic);
         topic.list(vec![pod("a", 1)], 1);
         let mut heard = vec![told(&mut quick)];
         for news in [("a", 2), ("b", 3), ("a", 4), ("c", 5)] {
@@ -355,5 +430,26 @@ mod tests {
         topic.set(pod("a", 8));
         let next = slow.next().await;
         assert!(matches!(&next, News::Set(_, object) if object.resource_version == "8"), "{next:?}");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_follows_any_more_is_not_watched() {
+        let client = Client::direct(|_| std::future::pending::<http::Response<String>>());
+        let hub = Hub::new(client, Metrics::default());
+        let watched = |hub: &Hub| lock(&hub.shared).topics.keys().map(|one| one.plural).collect::<Vec<_>>();
+        let mut inbox = hub.listen(&[PODS]);
+        inbox.follow(&[JOBS, LEASES]);
+        let leases = Arc::clone(&lock(&hub.shared).topics[&LEASES].topic);
+        leases.list(Vec::new(), 1);
+        assert_eq!((told(&mut inbox), watched(&hub)), ("all 0".to_owned(), vec!["pods", "jobs", "leases"]));
+        inbox.follow(&[JOBS]);
+        leases.list(Vec::new(), 2);
+        assert_eq!((told(&mut inbox), watched(&hub)), (String::new(), vec!["pods", "jobs"]));
+        // A listener keeps the watch.
+        let other = hub.listen(&[JOBS]);
+        inbox.follow(&[]);
+        assert_eq!(watched(&hub), ["pods", "jobs"]);
+        drop((inbox, other));
+        assert_eq!(watched(&hub), ["pods", "jobs"]);
     }
 }

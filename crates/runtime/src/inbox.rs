@@ -3,17 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
 use crate::{
-    Call, CallError, Client, Clock, News, Resource,
-    hub::{self, Hurry, Topic},
+    Call, CallError, Client, Clock, Metrics, News, Resource,
+    hub::{self, Hurry, Joined, Topic, Topics},
     precedence::RightOfWay,
     pump,
 };
@@ -22,12 +19,14 @@ use crate::{
 pub struct Inbox {
     id: u64,
     client: Client,
-    queue: mpsc::Receiver<News>,
+    metrics: Metrics,
+    hub: Topics,
+    joined: Joined,
     topics: Vec<Arc<Topic>>,
+    /// What it hears of besides, as its agent wishes.
+    followed: Vec<Arc<Topic>>,
     /// Those of its resources that it can do without.
     optional: Vec<Resource>,
-    /// Something did not fit into the queue.
-    missed: Arc<AtomicBool>,
     unlisted: BTreeSet<Resource>,
     /// A watch has come further without news.
     progressed: Arc<Notify>,
@@ -37,7 +36,10 @@ pub struct Inbox {
 
 impl fmt::Debug for Inbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox").field("waiting", &self.queue.len()).field("unlisted", &self.unlisted).finish()
+        f.debug_struct("Inbox")
+            .field("waiting", &self.joined.queue.len())
+            .field("unlisted", &self.unlisted)
+            .finish()
     }
 }
 
@@ -45,20 +47,39 @@ impl Inbox {
     pub(crate) fn new(
         id: u64,
         client: Client,
+        metrics: Metrics,
+        hub: Topics,
         topics: Vec<Arc<Topic>>,
         optional: Vec<Resource>,
         way: RightOfWay,
     ) -> Self {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
         let progressed = Arc::new(Notify::new());
-        let (queue, missed) = hub::join(id, &topics, &optional, &progressed);
-        Self { id, client, queue, topics, optional, missed, unlisted, progressed, way }
+        let joined = hub::join(id, &topics, &optional, &progressed);
+        Self { id, client, metrics, hub, joined, topics, followed: Vec::new(), optional, unlisted, progressed, way }
+    }
+
+    /// Hears of these resources besides those that it was made for, and of none that were named before and are not now.
+    pub(crate) fn follow(&mut self, resources: &[Resource]) {
+        let others = |topic: &Arc<Topic>| !resources.contains(&topic.resource);
+        for topic in self.followed.extract_if(.., |topic| others(topic)) {
+            hub::unfollow(&self.hub, &topic, self.id);
+        }
+        let new = |resource: &&Resource| {
+            !self.topics.iter().chain(&self.followed).any(|topic| topic.resource == **resource)
+        };
+        let new: Vec<Resource> = resources.iter().filter(new).copied().collect();
+        for topic in hub::follow(&self.hub, &new, &self.client, &self.metrics) {
+            self.joined.add(self.id, &topic);
+            self.followed.push(topic);
+        }
     }
 
     /// Begins anew: all there is of each resource first, as if it had heard of nothing yet.
     pub(crate) fn begin_anew(&mut self) {
+        self.follow(&[]);
         self.topics.iter().for_each(|topic| topic.leave(self.id));
-        (self.queue, self.missed) = hub::join(self.id, &self.topics, &self.optional, &self.progressed);
+        self.joined = hub::join(self.id, &self.topics, &self.optional, &self.progressed);
         self.unlisted = self.topics.iter().map(|topic| topic.resource).collect();
     }
 
@@ -124,13 +145,13 @@ impl Inbox {
     /// How much waits.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.queue.len()
+        self.joined.queue.len()
     }
 
     /// Whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.joined.queue.is_empty()
     }
 
     /// The next news.
@@ -139,7 +160,7 @@ impl Inbox {
             if let Some(news) = self.try_next() {
                 return news;
             }
-            match self.queue.recv().await {
+            match self.joined.queue.recv().await {
                 Some(news) if is_old(&news) => {}
                 Some(news) => return self.handed(news),
                 // The hub is gone: nothing will come any more.
@@ -151,7 +172,7 @@ impl Inbox {
     /// The next news, if there is any now. What has been overtaken while it waited is left out: who is slow has the less to hear.
     pub fn try_next(&mut self) -> Option<News> {
         let next = loop {
-            match self.queue.try_recv() {
+            match self.joined.queue.try_recv() {
                 Ok(news) if is_old(&news) => {}
                 next => break next,
             }
@@ -159,10 +180,11 @@ impl Inbox {
         let news = match next {
             Ok(news) => news,
             // Only who has drained its queue asks for all, or it would hear old news after it.
-            Err(_) if self.missed.swap(false, Ordering::AcqRel) => {
-                let all = self.topics.iter().find_map(|topic| topic.catch_up(self.id))?;
+            Err(_) if self.joined.missed.swap(false, Ordering::AcqRel) => {
+                let all =
+                    self.topics.iter().chain(&self.followed).find_map(|topic| topic.catch_up(self.id))?;
                 // More than one may have been missed; the next time tells.
-                self.missed.store(true, Ordering::Release);
+                self.joined.missed.store(true, Ordering::Release);
                 all
             }
             Err(_) => return None,
@@ -188,6 +210,7 @@ fn is_old(news: &News) -> bool {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
+        self.follow(&[]);
         for topic in &self.topics {
             topic.leave(self.id);
         }

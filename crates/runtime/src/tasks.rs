@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::error;
 
 use crate::{Metrics, panics::caught};
@@ -26,19 +26,21 @@ impl Tasks {
         self.set.spawn(task);
     }
 
-    /// Starts a task that is made anew, after a pause, whenever it panics.
+    /// Starts a task that is made anew, after a pause, whenever it panics. It can be ended before all of them.
     pub fn supervise<T: Future<Output = ()> + Send + 'static>(
         &mut self,
         name: String,
         metrics: Metrics,
         mut make: impl FnMut() -> T + Send + 'static,
-    ) {
+    ) -> AbortHandle {
+        // Those that were ended.
+        while self.set.try_join_next().is_some() {}
         self.set.spawn(async move {
             let mut restarts = Restarts::new(name, metrics);
             while let Err(panic) = caught(async { make().await }).await {
                 restarts.pause(&panic).await;
             }
-        });
+        })
     }
 
     /// Waits until all have ended by themselves.
@@ -74,6 +76,13 @@ impl Restarts {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         self.started = tokio::time::Instant::now();
         self.metrics.health().started_again(&self.name);
+    }
+}
+
+/// What has ended is neither well nor unwell.
+impl Drop for Restarts {
+    fn drop(&mut self) {
+        self.metrics.health().ended(&self.name);
     }
 }
 

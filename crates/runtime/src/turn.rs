@@ -138,6 +138,9 @@ async fn live<A: Agent, P: Perform<A::Effect>>(
         if turn.clock.read().era != turn.era {
             return Ended::EraOver;
         }
+        if let Some(resources) = turn.agent.follow() {
+            turn.shell.inbox.follow(&resources);
+        }
         look_again = turn.stand();
         let now = turn.now();
         turn.agent.think(now);

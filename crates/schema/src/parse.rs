@@ -105,6 +105,10 @@ impl Reader {
             "raw" => Type::Any(Holder::Raw),
             "json" | "fieldsv1" => Type::Any(Holder::Json),
             "wrapped" => Type::Any(Holder::StringList),
+            "schema" => Type::Any(Holder::Schema),
+            "schema-or-list" => Type::Any(Holder::SchemaOrList),
+            "schema-or-bool" => Type::Any(Holder::SchemaOrBool),
+            "schema-or-strings" => Type::Any(Holder::SchemaOrStrings),
             "opaque" => Type::Any(Holder::Opaque),
             reference if reference.starts_with(char::is_uppercase) => {
                 return Some(self.schema.declare(&format!("{package}.{reference}")));

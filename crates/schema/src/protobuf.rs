@@ -8,7 +8,7 @@ mod wire;
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use lazaret_json::{Map, Value, json};
+use lazaret_json::{Map, Spelled, Value, json};
 
 use crate::table::{Field, Holder, Scalar, Schema, StructType, Type, TypeId};
 use wire::{Reader, Wire};
@@ -223,7 +223,20 @@ fn value(schema: &Schema, ty: TypeId, wire: Wire<'_>, place: &mut Place) -> Resu
     place.count()?;
     match schema.get(ty) {
         Type::Scalar(kind) => scalar(*kind, wire, &place.path),
-        Type::Any(holder) => any(*holder, wire, &place.path),
+        Type::Any(Holder::Schema) => json_schema(schema, wire, place),
+        Type::Any(Holder::SchemaOrList) => {
+            let (one, others) = alternatives(schema, wire, place, json_schema)?;
+            Ok(if others.is_empty() { one.unwrap_or_default() } else { others.into() })
+        }
+        Type::Any(Holder::SchemaOrStrings) => {
+            let (one, names) =
+                alternatives(schema, wire, place, |_, wire, place| Ok(wire.text(&place.path)?.into()))?;
+            Ok(if names.is_empty() { one.unwrap_or_default() } else { names.into() })
+        }
+        Type::Any(Holder::SchemaOrBool) => schema_or_bool(schema, wire, place),
+        Type::Any(holder @ (Holder::Raw | Holder::Json | Holder::StringList | Holder::Opaque)) => {
+            any(*holder, wire, &place.path)
+        }
         Type::Struct(found) => {
             let mut map = Map::new();
             place.within("", |place| message(schema, found, wire.bytes(&place.path)?, &mut map, place))?;
@@ -234,12 +247,64 @@ fn value(schema: &Schema, ty: TypeId, wire: Wire<'_>, place: &mut Place) -> Resu
     }
 }
 
+/// The message of a JSON schema.
+fn json_schema(schema: &Schema, wire: Wire<'_>, place: &mut Place) -> Result<Value, ProtobufError> {
+    let Some(found) = schema.find("apiextensions/v1.JSONSchemaProps").and_then(|id| schema.get_struct(id))
+    else {
+        return Ok(Value::Null);
+    };
+    let mut map = Map::new();
+    place.within("", |place| message(schema, found, wire.bytes(&place.path)?, &mut map, place))?;
+    Ok(Value::Object(map))
+}
+
+/// A message whose field 1 is a schema and whose field 2 is a list of something else.
+fn alternatives(
+    schema: &Schema,
+    wire: Wire<'_>,
+    place: &mut Place,
+    other: fn(&Schema, Wire<'_>, &mut Place) -> Result<Value, ProtobufError>,
+) -> Result<(Option<Value>, Vec<Value>), ProtobufError> {
+    let (mut one, mut others) = (None, Vec::new());
+    let mut reader = Reader::new(wire.bytes(&place.path)?);
+    while let Some((number, wire)) = reader.next()? {
+        place.count()?;
+        match number {
+            1 => one = Some(json_schema(schema, wire, place)?),
+            2 => others.push(other(schema, wire, place)?),
+            _ => {}
+        }
+    }
+    Ok((one, others))
+}
+
+fn schema_or_bool(schema: &Schema, wire: Wire<'_>, place: &mut Place) -> Result<Value, ProtobufError> {
+    let mut found = Value::Bool(false);
+    let mut reader = Reader::new(wire.bytes(&place.path)?);
+    while let Some((number, wire)) = reader.next()? {
+        match number {
+            1 if !found.is_object() => found = (wire.integer(&place.path)? != 0).into(),
+            2 => found = json_schema(schema, wire, place)?,
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// As Go prints a number: whole ones without a point.
+fn number(value: f64) -> Value {
+    // Beyond this a float does not hold every whole number.
+    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+    #[allow(clippy::cast_possible_truncation, reason = "it is whole, and small enough")]
+    if value.fract() == 0.0 && value.abs() <= WHOLE_MAX { (value as i64).into() } else { json!(value) }
+}
+
 fn scalar(kind: Scalar, wire: Wire<'_>, path: &str) -> Result<Value, ProtobufError> {
     Ok(match kind {
         Scalar::String => wire.text(path)?.into(),
         Scalar::Int32 | Scalar::Int64 => wire.integer(path)?.into(),
         Scalar::Bool => (wire.integer(path)? != 0).into(),
-        Scalar::Double => json!(wire.double(path)?),
+        Scalar::Double => number(wire.double(path)?),
         Scalar::Bytes => STANDARD.encode(wire.bytes(path)?).into(),
         Scalar::Quantity => first_text(wire, path)?.unwrap_or("0").into(),
         Scalar::Time => instant(wire, path, false)?,
@@ -260,7 +325,11 @@ fn any(holder: Holder, wire: Wire<'_>, path: &str) -> Result<Value, ProtobufErro
         }
     }
     match holder {
-        Holder::Opaque => Ok(Value::Null),
+        Holder::Schema
+        | Holder::SchemaOrList
+        | Holder::SchemaOrBool
+        | Holder::SchemaOrStrings
+        | Holder::Opaque => Ok(Value::Null),
         Holder::StringList => {
             let text = |bytes: &[u8]| {
                 std::str::from_utf8(bytes)
@@ -271,9 +340,14 @@ fn any(holder: Holder, wire: Wire<'_>, path: &str) -> Result<Value, ProtobufErro
         }
         Holder::Raw | Holder::Json if raw.is_empty() => Ok(Value::Null),
         Holder::Raw | Holder::Json => {
-            let parsed =
-                crate::parse_json(raw).map_err(|_| ProtobufError::Text { field: path.to_owned() })?;
-            Ok(parsed.value)
+            let unread = |_| ProtobufError::Text { field: path.to_owned() };
+            let parsed = crate::parse_json(raw).map_err(unread)?;
+            if holder == Holder::Json {
+                return Ok(parsed.value);
+            }
+            // Within the limits, it is kept as it was written.
+            let unread = |_| ProtobufError::Text { field: path.to_owned() };
+            serde_json::from_slice::<Spelled>(raw).map(|said| said.0).map_err(unread)
         }
     }
 }

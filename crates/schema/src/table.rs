@@ -1,6 +1,9 @@
 //! The table in memory.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::OnceLock,
+};
 
 use lazaret_json::Value;
 
@@ -68,6 +71,14 @@ pub enum Holder {
     Json,
     /// A message whose field 1 is a list of strings, a plain list in JSON.
     StringList,
+    /// The message of a JSON schema, which refers to itself: any JSON elsewhere.
+    Schema,
+    /// A message with a schema, or with a list of them.
+    SchemaOrList,
+    /// A message with a schema, or with a truth value.
+    SchemaOrBool,
+    /// A message with a schema, or with a list of names.
+    SchemaOrStrings,
     /// A message of which nothing is known: skipped.
     Opaque,
 }
@@ -211,6 +222,33 @@ impl Schema {
         let id = self.add(Type::Any(Holder::Opaque));
         self.names.insert(name.to_owned(), id);
         id
+    }
+}
+
+/// The built-in types in which some JSON stands of which nothing is known but that it is kept as it was written.
+pub fn builtin_with_raw() -> &'static BTreeSet<TypeId> {
+    static FOUND: OnceLock<BTreeSet<TypeId>> = OnceLock::new();
+    FOUND.get_or_init(|| builtin().leading_to_raw())
+}
+
+impl Schema {
+    fn leading_to_raw(&self) -> BTreeSet<TypeId> {
+        let ids = || (0..).map(TypeId).zip(&self.types);
+        let is_raw = |(_, ty): &(TypeId, &Type)| **ty == Type::Any(Holder::Raw);
+        let mut found: BTreeSet<TypeId> = ids().filter(is_raw).map(|(id, _)| id).collect();
+        loop {
+            let leads = |(_, ty): &(TypeId, &Type)| match ty {
+                Type::Scalar(_) | Type::Any(_) => false,
+                Type::List(inner) | Type::Map(inner) => found.contains(inner),
+                Type::Struct(content) => content.fields.values().any(|field| found.contains(&field.ty)),
+            };
+            let more: Vec<TypeId> =
+                ids().filter(leads).map(|(id, _)| id).filter(|id| !found.contains(id)).collect();
+            if more.is_empty() {
+                return found;
+            }
+            found.extend(more);
+        }
     }
 }
 

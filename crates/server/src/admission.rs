@@ -10,7 +10,7 @@ use lazaret_store::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, object, server::Call};
 
-pub(crate) use pods::{DefaultPriority, find_default_priority};
+pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
 pub(crate) use policies::{POLICIES, ask as ask_policies, compile as compile_policies};
 
 /// Namespaces that cannot be deleted.

@@ -160,6 +160,15 @@ impl ApiError {
         .about(kind, name)
     }
 
+    /// The same where Kubernetes names the resource otherwise than everywhere else.
+    pub(crate) fn conflict_of(resource: &str, name: &str, why: &str) -> Self {
+        let text = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        let mut error = Self::new(409, "Conflict", text);
+        error.detail("name", name);
+        error.detail("kind", resource);
+        error
+    }
+
     pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
         Self::conflict(
             kind,

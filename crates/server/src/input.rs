@@ -1,8 +1,11 @@
 //! From a request's body to an object in the stored form.
 
-use lazaret_json::Value;
+use lazaret_json::{Spelled, Value};
 use lazaret_kinds::{Kind, Served};
-use lazaret_schema::{Finding, Parsed, builtin, check, decode_message, open_envelope, parse_json};
+use lazaret_schema::{
+    Finding, Parsed, Schema, Type, TypeId, builtin, builtin_with_raw, check, decode_message, open_envelope,
+    parse_json,
+};
 
 use crate::{ApiError, negotiate::Media, query::Query};
 
@@ -48,7 +51,49 @@ pub(crate) fn read_object(
 ) -> Result<Incoming, ApiError> {
     let expected = kind.api_version(&served.version);
     let (value, odd) = read_value(media, bytes, served.shape.builtin_name())?;
-    checked(kind, served, value, None, odd, validation, Some((&expected, &kind.kind)))
+    let mut incoming = checked(kind, served, value, None, odd, validation, Some((&expected, &kind.kind)))?;
+    keep_raw(served, &mut incoming.object, media, bytes);
+    Ok(incoming)
+}
+
+// DEVIATION(opaque-json)
+/// Puts JSON that is none of the server's business back as it was written: with the order of its fields, and with what is `null`. Protobuf
+/// carries it as text, and YAML has no text to keep.
+pub(crate) fn keep_raw(served: &Served, object: &mut Value, media: Media, bytes: &[u8]) {
+    let Some((schema, shape)) = served.shape.find().filter(|_| served.shape.builtin_name().is_some()) else {
+        return;
+    };
+    if matches!(media, Media::Protobuf) || !builtin_with_raw().contains(&shape) {
+        return;
+    }
+    if let Ok(Spelled(said)) = serde_json::from_slice(bytes) {
+        graft(schema, shape, object, &said);
+    }
+}
+
+fn graft(schema: &Schema, ty: TypeId, value: &mut Value, said: &Value) {
+    if !builtin_with_raw().contains(&ty) || said.is_null() {
+        return;
+    }
+    match (schema.get(ty), value, said) {
+        (Type::Any(_), value, said) => *value = said.clone(),
+        (Type::Struct(found), Value::Object(map), Value::Object(said)) => {
+            for (name, value) in map.iter_mut() {
+                if let (Some(field), Some(said)) = (found.fields.get(name.as_str()), said.get(name)) {
+                    graft(schema, field.ty, value, said);
+                }
+            }
+        }
+        (Type::Map(item), Value::Object(map), Value::Object(said)) => {
+            for (name, value) in map.iter_mut() {
+                said.get(name).into_iter().for_each(|said| graft(schema, *item, value, said));
+            }
+        }
+        (Type::List(item), Value::Array(items), Value::Array(said)) if items.len() == said.len() => {
+            items.iter_mut().zip(said.iter()).for_each(|(value, said)| graft(schema, *item, value, said));
+        }
+        (Type::Scalar(_) | Type::Struct(_) | Type::Map(_) | Type::List(_), ..) => {}
+    }
 }
 
 /// Holds a value against its shape, and against the type it must say it has. What it shares with `known` was held against it before.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use lazaret_json::{Encoded, Map, Text, Value};
+use lazaret_json::{Encoded, Map, Spelled, Text, Value};
 use lazaret_kinds::{Kind, Scope, Served};
 use lazaret_store::{Item, Value as StoreValue};
 use memchr::memmem;
@@ -151,7 +151,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Value {
 
 /// The object in stored bytes as clients know it.
 pub(crate) fn decode_whole(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes).unwrap_or(Value::Null)
+    serde_json::from_slice::<Spelled>(bytes).map_or(Value::Null, |object| object.0)
 }
 
 /// Reads an object, and of its metadata the record of owners as it is encoded.
@@ -182,7 +182,8 @@ impl<'de> Visitor<'de> for Fields {
             let value = match (self, key.as_str()) {
                 (Self::OfObject, "metadata") => map.next_value_seed(Self::OfMetadata)?,
                 (Self::OfMetadata, RECORD) => Value::Encoded(Encoded::from(map.next_value::<&RawValue>()?)),
-                _ => map.next_value()?,
+                // Stored fields are in order of their names, except in opaque JSON, which keeps its own order.
+                _ => map.next_value::<Spelled>()?.0,
             };
             fields.push((key, value));
         }

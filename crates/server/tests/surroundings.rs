@@ -73,6 +73,9 @@ async fn logs_are_what_the_node_left() {
     running["metadata"]["annotations"] = json!({"lazaret.dev/log": "hello\n"});
     api.post(PODS, &running).await.expect(201);
     api.post(PODS, &pod("b", json!({}))).await.expect(201);
+    api.post(PODS, &pod("d", json!({"nodeName": "n"}))).await.expect(201);
+    let unknown = api.get(&format!("{PODS}/d/log")).await.expect(501);
+    assert!(unknown["message"].as_str().unwrap().contains("no connection to node"), "{unknown}");
     api.get(&format!("{PODS}/a/log")).await.expect(200);
     api.get(&format!("{PODS}/a/log?container=x")).await.expect(400);
     api.get(&format!("{PODS}/b/log")).await.expect(400);

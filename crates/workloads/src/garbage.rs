@@ -126,8 +126,12 @@ impl<'a> Owners<'a> {
         let mut owners = Self::default();
         for owner in node.owners() {
             let Some(resource) = world.graph().kind_of(owner) else {
-                // A kind that nobody has told of: it may well be there.
-                owners.solid += 1;
+                // An owner of an unknown kind may exist; one that was deleted with its kind does not.
+                if world.has_gone(&owner.uid) {
+                    owners.dangling.push(&owner.uid);
+                } else {
+                    owners.solid += 1;
+                }
                 continue;
             };
             let namespace = if resource.namespaced { node.key.namespace.as_str() } else { "" };

@@ -100,6 +100,10 @@ impl Graph {
         }
     }
 
+    pub(crate) fn forget(&mut self, resource: &'static Resource) {
+        self.known.retain(|known| *known != resource);
+    }
+
     pub(crate) fn mark_absent(&mut self, resource: &'static Resource, key: &Key, uid: &str) {
         self.absent.insert((uid.to_owned(), resource, key.clone()));
     }

@@ -45,6 +45,13 @@ fn letters(text: &mut String, mut bits: u64, count: usize) {
     }
 }
 
+/// A number that stands for a text.
+pub(crate) fn number_of(text: &str) -> u64 {
+    let mut hash = Fnv::default();
+    hash.write(text.as_bytes());
+    hash.finish()
+}
+
 /// FNV-1a with a last stir, so that close inputs give names that differ in every letter.
 struct Fnv(u64);
 

@@ -109,6 +109,30 @@ resources! {
     CLAIM_TEMPLATES = "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", true;
     /// Devices; a node owns its own.
     SLICES = "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", false;
+    /// Classes of devices.
+    DEVICE_CLASSES = "resource.k8s.io", "v1", "deviceclasses", "DeviceClass", false;
+    /// Rules that taint devices.
+    TAINT_RULES = "resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", false;
+    /// Patches of devices.
+    SLICE_PATCHES = "resource.k8s.io", "v1alpha3", "resourceslicepatches", "ResourceSlicePatch", false;
+    /// Groups of pods.
+    POD_GROUPS = "scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", true;
+    /// Priorities of pods.
+    PRIORITY_CLASSES = "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false;
+    /// Roles in the whole cluster.
+    CLUSTER_ROLES = "rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", false;
+    /// Bindings of cluster roles.
+    CLUSTER_ROLE_BINDINGS = "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", false;
+    /// Classes of storage.
+    STORAGE_CLASSES = "storage.k8s.io", "v1", "storageclasses", "StorageClass", false;
+    /// Drivers of storage.
+    CSI_DRIVERS = "storage.k8s.io", "v1", "csidrivers", "CSIDriver", false;
+    /// Storage that is attached to nodes.
+    VOLUME_ATTACHMENTS = "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false;
+    /// Policies of admission.
+    ADMISSION_POLICIES = "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", false;
+    /// Where policies of admission apply.
+    ADMISSION_BINDINGS = "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", false;
     /// Kinds that somebody defined.
     DEFINITIONS = "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false;
 }

@@ -75,6 +75,13 @@ impl Workloads {
         self.world.learn(resource);
     }
 
+    /// A kind that was told of with [`Workloads::learn`] is not served any more as it was; its objects have gone with it, or are told of under
+    /// another version.
+    pub fn forget(&mut self, now: Timestamp, resource: &'static Resource, objects_gone: bool) {
+        let heard = self.world.forget(resource, objects_gone);
+        self.hear(now, heard);
+    }
+
     /// An object is there or has changed.
     pub fn put(&mut self, now: Timestamp, object: Object) {
         let heard = self.world.put(object);

@@ -165,6 +165,27 @@ impl World {
         self.graph.learn(resource);
     }
 
+    /// The kind is not served any more as it was. Either its objects have gone with it, or they are heard of under another version.
+    pub fn forget(&mut self, resource: &'static Resource, objects_gone: bool) -> Vec<Heard> {
+        let forgotten = self.keys(resource).into_iter().filter_map(|key| {
+            let old = self.get(resource, &key)?;
+            if objects_gone {
+                return self.remove(resource, &key, old.uid());
+            }
+            self.unlink(&old);
+            None
+        });
+        let heard = forgotten.collect();
+        self.listed.remove(resource);
+        self.graph.forget(resource);
+        heard
+    }
+
+    /// Whether the object with this UID was there and is not any more, as far as is remembered.
+    pub(crate) fn has_gone(&self, uid: &str) -> bool {
+        self.gone.contains(&uid.to_owned())
+    }
+
     /// Whether all of these kinds have been listed at least once.
     #[must_use]
     pub fn knows(&self, resources: &[&'static Resource]) -> bool {

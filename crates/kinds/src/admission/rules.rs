@@ -7,6 +7,7 @@ use crate::{
     Context, Errors, FieldProblem, Rules,
     check::{label_selector, not_supported},
     path::Path,
+    rules::SPEC_AND_METADATA,
     value::{field_mut, fill, has, list, put_or_remove, remove, some, text},
 };
 
@@ -35,6 +36,10 @@ impl Rules for ValidatingAdmissionPolicy {
         if has(spec, "matchConstraints") {
             default_match(field_mut(spec, "matchConstraints"));
         }
+    }
+
+    fn status_resets(&self) -> &'static [&'static str] {
+        SPEC_AND_METADATA
     }
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {

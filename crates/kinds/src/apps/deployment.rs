@@ -50,6 +50,10 @@ impl Rules for Deployment {
         template::same_selector(errors, &Path::root("spec"), &new["spec"], &old["spec"]);
     }
 
+    fn status_resets(&self) -> &'static [&'static str] {
+        &["spec", "metadata.labels"]
+    }
+
     fn columns(&self) -> &'static [Column] {
         const COLUMNS: &[Column] = &[
             Column::text("Ready"),

@@ -5,9 +5,10 @@ use lazaret_json::{Value, json};
 use super::{cells::containers, rolling, template};
 use crate::{
     Column, Context, Errors, Rules,
+    core::volume_claim_spec,
     kind::age,
     path::Path,
-    value::{canonical_quantities, field_mut, fill, number, put, remove, same, text},
+    value::{canonical_quantities, field_mut, fill, list, list_mut, number, put, remove, same, text},
 };
 
 /// What may change of a spec.
@@ -42,6 +43,10 @@ impl Rules for StatefulSet {
         let volumes = field_mut(spec, "persistentVolumeClaimRetentionPolicy");
         fill(volumes, "whenDeleted", "Retain");
         fill(volumes, "whenScaled", "Retain");
+        for claim in list_mut(spec, "volumeClaimTemplates") {
+            fill(field_mut(claim, "spec"), "volumeMode", "Filesystem");
+            fill(field_mut(claim, "status"), "phase", "Pending");
+        }
         canonical_quantities(object, "apps/v1.StatefulSet");
     }
 
@@ -51,8 +56,12 @@ impl Rules for StatefulSet {
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
         let (spec, path) = (&object["spec"], Path::root("spec"));
-        template::validate(errors, &path, spec, &["Always"]);
+        template::validate(errors, &path, &with_claims(spec), &["Always"]);
         rolling::stateful_set(errors, &path.field("updateStrategy"), &spec["updateStrategy"]);
+        for (at, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
+            let path = path.field("volumeClaimTemplates");
+            volume_claim_spec(errors, &path.index(at).field("spec"), &claim["spec"]);
+        }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
@@ -84,4 +93,22 @@ impl Rules for StatefulSet {
         cells.extend(containers(&spec["template"]["spec"]));
         cells
     }
+}
+
+/// The spec with the volumes that each pod gets from the templates of claims, in place of those of the same name.
+fn with_claims(spec: &Value) -> Value {
+    let claims = list(spec, "volumeClaimTemplates");
+    if claims.is_empty() {
+        return spec.clone();
+    }
+    let name = |claim: &Value| text(&claim["metadata"], "name").to_owned();
+    let names: Vec<String> = claims.iter().map(name).collect();
+    let mut spec = spec.clone();
+    let pod = field_mut(field_mut(&mut spec, "template"), "spec");
+    let own =
+        list(pod, "volumes").iter().filter(|volume| !names.iter().any(|name| text(volume, "name") == name));
+    let made = names.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    let volumes: Vec<Value> = own.cloned().chain(made).collect();
+    put(pod, "volumes", volumes);
+    spec
 }

@@ -248,3 +248,24 @@ fn updates_leave_room_and_never_more_than_all() {
         assert_eq!(refused("statefulsets", "updateStrategy", wrong.clone()).len(), 1, "{wrong}");
     }
 }
+
+#[test]
+fn a_stateful_set_may_mount_what_it_claims() {
+    let sets = kind("apps", "statefulsets");
+    let mount = json!([{"name": "data", "mountPath": "/data"}]);
+    let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i", "volumeMounts": mount}]}});
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let mut set = json!({"metadata": {"name": "s"}, "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template, "volumeClaimTemplates": [claim]}});
+    let made = World::new().create(sets, set.clone()).ok();
+    let kept = &made["spec"]["volumeClaimTemplates"][0];
+    assert_eq!(
+        (&kept["spec"]["volumeMode"], &kept["status"]),
+        (&json!("Filesystem"), &json!({"phase": "Pending"}))
+    );
+    assert_eq!(made["spec"]["template"]["spec"].get("volumes"), None, "the volumes are those of the pods");
+    set["spec"]["volumeClaimTemplates"] = Value::Null;
+    assert_eq!(
+        World::new().create(sets, set).wrong(),
+        ["spec.template.spec.containers[0].volumeMounts[0].name NotFound"]
+    );
+}

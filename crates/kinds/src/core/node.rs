@@ -12,8 +12,7 @@ use crate::{
     path::Path,
     rules::keep_status,
     value::{
-        append, canonical_quantities, entries, field_mut, has, is_filled, is_true, list, put, put_or_remove,
-        quantity, text,
+        append, canonical_quantities, entries, field_mut, has, is_filled, is_true, list, put, quantity, text,
     },
 };
 
@@ -67,11 +66,6 @@ impl Rules for Node {
                 errors.forbidden(format!("spec.{field}"), why);
             }
         }
-    }
-
-    fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
-        // Labels and annotations may change with the status: that is how nodes tell what they are.
-        put_or_remove(new, "spec", old.get("spec").cloned());
     }
 
     fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {

@@ -7,10 +7,10 @@ use crate::{
     Column, Context, Errors, Rules,
     gate::{Gate, drop_disabled},
     pod_group,
-    rules::keep_status,
+    rules::{keep_all_but_status, keep_status},
     value::{
         ByText, append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut,
-        map_mut, number, put, put_or_remove, remove, some, text,
+        map_mut, number, put, remove, some, text,
     },
 };
 
@@ -78,13 +78,12 @@ impl Rules for Pod {
         pod_validation::update(errors, new, old);
     }
 
+    fn status_resets(&self) -> &'static [&'static str] {
+        &["spec", "metadata.ownerReferences"]
+    }
+
     fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
-        put_or_remove(new, "spec", old.get("spec").cloned());
-        put_or_remove(
-            field_mut(new, "metadata"),
-            "ownerReferences",
-            old["metadata"].get("ownerReferences").cloned(),
-        );
+        keep_all_but_status(new, old, self.status_resets());
         let status = field_mut(new, "status");
         map_mut(status);
         let before = &old["status"];

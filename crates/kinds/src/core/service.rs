@@ -9,7 +9,9 @@ use crate::{
     kind::age,
     path::Path,
     rules::keep_status,
-    value::{entries, field_mut, fill, is_filled, list, list_mut, number, put, some, text},
+    value::{
+        entries, field_mut, fill, is_filled, list, list_mut, number, put, put_or_remove, remove, some, text,
+    },
 };
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
@@ -48,6 +50,7 @@ impl Rules for Service {
 
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
         put(object, "status", json!({"loadBalancer": {}}));
+        addresses(field_mut(object, "spec"), None);
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
@@ -76,16 +79,12 @@ impl Rules for Service {
 
     fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
         keep_status(new, old);
-        let spec = field_mut(new, "spec");
-        for field in ["clusterIP", "clusterIPs"] {
-            if let Some(kept) = some(&old["spec"], field) {
-                fill(spec, field, kept.clone());
-            }
-        }
+        addresses(field_mut(new, "spec"), Some(&old["spec"]));
     }
 
-    fn validate_update(&self, new: &Value, _old: &Value, context: &Context<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {
         self.validate_create(new, context, errors);
+        same_addresses(errors, &new["spec"], &old["spec"]);
     }
 
     fn select(&self, object: &Value, field: &str) -> Option<String> {
@@ -123,6 +122,60 @@ impl Rules for Service {
             age(object, context),
             or_none(selector.join(",")).into(),
         ]
+    }
+}
+
+fn has_address(spec: &Value) -> bool {
+    text(spec, "type") != "ExternalName"
+}
+
+/// Brings `clusterIP` and `clusterIPs` in line: a write of one sets the other, a write of neither keeps both, and a service that becomes
+/// a name gives them back.
+fn addresses(spec: &mut Value, old: Option<&Value>) {
+    let nothing = Value::Null;
+    let old = old.unwrap_or(&nothing);
+    let same = |spec: &Value, field: &str| some(spec, field) == some(old, field);
+    if has_address(spec) && has_address(old) {
+        if text(spec, "clusterIP").is_empty() && list(spec, "clusterIPs").is_empty() {
+            put_or_remove(spec, "clusterIP", some(old, "clusterIP").cloned());
+        }
+        if list(spec, "clusterIPs").is_empty() && same(spec, "clusterIP") {
+            put_or_remove(spec, "clusterIPs", some(old, "clusterIPs").cloned());
+        }
+    } else if has_address(old) && same(spec, "clusterIP") && same(spec, "clusterIPs") {
+        remove(spec, "clusterIP");
+        remove(spec, "clusterIPs");
+    }
+    let address = text(spec, "clusterIP").to_owned();
+    if address.is_empty() {
+        if let Some(first) = list(spec, "clusterIPs").first().cloned() {
+            put(spec, "clusterIP", first);
+        }
+    } else if list(spec, "clusterIPs").is_empty() || !same(spec, "clusterIP") && same(spec, "clusterIPs") {
+        put(spec, "clusterIPs", json!([address]));
+    }
+}
+
+/// Addresses stay once they are set, unless the service is or was a name.
+fn same_addresses(errors: &mut Errors, new: &Value, old: &Value) {
+    let headless = |spec: &Value| text(spec, "clusterIP") == "None";
+    if !has_address(new) || !has_address(old) || headless(new) && headless(old) {
+        return;
+    }
+    let (path, now, before) =
+        (Path::root("spec.clusterIPs"), list(new, "clusterIPs"), list(old, "clusterIPs"));
+    if now.is_empty() && !before.is_empty() {
+        errors.invalid(path.index(0), json!([]), "primary clusterIP can not be unset");
+    }
+    let compared = if now.len() == before.len() { now.len() } else { 1 };
+    for (at, (now_at, before_at)) in now.iter().zip(before).enumerate().take(compared) {
+        if now_at != before_at {
+            errors.invalid(path.index(at), now.to_vec(), "may not change once set");
+        }
+    }
+    if now.len() == 1 && before.len() > 1 && text(new, "ipFamilyPolicy") != "SingleStack" {
+        let why = "must be set to 'SingleStack' when releasing the secondary clusterIP";
+        errors.invalid("spec.ipFamilyPolicy", new["ipFamilyPolicy"].clone(), why);
     }
 }
 

@@ -6,6 +6,7 @@ use super::storage_validation;
 use crate::{
     Column, Context, Errors, Rules,
     kind::age,
+    path::Path,
     value::{canonical_quantities, field_mut, fill, list, text},
 };
 
@@ -84,7 +85,7 @@ impl Rules for PersistentVolumeClaim {
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
-        storage_validation::claim(errors, &object["spec"]);
+        storage_validation::claim(errors, &Path::root("spec"), &object["spec"]);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>, errors: &mut Errors) {

@@ -38,13 +38,12 @@ const SOURCES: &[&str] = &[
 ];
 
 /// The spec of a claim for a volume.
-pub(super) fn claim(errors: &mut Errors, spec: &Value) {
-    let path = Path::root("spec");
-    access_modes(errors, &path, spec);
+pub(crate) fn claim(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    access_modes(errors, path, spec);
     let (resources, requests) = (path.field("resources"), &spec["resources"]["requests"]);
     let requests_path = resources.field("requests");
     storage(errors, &requests_path.key("storage"), some(requests, "storage"));
-    class(errors, &path, spec);
+    class(errors, path, spec);
     if some(spec, "volumeMode").is_some() {
         one_of(errors, &path.field("volumeMode"), text(spec, "volumeMode"), VOLUME_MODES);
     }

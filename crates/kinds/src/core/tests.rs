@@ -587,3 +587,58 @@ fn keys_of_labels_stand_for_the_values_of_the_pod() {
         json!([{"key": "tenant", "operator": "NotIn", "values": ["t"]}]),
     );
 }
+
+#[test]
+fn quotas_are_amounts_that_can_be() {
+    let quotas = kind("", "resourcequotas");
+    let quota = |hard: Value| json!({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"used": {"pods": "1"}}});
+    let rows: &[(Value, &[&str])] = &[
+        (json!({"pods": "10", "requests.cpu": "1500m", "count/jobs.batch": "3"}), &[]),
+        (json!({"pods": "-1"}), &["spec.hard[pods] Invalid"]),
+        (json!({"requests.memory": "-1Gi"}), &["spec.hard[requests.memory] Invalid"]),
+        (
+            json!({"services": "1500m", "count/jobs.batch": "0.5"}),
+            &["spec.hard[count/jobs.batch] Invalid", "spec.hard[services] Invalid"],
+        ),
+    ];
+    for (hard, expected) in rows {
+        assert_eq!(World::new().create(quotas, quota(hard.clone())).wrong(), *expected, "{hard}");
+    }
+    let made = World::new().create(quotas, quota(json!({"pods": "1"}))).ok();
+    assert_eq!(made["status"], json!({}), "nobody makes a quota that is used already");
+    let used = set(&made, "/status/used/pods", json!("-1"));
+    assert_eq!(World::new().status(quotas, &made, used).wrong(), ["status.used[pods] Invalid"]);
+}
+
+#[test]
+fn the_address_of_a_service_stays_unless_it_is_a_name() {
+    let services = kind("", "services");
+    let service = |spec: Value| {
+        let mut object = json!({"metadata": {"name": "s"}, "spec": spec});
+        object["spec"]["ports"] = json!([{"port": 80}]);
+        object
+    };
+    let made = World::new().create(services, service(json!({"clusterIP": "10.0.0.1"}))).ok();
+    assert_eq!(made["spec"]["clusterIPs"], json!(["10.0.0.1"]));
+    let update = |old: &Value, spec: Value| World::new().update(services, old, service(spec));
+    let kept = update(&made, json!({})).ok();
+    assert_eq!(
+        (&kept["spec"]["clusterIP"], &kept["spec"]["clusterIPs"]),
+        (&json!("10.0.0.1"), &json!(["10.0.0.1"]))
+    );
+    let moved = ["spec.clusterIPs[0] Invalid"];
+    assert_eq!(update(&made, json!({"clusterIP": "10.0.0.2"})).wrong(), moved);
+    assert_eq!(update(&made, json!({"clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.1"]})).wrong(), moved);
+    assert_eq!(update(&made, json!({"clusterIP": "None"})).wrong(), moved);
+    let headless = World::new().create(services, service(json!({"clusterIP": "None"}))).ok();
+    assert_eq!(update(&headless, json!({"clusterIP": "10.0.0.2"})).wrong(), moved);
+    // One without an address gets one, once.
+    let bare = World::new().create(services, service(json!({}))).ok();
+    let given = update(&bare, json!({"clusterIP": "10.0.0.3"})).ok();
+    assert_eq!(given["spec"]["clusterIPs"], json!(["10.0.0.3"]));
+    // A name has none, and what was one gets another.
+    let name = update(&made, json!({"type": "ExternalName", "externalName": "x.example.com", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]})).ok();
+    assert_eq!((name["spec"].get("clusterIP"), name["spec"].get("clusterIPs")), (None, None));
+    let back = update(&name, json!({"type": "ClusterIP", "clusterIP": "10.0.0.4"})).ok();
+    assert_eq!(back["spec"]["clusterIPs"], json!(["10.0.0.4"]));
+}

@@ -50,9 +50,14 @@ pub(super) fn shape(schema: &Value, is_object: bool) -> Shape {
     }
 }
 
+/// Whether an object is nothing but a map of whatever there is. Beside named fields such a map is not to be seen.
+fn is_any_map(schema: &Value) -> bool {
+    is_true(schema, "additionalProperties") && entries(schema, "properties").next().is_none()
+}
+
 fn object_shape(schema: &Value, is_object: bool) -> Shape {
     let each = &schema["additionalProperties"];
-    if is_true(schema, "additionalProperties") {
+    if is_any_map(schema) {
         return Shape::map(Shape::any());
     }
     if each.is_object() {
@@ -92,7 +97,8 @@ pub(super) fn datum(schema: &Value, value: &Value, is_object: bool) -> Datum {
         Value::Array(items) => Datum::list(items.iter().map(|item| datum(&schema["items"], item, false))),
         Value::Object(map) => {
             let is_object = is_object || is_true(schema, "x-kubernetes-embedded-resource");
-            let is_map = has(schema, "additionalProperties") || !has(schema, "type");
+            let is_map =
+                schema["additionalProperties"].is_object() || is_any_map(schema) || !has(schema, "type");
             let visible = map.iter().filter_map(|(name, value)| {
                 if is_object && name == "metadata" {
                     return Some(("metadata".into(), metadata(value)));

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Context, Errors, Heading, Rules, ScalePaths,
     kind::since,
-    rules::{keep_all_but_status, keep_status},
+    rules::{SPEC_AND_METADATA, keep_status},
 };
 
 /// The rules that a definition makes for one version.
@@ -68,8 +68,8 @@ impl Rules for CustomRules {
         self.check_laws(new, Some(old), errors);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
-        keep_all_but_status(new, old);
+    fn status_resets(&self) -> &'static [&'static str] {
+        SPEC_AND_METADATA
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {

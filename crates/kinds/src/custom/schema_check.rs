@@ -89,7 +89,8 @@ fn keywords(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     if *additional == false {
         errors.forbidden(at.as_str(), "additionalProperties cannot be set to false");
     } else if !additional.is_null() {
-        if fields(schema).next().is_some() {
+        // What may be anything restricts nothing that is named.
+        if *additional != true && fields(schema).next().is_some() {
             errors.forbidden(at.as_str(), "additionalProperties and properties are mutual exclusive");
         }
         if level == Level::Root {
@@ -467,6 +468,12 @@ mod tests {
                 vec![
                     "s.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
                 ],
+            ),
+            (
+                object(
+                    json!({"a": {"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": true}}),
+                ),
+                vec![],
             ),
             (
                 object(json!({"a": {"type": "string", "$ref": "#/x"}})),

@@ -58,9 +58,9 @@ impl Maker {
     fn object(&mut self, schema: &Structural) -> TypeId {
         let ty = match &schema.additional {
             Additional::Each(each) => Type::Map(self.ty(each)),
-            Additional::Anything => Type::Map(self.anything),
+            Additional::Anything if schema.properties.is_empty() => Type::Map(self.anything),
             Additional::Nothing if schema.properties.is_empty() && !schema.embedded => return self.anything,
-            Additional::Nothing => {
+            Additional::Anything | Additional::Nothing => {
                 let mut fields = self.fields(schema);
                 if schema.embedded {
                     let plain = Structural::default();
@@ -68,7 +68,8 @@ impl Maker {
                     fields.insert("kind".into(), field(self.text, &plain));
                     fields.insert("metadata".into(), field(self.metadata, &plain));
                 }
-                Type::Struct(StructType::of("", fields, schema.preserve_unknown))
+                let open = schema.preserve_unknown || matches!(schema.additional, Additional::Anything);
+                Type::Struct(StructType::of("", fields, open))
             }
         };
         self.table.add(ty)

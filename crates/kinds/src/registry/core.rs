@@ -5,7 +5,7 @@ use crate::{
     apps::ReplicationController,
     core::{
         ConfigMap, CoreEvent, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-        Secret, Service, ServiceAccount,
+        ResourceQuota, Secret, Service, ServiceAccount,
     },
     kind::{Subresource, Verbs},
 };
@@ -182,6 +182,7 @@ pub(super) const CORE: &[Row] = &[
     Row {
         kind: "ResourceQuota",
         unheeded: Some("a ResourceQuota is stored and not enforced"),
+        rules: &ResourceQuota,
         delete_returns_object: true,
         plural: "resourcequotas",
         singular: "resourcequota",

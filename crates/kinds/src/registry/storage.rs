@@ -1,6 +1,6 @@
 //! Storage, which nothing here provides: a scheduler wants to list it.
 
-use super::{BASE, CLUSTER, Row, STATUS, v1};
+use super::{BASE, CLUSTER, PlainWithStatus, Row, STATUS, v1};
 use crate::core::StorageClass;
 
 pub(super) const STORAGE: &[Row] = &[
@@ -44,6 +44,7 @@ pub(super) const STORAGE: &[Row] = &[
     Row {
         group: "storage.k8s.io",
         kind: "VolumeAttachment",
+        rules: &PlainWithStatus,
         delete_returns_object: true,
         plural: "volumeattachments",
         singular: "volumeattachment",

@@ -9,7 +9,7 @@ use crate::{
     gate::drop_disabled,
     kind::age,
     path::Path,
-    rules::{keep_all_but_status, keep_status},
+    rules::{SPEC_AND_METADATA, keep_all_but_status, keep_status},
     value::{canonical_quantities, field_mut, has, list, put},
 };
 
@@ -45,8 +45,12 @@ impl Rules for Claim {
         immutable(errors, &Path::root("spec"), new, old, "spec");
     }
 
+    fn status_resets(&self) -> &'static [&'static str] {
+        SPEC_AND_METADATA
+    }
+
     fn prepare_status(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
-        keep_all_but_status(new, old);
+        keep_all_but_status(new, old, self.status_resets());
         drop_disabled(allocation::GATES, new, Some(old), context.features);
         allocation::drop_deallocated(new, old);
     }

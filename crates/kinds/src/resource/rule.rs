@@ -12,7 +12,7 @@ use crate::{
     check::conditions,
     kind::{age, since},
     path::Path,
-    rules::keep_status,
+    rules::{SPEC_AND_METADATA, keep_status},
     value::{field_mut, list, put, remove, same_field, some, text},
 };
 
@@ -45,6 +45,10 @@ impl Rules for Rule {
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {
         superset::validate(errors, object);
         validate(errors, &object["spec"], None, context);
+    }
+
+    fn status_resets(&self) -> &'static [&'static str] {
+        SPEC_AND_METADATA
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {

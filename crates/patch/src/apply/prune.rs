@@ -9,7 +9,8 @@ use crate::{
     fields::{Granular, child_type, granular, item_element},
 };
 
-/// Removes from `object` every path in `last` at or below which nothing is `owned`.
+/// Removes from `object` every path in `last` that no manager owns: a field when nothing at or below it is `owned`, an item of a list or an entry
+/// of a map when it is not `owned` itself. A manager that owns only a field of an item does not keep the item.
 pub(super) fn prune(schema: &Schema, ty: TypeId, object: &mut Value, last: &FieldSet, owned: &FieldSet) {
     // Metadata holds what identifies the object and is owned by nobody: only ever pruned inside.
     let metadata = PathElement::field("metadata");
@@ -37,7 +38,10 @@ fn below(
                     return true;
                 };
                 let now = owned.children.get(&element).unwrap_or(&nothing);
-                if now.is_empty() {
+                let is_named =
+                    schema.get_struct(ty).is_some_and(|found| found.fields.contains_key(name.as_str()));
+                let gone = if is_named { now.is_empty() } else { was.member && !now.member };
+                if gone {
                     return false;
                 }
                 if let Some((ty, field)) = child_type(schema, ty, name) {
@@ -53,7 +57,7 @@ fn below(
                     return true;
                 };
                 let now = owned.children.get(&element).unwrap_or(&nothing);
-                if now.is_empty() {
+                if was.member && !now.member {
                     return false;
                 }
                 below(schema, item, None, value, was, now);

@@ -286,3 +286,85 @@ fn a_writer_may_reset_the_record() {
     world.write("b", json!({"metadata": {"managedFields": [{}]}, "data": {"k": "1"}}));
     assert_eq!(world.object.unwrap(), json!({"metadata": {}, "data": {"k": "1"}}));
 }
+
+#[test]
+fn an_item_goes_with_who_applied_it_though_another_owns_a_field_of_it() {
+    let mut world = World::new("apps/v1.Deployment");
+    let container = |name: &str| json!({"name": name, "image": "i"});
+    let with = |containers: &[Value]| json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    world.apply("a", with(&[container("x"), container("y")])).unwrap();
+    let mut other = world.object.clone().unwrap();
+    other["spec"]["template"]["spec"]["containers"][1]["resources"] = json!({"limits": {"cpu": "1"}});
+    world.write("b", other);
+    world.apply("a", with(&[container("x")])).unwrap();
+    assert_eq!(world.body(), with(&[container("x")]));
+    assert_eq!(world.owned("b"), Vec::<String>::new(), "nobody owns what is not there");
+    // Who owns the item itself keeps it, with what is its own.
+    world.apply("a", with(&[container("x"), container("y")])).unwrap();
+    world.apply("c", with(&[json!({"name": "y", "imagePullPolicy": "Always"})])).unwrap();
+    world.apply("a", with(&[container("x")])).unwrap();
+    assert_eq!(world.body(), with(&[container("x"), json!({"name": "y", "imagePullPolicy": "Always"})]));
+}
+
+/// The record as a client sees it.
+fn record(world: &World) -> Value {
+    let mut object = world.object.clone().unwrap();
+    ManagedFields::unfold(&mut object);
+    object["metadata"]["managedFields"].clone()
+}
+
+#[test]
+fn a_record_is_written_by_who_sends_a_whole_one_to_the_object_itself() {
+    let start = || {
+        let mut world = World::new("core/v1.ConfigMap");
+        world.write("editor", json!({"metadata": {"name": "x"}, "data": {"k": "v"}}));
+        world
+    };
+    let entry = |change: &dyn Fn(&mut Value)| {
+        let mut entry = json!({"manager": "other", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:k": {}}}});
+        change(&mut entry);
+        json!([entry])
+    };
+    let send = |world: &mut World, record: &Value, subresource: &str| {
+        let mut object = world.object.clone().unwrap();
+        object["metadata"]["managedFields"] = record.clone();
+        let request = ApplyRequest { subresource, ..request("editor") };
+        world.object = Some(track_update(builtin(), world.ty, world.object.as_ref(), object, &request));
+    };
+    let mut world = start();
+    send(&mut world, &entry(&|_| {}), "");
+    assert_eq!((world.owned("other"), world.owned("editor")), (vec![".data.k".to_owned()], vec![]));
+    let kept: &[(&str, Value)] = &[
+        ("not a list", Value::Null),
+        ("an operation that is none", entry(&|entry| entry["operation"] = "Steal".into())),
+        ("no version", entry(&|entry| entry["apiVersion"] = "".into())),
+        ("another form of fields", entry(&|entry| entry["fieldsType"] = "FieldsV2".into())),
+        ("fields that are none", entry(&|entry| entry["fieldsV1"] = json!({"data": {}}))),
+        ("fields below nothing", entry(&|entry| entry["fieldsV1"] = json!({"f:data": 1}))),
+    ];
+    for (what, sent) in kept {
+        let mut world = start();
+        let before = record(&world);
+        send(&mut world, sent, "");
+        assert_eq!(record(&world), before, "{what}");
+    }
+    let mut world = start();
+    let before = record(&world);
+    send(&mut world, &entry(&|_| {}), "status");
+    assert_eq!(record(&world), before, "a subresource has no record of its own");
+    for reset in [json!([]), json!([{}])] {
+        let mut world = start();
+        send(&mut world, &reset, "");
+        assert_eq!(record(&world), Value::Null);
+    }
+}
+
+#[test]
+fn who_applies_in_another_version_is_the_same_manager() {
+    let mut world = World::new("core/v1.ConfigMap");
+    let older = ApplyRequest { api_version: "v1beta1", ..request("a") };
+    world.apply_with(&older, json!({"metadata": {"name": "x"}, "data": {"k": "1", "l": "1"}})).unwrap();
+    world.apply("a", json!({"metadata": {"name": "x"}, "data": {"k": "2"}})).unwrap();
+    assert_eq!(world.body()["data"], json!({"k": "2"}));
+    assert_eq!(record(&world).as_array().unwrap().len(), 1);
+}

@@ -126,3 +126,91 @@ fn a_small_message_does_not_become_a_large_object() {
     assert_eq!(few["status"]["containerStatuses"].as_array().map(Vec::len), Some(10));
     assert_eq!(pod(VALUES_MAX), Err(ProtobufError::TooMany));
 }
+
+/// A tag and its bytes, for numbers beyond 15 and for more than 127 bytes.
+fn large(number: u32, bytes: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), u64::from(number << 3 | 2));
+    for value in [rest, bytes.len() as u64] {
+        rest = value;
+        while rest >= 0x80 {
+            out.push(u8::try_from(rest & 0x7f | 0x80).unwrap());
+            rest >>= 7;
+        }
+        out.push(u8::try_from(rest).unwrap());
+    }
+    out.extend_from_slice(bytes);
+    out
+}
+
+fn large_varint(number: u32, value: u8) -> Vec<u8> {
+    let mut out = large(number, b"");
+    let end = out.len() - 1;
+    // The same tag for another form of value.
+    out[0] &= !2;
+    out[end] = value;
+    out
+}
+
+fn large_double(number: u8, value: f64) -> Vec<u8> {
+    [&[number << 3 | 1][..], &value.to_le_bytes()].concat()
+}
+
+#[test]
+fn the_schema_of_a_definition_is_read_with_all_that_is_in_it() {
+    let text = field(5, b"string");
+    let entry =
+        |name: &str, schema: &[u8]| large(29, &[field(1, name.as_bytes()), large(2, schema)].concat());
+    let rule = [field(1, b"self > 0"), field(2, b"")].concat();
+    let bounded = [
+        field(5, b"integer"),
+        large_double(9, 10.0),
+        large_double(11, 0.5),
+        large(44, &rule),
+        field(8, &field(1, b"7")),
+    ]
+    .concat();
+    let list = [field(5, b"array"), large(24, &field(1, &text)), large(42, b"set")].concat();
+    let map = [field(5, b"object"), large(30, &[varint(1, 1), large(2, &text)].concat())].concat();
+    let free = [field(5, b"object"), large(30, &varint(1, 1)), large_varint(38, 1)].concat();
+    let closed = [field(5, b"object"), large(30, &varint(1, 0))].concat();
+    let either =
+        [large(26, &text), large(26, &field(5, b"integer")), large(20, &field(1, br#""a""#))].concat();
+    let properties = [
+        ("bounded", bounded),
+        ("closed", closed),
+        ("either", either),
+        ("free", free),
+        ("list", list),
+        ("map", map),
+    ];
+    let all: Vec<u8> = properties.iter().flat_map(|(name, schema)| entry(name, schema)).collect();
+    let root = [field(5, b"object"), all, large(23, b"list")].concat();
+    let version =
+        [field(1, b"v1"), varint(2, 1), varint(3, 1), large(4, &large(1, &root)), field(5, &field(1, b""))]
+            .concat();
+    let read = decode("apiextensions/v1.CustomResourceDefinitionVersion", &version).unwrap();
+    assert_eq!(read["subresources"], json!({"status": {}}));
+    assert_eq!(
+        read["schema"]["openAPIV3Schema"],
+        json!({"type": "object", "required": ["list"], "properties": {
+            "bounded": {"type": "integer", "maximum": 10, "minimum": 0.5, "default": 7, "x-kubernetes-validations": [{"rule": "self > 0"}]},
+            "closed": {"type": "object", "additionalProperties": false},
+            "either": {"oneOf": [{"type": "string"}, {"type": "integer"}], "enum": ["a"]},
+            "free": {"type": "object", "additionalProperties": true, "x-kubernetes-preserve-unknown-fields": true},
+            "list": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+            "map": {"type": "object", "additionalProperties": {"type": "string"}},
+        }})
+    );
+}
+
+#[test]
+fn a_schema_that_is_nested_too_deep_is_refused() {
+    let mut schema = field(5, b"object");
+    for _ in 0..DEPTH_MAX {
+        schema = large(28, &schema);
+    }
+    assert_eq!(
+        decode("apiextensions/v1.CustomResourceValidation", &large(1, &schema)),
+        Err(ProtobufError::TooDeep)
+    );
+}

@@ -28,6 +28,9 @@ pub(super) fn before_create(call: &Call<'_>, pod: &mut Value, name: &str) -> Res
         return Ok(());
     }
     runtime(call, pod, name)?;
+    if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()).map(str::to_owned) {
+        copy_topology(call, pod, &node);
+    }
     priority(call, pod, name)?;
     account(call, pod, name)
 }
@@ -39,6 +42,23 @@ fn runtime(call: &Call<'_>, pod: &Value, name: &str) -> Result<(), ApiError> {
         class => {
             let why = format!("pod rejected: RuntimeClass {class:?} not found");
             Err(ApiError::forbidden(&call.kind, name, &why))
+        }
+    }
+}
+
+/// Labels of a node that its pods get.
+const TOPOLOGY: &[&str] = &["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
+
+/// Tells a pod where the node is that it goes to. A node that is not known says nothing.
+pub(crate) fn copy_topology(call: &Call<'_>, pod: &mut Value, node: &str) {
+    if !call.server.features().is_on("PodTopologyLabelsAdmission") {
+        return;
+    }
+    let Some(nodes) = lazaret_kinds::find("", "nodes") else { return };
+    let Some(node) = call.server.get(nodes, "", node) else { return };
+    for label in TOPOLOGY {
+        if let Some(value) = node["metadata"]["labels"].get(*label) {
+            pod["metadata"]["labels"][*label] = value.clone();
         }
     }
 }

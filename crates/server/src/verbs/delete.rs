@@ -23,7 +23,7 @@ pub(super) struct DeleteOptions {
     grace: Option<i64>,
     policy: Option<Policy>,
     uid: Option<String>,
-    revision: Option<u64>,
+    revision: Option<String>,
     pub(super) dry_run: bool,
 }
 
@@ -91,9 +91,35 @@ impl DeleteOptions {
             grace: options["gracePeriodSeconds"].as_i64(),
             policy,
             uid: preconditions["uid"].as_str().map(str::to_owned),
-            revision: preconditions["resourceVersion"].as_str().and_then(|text| text.parse().ok()),
+            revision: preconditions["resourceVersion"].as_str().map(str::to_owned),
             dry_run: dry_run || call.query.dry_run(),
         })
+    }
+}
+
+impl DeleteOptions {
+    /// What an eviction wants to meet before it does anything.
+    pub(super) fn check_eviction(&self, pod: &Value, revision: u64) -> Result<(), ApiError> {
+        let (name, uid) = (object::meta(pod, "name"), object::meta(pod, "uid"));
+        let refused = |why: String| Err(ApiError::conflict_of("Pod", name, &why));
+        if let Some(wanted) = self.uid.as_deref().filter(|wanted| !wanted.is_empty() && *wanted != uid) {
+            return refused(format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+            ));
+        }
+        let revision = revision.to_string();
+        let other = self.revision.as_deref().filter(|wanted| !wanted.is_empty() && *wanted != revision);
+        if let Some(wanted) = other {
+            return refused(format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same for the object as the eviction itself has changed it.
+    pub(super) fn met_at(self, revision: u64) -> Self {
+        Self { revision: self.revision.map(|_| revision.to_string()), ..self }
     }
 }
 
@@ -225,7 +251,7 @@ fn check_preconditions(
         let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
         return Err(ApiError::conflict(&call.kind, name, &why));
     }
-    if let Some(wanted) = options.revision.filter(|wanted| *wanted != modified) {
+    if let Some(wanted) = options.revision.as_deref().filter(|wanted| *wanted != modified.to_string()) {
         let why = format!(
             "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {modified}"
         );
@@ -241,7 +267,9 @@ fn outcome(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> (Value, boo
         definitions::mark_for_removal(&mut new);
     }
     let mut finalizers = object::finalizers(&new);
-    let default = if call.kind.is("batch", "jobs") { Policy::Orphan } else { Policy::Background };
+    // As their first versions did, when it was clients that deleted dependents.
+    let orphans = call.kind.is("batch", "jobs") || call.kind.is("", "replicationcontrollers");
+    let default = if orphans { Policy::Orphan } else { Policy::Background };
     let kept = finalizers.iter().any(|name| name == FOREGROUND || name == ORPHAN);
     match options.policy {
         None if kept => {}

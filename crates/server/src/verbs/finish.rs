@@ -118,13 +118,18 @@ fn prepared_update(
         default_changed(call, &mut new, old, context);
         admission::before_update(call, &new, old)?;
         if call.target.subresource == "finalize" {
-            let wanted = new["spec"]["finalizers"].take();
-            new = old.clone();
-            new["spec"]["finalizers"] = wanted;
+            match old.get("status") {
+                Some(status) => new["status"] = status.clone(),
+                None => {
+                    new.as_object_mut().map(|fields| fields.remove("status"));
+                }
+            }
+            validate_metadata(&call.kind, &new, Some(old), &mut errors);
             return Ok::<_, ApiError>((errors, new));
         }
         if status {
             call.kind.rules.prepare_status(&mut new, old, context);
+            validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_status(&new, old, context, &mut errors);
         } else {
             call.kind.rules.prepare_update(&mut new, old, context);
@@ -192,7 +197,7 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value
 /// What an endpoint never changes, so that nobody comes to own it there.
 pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.target.subresource.as_str() {
-        "status" => &["spec"],
+        "status" => call.kind.rules.status_resets(),
         _ if call.kind.subresource("status").is_some() => &["status"],
         _ => &[],
     }
@@ -242,10 +247,14 @@ pub(super) fn grace(object: &Value) -> i64 {
     object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0)
 }
 
-/// What holds for the metadata of every kind.
+/// What holds for the metadata of every kind. What a change leaves as it was is not looked at again.
 pub(super) fn validate_metadata(kind: &Kind, new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let metadata = &new["metadata"];
-    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
+    const NOTHING: &Value = &Value::Null;
+    let changed = |field: &str| {
+        let value = &new["metadata"][field];
+        if old.is_some_and(|old| old["metadata"][field] == *value) { NOTHING } else { value }
+    };
+    for (key, value) in changed("labels").as_object().into_iter().flatten() {
         if let Err(error) = lazaret_kinds::check_label_name(key) {
             errors.invalid("metadata.labels", key.as_str(), error);
         }
@@ -254,7 +263,7 @@ pub(super) fn validate_metadata(kind: &Kind, new: &Value, old: Option<&Value>, e
         }
     }
     let mut total = 0;
-    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
+    for (key, value) in changed("annotations").as_object().into_iter().flatten() {
         total += key.len() + value.as_str().map_or(0, str::len);
         if let Err(error) = lazaret_kinds::check_label_name(&key.to_ascii_lowercase()) {
             errors.invalid("metadata.annotations", key.as_str(), error);
@@ -263,7 +272,7 @@ pub(super) fn validate_metadata(kind: &Kind, new: &Value, old: Option<&Value>, e
     if total > 256 << 10 {
         errors.push("metadata.annotations", FieldProblem::TooLong(256 << 10));
     }
-    let owners = metadata["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+    let owners = changed("ownerReferences").as_array().map_or(&[][..], Vec::as_slice);
     for (at, owner) in owners.iter().enumerate() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().is_none_or(str::is_empty) {

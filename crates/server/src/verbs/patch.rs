@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    input::{FieldValidation, checked, read_value},
+    input::{FieldValidation, checked, keep_raw, read_value},
     negotiate::{self, Media},
     object,
     respond::Answer,
@@ -27,12 +27,12 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     let (patch, odd) = read_value(media, body, call.served.shape.builtin_name())?;
     check_patch(call, media)?;
     if media == Media::ApplyPatch {
-        return server_side_apply(call, patch, odd).await;
+        return server_side_apply(call, patch, odd, body).await;
     }
     let validation = FieldValidation::of(&call.query);
     let mut warnings = Vec::new();
     let speaks_of_owners = memmem::find(body, b"managedFields").is_some();
-    let written = change(call, &call.target.name, |old, _| {
+    let written = change(call, &call.target.name, |old, modified| {
         let mut current = object::versioned(&call.kind, &call.served, old.clone());
         // A patch that does not know of the record leaves it as it is.
         let record = if speaks_of_owners {
@@ -48,11 +48,7 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
             .map_err(|error| in_patch(call, &error))?;
         warnings = incoming.warnings;
         check_identity(call, &incoming.object)?;
-        let said = object::meta(&incoming.object, "resourceVersion").to_owned();
-        let expected = patch["metadata"]["resourceVersion"]
-            .as_str()
-            .filter(|text| !text.is_empty())
-            .map(|_| said.parse().unwrap_or(0));
+        let expected = expected(&incoming.object, modified);
         let mut object = incoming.object;
         if let Some(record) = record {
             object::meta_mut(&mut object).insert("managedFields", record);
@@ -62,6 +58,15 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     })
     .await?;
     Ok(answer(call, 200, &written).warn(warnings))
+}
+
+/// The revision that a patch wants to meet, if it says another one than there is. One that says what there is may be tried again.
+fn expected(patched: &Value, modified: u64) -> Option<u64> {
+    match object::meta(patched, "resourceVersion") {
+        // As in a write of the whole object: any will do.
+        "" | "0" => None,
+        said => Some(said.parse().unwrap_or(0)).filter(|said| *said != modified),
+    }
 }
 
 fn patched(call: &Call<'_>, media: Media, current: Value, patch: &Value) -> Result<Value, ApiError> {
@@ -88,7 +93,12 @@ fn patched(call: &Call<'_>, media: Media, current: Value, patch: &Value) -> Resu
     }
 }
 
-async fn server_side_apply(call: &Call<'_>, config: Value, odd: Vec<String>) -> Result<Answer, ApiError> {
+async fn server_side_apply(
+    call: &Call<'_>,
+    config: Value,
+    odd: Vec<String>,
+    body: &[u8],
+) -> Result<Answer, ApiError> {
     // DEVIATION(unknown-fields-applied): treated as in every other write.
     let api_version = call.kind.api_version(&call.served.version);
     if config["apiVersion"].as_str().is_none_or(|said| said != api_version) {
@@ -111,6 +121,7 @@ async fn server_side_apply(call: &Call<'_>, config: Value, odd: Vec<String>) -> 
     )?;
     check_identity(call, &incoming.object)?;
     let mut config = incoming.object;
+    keep_raw(&call.served, &mut config, Media::ApplyPatch, body);
     // The revision is a precondition, not something to own.
     let said = object::meta(&config, "resourceVersion").to_owned();
     let revision = (!said.is_empty()).then(|| said.parse::<u64>().unwrap_or(0));
@@ -144,7 +155,7 @@ async fn server_side_apply(call: &Call<'_>, config: Value, odd: Vec<String>) -> 
     Ok(answer(call, 200, &written).warn(incoming.warnings))
 }
 
-fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApiError> {
+pub(super) fn applied(call: &Call<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApiError> {
     let (schema, shape) = call.kind.hub().shape.find().ok_or_else(|| no_shape(call))?;
     let api_version = call.kind.api_version(&call.served.version);
     let time = Call::timestamp();

@@ -48,6 +48,9 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
                 object["metadata"][field][key.as_str()] = value.clone();
             }
         }
+        if binding["target"]["kind"] == "Node" {
+            admission::copy_topology(call, &mut object, &node);
+        }
         set_condition(&mut object, json!({"type": "PodScheduled", "status": "True"}));
         let expected = object::meta(&binding, "resourceVersion").parse().ok();
         Ok(Change { object, owners_known: false, expected })
@@ -64,7 +67,7 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
 /// Where a simulated node leaves what a pod's containers wrote.
 const LOG_ANNOTATION: &str = "lazaret.dev/log";
 
-/// What a pod wrote. Nodes here run nothing: there is what they left on the pod, and else nothing.
+/// The log that a pod's node left on the pod. Without one the log is unknown, which is not the same as empty.
 pub(super) fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     let name = &call.target.name;
     let pod = call
@@ -91,23 +94,32 @@ pub(super) fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
         return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
     }
-    let text = pod["metadata"]["annotations"][LOG_ANNOTATION].as_str().unwrap_or_default().to_owned();
-    Ok(Answer::text(200, text))
+    match pod["metadata"]["annotations"][LOG_ANNOTATION].as_str() {
+        Some(text) => Ok(Answer::text(200, text.to_owned())),
+        None => Err(unreachable(call, &pod)),
+    }
 }
 
 /// Whoever wants to talk to a container is told why there is none to talk to.
 pub(super) fn no_stream(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let Target { namespace, name, subresource, .. } = &call.target;
+    let Target { namespace, name, .. } = &call.target;
     let pod =
         call.server.get(&call.kind, namespace, name).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     Err(if node.is_empty() {
         ApiError::bad_request(format!("pod {name} does not have a host assigned"))
     } else {
-        ApiError::not_implemented(format!(
-            "{subresource}: this server has no connection to node {node:?}, so containers of pod {name} cannot be reached"
-        ))
+        unreachable(call, &pod)
     })
+}
+
+// DEVIATION(containers-out-of-reach)
+fn unreachable(call: &Call<'_>, pod: &Value) -> ApiError {
+    let Target { name, subresource, .. } = &call.target;
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    ApiError::not_implemented(format!(
+        "{subresource}: this server has no connection to node {node:?}, so containers of pod {name} cannot be reached"
+    ))
 }
 
 /// The same call on the pod itself: binding writes spec and status at once.
@@ -143,12 +155,12 @@ pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
 pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let eviction = read_message(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
     let name = call.target.name.clone();
-    let pod = call
-        .server
-        .get(&call.kind, &call.target.namespace, &name)
-        .ok_or_else(|| ApiError::not_found(&call.kind, &name))?;
+    let item = call.store().get(call.key(&name)).ok_or_else(|| ApiError::not_found(&call.kind, &name))?;
+    let pod = call.server.trees().get(&item);
     let warnings = admission::create_subresource(call, &eviction, &pod)?;
-    let options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
+    let mut options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
+    // DEVIATION(eviction-preconditions): no budget is taken from for an eviction that cannot be.
+    options.check_eviction(&pod, item.modified)?;
     let needs_budget = !object::is_deleting(&pod)
         && pod["status"]["phase"] != "Pending"
         && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
@@ -158,13 +170,15 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     // A dry run may be asked for in the body as well, where a plain change does not look.
     if needs_budget && !options.dry_run {
         let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
-        change(&as_main(call), &name, |old, _| {
+        let marked = change(&as_main(call), &name, |old, modified| {
             admission::create_subresource(call, &eviction, old)?;
+            options.check_eviction(old, modified)?;
             let mut object = old.clone();
             set_condition(&mut object, target.clone());
             Ok(Change { object, owners_known: false, expected: None })
         })
         .await?;
+        options = options.met_at(marked.item.modified);
     }
     remove(call, &name, &options).await?;
     Ok(Answer::value(

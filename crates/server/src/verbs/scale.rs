@@ -2,7 +2,12 @@
 
 use lazaret_json::{Value, json};
 
-use super::finish::{Change, change};
+use super::{
+    finish::{Change, change},
+    options::check_patch,
+    patch::applied,
+    update::check_identity,
+};
 use crate::{
     ApiError, clock,
     input::{read_message, read_value},
@@ -27,20 +32,58 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
     if verb == Verb::Get {
         return Ok(shown(call, of(call, &current)));
     }
+    if verb == Verb::Patch {
+        let media = negotiate::patch(call.content_type.as_deref())?;
+        check_patch(call, media)?;
+        if media == Media::ApplyPatch {
+            return apply(call, body).await;
+        }
+    }
     let wanted = wanted(call, verb, of(call, &current), body)?;
     let replicas = replicas(&wanted)?;
     // A patch is made of the scale as it is, so only what replaces it whole can speak of an older one.
     let expected = if verb == Verb::Update { revision(&wanted)? } else { None };
     let written = change(call, name, |old, _| {
         let mut object = old.clone();
-        match call.kind.rules.scale_paths() {
-            Some(paths) => paths.spec.set(&mut object, replicas.into()),
-            None => object["spec"]["replicas"] = replicas.into(),
-        }
+        set_replicas(call, &mut object, replicas);
         Ok(Change { object, owners_known: false, expected })
     })
     .await?;
     Ok(shown(call, of(call, &object::decode(&written.item.value))))
+}
+
+/// Applies a scale: the manager comes to own the number of replicas, and conflicts with other owners unless forced.
+async fn apply(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let name = &call.target.name;
+    let (sent, _) = read_value(Media::ApplyPatch, body, Some("autoscaling/v1.Scale"))?;
+    if (sent["apiVersion"].as_str(), sent["kind"].as_str()) != (Some("autoscaling/v1"), Some("Scale")) {
+        let why = "the applied object must have apiVersion \"autoscaling/v1\" and kind \"Scale\"";
+        return Err(ApiError::bad_request(why));
+    }
+    if sent["metadata"].get("managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    check_identity(call, &sent)?;
+    let mut config = json!({});
+    if sent["spec"].get("replicas").is_some_and(|replicas| !replicas.is_null()) {
+        set_replicas(call, &mut config, replicas(&sent)?);
+    }
+    if !object::meta(&sent, "uid").is_empty() {
+        config["metadata"]["uid"] = sent["metadata"]["uid"].clone();
+    }
+    let expected = revision(&sent)?;
+    let written = change(call, name, |old, _| {
+        Ok(Change { object: applied(call, Some(old), &config)?, owners_known: true, expected })
+    })
+    .await?;
+    Ok(shown(call, of(call, &object::decode(&written.item.value))))
+}
+
+fn set_replicas(call: &Call<'_>, object: &mut Value, replicas: i64) {
+    match call.kind.rules.scale_paths() {
+        Some(paths) => paths.spec.set(object, replicas.into()),
+        None => object["spec"]["replicas"] = replicas.into(),
+    }
 }
 
 /// A scale in the form that the client asked for.
@@ -71,7 +114,7 @@ fn wanted(call: &Call<'_>, verb: Verb, current: Value, body: &[u8]) -> Result<Va
         match media {
             Media::JsonPatch => lazaret_patch::json_patch(current, &patch)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?,
-            // A scale has no lists: every other kind of patch merges it alike.
+            // A scale has no lists: both kinds of patch merge it alike.
             Media::Json
             | Media::Yaml
             | Media::Protobuf
@@ -86,7 +129,7 @@ fn wanted(call: &Call<'_>, verb: Verb, current: Value, body: &[u8]) -> Result<Va
 
 fn revision(scale: &Value) -> Result<Option<u64>, ApiError> {
     match object::meta(scale, "resourceVersion") {
-        "" => Ok(None),
+        "" | "0" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {
             ApiError::bad_request(format!("invalid resource version {text:?}: it must be a whole number"))
         }),

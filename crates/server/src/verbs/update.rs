@@ -83,11 +83,11 @@ pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<(), ApiE
 /// Which revision may be replaced; `None` for any, where the kind allows it.
 fn expected_revision(call: &Call<'_>, object: &Value) -> Result<Option<u64>, ApiError> {
     match object::meta(object, "resourceVersion") {
-        "" if call.kind.unconditional_update || older_version_of_rule(call) => Ok(None),
-        "" if call.kind.create_on_update && call.store().get(call.key(&call.target.name)).is_none() => {
+        "" | "0" if call.kind.unconditional_update || older_version_of_rule(call) => Ok(None),
+        "" | "0" if call.kind.create_on_update && call.store().get(call.key(&call.target.name)).is_none() => {
             Ok(None)
         }
-        "" => {
+        "" | "0" => {
             let problem = FieldProblem::Invalid(0.into(), "must be specified for an update".into());
             Err(ApiError::invalid_field(&call.kind, &call.target.name, "metadata.resourceVersion", problem))
         }

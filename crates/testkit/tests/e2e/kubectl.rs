@@ -231,6 +231,26 @@ fn people_apply() {
 }
 
 #[test]
+fn people_go_over_to_server_side_apply() {
+    let console = Console::open();
+    let map =
+        |data: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: m}}, data: {data}}}");
+    let both = console.file("both.yaml", &map("{a: '1', b: '1'}"));
+    let one = console.file("one.yaml", &map("{a: '1'}"));
+    console.says(&["apply", "-f", &both], &["configmap/m created"]);
+    console.says(&["apply", "--server-side", "-f", &one], &["configmap/m serverside-applied"]);
+    let left = console.ok(&["get", "configmap", "m", "-o", "jsonpath={.data}"]);
+    assert_eq!(left, r#"{"a":"1"}"#, "what was applied before and is not now goes");
+    let managers =
+        console.ok(&["get", "configmap", "m", "-o", "jsonpath={.metadata.managedFields[*].manager}"]);
+    assert!(!managers.contains("client-side"), "{managers}");
+    console.says(&["label", "configmap", "m", "l=1"], &["labeled"]);
+    let reset = r#"{"metadata": {"managedFields": [{}]}}"#;
+    console.says(&["patch", "configmap", "m", "--type=merge", "-p", reset], &["patched"]);
+    console.says(&["apply", "--server-side", "-f", &one], &["serverside-applied"]);
+}
+
+#[test]
 fn people_manage_namespaces_accounts_and_tokens() {
     let console = Console::open();
     console.says(&["create", "namespace", "lab"], &["namespace/lab created"]);

@@ -1,7 +1,6 @@
-//! Stateful sets: pods with a number, a lasting name, and an order.
-//!
-//! Claims of storage are not made here: a set with templates for volumes gets its pods, and the volumes must be there.
+//! Stateful sets: pods with a number, a lasting name, and an order, and claims of storage that outlive them.
 
+mod claims;
 mod revisions;
 mod status;
 mod update;
@@ -30,7 +29,12 @@ const BURST_MAX: usize = 500;
 /// What the controller is.
 pub const RULES: Rules = Rules {
     name: "statefulset",
-    needs: &[&resource::STATEFUL_SETS, &resource::PODS, &resource::CONTROLLER_REVISIONS],
+    needs: &[
+        &resource::STATEFUL_SETS,
+        &resource::PODS,
+        &resource::CONTROLLER_REVISIONS,
+        &resource::VOLUME_CLAIMS,
+    ],
     concerns,
     decide,
 };
@@ -46,6 +50,9 @@ fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
                 |set| Some(&set.spec.selector),
                 keys,
             );
+        }
+        Some(Object::Other(kind, _)) if **kind == resource::VOLUME_CLAIMS => {
+            claims::concerned(world, heard, keys)
         }
         Some(_) | None => {}
     }
@@ -134,7 +141,9 @@ fn fill(context: &Context<'_>, places: &Places<'_>, revisions: &Revisions, plan:
         match place {
             None => {
                 let number = places.start + at;
-                create(places.set, number, revisions.for_new(places.set, at), plan);
+                if claims::prepare(context, places.set, number, plan) {
+                    create(places.set, number, revisions.for_new(places.set, at), plan);
+                }
             }
             Some(pod) if pods::is_finished(pod) => {
                 if !meta::is_leaving(&pod.metadata) {
@@ -143,6 +152,7 @@ fn fill(context: &Context<'_>, places: &Places<'_>, revisions: &Revisions, plan:
             }
             Some(pod) if places.is_up(context.now, pod) => {
                 identify(places.set, pod, places.start + at, plan);
+                claims::settle(context.world, places.set, pod, places.start + at, false, plan);
                 continue;
             }
             // It is on its way up or out.
@@ -164,7 +174,11 @@ fn shrink(context: &Context<'_>, places: &Places<'_>, plan: &mut Plan) -> bool {
             if places.ordered && !places.is_up(context.now, pod) && !first_down {
                 return false;
             }
-            delete(places.set, pod, plan);
+            let number = ordinal(places.set, pod).unwrap_or_default();
+            // The claims go with the pod, so they must be its own before it goes.
+            if claims::settle(context.world, places.set, pod, number, true, plan) {
+                delete(places.set, pod, plan);
+            }
         }
         if places.ordered {
             return false;
@@ -197,6 +211,7 @@ fn create(set: &StatefulSet, number: usize, revision: (&Value, &str), plan: &mut
     labels[POD_INDEX] = json!(number.to_string());
     labels[REVISION] = json!(revision);
     body["spec"]["hostname"] = json!(name);
+    claims::mount(set, number, &mut body["spec"]);
     if let Some(service) = &set.spec.service_name {
         body["spec"]["subdomain"] = json!(service);
     }

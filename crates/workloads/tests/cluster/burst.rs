@@ -1,7 +1,7 @@
 //! Work is in proportion to what changed: a large set is not looked at once for each of its pods.
 
 use lazaret_model::Timestamp;
-use lazaret_workloads::{Object, Outcome, TYPED, Workloads, Write, resource, rules};
+use lazaret_workloads::{Object, Outcome, Workloads, Write, resource, rules};
 use serde_json::{Value, json};
 
 use crate::support::{api::Api, replica_set};
@@ -37,7 +37,7 @@ fn two_thousand_pods_are_a_few_looks() {
     let mut core = Workloads::new(&[rules::REPLICA_SETS]);
     let mut api = Api::default();
     let mut now = Timestamp::from_secs(1_800_000_000);
-    TYPED.iter().for_each(|resource| core.list(now, resource, Vec::new(), 0));
+    resource::KNOWN.iter().for_each(|resource| core.list(now, resource, Vec::new(), 0));
     let set = api.create(now, &resource::REPLICA_SETS, replica_set("web", PODS as u64)).unwrap();
     core.put(now, Object::parse(&resource::REPLICA_SETS, &set).unwrap());
     let (mut creates, mut others) = (0, 0);

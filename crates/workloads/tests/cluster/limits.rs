@@ -2,7 +2,7 @@
 
 use lazaret_model::Timestamp;
 use lazaret_workloads::{
-    Effect, Limits, Object, Outcome, Resource, Rules, TYPED, Workloads, Write, resource, rules,
+    Effect, Limits, Object, Outcome, Resource, Rules, Workloads, Write, resource, rules,
 };
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ impl Cluster {
     fn new(rules: &[Rules], limits: Limits, pods_max: usize) -> Self {
         let mut core = Workloads::with_limits(rules, limits);
         let now = Timestamp::from_secs(1_800_000_000);
-        TYPED.iter().for_each(|resource| core.list(now, resource, Vec::new(), 0));
+        resource::KNOWN.iter().for_each(|resource| core.list(now, resource, Vec::new(), 0));
         Self { core, api: Api::default(), now, pods_max, creates: 0, events: Vec::new() }
     }
 

@@ -1,14 +1,14 @@
 //! Answers that never come, and leads that are lost.
 
 use lazaret_model::Timestamp;
-use lazaret_workloads::{Object, TYPED, Workloads, Write, resource, rules};
+use lazaret_workloads::{Object, Workloads, Write, resource, rules};
 
 use crate::support::{api::Api, replica_set};
 
 fn asking() -> (Workloads, Timestamp, Write) {
     let mut core = Workloads::new(&[rules::REPLICA_SETS]);
     let now = Timestamp::from_secs(1_800_000_000);
-    TYPED.iter().for_each(|resource| core.list(now, resource, Vec::new(), 0));
+    resource::KNOWN.iter().for_each(|resource| core.list(now, resource, Vec::new(), 0));
     let set = Api::default().create(now, &resource::REPLICA_SETS, replica_set("web", 1)).unwrap();
     core.put(now, Object::parse(&resource::REPLICA_SETS, &set).unwrap());
     let create = creation(core.poll(now)).unwrap();

@@ -152,3 +152,91 @@ fn whatever_goes_wrong_the_places_are_filled() {
         assert!(images(&rig).iter().all(|image| image == "example.com/main:2"), "seed {seed}");
     }
 }
+
+fn with_claims(replicas: u64, policy: &str, retention: (&str, &str)) -> Value {
+    let mut set = stateful_set(replicas, policy);
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data", "labels": {"own": "1"}}, "spec": {"accessModes": ["ReadWriteOnce"]}}]);
+    let (scaled, deleted) = retention;
+    set["spec"]["persistentVolumeClaimRetentionPolicy"] =
+        json!({"whenScaled": scaled, "whenDeleted": deleted});
+    set["spec"]["template"]["spec"]["volumes"] =
+        json!([{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]);
+    set
+}
+
+fn claims(rig: &Rig) -> Vec<String> {
+    rig.api
+        .all(&resource::VOLUME_CLAIMS)
+        .map(|claim| claim["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// No pod is there before its claim.
+fn claims_first(rig: &Rig) {
+    for pod in rig.api.all(&resource::PODS) {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let made = rig.api.get(&resource::VOLUME_CLAIMS, "default", &format!("data-{name}")).is_some();
+        assert!(made || !pod["metadata"]["deletionTimestamp"].is_null(), "{name} has no claim");
+    }
+}
+
+#[test]
+fn each_pod_has_its_claim_which_outlives_it() {
+    for (policy, faults) in [("OrderedReady", Faults::NONE), ("Parallel", Faults::MANY)] {
+        let mut rig = Rig::new(ALL, 7, faults);
+        rig.check = claims_first;
+        rig.create(&resource::STATEFUL_SETS, with_claims(3, policy, ("Retain", "Retain")));
+        rig.settle(300);
+        assert_eq!(claims(&rig), ["data-db-0", "data-db-1", "data-db-2"], "{policy}");
+        let claim = rig.object(&resource::VOLUME_CLAIMS, "data-db-1");
+        assert_eq!(claim["metadata"]["labels"], json!({"app": "db", "own": "1"}));
+        assert_eq!(claim["metadata"].get("ownerReferences"), None);
+        let volumes = &rig.object(&resource::PODS, "db-1")["spec"]["volumes"];
+        let own = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data-db-1"}});
+        assert_eq!(*volumes, json!([own, {"name": "tmp", "emptyDir": {}}]));
+        rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| set["spec"]["replicas"] = json!(1));
+        rig.settle(120);
+        assert_eq!((names(&rig).len(), claims(&rig).len()), (1, 3));
+        rig.delete(&resource::STATEFUL_SETS, "db", lazaret_workloads::Propagation::Background);
+        rig.settle(120);
+        assert_eq!((names(&rig).len(), claims(&rig).len()), (0, 3));
+    }
+}
+
+#[test]
+fn claims_go_with_their_pod_or_with_the_set_if_the_set_says_so() {
+    for (retention, scaled, deleted) in
+        [(("Delete", "Retain"), 1, 1), (("Retain", "Delete"), 3, 0), (("Delete", "Delete"), 1, 0)]
+    {
+        let mut rig = Rig::new(ALL, 8, Faults::NONE);
+        rig.create(&resource::STATEFUL_SETS, with_claims(3, "OrderedReady", retention));
+        rig.settle(300);
+        rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| set["spec"]["replicas"] = json!(1));
+        rig.settle(120);
+        assert_eq!((names(&rig).len(), claims(&rig).len()), (1, scaled), "{retention:?}");
+        rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| set["spec"]["replicas"] = json!(3));
+        rig.settle(120);
+        assert_eq!((names(&rig).len(), claims(&rig).len()), (3, 3), "{retention:?}");
+        rig.delete(&resource::STATEFUL_SETS, "db", lazaret_workloads::Propagation::Background);
+        rig.settle(120);
+        let left = if deleted == 0 { 0 } else { 3 };
+        assert_eq!((names(&rig).len(), claims(&rig).len()), (0, left), "{retention:?}");
+    }
+}
+
+#[test]
+fn a_claim_of_somebody_else_is_left_alone() {
+    let mut rig = Rig::new(ALL, 9, Faults::NONE);
+    let owner = json!({"apiVersion": "example.com/v1", "kind": "Backup", "name": "b", "uid": "b", "controller": true});
+    rig.create(
+        &resource::VOLUME_CLAIMS,
+        json!({"metadata": {"name": "data-db-0", "namespace": "default", "ownerReferences": [owner]}}),
+    );
+    rig.create(&resource::STATEFUL_SETS, with_claims(1, "OrderedReady", ("Delete", "Delete")));
+    rig.settle(120);
+    assert_eq!(names(&rig), ["db-0"]);
+    assert_eq!(
+        rig.object(&resource::VOLUME_CLAIMS, "data-db-0")["metadata"]["ownerReferences"],
+        json!([owner])
+    );
+}

@@ -1,6 +1,6 @@
 //! Budgets, garbage, namespaces, nodes and what else keeps a cluster tidy, against a model of the API server.
 
-use lazaret_workloads::{Propagation, Resource, Rules, resource, rules};
+use lazaret_workloads::{Object, Propagation, Resource, Rules, resource, rules};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -130,6 +130,98 @@ fn a_namespace_goes_after_its_contents() {
     rig.settle(300);
     assert!(rig.api.get(&resource::NAMESPACES, "", "default").is_none());
     assert!(rig.api.get(MAPS, "other", "far").is_some());
+}
+
+#[test]
+fn a_namespace_says_what_remains_in_it_and_pods_go_first() {
+    let mut rig = Rig::new(&[rules::NAMESPACES], 5, Faults::NONE);
+    rig.pods = Pods::Wait;
+    rig.create(
+        &resource::NAMESPACES,
+        json!({"metadata": {"name": "default"}, "spec": {"finalizers": ["kubernetes", "example.com/own"]}, "status": {"phase": "Active"}}),
+    );
+    rig.create(&resource::PODS, pod("held", &json!({"finalizers": ["example.com/hold"]})));
+    for (resource, name) in
+        [(&resource::SERVICES, "s"), (&resource::CRON_JOBS, "c"), (&resource::QUOTAS, "q")]
+    {
+        rig.create(resource, config_map(name, &[]));
+    }
+    rig.api.change(&resource::SERVICES, "default", "s", |service| {
+        service["metadata"]["finalizers"] = json!(["example.com/hold", "example.com/balancer"])
+    });
+    rig.settle(5);
+    let namespaces = &resource::NAMESPACES;
+    let key = lazaret_workloads::Key::new("", "default");
+    rig.api.delete(rig.now, namespaces, &key, Propagation::Background);
+    rig.settle(30);
+    let told = |rig: &Rig, name: &str| -> (String, String) {
+        let namespace = rig.api.get(namespaces, "", "default").unwrap();
+        let conditions = namespace["status"]["conditions"].as_array().unwrap();
+        let found = conditions.iter().find(|condition| condition["type"] == name).unwrap();
+        (found["status"].as_str().unwrap().to_owned(), found["message"].as_str().unwrap().to_owned())
+    };
+    assert!(!rig.object(&resource::CRON_JOBS, "c").is_null(), "pods go first");
+    rig.api.change(&resource::PODS, "default", "held", |pod| pod["metadata"]["finalizers"] = json!([]));
+    rig.settle(30);
+    assert!(rig.object(&resource::CRON_JOBS, "c").is_null() && rig.object(&resource::QUOTAS, "q").is_null());
+    let remaining = "Some resources are remaining: services. has 1 resource instances";
+    assert_eq!(told(&rig, "NamespaceContentRemaining"), ("True".to_owned(), remaining.to_owned()));
+    let finalizers = "Some content in the namespace has finalizers remaining: \
+        example.com/balancer in 1 resource instances, example.com/hold in 1 resource instances";
+    assert_eq!(told(&rig, "NamespaceFinalizersRemaining"), ("True".to_owned(), finalizers.to_owned()));
+    assert_eq!(told(&rig, "NamespaceDeletionContentFailure").0, "False");
+    let writes = rig.writes;
+    rig.settle(60);
+    assert_eq!(rig.writes, writes, "what has not changed is not told again");
+    rig.api
+        .change(&resource::SERVICES, "default", "s", |service| service["metadata"]["finalizers"] = json!([]));
+    rig.settle(30);
+    let namespace = rig.api.get(namespaces, "", "default").unwrap();
+    assert_eq!(namespace["spec"]["finalizers"], json!(["example.com/own"]), "another still holds it");
+    assert_eq!(told(&rig, "NamespaceContentRemaining").0, "False");
+    assert_eq!(told(&rig, "NamespaceFinalizersRemaining").0, "False");
+}
+
+#[test]
+fn a_kind_that_is_learned_owns_and_is_owned_until_it_is_forgotten() {
+    static NEWER: Resource =
+        Resource { group: "example.com", version: "v2", plural: "widgets", kind: "Widget", namespaced: true };
+    static WIDGETS: Resource =
+        Resource { group: "example.com", version: "v1", plural: "widgets", kind: "Widget", namespaced: true };
+    let mut rig = Rig::new(&[rules::GARBAGE], 2, Faults::NONE);
+    let strange = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"});
+    rig.create(MAPS, config_map("kept", &[strange]));
+    rig.settle(30);
+    assert!(!rig.object(MAPS, "kept").is_null(), "nobody knows of widgets yet");
+    rig.core.learn(&WIDGETS);
+    rig.core.list(rig.now, &WIDGETS, Vec::new(), rig.api.revision);
+    rig.api.change(MAPS, "default", "kept", |map| {
+        map["metadata"]["ownerReferences"][0]["controller"] = json!(true)
+    });
+    rig.settle(30);
+    assert!(rig.object(MAPS, "kept").is_null(), "there is no such widget");
+    let widget = Object::parse(
+        &WIDGETS,
+        &json!({"metadata": {"name": "w", "namespace": "default", "uid": "w", "resourceVersion": "1"}}),
+    );
+    rig.core.put(rig.now, widget.unwrap());
+    assert!(rig.core.world().graph().get("w").is_some());
+    let owner = json!({"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w"});
+    rig.create(MAPS, config_map("owned", &[owner]));
+    rig.settle(30);
+    // Under another version it is the same widget.
+    rig.core.forget(rig.now, &WIDGETS, false);
+    assert!(rig.core.world().graph().get("w").is_none());
+    rig.core.learn(&NEWER);
+    let widget =
+        json!({"metadata": {"name": "w", "namespace": "default", "uid": "w", "resourceVersion": "1"}});
+    rig.core.put(rig.now, Object::parse(&NEWER, &widget).unwrap());
+    rig.settle(30);
+    assert!(!rig.object(MAPS, "owned").is_null() && rig.core.world().graph().get("w").is_some());
+    // With its definition it goes, and what it owned goes after it.
+    rig.core.forget(rig.now, &NEWER, true);
+    rig.settle(30);
+    assert!(rig.object(MAPS, "owned").is_null());
 }
 
 #[test]

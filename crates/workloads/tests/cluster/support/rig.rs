@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lazaret_model::Timestamp;
-use lazaret_workloads::{
-    Effect, Key, Object, Outcome, Propagation, Resource, Rules, TYPED, Workloads, resource,
-};
+use lazaret_workloads::{Effect, Key, Object, Outcome, Propagation, Resource, Rules, Workloads, resource};
 use serde_json::{Value, json};
 
 use super::api::{Api, key_of};
@@ -98,7 +96,7 @@ impl Rig {
             check: |_| {},
             writes: 0,
         };
-        for resource in TYPED.iter().copied() {
+        for resource in resource::KNOWN.iter().copied() {
             rig.core.list(rig.now, resource, Vec::new(), 0);
             rig.read.insert(resource, 0);
         }
@@ -113,7 +111,7 @@ impl Rig {
                 self.api.carry_out(self.now, &effect.write);
             }
         }
-        for resource in TYPED.iter().copied() {
+        for resource in resource::KNOWN.iter().copied() {
             self.relist(resource);
         }
     }
@@ -174,7 +172,7 @@ impl Rig {
     /// A little time passes: watches tell, controllers decide, the server does, pods live.
     pub fn step(&mut self) {
         self.now = self.now.plus_millis(25 + i64::try_from(self.rng.below(50)).unwrap());
-        for resource in TYPED.iter().copied() {
+        for resource in resource::KNOWN.iter().copied() {
             if self.rng.percent(self.faults.lag) {
                 continue;
             }

@@ -1,6 +1,10 @@
-//! Namespaces that are being deleted: first all that is in them, then they themselves.
+//! Namespaces that are being deleted: first the pods in them, then all else, then they themselves.
 
-use crate::{meta, prelude::*, writes};
+mod conditions;
+
+use k8s_openapi::api::core::v1::Namespace;
+
+use crate::{meta, names, prelude::*, writes};
 
 /// The finalizer that keeps a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
@@ -8,6 +12,8 @@ const FINALIZER: &str = "kubernetes";
 const BURST_MAX: usize = 500;
 /// A namespace goes when it has looked empty for so long: something made just before its end may not be known yet.
 const EMPTY_MS_MIN: i64 = 1_000;
+/// The conditions are written once what remains has been the same for this long: not with each object that goes.
+const REMAINING_MS_MIN: i64 = 1_000;
 /// What remains goes by itself or holds on to a finalizer: one looks again from time to time.
 const LOOK_SECS: i64 = 5;
 
@@ -33,12 +39,21 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     if !meta::is_leaving(&namespace.metadata) || !finalizers.iter().any(|name| name == FINALIZER) {
         return;
     }
-    let mut contents = context.world.graph().within(&context.key.name).peekable();
-    if contents.peek().is_some() {
-        for node in contents.filter(|node| !meta::is_leaving(node.meta())).take(BURST_MAX) {
+    let contents = || context.world.graph().within(&context.key.name);
+    if contents().next().is_some() {
+        // What runs ends before what it may depend on goes.
+        let pods = contents().any(|node| *node.resource == resource::PODS);
+        for node in contents()
+            .filter(|node| !pods || *node.resource == resource::PODS)
+            .filter(|node| !meta::is_leaving(node.meta()))
+            .take(BURST_MAX)
+        {
             plan.write(writes::delete(node.resource, node.meta()));
         }
         plan.look_again(context.now.plus_secs(LOOK_SECS));
+        if plan.is_empty() {
+            tell(context, plan, namespace, &conditions::Remaining::of(contents(), context.failure));
+        }
         return;
     }
     // The mark says no more than that it was empty.
@@ -46,6 +61,13 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let at = context.since(0).plus_millis(EMPTY_MS_MIN);
     if at > context.now {
         plan.look_again(at);
+        return;
+    }
+    let nothing = conditions::Remaining::default();
+    if conditions::is_any_true(namespace)
+        && let Some(status) = nothing.status(namespace, context.now)
+    {
+        plan.write(writes::status(&resource::NAMESPACES, &namespace.metadata, status));
         return;
     }
     let mut body = json!(**namespace);
@@ -57,4 +79,18 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         subresource: "finalize",
         body,
     });
+}
+
+/// Writes into the status what remains, once it has been the same for a while.
+fn tell(context: &Context<'_>, plan: &mut Plan, namespace: &Namespace, remaining: &conditions::Remaining) {
+    let Some(status) = remaining.status(namespace, context.now) else { return };
+    // 0 is the mark of a namespace that is empty.
+    let mark = names::number_of(&format!("{remaining:?}")) | 1;
+    plan.remember(mark);
+    let at = context.since(mark).plus_millis(REMAINING_MS_MIN);
+    if at > context.now {
+        plan.look_again(at);
+    } else {
+        plan.write(writes::status(&resource::NAMESPACES, &namespace.metadata, status));
+    }
 }
