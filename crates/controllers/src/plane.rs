@@ -40,6 +40,7 @@ impl Options {
             // The name comes from the list itself, so it is known.
             let _ = features.set(gate, is_on(gate));
         }
+        self.scheduler.extended_resources = is_on("DRAExtendedResource");
         self
     }
 }

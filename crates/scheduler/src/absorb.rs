@@ -135,7 +135,8 @@ impl Scheduler {
                 if old.spec.requests != pod.spec.requests {
                     self.happened(Cause::Room);
                 }
-                if old.labels == pod.labels && old.node == pod.node {
+                // Spreading leaves pods that are leaving out of account.
+                if old.labels == pod.labels && old.node == pod.node && old.deleting == pod.deleting {
                     return;
                 }
             }
@@ -171,6 +172,10 @@ impl Scheduler {
         self.nodes.displace(on, ix);
         self.happened(Cause::Room);
         self.happened(Cause::Neighbours);
+        // As long as it was there the devices of its group's claims were not given back.
+        if let Some(group) = self.pods.get(ix).and_then(|entry| claims::group_key(&entry.pod)) {
+            self.wake_members(&group);
+        }
     }
 
     pub(crate) fn set_on(&mut self, ix: u32, on: Option<u32>) {
@@ -238,7 +243,7 @@ impl Scheduler {
             self.happened(Cause::Devices);
         }
         self.claim_seen(key);
-        if old.is_none_or(|old| old.claim != claim.claim) {
+        if old.is_none_or(|old| old.claim != claim.claim || old.devices != claim.devices) {
             self.wake_users(key, None);
         }
     }
@@ -258,7 +263,7 @@ impl Scheduler {
         self.wake_users(key, owner);
     }
 
-    fn wake_users(&mut self, key: &ObjectKey, owner: Option<ObjectKey>) {
+    pub(crate) fn wake_users(&mut self, key: &ObjectKey, owner: Option<ObjectKey>) {
         let mut users: Vec<u32> = self.book.users(key).to_vec();
         users.extend(owner.and_then(|owner| self.pod_keys.get(&owner)));
         users.into_iter().for_each(|pod| self.wake(pod));
@@ -282,7 +287,7 @@ impl Scheduler {
 
     fn wake(&mut self, pod: u32) {
         let gated = self.pods.get(pod).is_some_and(|entry| !entry.pod.spec.gates.is_empty());
-        if !gated {
+        if !gated && !self.rehearsing {
             self.queue.wake(self.now, pod);
         }
     }
@@ -299,7 +304,7 @@ impl Scheduler {
         if self.fleet.revision() == revision {
             return;
         }
-        if is_class {
+        if is_class && self.options.extended_resources {
             self.delegated = extended::delegated(&self.fleet.snapshot());
         }
         self.happened(Cause::Devices);
@@ -313,10 +318,27 @@ impl Scheduler {
         }
     }
 
+    pub(crate) fn namespace_gone(&mut self, name: &Text) {
+        if self.namespaces.remove(name).is_some() {
+            self.happened(Cause::Neighbours);
+        }
+    }
+
+    /// A pod could not be made to leave: pods that were promised its room are tried again.
+    pub(crate) fn eviction_failed(&mut self, victim: u32) {
+        self.evicting.remove(&victim);
+        let node = self.pods.get(victim).and_then(|entry| self.nodes.get(entry.on?));
+        let waiting: Vec<u32> =
+            node.iter().flat_map(|state| state.nominated.iter().map(|(pod, _)| *pod)).collect();
+        waiting.into_iter().for_each(|pod| self.queue.retry(self.now, pod));
+    }
+
     /// Something happened that can help all pods which wait for it.
     pub(crate) fn happened(&mut self, cause: Cause) {
-        self.memo.note(cause);
-        self.queue.wake_all(self.now, cause);
+        if !self.rehearsing {
+            self.memo.note(cause);
+            self.queue.wake_all(self.now, cause);
+        }
     }
 
     // === Time ===
@@ -335,6 +357,7 @@ impl Scheduler {
                 Some((_, Alarm::Claim(key))) => self.write_claim(&key),
                 Some((_, Alarm::Pod(ix))) => self.proceed(ix),
                 Some((_, Alarm::Report(ix))) => self.report_again(ix),
+                Some((_, Alarm::Retry(ix))) => self.wake(ix),
                 None => {}
             }
         }
@@ -342,7 +365,7 @@ impl Scheduler {
 
     pub(crate) fn why_wake(&self, alarm: &Alarm) -> WakeReason {
         match alarm {
-            Alarm::Claim(_) => WakeReason::Retry,
+            Alarm::Claim(_) | Alarm::Retry(_) => WakeReason::Retry,
             Alarm::Report(_) => WakeReason::Report,
             Alarm::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {
                 Some(Phase::Preparing { .. }) => WakeReason::BindingTimeout,

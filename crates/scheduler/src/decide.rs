@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeSet, string::ToString, sync::Arc, vec::Vec};
 
 use lazaret_allocator::{TimedTolerations, have_timed_tolerations};
-use lazaret_model::{Allocation, NodeSelector, PodGroup, ResourceClaim, Text};
+use lazaret_model::{Allocation, ObjectKey, ResourceClaim, Text};
 
 use crate::{
     Claim, Pod,
@@ -12,9 +12,9 @@ use crate::{
     desk::Entry,
     devices::{Chosen, Devices, ExtendedNeed, Had},
     extended,
-    filter::Filter,
+    filter::{Filter, Usable, skips_node_operations},
     flight::{ExtendedClaim, Flight},
-    machine::Scheduler,
+    machine::{Alarm, Scheduler},
     neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
     preempt::Preemption,
@@ -42,6 +42,12 @@ pub(crate) struct Placement {
     pub(crate) extended: Option<ExtendedClaim>,
 }
 
+/// A placement that counts and of which nothing is written.
+pub(crate) struct Held {
+    /// The claims that are to be written.
+    reserving: BTreeSet<ObjectKey>,
+}
+
 /// A pod's claims, as far as they concern where it can go.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
@@ -60,8 +66,8 @@ impl Needs {
     }
 
     /// Where the others can be used.
-    pub(crate) fn usable(&self) -> Vec<&NodeSelector> {
-        self.allocations.iter().flatten().filter_map(|given| given.node_selector.as_ref()).collect()
+    pub(crate) fn usable(&self) -> Usable<'_> {
+        Usable::of(self.allocations.iter().flatten().map(|given| &**given))
     }
 }
 
@@ -71,8 +77,11 @@ impl Scheduler {
         let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else {
             return self.queue.leave(ix);
         };
+        if let Some(gang) = self.incomplete_gang(&pod) {
+            return self.decide_gang(ix, &gang);
+        }
         self.decisions += 1;
-        let needs = match self.needs(&pod) {
+        let needs = match self.needs(ix, &pod) {
             Ok(needs) => needs,
             Err(problem) => return self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None),
         };
@@ -84,7 +93,12 @@ impl Scheduler {
             return self.report(ix, why, &message, None);
         }
         match self.find_place(ix, &pod, &needs) {
-            Ok(placement) => self.take_off(ix, &pod, placement),
+            Ok(placement) => {
+                let held = self.hold(ix, &pod, placement);
+                // Whoever must be near it, or waits for an even spread, need not wait until it is bound.
+                self.happened(Cause::Neighbours);
+                self.send(ix, &pod, held);
+            }
             Err(verdict) => {
                 let (why, node) = self.force(ix, &pod, &needs, verdict);
                 if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
@@ -123,7 +137,7 @@ impl Scheduler {
     }
 
     /// A place that the pod can keep if there is one; otherwise one whose devices it tolerates for a time.
-    fn find_place(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Placement, Verdict> {
+    pub(crate) fn find_place(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Placement, Verdict> {
         if have_timed_tolerations(&needs.open()) {
             match self.find_place_with(ix, pod, needs, TimedTolerations::Ignored) {
                 Err(Verdict::Nowhere(_)) => {}
@@ -185,17 +199,17 @@ impl Scheduler {
     }
 
     /// The pod's claims, if they let it be placed anywhere.
-    pub(crate) fn needs(&mut self, pod: &Pod) -> Result<Needs, ClaimProblem> {
+    pub(crate) fn needs(&mut self, ix: u32, pod: &Pod) -> Result<Needs, ClaimProblem> {
         let mut needs = Needs::default();
         if !pod.spec.containers.is_empty() {
             needs.extended = extended::wanted(pod, &self.delegated);
             // Of an earlier attempt: whether it would do on the node that is found now, nobody knows.
             if let Some(left) = self.book.made_for(&pod.uid).and_then(|key| self.book.get(key)).cloned() {
-                self.delete_claim(left.claim.key.clone(), left.claim.uid.clone());
+                self.delete_claim(ix, left.claim.key.clone(), left.claim.uid.clone());
                 return Err(ClaimProblem::BeingFreed(left.claim.key.clone()));
             }
         }
-        self.check_gang(pod)?;
+        self.book.group(pod)?;
         if pod.claims.is_empty() {
             return Ok(needs);
         }
@@ -223,17 +237,6 @@ impl Scheduler {
         Ok(needs)
     }
 
-    // DEVIATION(gang-placement): Kubernetes also binds none of a gang before all of them have a place.
-    /// Refuses a pod whose group is not there, or is to be placed as a gang and has too few pods yet.
-    fn check_gang(&self, pod: &Pod) -> Result<(), ClaimProblem> {
-        let Some(PodGroup { key, gang: Some(wanted), .. }) = self.book.group(pod)? else { return Ok(()) };
-        let (there, wanted) = (self.book.members(key).len(), *wanted as usize);
-        if there < wanted {
-            return Err(ClaimProblem::GangIncomplete { group: key.clone(), there, wanted });
-        }
-        Ok(())
-    }
-
     /// Whether other pods of a pod's group use the claim that they have together.
     fn is_used_by_group(&self, claim: &Claim, pod: &Pod) -> bool {
         let key = &claim.claim.key;
@@ -251,13 +254,11 @@ impl Scheduler {
         (nodes * percent / 100).max(SAMPLE_MIN).min(nodes)
     }
 
-    /// Everything counts as done from now on; the writes follow.
-    fn take_off(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) {
+    /// Everything counts as done from now on; nothing is written yet.
+    pub(crate) fn hold(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) -> Held {
         let on = self.nodes.place(&placement.node, ix, pod);
         self.set_on(ix, Some(on));
         self.set_nominated(ix, None);
-        // Whoever must be near it, or waits for an even spread, need not wait until it is bound.
-        self.happened(Cause::Neighbours);
         let claims = placement.claims.iter().map(|(claim, _)| claim.claim.key.clone()).collect();
         let mut reserving = BTreeSet::new();
         for (claim, allocation) in placement.claims {
@@ -265,10 +266,24 @@ impl Scheduler {
                 reserving.insert(claim.claim.key.clone());
             }
         }
-        self.flights.insert(ix, Flight { claims, reserving: reserving.clone(), ..Flight::default() });
-        reserving.iter().for_each(|key| self.write_claim(key));
-        match placement.extended {
-            Some(extended) => self.make_claim(ix, pod, extended),
+        if let Some(extended) = &placement.extended {
+            self.overlay.insert(&extended.stand_in, &extended.allocation);
+        }
+        let flight = Flight {
+            claims,
+            reserving: reserving.clone(),
+            extended: placement.extended,
+            ..Flight::default()
+        };
+        self.flights.insert(ix, flight);
+        Held { reserving }
+    }
+
+    /// The writes follow.
+    pub(crate) fn send(&mut self, ix: u32, pod: &Pod, held: Held) {
+        held.reserving.iter().for_each(|key| self.write_claim(key));
+        match self.flights.get(&ix).and_then(|flight| flight.extended.clone()) {
+            Some(extended) => self.make_claim(ix, pod, &extended),
             None => self.proceed(ix),
         }
     }
@@ -276,7 +291,7 @@ impl Scheduler {
     // === Giving up ===
 
     /// Puts a pod back, and says why. `nominated`: others leave that node for it; if none do, no room is kept.
-    fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
+    pub(crate) fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
         let kept = self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
         let nominated = match nominated {
             None if kept || pod.nominated.is_some() => {
@@ -307,15 +322,18 @@ impl Scheduler {
     /// A claim of the pod that nobody else uses may hold devices with which the pod can go nowhere: they are given
     /// back, one claim at a time, and the pod is tried again when that is seen.
     fn free_what_hinders(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
-        if self.may_be_bound(ix) {
-            return;
+        if let Some(until) = self.pods.get(ix).map(|entry| entry.uncertain_until)
+            && self.now < until
+        {
+            return self.set_alarm(until, Alarm::Retry(ix));
         }
         let Ok(claims) = claims::resolve(&self.book, pod) else { return };
         let hinders = |claim: &Claim| match verdict {
             Verdict::Claims(problem) => problem.would_do_with_others() == Some(&claim.claim.key),
             Verdict::Nowhere(nowhere) => {
-                let bound =
-                    claim.claim.allocation.as_ref().is_some_and(|given| given.node_selector.is_some());
+                let is_bound =
+                    |given: &Allocation| given.node_selector.is_some() || skips_node_operations(given);
+                let bound = claim.claim.allocation.as_deref().is_some_and(is_bound);
                 bound && nowhere.refusals.contains_key(&Refusal::ClaimElsewhere)
             }
             Verdict::Gated(_) | Verdict::Failed(_) => false,

@@ -2,7 +2,8 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use lazaret_model::{Effect, NodeSelector, Operator, Taint, Text, Toleration, tolerates};
+use lazaret_allocator::OPTIONAL_NODE_OPERATIONS;
+use lazaret_model::{Allocation, Effect, NodeSelector, Operator, Taint, Text, Toleration, tolerates};
 
 use crate::{
     Amounts, Node, Pod, extended::Delegated, neighbours::Neighbours, nodes::NodeState, why::Refusal,
@@ -23,8 +24,38 @@ pub(crate) struct Filter<'a> {
     pub(crate) pod_ix: u32,
     pub(crate) delegated: &'a Delegated,
     pub(crate) neighbours: &'a Neighbours,
-    /// Where the claims that it has already can be used.
-    pub(crate) usable: &'a [&'a NodeSelector],
+    pub(crate) usable: &'a Usable<'a>,
+}
+
+/// Where the claims that a pod has already can be used.
+#[derive(Debug, Default)]
+pub(crate) struct Usable<'a> {
+    /// On nodes that all of these match.
+    pub(crate) selectors: Vec<&'a NodeSelector>,
+    /// Only on nodes that can do without preparing some of the devices.
+    pub(crate) skips_node_operations: bool,
+}
+
+impl<'a> Usable<'a> {
+    pub(crate) fn of(allocations: impl Iterator<Item = &'a Allocation>) -> Self {
+        let mut usable = Self::default();
+        for given in allocations {
+            usable.selectors.extend(&given.node_selector);
+            usable.skips_node_operations |= skips_node_operations(given);
+        }
+        usable
+    }
+
+    fn admit(&self, node: &Node) -> bool {
+        let matches = |selector: &&NodeSelector| selector.matches(&node.facts).unwrap_or(false);
+        let declared = || node.facts.declared_features.iter().any(|name| **name == *OPTIONAL_NODE_OPERATIONS);
+        self.selectors.iter().all(matches) && (!self.skips_node_operations || declared())
+    }
+}
+
+/// Whether some device of an allocation is not prepared by the node.
+pub(crate) fn skips_node_operations(allocation: &Allocation) -> bool {
+    allocation.results.iter().any(|result| !result.skip_node_operations.is_empty())
 }
 
 impl Filter<'_> {
@@ -97,8 +128,7 @@ impl Filter<'_> {
     }
 
     fn refused_for_claims(&self, node: &Node) -> Option<Refusal> {
-        let usable = |selector: &&NodeSelector| selector.matches(&node.facts).unwrap_or(false);
-        (!self.usable.iter().all(usable)).then_some(Refusal::ClaimElsewhere)
+        (!self.usable.admit(node)).then_some(Refusal::ClaimElsewhere)
     }
 }
 

@@ -109,8 +109,7 @@ impl Scheduler {
     }
 
     /// Has the claim for extended resources made.
-    pub(crate) fn make_claim(&mut self, ix: u32, pod: &Pod, extended: ExtendedClaim) {
-        self.overlay.insert(&extended.stand_in, &extended.allocation);
+    pub(crate) fn make_claim(&mut self, ix: u32, pod: &Pod, extended: &ExtendedClaim) {
         let create = CreateExtendedClaim {
             pod: pod.key.clone(),
             owner: Owner {
@@ -122,9 +121,6 @@ impl Scheduler {
             generate_name: format!("{}-extended-resources-", pod.key.name).into(),
             spec: extended.spec.clone(),
         };
-        if let Some(flight) = self.flights.get_mut(&ix) {
-            flight.extended = Some(extended);
-        }
         let effect = self.outbox.push(EffectKind::CreateExtendedClaim(create), Purpose::Pod(ix));
         self.set_phase(ix, Phase::Making, Some(effect));
     }
@@ -199,7 +195,12 @@ impl Scheduler {
             }
             Some(Purpose::Evict(victim)) => {
                 if reply.outcome != Outcome::Done {
-                    self.evicting.remove(&victim);
+                    self.eviction_failed(victim);
+                }
+            }
+            Some(Purpose::Delete(owner)) => {
+                if reply.outcome != Outcome::Done {
+                    self.queue.retry(self.now, owner);
                 }
             }
             Some(Purpose::Aside) | None => {}
@@ -286,7 +287,7 @@ impl Scheduler {
             self.free(&extended.stand_in);
             if let Some((key, uid)) = extended.made {
                 flight.claims.retain(|other| *other != key);
-                self.delete_claim(key, uid);
+                self.delete_claim(ix, key, uid);
             }
         }
         for key in flight.claims {
@@ -295,10 +296,11 @@ impl Scheduler {
     }
 
     /// Has a claim deleted that was made for extended resources and is of no use.
-    pub(crate) fn delete_claim(&mut self, claim: ObjectKey, uid: Uid) {
+    pub(crate) fn delete_claim(&mut self, owner: u32, claim: ObjectKey, uid: Uid) {
         self.desk.close(&claim);
         self.free(&uid);
-        self.outbox.push(EffectKind::DeleteExtendedClaim(DeleteExtendedClaim { claim, uid }), Purpose::Aside);
+        let delete = DeleteExtendedClaim { claim, uid };
+        self.outbox.push(EffectKind::DeleteExtendedClaim(delete), Purpose::Delete(owner));
     }
 
     /// Starts to write.

@@ -29,6 +29,7 @@ mod effect;
 mod extended;
 mod filter;
 mod flight;
+mod gang;
 mod input;
 mod labels;
 mod machine;

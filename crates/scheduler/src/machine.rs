@@ -61,6 +61,8 @@ pub struct Scheduler {
     pub(crate) evicting: BTreeSet<u32>,
     /// How many decisions were made.
     pub(crate) decisions: u64,
+    /// Pods are placed in thought: nobody is woken by that.
+    pub(crate) rehearsing: bool,
 }
 
 /// A pod, and where it is.
@@ -90,6 +92,8 @@ pub(crate) enum Alarm {
     Pod(u32),
     /// A pod of which something new is to be said.
     Report(u32),
+    /// A pod whose claims may be taken from it from now on.
+    Retry(u32),
 }
 
 /// How much there is of what. For gauges, and for tests of forgetting.
@@ -147,6 +151,7 @@ impl Scheduler {
             outbox: Outbox::default(),
             evicting: BTreeSet::new(),
             decisions: 0,
+            rehearsing: false,
             options,
         }
     }
@@ -163,9 +168,7 @@ impl Scheduler {
             Input::ClaimGone(key) => self.claim_gone(&key),
             Input::Fleet(input) => self.devices_are(input),
             Input::Namespace(name, labels) => self.namespace_is(name, labels),
-            Input::NamespaceGone(name) => {
-                self.namespaces.remove(&name);
-            }
+            Input::NamespaceGone(name) => self.namespace_gone(&name),
             Input::Group(group) => self.group_is(group),
             Input::GroupGone(key) => self.book.remove_group(&key),
             Input::Budget(budget) => {

@@ -82,6 +82,8 @@ pub enum Refusal {
     ClaimElsewhere,
     /// Devices for all claims cannot be had.
     Devices,
+    /// The same, and pools of the node are invalid: nobody knows what they have.
+    InvalidPools,
 }
 
 /// Why claims do not let a pod be placed anywhere.
@@ -113,6 +115,18 @@ pub enum ClaimProblem {
         there: usize,
         /// How many it must have.
         wanted: usize,
+    },
+    /// Too few pods of the group have a place.
+    GangUnplaceable {
+        /// How many must have one.
+        wanted: usize,
+    },
+    /// The group is placed as a gang that is larger than this scheduler places at once.
+    GangTooLarge {
+        /// The group.
+        group: ObjectKey,
+        /// How many pods are placed at once.
+        most: usize,
     },
     /// No more pods may use the claim.
     Full(ObjectKey),
@@ -157,6 +171,8 @@ impl ClaimProblem {
             | Self::NotOwned(_)
             | Self::NoGroup(_)
             | Self::GangIncomplete { .. }
+            | Self::GangUnplaceable { .. }
+            | Self::GangTooLarge { .. }
             | Self::Full(_)
             | Self::BeingFreed(_)
             | Self::NoClass { .. } => None,
@@ -177,7 +193,7 @@ impl Refusal {
                 Cause::Neighbours
             }
             Self::ClaimElsewhere => Cause::Claims,
-            Self::Devices => Cause::Devices,
+            Self::Devices | Self::InvalidPools => Cause::Devices,
         }
     }
 
@@ -198,7 +214,8 @@ impl Refusal {
             | Self::Spread
             | Self::AntiAffinity
             | Self::ExistingAntiAffinity
-            | Self::Devices => true,
+            | Self::Devices
+            | Self::InvalidPools => true,
         }
     }
 }
@@ -225,6 +242,8 @@ impl Why {
                 | ClaimProblem::NotOwned(_)
                 | ClaimProblem::NoGroup(_)
                 | ClaimProblem::GangIncomplete { .. }
+                | ClaimProblem::GangUnplaceable { .. }
+                | ClaimProblem::GangTooLarge { .. }
                 | ClaimProblem::BeingFreed(_)
                 | ClaimProblem::NotReady { .. }
                 | ClaimProblem::Full(_) => Causes::NONE.with(Cause::Claims),
@@ -284,6 +303,7 @@ impl fmt::Display for Refusal {
             Self::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::ClaimElsewhere => "resourceclaim not available on the node",
             Self::Devices => "cannot allocate all claims",
+            Self::InvalidPools => "invalid resource pools were encountered",
         })
     }
 }
@@ -303,6 +323,14 @@ impl fmt::Display for ClaimProblem {
             Self::GangIncomplete { group, there, wanted } => {
                 write!(f, "pod group {:?} has {there} of {wanted} pods", group.name.as_str())
             }
+            Self::GangUnplaceable { wanted } => {
+                write!(f, "pod group is unschedulable, minCount ({wanted}) cannot be satisfied")
+            }
+            Self::GangTooLarge { group, most } => write!(
+                f,
+                "pod group {:?} needs more than {most} pods to be placed at once",
+                group.name.as_str()
+            ),
             Self::NotOwned(claim) => {
                 write!(f, "resourceclaim {:?} was not created for this pod", claim.name.as_str())
             }

@@ -8,18 +8,29 @@ use super::pod_validation::TAINT_EFFECTS;
 use crate::{
     Column, Context, Errors, FieldProblem, Rules,
     check::{label_name, label_value, not_supported, one_of},
+    gate::{Gate, drop_disabled},
     kind::age,
     path::Path,
     rules::keep_status,
     value::{
         append, canonical_quantities, entries, field_mut, has, is_filled, is_true, list, put, put_or_remove,
-        quantity, text,
+        quantity, remove, text,
     },
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE: &str = "kubernetes.io/role";
+
+const GATES: &[Gate] = &[Gate {
+    features: &["NodeDeclaredFeatures"],
+    in_use: |node| !list(&node["status"], "declaredFeatures").is_empty(),
+    clear: |node| {
+        if let Some(status) = node.get_mut("status").filter(|status| status.is_object()) {
+            remove(status, "declaredFeatures");
+        }
+    },
+}];
 
 /// Nodes.
 #[derive(Debug)]
@@ -36,7 +47,8 @@ impl Rules for Node {
         canonical_quantities(object, "core/v1.Node");
     }
 
-    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        drop_disabled(GATES, object, None, context.features);
         // A new node is not ready until its condition says otherwise; whoever watches conditions takes the taint away.
         let spec = field_mut(object, "spec");
         let marked = list(spec, "taints")
@@ -69,7 +81,8 @@ impl Rules for Node {
         }
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+    fn prepare_status(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        drop_disabled(GATES, new, Some(old), context.features);
         // Labels and annotations may change with the status: that is how nodes tell what they are.
         put_or_remove(new, "spec", old.get("spec").cloned());
     }

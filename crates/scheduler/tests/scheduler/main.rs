@@ -11,4 +11,5 @@ mod preempt;
 mod property;
 mod queue;
 mod timed;
+mod wakes;
 mod world;

@@ -128,7 +128,7 @@ impl World {
         self.tell(Input::Acknowledged(effect.id, reply));
     }
 
-    fn carry_out(&mut self, kind: &EffectKind) -> Reply {
+    pub(crate) fn carry_out(&mut self, kind: &EffectKind) -> Reply {
         match kind {
             EffectKind::ReserveClaim(reserve) => {
                 self.write_claim(&reserve.claim, &reserve.uid, reserve.version, |claim| {
@@ -152,6 +152,7 @@ impl World {
                     if release.deallocate {
                         inner.allocation = None;
                         inner.reserved_for.clear();
+                        claim.devices.clear();
                     }
                 })
             }
