@@ -41,6 +41,7 @@ impl Options {
             let _ = features.set(gate, is_on(gate));
         }
         self.scheduler.extended_resources = is_on("DRAExtendedResource");
+        self.scheduler.node_allocatable = is_on("DRANodeAllocatableResources");
         self
     }
 }

@@ -132,7 +132,7 @@ impl Scheduler {
         match on.filter(|on| self.nodes.get(*on).is_some_and(|state| state.name == *name)) {
             Some(on) => {
                 self.nodes.replace(on, ix, pod);
-                if old.spec.requests != pod.spec.requests {
+                if old.spec.requests != pod.spec.requests || old.extra != pod.extra {
                     self.happened(Cause::Room);
                 }
                 // Spreading leaves pods that are leaving out of account.
@@ -299,9 +299,10 @@ impl Scheduler {
         }
         let revision = self.fleet.revision();
         let is_class = input.kind() == fleet::Kind::Class;
+        let takes_otherwise = self.options.node_allocatable && self.shares_are(&input);
         self.fleet.apply(input);
         self.fleet.take_changes();
-        if self.fleet.revision() == revision {
+        if self.fleet.revision() == revision && !takes_otherwise {
             return;
         }
         if is_class && self.options.extended_resources {
@@ -309,6 +310,14 @@ impl Scheduler {
         }
         self.happened(Cause::Devices);
         self.happened(Cause::Room);
+    }
+
+    /// Takes note of what devices take of their nodes; whether that changed.
+    fn shares_are(&mut self, input: &fleet::Input) -> bool {
+        if let fleet::Input::Slice(slice) = input {
+            return self.shares.set(slice);
+        }
+        matches!(input, fleet::Input::SliceGone(name) if self.shares.remove(name))
     }
 
     pub(crate) fn namespace_is(&mut self, name: Text, labels: Arc<Labels>) {
@@ -373,6 +382,7 @@ impl Scheduler {
                     Phase::Making
                     | Phase::Reserving
                     | Phase::Naming
+                    | Phase::Stating
                     | Phase::Binding
                     | Phase::Pausing { .. }
                     | Phase::Bound,

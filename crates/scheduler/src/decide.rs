@@ -6,13 +6,13 @@ use lazaret_allocator::{TimedTolerations, have_timed_tolerations};
 use lazaret_model::{Allocation, ObjectKey, ResourceClaim, Text};
 
 use crate::{
-    Claim, Pod,
+    Amounts, Claim, Pod,
     causes::Cause,
     claims,
     desk::Entry,
     devices::{Chosen, Devices, ExtendedNeed, Had},
-    extended,
-    filter::{Filter, Usable, skips_node_operations},
+    extended::{self, Delegated},
+    filter::{Filter, Tally, Usable, count, lacks, skips_node_operations},
     flight::{ExtendedClaim, Flight},
     machine::{Alarm, Scheduler},
     neighbours::{Neighbours, Surroundings},
@@ -22,6 +22,7 @@ use crate::{
     score,
     search::{self, Search},
     share::ShareIds,
+    shares::{Footprint, Shares},
     why::{ClaimProblem, Refusal, Verdict, Why},
 };
 
@@ -40,6 +41,8 @@ pub(crate) struct Placement {
     pub(crate) claims: Vec<(Arc<Claim>, Option<Allocation>)>,
     /// The claim to be made for it.
     pub(crate) extended: Option<ExtendedClaim>,
+    /// What its claims take of the node.
+    pub(crate) footprint: Option<Footprint>,
 }
 
 /// A placement that counts and of which nothing is written.
@@ -56,9 +59,28 @@ pub(crate) struct Needs {
     pub(crate) allocations: Vec<Option<Arc<Allocation>>>,
     /// Resources that devices can stand in for where nodes have none of their own.
     pub(crate) extended: Vec<Text>,
+    /// What the claims that have devices already take of the node.
+    pub(crate) footprint: Option<Footprint>,
 }
 
 impl Needs {
+    /// What the claims take of the node beside the pod's requests, as far as is known before a node is chosen.
+    pub(crate) fn extra(&self) -> Option<&Amounts> {
+        self.footprint.as_ref().map(|footprint| &*footprint.extra)
+    }
+
+    /// The allocations of all claims, with those that were found for open ones, in order.
+    fn all<'a>(&'a self, found: &'a [Allocation]) -> impl Iterator<Item = (&'a ObjectKey, &'a Allocation)> {
+        let mut found = found.iter();
+        self.claims.iter().zip(&self.allocations).filter_map(move |(claim, given)| {
+            let allocation = match given {
+                Some(given) => Some(&**given),
+                None => found.next(),
+            };
+            allocation.map(|allocation| (&claim.claim.key, allocation))
+        })
+    }
+
     /// The claims that have nothing yet.
     pub(crate) fn open(&self) -> Vec<Arc<ResourceClaim>> {
         let claims = self.claims.iter().zip(&self.allocations);
@@ -161,8 +183,8 @@ impl Scheduler {
         let needs_device = needs.extended.is_empty() && search::needs_device_of_node(&open, &snapshot);
         let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
         let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
-        let filter =
-            Filter { pod, pod_ix: ix, delegated: &self.delegated, neighbours: &neighbours, usable: &usable };
+        let (delegated, extra) = (&self.delegated, needs.extra());
+        let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
         let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
         search.begin_with(self.pods.get(ix).and_then(|entry| entry.nominated));
         let mut devices = Devices {
@@ -175,7 +197,7 @@ impl Scheduler {
             timed_tolerations,
             ids: ShareIds::new(&pod.uid, self.now, self.decisions),
         };
-        let chosen: Option<Chosen<'_>> = loop {
+        let chosen: Option<(Chosen<'_>, Option<Footprint>)> = loop {
             let batch = search.next_batch(&filter);
             if batch.is_empty() {
                 break None;
@@ -183,19 +205,20 @@ impl Scheduler {
             let states: Vec<&NodeState> = batch.iter().filter_map(|&node| self.nodes.get(node)).collect();
             let scores = score::scores(pod, around, &states, self.options.packing);
             if !with_devices {
-                break best(&scores).map(|at| Chosen::bare(states[at]));
+                let bare = best(&scores).map(|at| Chosen::bare(states[at]));
+                break bare.map(|bare| (bare, needs.footprint.clone()));
             }
-            match devices.choose(&ranked(&scores, &states)) {
-                Ok(Had::On(chosen)) => break Some(chosen),
-                Ok(Had::Nowhere(groups)) => search.without_devices(groups),
-                Err(error) => return Err(Verdict::Failed(error.to_string())),
+            let taken = Taken { shares: &self.shares, pod, needs, delegated };
+            match taken.choose(&mut devices, ranked(&scores, &states), &mut search.nowhere.refusals)? {
+                Had::On(found) => break Some(found),
+                Had::Nowhere(groups) => search.without_devices(groups),
             }
         };
         let (visited, nowhere) = (search.visited(), search.nowhere);
         self.start = (self.start + visited) % self.nodes.order().len().max(1);
-        let Some(chosen) = chosen else { return Err(Verdict::Nowhere(nowhere)) };
+        let Some((chosen, footprint)) = chosen else { return Err(Verdict::Nowhere(nowhere)) };
         let (node, extended) = (chosen.node.name.clone(), chosen.extended);
-        Ok(Placement { node, claims: pair(needs, chosen.allocations), extended })
+        Ok(Placement { node, claims: pair(needs, chosen.allocations), extended, footprint })
     }
 
     /// The pod's claims, if they let it be placed anywhere.
@@ -232,8 +255,14 @@ impl Scheduler {
                 }
                 None => claims::check_classes(claim, &self.fleet.snapshot())?,
             }
+            let unclaimed = |entry: &Entry| entry.coming() == 0 && entry.is_seen(claim.version);
+            let alone = || entry.is_none_or(unclaimed) && self.book.is_free_but_for(claim, pod);
+            if given.as_deref().is_some_and(|given| self.shares.has_mapping(given)) && !alone() {
+                return Err(ClaimProblem::NotShareable(key.clone()));
+            }
             needs.allocations.push(given);
         }
+        needs.footprint = self.shares.footprint(pod, needs.all(&[]))?;
         Ok(needs)
     }
 
@@ -256,9 +285,13 @@ impl Scheduler {
 
     /// Everything counts as done from now on; nothing is written yet.
     pub(crate) fn hold(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) -> Held {
-        let on = self.nodes.place(&placement.node, ix, pod);
+        let extra = placement.footprint.as_ref().map(|footprint| footprint.extra.clone());
+        let on = if pod.extra == extra {
+            self.nodes.place(&placement.node, ix, pod)
+        } else {
+            self.nodes.place(&placement.node, ix, &Arc::new(Pod { extra, ..Pod::clone(pod) }))
+        };
         self.set_on(ix, Some(on));
-        self.set_nominated(ix, None);
         let claims = placement.claims.iter().map(|(claim, _)| claim.claim.key.clone()).collect();
         let mut reserving = BTreeSet::new();
         for (claim, allocation) in placement.claims {
@@ -273,6 +306,7 @@ impl Scheduler {
             claims,
             reserving: reserving.clone(),
             extended: placement.extended,
+            taken: placement.footprint.map(|footprint| footprint.statuses),
             ..Flight::default()
         };
         self.flights.insert(ix, flight);
@@ -281,6 +315,7 @@ impl Scheduler {
 
     /// The writes follow.
     pub(crate) fn send(&mut self, ix: u32, pod: &Pod, held: Held) {
+        self.set_nominated(ix, None);
         held.reserving.iter().for_each(|key| self.write_claim(key));
         match self.flights.get(&ix).and_then(|flight| flight.extended.clone()) {
             Some(extended) => self.make_claim(ix, pod, &extended),
@@ -347,6 +382,45 @@ impl Scheduler {
         if !hindering.is_empty() {
             let turn = self.queue.attempts(ix) as usize % hindering.len();
             self.give_back(hindering[turn]);
+        }
+    }
+}
+
+/// What the claims of a pod take of nodes, while one is looked for.
+struct Taken<'a> {
+    shares: &'a Shares,
+    pod: &'a Pod,
+    needs: &'a Needs,
+    delegated: &'a Delegated,
+}
+
+impl Taken<'_> {
+    /// The first of the nodes that has the devices and what these take of it.
+    fn choose<'n>(
+        &self,
+        devices: &mut Devices<'_>,
+        mut nodes: Vec<&'n NodeState>,
+        refusals: &mut Tally,
+    ) -> Result<Had<(Chosen<'n>, Option<Footprint>)>, Verdict> {
+        loop {
+            let chosen = match devices.choose(&nodes) {
+                Ok(Had::On(chosen)) => chosen,
+                Ok(Had::Nowhere(groups)) => return Ok(Had::Nowhere(groups)),
+                Err(error) => return Err(Verdict::Failed(error.to_string())),
+            };
+            let found = self.shares.footprint(self.pod, self.needs.all(&chosen.allocations));
+            let Some(footprint) = found.map_err(Verdict::Claims)? else {
+                return Ok(Had::On((chosen, None)));
+            };
+            let short = lacks(chosen.node, self.pod, &footprint.extra, self.delegated);
+            if short.is_empty() {
+                return Ok(Had::On((chosen, Some(footprint))));
+            }
+            short.into_iter().for_each(|refusal| count(refusals, refusal));
+            nodes.retain(|state| state.name != chosen.node.name);
+            if nodes.is_empty() {
+                return Ok(Had::Nowhere(Vec::new()));
+            }
         }
     }
 }

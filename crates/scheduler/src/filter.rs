@@ -25,6 +25,8 @@ pub(crate) struct Filter<'a> {
     pub(crate) delegated: &'a Delegated,
     pub(crate) neighbours: &'a Neighbours,
     pub(crate) usable: &'a Usable<'a>,
+    /// What the claims that it has already take of its node beside its requests.
+    pub(crate) extra: Option<&'a Amounts>,
 }
 
 /// Where the claims that a pod has already can be used.
@@ -121,7 +123,15 @@ impl Filter<'_> {
         if i64::try_from(pods).unwrap_or(i64::MAX) >= node.pods_max {
             short.push(Refusal::TooManyPods);
         }
-        shortages(&self.pod.spec.requests, used, &node.allocatable, self.delegated, &mut short);
+        let with_extra;
+        let wanted = match self.extra {
+            None => &self.pod.spec.requests,
+            Some(extra) => {
+                with_extra = sum(&self.pod.spec.requests, extra);
+                &with_extra
+            }
+        };
+        shortages(wanted, used, &node.allocatable, self.delegated, &mut short);
         let last = short.pop();
         short.into_iter().for_each(|refusal| count(tally, refusal));
         last
@@ -130,6 +140,22 @@ impl Filter<'_> {
     fn refused_for_claims(&self, node: &Node) -> Option<Refusal> {
         (!self.usable.admit(node)).then_some(Refusal::ClaimElsewhere)
     }
+}
+
+fn sum(one: &Amounts, other: &Amounts) -> Amounts {
+    let mut sum = one.clone();
+    sum.add(other);
+    sum
+}
+
+/// What a node lacks for a pod whose claims take so much beside its requests.
+pub(crate) fn lacks(state: &NodeState, pod: &Pod, extra: &Amounts, delegated: &Delegated) -> Vec<Refusal> {
+    let mut short = Vec::new();
+    if let Some(node) = &state.node {
+        let wanted = sum(&pod.spec.requests, extra);
+        shortages(&wanted, &state.used, &node.allocatable, delegated, &mut short);
+    }
+    short
 }
 
 pub(crate) fn count(tally: &mut Tally, refusal: Refusal) {

@@ -22,6 +22,7 @@ use crate::{
     nodes::Nodes,
     outbox::Outbox,
     queue::{Pauses, Queue},
+    shares::Shares,
     why::Why,
 };
 
@@ -43,6 +44,8 @@ pub struct Scheduler {
     pub(crate) counted: Arc<Snapshot>,
     /// Resources that a class can stand in for, each with the class.
     pub(crate) delegated: Delegated,
+    /// Devices that take of the resources of their own node.
+    pub(crate) shares: Shares,
     pub(crate) nodes: Nodes,
     /// Where the next search begins.
     pub(crate) start: usize,
@@ -132,6 +135,7 @@ impl Scheduler {
             allocator: Allocator::new(options.features),
             overlay: Overlay::new(),
             delegated: Delegated::default(),
+            shares: Shares::default(),
             nodes: Nodes::default(),
             start: 0,
             pods: Slab::default(),

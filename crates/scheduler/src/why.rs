@@ -130,6 +130,13 @@ pub enum ClaimProblem {
     },
     /// No more pods may use the claim.
     Full(ObjectKey),
+    /// Devices of the claim stand for resources of the node, and another pod uses it.
+    NotShareable(ObjectKey),
+    /// What the pod as a whole asks for does not cover what its claims take.
+    PodLevelTooSmall {
+        /// Of which resource.
+        resource: Text,
+    },
     /// The claim's devices are being given back.
     BeingFreed(ObjectKey),
     /// The claim's devices did not get ready.
@@ -174,6 +181,8 @@ impl ClaimProblem {
             | Self::GangUnplaceable { .. }
             | Self::GangTooLarge { .. }
             | Self::Full(_)
+            | Self::NotShareable(_)
+            | Self::PodLevelTooSmall { .. }
             | Self::BeingFreed(_)
             | Self::NoClass { .. } => None,
         }
@@ -232,7 +241,9 @@ impl Why {
         match &self.verdict {
             Verdict::Gated(_) | Verdict::Failed(_) => Causes::NONE,
             Verdict::Claims(problem) => match problem {
-                ClaimProblem::NoClass { .. } | ClaimProblem::Tainted { .. } => {
+                ClaimProblem::NoClass { .. }
+                | ClaimProblem::Tainted { .. }
+                | ClaimProblem::PodLevelTooSmall { .. } => {
                     Causes::NONE.with(Cause::Claims).with(Cause::Devices)
                 }
                 ClaimProblem::NotMade { .. }
@@ -246,6 +257,7 @@ impl Why {
                 | ClaimProblem::GangTooLarge { .. }
                 | ClaimProblem::BeingFreed(_)
                 | ClaimProblem::NotReady { .. }
+                | ClaimProblem::NotShareable(_)
                 | ClaimProblem::Full(_) => Causes::NONE.with(Cause::Claims),
             },
             Verdict::Nowhere(nowhere) => nowhere
@@ -339,6 +351,16 @@ impl fmt::Display for ClaimProblem {
                 "resourceclaim {:?} is used by {} pods, no more may use it",
                 claim.name.as_str(),
                 crate::CONSUMERS_MAX
+            ),
+            Self::NotShareable(claim) => write!(
+                f,
+                "node allocatable resource claim {} has a mapped device and cannot be shared across pods",
+                claim.name
+            ),
+            Self::PodLevelTooSmall { resource } => write!(
+                f,
+                "pod level request for {resource} is insufficient to cover the aggregated container and \
+                 node-allocatable DRA requests"
             ),
             Self::BeingFreed(claim) => {
                 write!(f, "the devices of resourceclaim {:?} are being given back", claim.name.as_str())

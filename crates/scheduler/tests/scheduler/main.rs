@@ -7,6 +7,7 @@ mod extended;
 mod faults;
 mod filters;
 mod groups;
+mod node_allocatable;
 mod preempt;
 mod property;
 mod queue;

@@ -184,6 +184,11 @@ impl World {
                 self.news.push(Input::ClaimGone(delete.claim.clone()));
                 Reply::of(Outcome::Done)
             }
+            EffectKind::SetNodeAllocatable(set) => self.write_pod(&set.pod, &set.uid, |pod| {
+                let extra = node_allocatable_extra(&set.statuses, &pod.spec);
+                pod.extra = (!set.statuses.is_empty()).then(|| Arc::new(extra));
+                true
+            }),
             EffectKind::SetExtendedClaim(set) => self.write_pod(&set.pod, &set.uid, |pod| {
                 pod.extended_claim = Some(set.claim.clone());
                 true

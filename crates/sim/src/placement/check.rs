@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lazaret_model::{ClaimSource, DeviceId, ObjectKey, RequestKind, ResourceClaim};
+use lazaret_model::{AllocationMode, ClaimSource, DeviceId, ObjectKey, RequestKind, ResourceClaim};
 use lazaret_scheduler::Pod;
 
 use super::{
@@ -107,12 +107,10 @@ fn claims_of(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 fn count(claim: &ResourceClaim) -> usize {
-    let of = |request: &lazaret_model::Request| match &request.kind {
-        RequestKind::Exactly(request) => match request.mode {
-            lazaret_model::AllocationMode::Exact(count) => usize::try_from(count).unwrap_or(0),
-            _ => 0,
-        },
-        RequestKind::FirstAvailable(_) | RequestKind::Unknown => 0,
+    let of = |request: &lazaret_model::Request| {
+        let RequestKind::Exactly(request) = &request.kind else { return 0 };
+        let AllocationMode::Exact(count) = request.mode else { return 0 };
+        usize::try_from(count).unwrap_or(0)
     };
     claim.spec.requests.iter().map(of).sum()
 }

@@ -132,6 +132,7 @@ impl World {
             EffectKind::CreateExtendedClaim(_)
             | EffectKind::DeleteExtendedClaim(_)
             | EffectKind::SetExtendedClaim(_)
+            | EffectKind::SetNodeAllocatable(_)
             | EffectKind::Event(_) => Reply::of(Outcome::Gone),
         }
     }

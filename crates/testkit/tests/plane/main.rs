@@ -11,6 +11,7 @@ mod replacement;
 mod restart;
 mod rivals;
 mod rules;
+mod scheduling;
 mod stage;
 mod timed;
 mod upkeep;
