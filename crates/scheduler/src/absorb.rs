@@ -1,6 +1,6 @@
 //! Taking in what is heard of nodes, pods, claims and devices, and waking whom it can help.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{format, sync::Arc, vec::Vec};
 
 use lazaret_fleet as fleet;
 use lazaret_model::{ObjectKey, PodGroup, Text, Timestamp};
@@ -12,7 +12,7 @@ use crate::{
     desk::CERTAIN_MS,
     effect::WakeReason,
     extended,
-    flight::Phase,
+    flight::{Flight, Phase},
     machine::{Alarm, PodEntry, Scheduler},
 };
 
@@ -242,9 +242,24 @@ impl Scheduler {
         if freed {
             self.happened(Cause::Devices);
         }
+        if old.as_ref().is_some_and(|old| has_lost_devices(old, claim)) {
+            self.roll_back_users(key);
+        }
         self.claim_seen(key);
         if old.is_none_or(|old| old.claim != claim.claim || old.devices != claim.devices) {
             self.wake_users(key, None);
+        }
+    }
+
+    /// Pods that are being bound chose their node by devices that the claim has not got any more.
+    fn roll_back_users(&mut self, key: &ObjectKey) {
+        let message =
+            format!("resourceclaim {:?}: the claim was given back by somebody else", key.name.as_str());
+        for pod in self.book.users(key).to_vec() {
+            let is_sent = |flight: &Flight| matches!(flight.phase, Phase::Binding | Phase::Bound);
+            if self.flights.get(&pod).is_some_and(|flight| flight.claims.contains(key) && !is_sent(flight)) {
+                self.roll_back(pod, &message);
+            }
         }
     }
 
@@ -391,4 +406,12 @@ impl Scheduler {
             },
         }
     }
+}
+
+/// Whether devices that a claim had are not its devices any more.
+fn has_lost_devices(old: &Claim, new: &Claim) -> bool {
+    let Some(had) = old.claim.allocation.as_ref().filter(|_| old.claim.uid == new.claim.uid) else {
+        return false;
+    };
+    new.claim.allocation.as_ref().is_none_or(|has| has.results != had.results)
 }

@@ -240,7 +240,7 @@ impl Scheduler {
         for claim in &needs.claims {
             let key = &claim.claim.key;
             let entry = self.desk.get(key).filter(|entry| entry.uid == claim.claim.uid);
-            if entry.is_some_and(Entry::frees) {
+            if entry.is_some_and(|entry| entry.frees(claim.version)) {
                 return Err(ClaimProblem::BeingFreed(key.clone()));
             }
             claims::check_room(&self.book, claim, pod, entry.map_or(0, Entry::coming))?;

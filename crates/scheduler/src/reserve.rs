@@ -47,7 +47,10 @@ impl Scheduler {
         // It is not so for long if it is about to be taken from the pod, or was, unseen.
         let stays = self.desk.get(&claim.claim.key).is_none_or(|entry| {
             entry.uid != claim.claim.uid
-                || entry.is_seen(claim.version) && entry.write.is_none() && !entry.takes_from(&pod.uid)
+                || entry.is_seen(claim.version)
+                    && !entry.is_uncertain(claim.version, self.now)
+                    && entry.write.is_none()
+                    && !entry.takes_from(&pod.uid)
         });
         if allocation.is_none() && has_it && stays {
             return false;
@@ -102,7 +105,7 @@ impl Scheduler {
     fn wake_refused(&mut self, key: &ObjectKey, leaves_room: bool) {
         let seen = self.book.get(key).map_or(u64::MAX, |claim| claim.version);
         let settled = self.desk.get(key).is_none_or(|entry| {
-            entry.is_seen(seen) && !entry.frees() && (leaves_room || entry.coming() == 0)
+            entry.is_seen(seen) && !entry.frees(seen) && (leaves_room || entry.coming() == 0)
         });
         if settled {
             self.wake_users(key, None);
@@ -171,7 +174,8 @@ impl Scheduler {
             }
             entry.held_up = None;
         }
-        let seen = entry.is_seen(claim.version);
+        // A claim that may have been taken from a pod is reserved for it once more.
+        let seen = entry.is_seen(claim.version) && !entry.is_uncertain(claim.version, self.now);
         let had = |uid: &str| {
             let reserved = || claim.claim.reserved_for.iter().any(|c| *c.uid == *uid);
             seen && claim.claim.allocation.is_some() && reserved()
@@ -273,6 +277,9 @@ impl Scheduler {
             Outcome::Done => {
                 entry.tries = 0;
                 entry.written |= write.allocates;
+                if write.deallocates {
+                    entry.freed_after = Some(write.version);
+                }
                 match &reply.written {
                     // What a release left is known when it is seen.
                     Some(written) if write.releases => {
@@ -294,7 +301,7 @@ impl Scheduler {
             }
             Outcome::Conflict | Outcome::Unknown => {
                 entry.tries += 1;
-                if reply.outcome == Outcome::Unknown && write.allocates {
+                if reply.outcome == Outcome::Unknown && (write.allocates || write.releases) {
                     let until = self.now.plus_millis(CERTAIN_MS);
                     entry.uncertain = Some((write.version, until));
                     self.alarms.insert((until, Alarm::Claim(key.clone())));

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Parser;
 use lazaret_sim::{
-    Coverage, Limits, Mutant, PlacementMutant, Runner, Scenario, Violation, run, run_placement, shrink,
+    Coverage, Limits, Mutant, PlacementMutant, Runner, Scenario, Violation, run, run_placement_traced, shrink,
 };
 
 #[global_allocator]
@@ -119,7 +119,7 @@ fn place(args: &Args) -> ExitCode {
     let seeds = args.replay.map_or(args.start..args.start + args.seeds, |seed| seed..seed + 1);
     let mut steps = 0;
     for seed in seeds.clone() {
-        let outcome = run_placement(seed, mutant);
+        let outcome = run_placement_traced(seed, mutant, args.trace);
         steps += outcome.steps;
         if let Some(Violation { invariant, detail, at }) = outcome.violation {
             println!("seed {seed} violates \"{invariant}\" at {at} ms:\n  {detail}");

@@ -404,3 +404,91 @@ fn a_pod_of_a_group_is_woken_when_the_last_other_one_leaves() {
     world.settle();
     assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
 }
+
+/// Nobody knows that the claim was taken from the pod, and the watch is late: it is reserved once more before the pod is
+/// bound.
+#[test]
+fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    let mut late = None;
+    for _ in 0..25 {
+        world.now = world.now.plus_millis(1_000);
+        world.tell(Input::Tick);
+        while let Some(effect) = world.scheduler.poll_effect() {
+            match &effect.kind {
+                // Bindings fail until the claim is given back, which is done and not heard of.
+                EffectKind::Bind(_) if late.is_none() => {
+                    world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
+                }
+                EffectKind::ReleaseClaim(_) if late.is_none() => {
+                    world.carry_out(&effect.kind);
+                    late = Some(std::mem::take(&mut world.news));
+                    world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::Unknown)));
+                }
+                EffectKind::Bind(_) => panic!("the claim is not reserved for the pod"),
+                EffectKind::ReserveClaim(_)
+                | EffectKind::ReleaseClaim(_)
+                | EffectKind::CreateExtendedClaim(_)
+                | EffectKind::DeleteExtendedClaim(_)
+                | EffectKind::SetExtendedClaim(_)
+                | EffectKind::SetNodeAllocatable(_)
+                | EffectKind::SetPodCondition(_)
+                | EffectKind::Evict(_)
+                | EffectKind::Event(_) => world.perform(effect),
+            }
+            if late.is_none() {
+                std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+            }
+        }
+    }
+    late.expect("the claim was given back").into_iter().for_each(|input| world.tell(input));
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+}
+
+/// A pod waits for its reservation when the claim is given back, and another pod gets devices for it elsewhere before
+/// the first one's write is answered: it must not go where the devices were.
+#[test]
+fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
+    let on = |name: &str, node: &str| {
+        let mut pod = pod(name, 100, &["c"]);
+        Arc::make_mut(&mut pod.spec).node_selector = [("kubernetes.io/hostname".into(), node.into())].into();
+        pod
+    };
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.node("b", 1_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(on("first", "a"));
+    world.settle();
+    assert_eq!(world.node_of("first").as_deref(), Some("a"));
+    world.add_pod(on("second", "a"));
+    let reserve = world.scheduler.poll_effect().unwrap();
+    assert!(matches!(reserve.kind, EffectKind::ReserveClaim(_)), "{reserve:?}");
+    // The first pod leaves, the claim is given back, and the third decides on it.
+    world.remove_pod("first");
+    std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+    world.add_pod(on("third", "b"));
+    let effects: Vec<_> = std::iter::from_fn(|| world.scheduler.poll_effect()).collect();
+    world.perform(reserve);
+    effects.into_iter().for_each(|effect| world.perform(effect));
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    let claim = &world.claims[&ObjectKey::new("ns", "c")].claim;
+    let pool = claim.allocation.as_ref().unwrap().results[0].device.pool.to_string();
+    for name in ["second", "third"] {
+        let node = world.node_of(name);
+        assert!(
+            node.is_none() || node.as_deref() == Some(pool.as_str()),
+            "{name} is on {node:?}, not on {pool}"
+        );
+    }
+    let bound = ["second", "third"].iter().filter(|name| world.node_of(name).is_some()).count();
+    assert_eq!(bound, 1);
+}

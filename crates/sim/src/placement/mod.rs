@@ -123,13 +123,21 @@ struct World {
     tainted: BTreeSet<(usize, usize)>,
     made: u64,
     longest_lag_ms: u64,
+    trace: bool,
     outcome: PlacementOutcome,
 }
 
 /// Runs the world of a seed to its end.
 #[must_use]
 pub fn run_placement(seed: u64, mutant: Option<PlacementMutant>) -> PlacementOutcome {
+    run_placement_traced(seed, mutant, false)
+}
+
+/// The same, telling on standard error what happens.
+#[must_use]
+pub fn run_placement_traced(seed: u64, mutant: Option<PlacementMutant>, trace: bool) -> PlacementOutcome {
     let mut world = World::new(seed, mutant);
+    world.trace = trace;
     world.run();
     world.outcome
 }
@@ -161,6 +169,7 @@ impl World {
             tainted: BTreeSet::new(),
             made: 0,
             longest_lag_ms,
+            trace: false,
             outcome: PlacementOutcome { violation: None, steps: 0, broken: 0, given_back: 0, bound: 0 },
         };
         world.populate();
@@ -182,7 +191,17 @@ impl World {
         }
     }
 
+    #[allow(clippy::print_stderr, reason = "only when a trace is asked for")]
+    fn say(&self, text: core::fmt::Arguments<'_>) {
+        if self.trace {
+            eprintln!("{:>8}  {text}", self.now);
+        }
+    }
+
     fn take(&mut self, step: Step) {
+        if !matches!(step, Step::Call | Step::Deliver(_)) {
+            self.say(format_args!("{step:?}"));
+        }
         match step {
             Step::Chance => self.chance(),
             Step::Rest => self.begin_rest(),

@@ -18,6 +18,7 @@ impl World {
     }
 
     pub(super) fn deliver(&mut self, input: Input) {
+        self.say(format_args!("{input:?}"));
         if let Some(input) = self.distorted(input) {
             self.tell(input);
         }
@@ -74,6 +75,12 @@ impl World {
         match kind {
             EffectKind::ReserveClaim(reserve) => {
                 let (key, allocates) = (reserve.claim.clone(), reserve.allocation.is_some());
+                let is_bare =
+                    |claim: &Claim| claim.claim.allocation.is_none() && claim.version == reserve.version;
+                if !allocates && self.claims.get(&key).is_some_and(is_bare) {
+                    // Refused as invalid, which helps nobody to try again.
+                    return Reply::of(Outcome::RetryLater);
+                }
                 let reply = self.write_claim(&reserve.claim, &reserve.uid, reserve.version, |claim| {
                     let inner = Arc::make_mut(&mut claim.claim);
                     if let Some(allocation) = &reserve.allocation {

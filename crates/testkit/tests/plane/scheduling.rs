@@ -12,7 +12,8 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 fn stage(gates: &str) -> Stage {
     let mut features = Features::kubernetes_1_37();
     features.parse(gates).unwrap();
-    Stage::of(Cluster::options().features(features).plane(Plane::simulated(1, 1)), 1)
+    let options = Cluster::options().features(features).serve("scheduling.k8s.io/v1beta1", true);
+    Stage::of(options.plane(Plane::simulated(1, 1)), 1)
 }
 
 /// A class, and devices of node-1 that belong to it.
