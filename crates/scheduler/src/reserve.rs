@@ -341,7 +341,7 @@ impl Scheduler {
     fn drop_claim(&mut self, key: &ObjectKey, why: &str) {
         let Some(entry) = self.desk.get_mut(key) else { return };
         let pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
-        (entry.tries, entry.held_up) = (0, None);
+        (entry.tries, entry.held_up, entry.deallocate) = (0, None, false);
         entry.unwanted.clear();
         let uid = entry.uid.clone();
         if self.book.get(key).is_none_or(|claim| claim.claim.uid != uid) {

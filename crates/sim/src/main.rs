@@ -122,7 +122,7 @@ fn place(args: &Args) -> ExitCode {
         let outcome = run_placement_traced(seed, mutant, args.trace);
         steps += outcome.steps;
         if let Some(Violation { invariant, detail, at }) = outcome.violation {
-            println!("seed {seed} violates \"{invariant}\" at {at} ms:\n  {detail}");
+            println!("seed {seed} violates \"{invariant}\" at {at} ms: {detail}");
             return ExitCode::FAILURE;
         }
     }

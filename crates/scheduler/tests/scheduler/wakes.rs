@@ -492,3 +492,27 @@ fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
     let bound = ["second", "third"].iter().filter(|name| world.node_of(name).is_some()).count();
     assert_eq!(bound, 1);
 }
+
+/// That the devices are to be given back is decided while the claim is being taken from the pod, which fails.
+#[test]
+fn devices_are_given_back_although_the_claim_could_not_be_taken_from_the_pod() {
+    let mut world = world();
+    world.node("a", 1_000, 0);
+    conditional(&mut world, "a", 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    say(&mut world, "c", "Broken");
+    let release = std::iter::from_fn(|| world.scheduler.poll_effect())
+        .find(|effect| matches!(effect.kind, EffectKind::ReleaseClaim(_)))
+        .unwrap();
+    world.pass(2_000);
+    world.tell(Input::Acknowledged(release.id, Reply::of(Outcome::RetryLater)));
+    for _ in 0..30 {
+        world.pass(1_000);
+    }
+    say(&mut world, "c", "Ready");
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+    assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
+}

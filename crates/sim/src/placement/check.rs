@@ -50,6 +50,7 @@ impl World {
     pub(super) fn check_at_rest(&mut self) {
         let sizes = self.scheduler.sizes();
         if sizes.in_flight + sizes.claims_in_flight + sizes.active + sizes.backing_off > 0 {
+            self.say(format_args!("{:?}", self.scheduler));
             self.violate("nothing is left in flight", format!("{sizes:?}"));
         }
         let waiting: Vec<Pod> = self.pods.values().filter(|pod| pod.node.is_none()).cloned().collect();
