@@ -3,11 +3,14 @@
 use lazaret_sim::{PlacementMutant, run_placement};
 
 const SEEDS: u64 = 400;
+/// Each found a bug once: devices that were never given back. Seed 282, which is among the first, found a pod without
+/// its claim.
+const FOUND: [u64; 2] = [1_196, 3_311];
 
 #[test]
 fn no_seed_leaves_a_pod_waiting_that_could_be_placed() {
     let (mut broken, mut given_back, mut bound) = (0, 0, 0);
-    for seed in 0..SEEDS {
+    for seed in (0..SEEDS).chain(FOUND) {
         let outcome = run_placement(seed, None);
         assert_eq!(outcome.violation, None, "seed {seed}; replay with --placement --replay {seed}");
         broken += outcome.broken;
