@@ -13,7 +13,7 @@ use lazaret_model::{Allocation, Node, ResourceClaim, Text};
 use crate::{
     Allocator, Answer, Options, Overlay, Request,
     alike::Alike,
-    error::{AllocateError, Reach},
+    error::{AllocateError, ErrorKind, Reach},
     plan::Plan,
 };
 
@@ -59,6 +59,8 @@ pub struct NodeGroup {
     pub reason: String,
     /// On these nodes the budget ended the search.
     pub exhausted: bool,
+    /// These nodes have pools that are invalid.
+    pub invalid_pools: bool,
 }
 
 impl Allocator {
@@ -110,7 +112,7 @@ impl Allocator {
             }
         }
         if let Some(full) = full {
-            refused.0.insert((FULL.to_string(), false), full);
+            refused.0.insert(Ground { reason: FULL.to_string(), ..Ground::default() }, full);
         }
         Found::Nowhere(refused.groups(nodes))
     }
@@ -119,34 +121,49 @@ impl Allocator {
 /// Why a node without a free device is passed over.
 const FULL: &str = "every device of the node is in use";
 
+/// Why nodes are refused.
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Ground {
+    reason: String,
+    exhausted: bool,
+    invalid_pools: bool,
+}
+
 /// Refusals by reason: of how many nodes, and the first of them.
 #[derive(Default)]
-struct Refused(BTreeMap<(String, bool), (usize, usize)>);
+struct Refused(BTreeMap<Ground, (usize, usize)>);
 
 impl Refused {
     /// Notes the refusal, unless the answer ends the search over nodes.
     fn unless(&mut self, node: usize, answer: Result<Answer, AllocateError>) -> Option<Found> {
-        let (reason, exhausted) = match answer {
+        let ground = match answer {
             Ok(Answer::Allocated(allocations)) => return Some(Found::Node { index: node, allocations }),
-            Ok(Answer::DoesNotFit(why)) => (why.to_string(), false),
-            Ok(Answer::BudgetExhausted(why)) => (why.to_string(), true),
+            Ok(Answer::DoesNotFit(why)) => Ground { reason: why.to_string(), ..Ground::default() },
+            Ok(Answer::BudgetExhausted(why)) => {
+                Ground { reason: why.to_string(), exhausted: true, ..Ground::default() }
+            }
             Err(error) | Ok(Answer::Failed(error)) => match error.reach {
                 Reach::Fatal => return Some(Found::Failed(error)),
-                Reach::Node => (error.to_string(), false),
+                Reach::Node => Ground {
+                    reason: error.to_string(),
+                    invalid_pools: matches!(*error.kind, ErrorKind::InvalidPools(_)),
+                    ..Ground::default()
+                },
             },
         };
-        let (nodes, first) = self.0.entry((reason, exhausted)).or_insert((0, node));
+        let (nodes, first) = self.0.entry(ground).or_insert((0, node));
         *nodes += 1;
         *first = node.min(*first);
         None
     }
 
     fn groups(self, nodes: &[Arc<Node>]) -> Vec<NodeGroup> {
-        let group = |((reason, exhausted), (count, first)): (_, (_, usize))| NodeGroup {
+        let group = |(ground, (count, first)): (Ground, (usize, usize))| NodeGroup {
             nodes: count,
             example: nodes[first].name.clone(),
-            reason,
-            exhausted,
+            reason: ground.reason,
+            exhausted: ground.exhausted,
+            invalid_pools: ground.invalid_pools,
         };
         let mut groups: Vec<NodeGroup> = self.0.into_iter().map(group).collect();
         groups.sort_by_key(|group| core::cmp::Reverse(group.nodes));

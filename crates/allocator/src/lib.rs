@@ -47,6 +47,7 @@ pub use error::{AllocateError, ErrorKind, InRequest, Reach, Written};
 pub use features::{FeatureError, Features};
 pub use find::{Found, NodeGroup, NodeSearch};
 pub use overlay::Overlay;
+pub use state::OPTIONAL_NODE_OPERATIONS;
 pub use timed::{TimedTolerations, have_timed_tolerations};
 pub use why::{Conflict, Group, PoolWhy, Reason, RequestWhy, TaintSource, WhyNot};
 

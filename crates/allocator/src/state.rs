@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The feature that a node must declare for slices that skip node operations.
-pub(crate) const OPTIONAL_NODE_OPERATIONS: &str = "DRAOptionalNodeOperations";
+pub const OPTIONAL_NODE_OPERATIONS: &str = "DRAOptionalNodeOperations";
 
 /// A device given to an ask.
 pub(crate) struct Pick {

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::{Options, Parts, Plane, Rivals};
 use lazaret_runtime::{Client, LeaseOptions, Metrics};
-use lazaret_server::{Features, Release};
+use lazaret_server::Release;
 
-use crate::{Verdict, connect, listen::Listen, log::Logging, numbers, output, pace::Pace, pages, signal};
+use crate::{
+    Verdict, connect, gates, listen::Listen, log::Logging, numbers, output, pace::Pace, pages,
+    scheduling::SchedulingArgs, signal,
+};
 
 /// Run the scheduler, the controllers, or both against an API server.
 #[derive(Debug, clap::Args)]
@@ -37,6 +40,8 @@ pub(crate) struct Args {
     /// The release of Kubernetes whose feature gates these are, 1.34 to 1.37
     #[arg(long, value_name = "1.MINOR", default_value_t = Release::NEWEST)]
     emulated_version: Release,
+    #[command(flatten)]
+    scheduling: SchedulingArgs,
     #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
@@ -71,8 +76,8 @@ impl Args {
     }
 
     async fn work(self) -> Result<()> {
-        let mut features = Features::of(self.emulated_version);
-        features.parse(&self.feature_gates).map_err(|error| anyhow!("--feature-gates: {error}"))?;
+        let features =
+            gates::features(self.emulated_version, &self.feature_gates, &[lazaret_server::Part::Scheduler])?;
         let client = Client::new(connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?);
         let identity = self.identity.clone().unwrap_or_else(identity);
         let options = Options {
@@ -84,7 +89,7 @@ impl Args {
             eviction: self.pace.options(),
             scheduler: lazaret_scheduler::Options {
                 names: vec![self.scheduler_name.as_str().into()],
-                ..lazaret_scheduler::Options::default()
+                ..self.scheduling.options()
             },
             rivals: Some(Rivals { identity, lease: LeaseOptions::default() }),
             ..Options::default()

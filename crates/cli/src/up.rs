@@ -5,16 +5,18 @@ mod parts;
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
+use lazaret_controllers::Options;
 use lazaret_server::{
-    Authenticator, Features, HttpOptions, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
+    Authenticator, Features, HttpOptions, Part, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
     log_store_notices, make_private_folder, parse_runtime_config, serve,
 };
-use lazaret_store::{OpenError, Options, Store};
+use lazaret_store::{OpenError, Store};
 use tokio::sync::watch;
 
 use self::parts::Parts;
 use crate::{
-    Verdict, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, pages, place::Place, signal,
+    Verdict, gates, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, pages, place::Place,
+    scheduling::SchedulingArgs, signal,
 };
 
 /// Start a Kubernetes-compatible API server with an embedded store.
@@ -53,6 +55,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
+    scheduling: SchedulingArgs,
+    #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
     logging: Logging,
@@ -90,8 +94,7 @@ impl Args {
         make_private_folder(&folder)?;
         let store = self.open()?;
         let secrets = Secrets::load_or_make(&folder)?;
-        let mut features = Features::of(self.emulated_version);
-        features.parse(&self.feature_gates).map_err(|error| anyhow!("--feature-gates: {error}"))?;
+        let features = self.features()?;
         let server = Server::with_limits(
             store.clone(),
             ServerOptions {
@@ -112,7 +115,13 @@ impl Args {
         let parts = if self.api_only {
             None
         } else {
-            Some(Parts::start(&server, self.nodes, self.devices, &self.pace, self.limits.workloads()).await?)
+            let options = Options {
+                eviction: self.pace.options(),
+                scheduler: self.scheduling.options(),
+                workloads: self.limits.workloads(),
+                ..Options::default()
+            };
+            Some(Parts::start(&server, self.nodes, self.devices, options).await?)
         };
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };
@@ -141,6 +150,11 @@ impl Args {
         Ok(())
     }
 
+    fn features(&self) -> Result<Features> {
+        let parts: &[Part] = if self.api_only { &[Part::Server] } else { &[Part::Server, Part::Scheduler] };
+        gates::features(self.emulated_version, &self.feature_gates, parts)
+    }
+
     /// Our own parts need the widest version, unless the flag says otherwise.
     fn versions(&self) -> Result<Vec<(String, bool)>> {
         let mut versions = parse_runtime_config(&self.runtime_config)
@@ -154,9 +168,9 @@ impl Args {
 
     fn open(&self) -> Result<Store> {
         let opened = if self.ephemeral {
-            Store::ephemeral(Options::default())
+            Store::ephemeral(lazaret_store::Options::default())
         } else {
-            let options = Options { observer: log_store_notices(), ..self.place.options()? };
+            let options = lazaret_store::Options { observer: log_store_notices(), ..self.place.options()? };
             Store::open(self.place.store()?, options)
         };
         match opened {

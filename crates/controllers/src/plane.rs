@@ -40,6 +40,8 @@ impl Options {
             // The name comes from the list itself, so it is known.
             let _ = features.set(gate, is_on(gate));
         }
+        self.scheduler.extended_resources = is_on("DRAExtendedResource");
+        self.scheduler.node_allocatable = is_on("DRANodeAllocatableResources");
         self
     }
 }

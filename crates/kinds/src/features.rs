@@ -6,7 +6,10 @@ use std::{
     str::FromStr,
 };
 
-use self::Stage::{Alpha, Beta, Stable};
+use self::{
+    Part::{Scheduler, Server},
+    Stage::{Alpha, Beta, Stable},
+};
 
 /// A release of Kubernetes that the server can be like: 1.37, which it is made after, and the three before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,6 +159,21 @@ impl Features {
         self.check_needs()
     }
 
+    /// The gates that a text for [`Features::parse`] names and that make no difference in any of these parts.
+    #[must_use]
+    pub fn without_effect<'a>(text: &'a str, parts: &[Part]) -> Vec<&'a str> {
+        let named = text.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim());
+        let acts =
+            |name: &&str| find(name).is_some_and(|gate| gate.parts.iter().any(|part| parts.contains(part)));
+        named.filter(|name| find(name).is_some() && !acts(name)).collect()
+    }
+
+    /// The parts in which a gate makes a difference.
+    #[must_use]
+    pub fn parts_of(gate: &str) -> &'static [Part] {
+        find(gate).map_or(&[], |gate| gate.parts)
+    }
+
     fn set_all(&mut self, stage: Stage, on: bool) {
         let release = self.release;
         for gate in GATES.iter().filter(|gate| gate.at(release).is_some_and(|step| step.stage == stage)) {
@@ -211,12 +229,23 @@ struct Step {
     fixed: bool,
 }
 
+/// Where a gate makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// In what the API server serves, keeps and admits.
+    Server,
+    /// In what the scheduler or a controller does.
+    Scheduler,
+}
+
 struct Gate {
     name: &'static str,
     /// Oldest first.
     steps: &'static [Step],
     /// Of no use without these.
     needs: &'static [&'static str],
+    /// Where it makes a difference; nowhere: Kubernetes has it, and nothing here depends on it.
+    parts: &'static [Part],
 }
 
 impl Gate {
@@ -238,60 +267,81 @@ const fn fixed(since_minor: u8) -> Step {
 }
 
 const fn gate(name: &'static str, steps: &'static [Step], needs: &'static [&'static str]) -> Gate {
-    Gate { name, steps, needs }
+    Gate { name, steps, needs, parts: &[] }
+}
+
+impl Gate {
+    const fn acts_in(self, parts: &'static [Part]) -> Self {
+        Self { parts, ..self }
+    }
 }
 
 const DRA: &[&str] = &["DynamicResourceAllocation"];
 
 static GATES: &[Gate] = &[
-    gate("DynamicResourceAllocation", &[on(34, Stable), fixed(35)], &[]),
-    gate("DRAAdminAccess", &[on(34, Beta), fixed(36)], DRA),
-    gate("DRAPrioritizedList", &[on(34, Beta), on(36, Stable), fixed(37)], DRA),
-    gate("DRAResourceClaimDeviceStatus", &[on(33, Beta), fixed(37)], &[]),
-    gate("DRAExtendedResource", &[off(34, Alpha), on(36, Beta), fixed(37)], DRA),
-    gate("DRADeviceTaints", &[off(33, Alpha), on(36, Beta), on(37, Stable)], DRA),
-    gate("DRADeviceTaintRules", &[off(35, Alpha), off(36, Beta), on(37, Stable)], &["DRADeviceTaints"]),
-    gate("DRAPartitionableDevices", &[off(33, Alpha), on(36, Beta)], DRA),
-    gate("DRAConsumableCapacity", &[off(34, Alpha), on(36, Beta)], DRA),
+    gate("DynamicResourceAllocation", &[on(34, Stable), fixed(35)], &[]).acts_in(&[Server]),
+    gate("DRAAdminAccess", &[on(34, Beta), fixed(36)], DRA).acts_in(&[Server, Scheduler]),
+    gate("DRAPrioritizedList", &[on(34, Beta), on(36, Stable), fixed(37)], DRA).acts_in(&[Server, Scheduler]),
+    gate("DRAResourceClaimDeviceStatus", &[on(33, Beta), fixed(37)], &[]).acts_in(&[Server, Scheduler]),
+    gate("DRAExtendedResource", &[off(34, Alpha), on(36, Beta), fixed(37)], DRA)
+        .acts_in(&[Server, Scheduler]),
+    gate("DRADeviceTaints", &[off(33, Alpha), on(36, Beta), on(37, Stable)], DRA)
+        .acts_in(&[Server, Scheduler]),
+    gate("DRADeviceTaintRules", &[off(35, Alpha), off(36, Beta), on(37, Stable)], &["DRADeviceTaints"])
+        .acts_in(&[Scheduler]),
+    gate("DRAPartitionableDevices", &[off(33, Alpha), on(36, Beta)], DRA).acts_in(&[Server, Scheduler]),
+    gate("DRAConsumableCapacity", &[off(34, Alpha), on(36, Beta)], DRA).acts_in(&[Server, Scheduler]),
     gate(
         "DRADeviceBindingConditions",
         &[off(34, Alpha), on(36, Beta)],
         &["DynamicResourceAllocation", "DRAResourceClaimDeviceStatus"],
-    ),
+    )
+    .acts_in(&[Server, Scheduler]),
     gate("DRASchedulerFilterTimeout", &[on(34, Beta)], DRA),
     gate(
         "DRAResourceClaimGranularStatusAuthorization",
         &[on(36, Beta)],
         &["DynamicResourceAllocation", "DRAResourceClaimDeviceStatus"],
-    ),
+    )
+    .acts_in(&[Server]),
     // On only where nothing older than 1.37 can be beside it, which is not so by default.
-    gate("DRAFractionalCapacityRange", &[off(37, Beta)], &["DRAConsumableCapacity"]),
-    gate("GenericWorkload", &[off(35, Alpha), off(37, Beta)], &[]),
+    gate("DRAFractionalCapacityRange", &[off(37, Beta)], &["DRAConsumableCapacity"])
+        .acts_in(&[Server, Scheduler]),
+    gate("GenericWorkload", &[off(35, Alpha), off(37, Beta)], &[]).acts_in(&[Server]),
     gate(
         "DRAWorkloadResourceClaims",
         &[off(36, Alpha), off(37, Beta)],
         &["DynamicResourceAllocation", "GenericWorkload"],
-    ),
-    gate("DRAListTypeAttributes", &[off(36, Alpha)], DRA),
-    gate("DRANodeAllocatableResources", &[off(36, Alpha)], DRA),
+    )
+    .acts_in(&[Server]),
+    gate("DRAListTypeAttributes", &[off(36, Alpha)], DRA).acts_in(&[Server, Scheduler]),
+    gate("DRANodeAllocatableResources", &[off(36, Alpha)], DRA).acts_in(&[Server, Scheduler]),
     gate("DRAResourcePoolStatus", &[off(36, Alpha)], DRA),
-    gate("DRADerivedAttributes", &[off(37, Alpha)], DRA),
+    gate("DRADerivedAttributes", &[off(37, Alpha)], DRA).acts_in(&[Server, Scheduler]),
     gate(
         "DRADeviceCompatibilityGroups",
         &[off(37, Alpha)],
         &["DynamicResourceAllocation", "DRAPartitionableDevices"],
-    ),
-    gate("DRAOptionalNodeOperations", &[off(37, Alpha)], DRA),
+    )
+    .acts_in(&[Server, Scheduler]),
+    gate(
+        "DRAOptionalNodeOperations",
+        &[off(37, Alpha)],
+        &["DynamicResourceAllocation", "NodeDeclaredFeatures"],
+    )
+    .acts_in(&[Server, Scheduler]),
+    gate("NodeDeclaredFeatures", &[off(35, Alpha), on(36, Beta), fixed(37)], &[]).acts_in(&[Server]),
     gate(
         "DRAPartitionableDevicesType",
         &[off(37, Alpha)],
         &["DynamicResourceAllocation", "DRAPartitionableDevices", "DRAResourcePoolStatus"],
-    ),
-    gate("KubeletServiceAccountTokenForCredentialProviders", &[on(34, Beta)], &[]),
-    gate("PodTopologyLabelsAdmission", &[off(33, Alpha), on(35, Beta)], &[]),
-    gate("ServiceAccountNodeAudienceRestriction", &[on(33, Beta)], &[]),
+    )
+    .acts_in(&[Server]),
+    gate("KubeletServiceAccountTokenForCredentialProviders", &[on(34, Beta)], &[]).acts_in(&[Server]),
+    gate("PodTopologyLabelsAdmission", &[off(33, Alpha), on(35, Beta)], &[]).acts_in(&[Server]),
+    gate("ServiceAccountNodeAudienceRestriction", &[on(33, Beta)], &[]).acts_in(&[Server]),
     // DEVIATION(patch-gate): of the first design of device taints; no release has it, and ResourceSlicePatch is served only where it is asked for.
-    gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA),
+    gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA).acts_in(&[Server, Scheduler]),
 ];
 
 #[cfg(test)]
@@ -356,6 +406,24 @@ mod tests {
         at("1.37", "DRADeviceTaints=false,DRADeviceTaintRules=false").unwrap();
         at("1.37", "DRAAdminAccess=true").unwrap();
         at("1.34", "DRAAdminAccess=false").unwrap();
+    }
+
+    #[test]
+    fn gates_that_change_nothing_are_named() {
+        let without = |text: &'static str, parts: &[Part]| Features::without_effect(text, parts);
+        let text = "DRASchedulerFilterTimeout=false, GenericWorkload=true,DRADeviceTaintRules=false,DRAAdminAccess=true,AllAlpha=true";
+        assert_eq!(without(text, &[Server, Scheduler]), ["DRASchedulerFilterTimeout"]);
+        assert_eq!(without(text, &[Scheduler]), ["DRASchedulerFilterTimeout", "GenericWorkload"]);
+        assert_eq!(without(text, &[Server]), ["DRASchedulerFilterTimeout", "DRADeviceTaintRules"]);
+        assert_eq!(without("", &[]), [""; 0]);
+    }
+
+    #[test]
+    fn declared_features_are_a_gate_that_others_need() {
+        assert!(!at("1.35", "").unwrap().is_on("NodeDeclaredFeatures"));
+        assert!(at("1.36", "NodeDeclaredFeatures=false").is_ok());
+        assert!(at("1.37", "NodeDeclaredFeatures=false").unwrap_err().contains("for good"));
+        assert!(at("1.37", "DRAOptionalNodeOperations=true").unwrap().is_on("NodeDeclaredFeatures"));
     }
 
     #[test]

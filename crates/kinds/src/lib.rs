@@ -35,7 +35,7 @@ pub use custom::{
     CLEANUP_FINALIZER, JsonPath, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
 };
 pub use error::{Errors, FieldError, FieldProblem};
-pub use features::{Features, Release};
+pub use features::{Features, Part, Release};
 pub use kind::{Column, Heading, Kind, Name, RuleSet, Scope, Served, Shape, Subresource, Verbs, age_of};
 pub use names::{check_label_name, check_label_value, check_name};
 pub use registry::{all, find, find_kind};

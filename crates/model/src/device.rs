@@ -77,6 +77,33 @@ pub struct Device {
     pub binding_failure_conditions: Option<Vec<Text>>,
     /// May be given to several requests at once.
     pub allow_multiple_allocations: Option<bool>,
+    /// What it takes of the node's own resources, by resource, in order.
+    pub node_allocatable: Vec<(Text, NodeAllocatable)>,
+}
+
+/// What a device takes of a resource of its own node.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct NodeAllocatable {
+    /// What it stands for.
+    pub mapping: Option<NodeMapping>,
+    /// What it costs for each pod that uses it.
+    pub per_pod: Option<Quantity>,
+    /// What it costs for each container that uses it.
+    pub per_container: Option<Quantity>,
+}
+
+/// How much of a node's resource a device stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeMapping {
+    /// As much as is consumed of a capacity.
+    Capacity {
+        /// Which capacity.
+        key: Text,
+        /// So many times; `None`: once.
+        multiplier: Option<Quantity>,
+    },
+    /// The device so much.
+    PerDevice(Quantity),
 }
 
 /// An amount that a device has.

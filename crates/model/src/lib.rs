@@ -42,7 +42,10 @@ pub use claim::{
 };
 pub use clock::{Clock, Reading, STEP_MS_MIN, SetBack};
 pub use cron::Schedule;
-pub use device::{CapacityValue, CounterConsumption, Device, DeviceId, PoolId, RequestPolicy, ValidRange};
+pub use device::{
+    CapacityValue, CounterConsumption, Device, DeviceId, NodeAllocatable, NodeMapping, PoolId, RequestPolicy,
+    ValidRange,
+};
 pub use effect::{EffectId, Outcome};
 pub use group::{POD_GROUP_API, PodGroup};
 pub use intern::{Interner, Symbol};

@@ -1,6 +1,6 @@
 //! Taking in what is heard of nodes, pods, claims and devices, and waking whom it can help.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{format, sync::Arc, vec::Vec};
 
 use lazaret_fleet as fleet;
 use lazaret_model::{ObjectKey, PodGroup, Text, Timestamp};
@@ -12,7 +12,7 @@ use crate::{
     desk::CERTAIN_MS,
     effect::WakeReason,
     extended,
-    flight::Phase,
+    flight::{Flight, Phase},
     machine::{Alarm, PodEntry, Scheduler},
 };
 
@@ -137,10 +137,11 @@ impl Scheduler {
         match on.filter(|on| self.nodes.get(*on).is_some_and(|state| state.name == *name)) {
             Some(on) => {
                 self.nodes.replace(on, ix, pod);
-                if old.spec.requests != pod.spec.requests {
+                if old.spec.requests != pod.spec.requests || old.extra != pod.extra {
                     self.happened(Cause::Room);
                 }
-                if old.labels == pod.labels && old.node == pod.node {
+                // Spreading leaves pods that are leaving out of account.
+                if old.labels == pod.labels && old.node == pod.node && old.deleting == pod.deleting {
                     return;
                 }
             }
@@ -176,6 +177,10 @@ impl Scheduler {
         self.nodes.displace(on, ix);
         self.happened(Cause::Room);
         self.happened(Cause::Neighbours);
+        // As long as it was there the devices of its group's claims were not given back.
+        if let Some(group) = self.pods.get(ix).and_then(|entry| claims::group_key(&entry.pod)) {
+            self.wake_members(&group);
+        }
     }
 
     pub(crate) fn set_on(&mut self, ix: u32, on: Option<u32>) {
@@ -242,9 +247,24 @@ impl Scheduler {
         if freed {
             self.happened(Cause::Devices);
         }
+        if old.as_ref().is_some_and(|old| has_lost_devices(old, claim)) {
+            self.roll_back_users(key);
+        }
         self.claim_seen(key);
-        if old.is_none_or(|old| old.claim != claim.claim) {
+        if old.is_none_or(|old| old.claim != claim.claim || old.devices != claim.devices) {
             self.wake_users(key, None);
+        }
+    }
+
+    /// Pods that are being bound chose their node by devices that the claim has not got any more.
+    fn roll_back_users(&mut self, key: &ObjectKey) {
+        let message =
+            format!("resourceclaim {:?}: the claim was given back by somebody else", key.name.as_str());
+        for pod in self.book.users(key).to_vec() {
+            let is_sent = |flight: &Flight| matches!(flight.phase, Phase::Binding | Phase::Bound);
+            if self.flights.get(&pod).is_some_and(|flight| flight.claims.contains(key) && !is_sent(flight)) {
+                self.roll_back(pod, &message);
+            }
         }
     }
 
@@ -264,7 +284,7 @@ impl Scheduler {
         self.wake_users(key, owner);
     }
 
-    fn wake_users(&mut self, key: &ObjectKey, owner: Option<ObjectKey>) {
+    pub(crate) fn wake_users(&mut self, key: &ObjectKey, owner: Option<ObjectKey>) {
         let mut users: Vec<u32> = self.book.users(key).to_vec();
         users.extend(owner.and_then(|owner| self.pod_keys.get(&owner)));
         users.into_iter().for_each(|pod| self.wake(pod));
@@ -288,7 +308,7 @@ impl Scheduler {
 
     fn wake(&mut self, pod: u32) {
         let gated = self.pods.get(pod).is_some_and(|entry| !entry.pod.spec.gates.is_empty());
-        if !gated {
+        if !gated && !self.rehearsing {
             self.queue.wake(self.now, pod);
         }
     }
@@ -300,16 +320,25 @@ impl Scheduler {
         }
         let revision = self.fleet.revision();
         let is_class = input.kind() == fleet::Kind::Class;
+        let takes_otherwise = self.options.node_allocatable && self.shares_are(&input);
         self.fleet.apply(input);
         self.fleet.take_changes();
-        if self.fleet.revision() == revision {
+        if self.fleet.revision() == revision && !takes_otherwise {
             return;
         }
-        if is_class {
+        if is_class && self.options.extended_resources {
             self.delegated = extended::delegated(&self.fleet.snapshot());
         }
         self.happened(Cause::Devices);
         self.happened(Cause::Room);
+    }
+
+    /// Takes note of what devices take of their nodes; whether that changed.
+    fn shares_are(&mut self, input: &fleet::Input) -> bool {
+        if let fleet::Input::Slice(slice) = input {
+            return self.shares.set(slice);
+        }
+        matches!(input, fleet::Input::SliceGone(name) if self.shares.remove(name))
     }
 
     pub(crate) fn namespace_is(&mut self, name: Text, labels: Arc<Labels>) {
@@ -319,10 +348,27 @@ impl Scheduler {
         }
     }
 
+    pub(crate) fn namespace_gone(&mut self, name: &Text) {
+        if self.namespaces.remove(name).is_some() {
+            self.happened(Cause::Neighbours);
+        }
+    }
+
+    /// A pod could not be made to leave: pods that were promised its room are tried again.
+    pub(crate) fn eviction_failed(&mut self, victim: u32) {
+        self.evicting.remove(&victim);
+        let node = self.pods.get(victim).and_then(|entry| self.nodes.get(entry.on?));
+        let waiting: Vec<u32> =
+            node.iter().flat_map(|state| state.nominated.iter().map(|(pod, _)| *pod)).collect();
+        waiting.into_iter().for_each(|pod| self.queue.retry(self.now, pod));
+    }
+
     /// Something happened that can help all pods which wait for it.
     pub(crate) fn happened(&mut self, cause: Cause) {
-        self.memo.note(cause);
-        self.queue.wake_all(self.now, cause);
+        if !self.rehearsing {
+            self.memo.note(cause);
+            self.queue.wake_all(self.now, cause);
+        }
     }
 
     // === Time ===
@@ -342,6 +388,7 @@ impl Scheduler {
                 Some((_, Alarm::Pod(ix))) => self.proceed(ix),
                 Some((_, Alarm::Report(ix))) => self.report_again(ix),
                 Some((_, Alarm::Hold(node, claim))) => self.let_go_unlisted(&node, &claim),
+                Some((_, Alarm::Retry(ix))) => self.wake(ix),
                 None => {}
             }
         }
@@ -349,7 +396,7 @@ impl Scheduler {
 
     pub(crate) fn why_wake(&self, alarm: &Alarm) -> WakeReason {
         match alarm {
-            Alarm::Claim(_) | Alarm::Hold(..) => WakeReason::Retry,
+            Alarm::Claim(_) | Alarm::Hold(..) | Alarm::Retry(_) => WakeReason::Retry,
             Alarm::Report(_) => WakeReason::Report,
             Alarm::Pod(ix) => match self.flights.get(ix).map(|flight| &flight.phase) {
                 Some(Phase::Preparing { .. }) => WakeReason::BindingTimeout,
@@ -357,6 +404,7 @@ impl Scheduler {
                     Phase::Making
                     | Phase::Reserving
                     | Phase::Naming
+                    | Phase::Stating
                     | Phase::Binding
                     | Phase::Pausing { .. }
                     | Phase::Bound,
@@ -365,4 +413,12 @@ impl Scheduler {
             },
         }
     }
+}
+
+/// Whether devices that a claim had are not its devices any more.
+fn has_lost_devices(old: &Claim, new: &Claim) -> bool {
+    let Some(had) = old.claim.allocation.as_ref().filter(|_| old.claim.uid == new.claim.uid) else {
+        return false;
+    };
+    new.claim.allocation.as_ref().is_none_or(|has| has.results != had.results)
 }

@@ -24,6 +24,27 @@ impl Amounts {
         self.place(name).map_or(0, |at| self.others[at].1)
     }
 
+    /// How much of a resource, whichever it is; thousandths of `cpu`.
+    #[must_use]
+    pub fn amount(&self, name: &str) -> i64 {
+        match name {
+            "cpu" => self.cpu_milli,
+            "memory" => self.memory,
+            "ephemeral-storage" => self.ephemeral_storage,
+            other => self.other(other),
+        }
+    }
+
+    /// Sets the amount of a resource, whichever it is; thousandths of `cpu`.
+    pub fn set(&mut self, name: &Text, amount: i64) {
+        match name.as_str() {
+            "cpu" => self.cpu_milli = amount,
+            "memory" => self.memory = amount,
+            "ephemeral-storage" => self.ephemeral_storage = amount,
+            _ => self.set_other(name, amount),
+        }
+    }
+
     /// Sets the amount of a resource other than the three with a field.
     pub fn set_other(&mut self, name: &Text, amount: i64) {
         match self.place(name) {

@@ -3,18 +3,18 @@
 use alloc::{collections::BTreeSet, string::ToString, sync::Arc, vec::Vec};
 
 use lazaret_allocator::{TimedTolerations, have_timed_tolerations};
-use lazaret_model::{Allocation, NodeSelector, PodGroup, ResourceClaim, Text};
+use lazaret_model::{Allocation, ObjectKey, ResourceClaim, Text};
 
 use crate::{
-    Claim, Pod,
+    Amounts, Claim, Pod,
     causes::Cause,
     claims,
     desk::Entry,
     devices::{Chosen, Devices, ExtendedNeed, Had},
-    extended,
-    filter::Filter,
+    extended::{self, Delegated},
+    filter::{Filter, Tally, Usable, count, lacks, skips_node_operations},
     flight::{ExtendedClaim, Flight},
-    machine::Scheduler,
+    machine::{Alarm, Scheduler},
     neighbours::{Neighbours, Surroundings},
     nodes::NodeState,
     preempt::Preemption,
@@ -22,6 +22,7 @@ use crate::{
     score,
     search::{self, Search},
     share::ShareIds,
+    shares::{Footprint, Shares},
     why::{ClaimProblem, Refusal, Verdict, Why},
 };
 
@@ -40,6 +41,14 @@ pub(crate) struct Placement {
     pub(crate) claims: Vec<(Arc<Claim>, Option<Allocation>)>,
     /// The claim to be made for it.
     pub(crate) extended: Option<ExtendedClaim>,
+    /// What its claims take of the node.
+    pub(crate) footprint: Option<Footprint>,
+}
+
+/// A placement that counts and of which nothing is written.
+pub(crate) struct Held {
+    /// The claims that are to be written.
+    reserving: BTreeSet<ObjectKey>,
 }
 
 /// A pod's claims, as far as they concern where it can go.
@@ -50,9 +59,28 @@ pub(crate) struct Needs {
     pub(crate) allocations: Vec<Option<Arc<Allocation>>>,
     /// Resources that devices can stand in for where nodes have none of their own.
     pub(crate) extended: Vec<Text>,
+    /// What the claims that have devices already take of the node.
+    pub(crate) footprint: Option<Footprint>,
 }
 
 impl Needs {
+    /// What the claims take of the node beside the pod's requests, as far as is known before a node is chosen.
+    pub(crate) fn extra(&self) -> Option<&Amounts> {
+        self.footprint.as_ref().map(|footprint| &*footprint.extra)
+    }
+
+    /// The allocations of all claims, with those that were found for open ones, in order.
+    fn all<'a>(&'a self, found: &'a [Allocation]) -> impl Iterator<Item = (&'a ObjectKey, &'a Allocation)> {
+        let mut found = found.iter();
+        self.claims.iter().zip(&self.allocations).filter_map(move |(claim, given)| {
+            let allocation = match given {
+                Some(given) => Some(&**given),
+                None => found.next(),
+            };
+            allocation.map(|allocation| (&claim.claim.key, allocation))
+        })
+    }
+
     /// The claims that have nothing yet.
     pub(crate) fn open(&self) -> Vec<Arc<ResourceClaim>> {
         let claims = self.claims.iter().zip(&self.allocations);
@@ -60,8 +88,8 @@ impl Needs {
     }
 
     /// Where the others can be used.
-    pub(crate) fn usable(&self) -> Vec<&NodeSelector> {
-        self.allocations.iter().flatten().filter_map(|given| given.node_selector.as_ref()).collect()
+    pub(crate) fn usable(&self) -> Usable<'_> {
+        Usable::of(self.allocations.iter().flatten().map(|given| &**given))
     }
 }
 
@@ -71,8 +99,11 @@ impl Scheduler {
         let Some(pod) = self.pods.get(ix).map(|entry| entry.pod.clone()) else {
             return self.queue.leave(ix);
         };
+        if let Some(gang) = self.incomplete_gang(&pod) {
+            return self.decide_gang(ix, &gang);
+        }
         self.decisions += 1;
-        let needs = match self.needs(&pod) {
+        let needs = match self.needs(ix, &pod) {
             Ok(needs) => needs,
             Err(problem) => return self.give_up(ix, &pod, Arc::new(Why::of(Verdict::Claims(problem))), None),
         };
@@ -84,7 +115,12 @@ impl Scheduler {
             return self.report(ix, why, &message, None);
         }
         match self.find_place(ix, &pod, &needs) {
-            Ok(placement) => self.take_off(ix, &pod, placement),
+            Ok(placement) => {
+                let held = self.hold(ix, &pod, placement);
+                // Whoever must be near it, or waits for an even spread, need not wait until it is bound.
+                self.happened(Cause::Neighbours);
+                self.send(ix, &pod, held);
+            }
             Err(verdict) => {
                 let (why, node) = self.force(ix, &pod, &needs, verdict);
                 if matches!(why.verdict, Verdict::Nowhere(_)) && node.is_none() && nominated.is_none() {
@@ -123,7 +159,7 @@ impl Scheduler {
     }
 
     /// A place that the pod can keep if there is one; otherwise one whose devices it tolerates for a time.
-    fn find_place(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Placement, Verdict> {
+    pub(crate) fn find_place(&mut self, ix: u32, pod: &Pod, needs: &Needs) -> Result<Placement, Verdict> {
         if have_timed_tolerations(&needs.open()) {
             match self.find_place_with(ix, pod, needs, TimedTolerations::Ignored) {
                 Err(Verdict::Nowhere(_)) => {}
@@ -147,8 +183,8 @@ impl Scheduler {
         let needs_device = needs.extended.is_empty() && search::needs_device_of_node(&open, &snapshot);
         let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &[] };
         let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
-        let filter =
-            Filter { pod, pod_ix: ix, delegated: &self.delegated, neighbours: &neighbours, usable: &usable };
+        let (delegated, extra) = (&self.delegated, needs.extra());
+        let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
         let mut search = Search::new(&self.nodes, self.start, self.quota(), needs_device, &filter);
         search.begin_with(self.pods.get(ix).and_then(|entry| entry.nominated));
         let mut devices = Devices {
@@ -161,7 +197,7 @@ impl Scheduler {
             timed_tolerations,
             ids: ShareIds::new(&pod.uid, self.now, self.decisions),
         };
-        let chosen: Option<Chosen<'_>> = loop {
+        let chosen: Option<(Chosen<'_>, Option<Footprint>)> = loop {
             let batch = search.next_batch(&filter);
             if batch.is_empty() {
                 break None;
@@ -169,33 +205,34 @@ impl Scheduler {
             let states: Vec<&NodeState> = batch.iter().filter_map(|&node| self.nodes.get(node)).collect();
             let scores = score::scores(pod, around, &states, self.options.packing);
             if !with_devices {
-                break best(&scores).map(|at| Chosen::bare(states[at]));
+                let bare = best(&scores).map(|at| Chosen::bare(states[at]));
+                break bare.map(|bare| (bare, needs.footprint.clone()));
             }
-            match devices.choose(&ranked(&scores, &states)) {
-                Ok(Had::On(chosen)) => break Some(chosen),
-                Ok(Had::Nowhere(groups)) => search.without_devices(groups),
-                Err(error) => return Err(Verdict::Failed(error.to_string())),
+            let taken = Taken { shares: &self.shares, pod, needs, delegated };
+            match taken.choose(&mut devices, ranked(&scores, &states), &mut search.nowhere.refusals)? {
+                Had::On(found) => break Some(found),
+                Had::Nowhere(groups) => search.without_devices(groups),
             }
         };
         let (visited, nowhere) = (search.visited(), search.nowhere);
         self.start = (self.start + visited) % self.nodes.order().len().max(1);
-        let Some(chosen) = chosen else { return Err(Verdict::Nowhere(nowhere)) };
+        let Some((chosen, footprint)) = chosen else { return Err(Verdict::Nowhere(nowhere)) };
         let (node, extended) = (chosen.node.name.clone(), chosen.extended);
-        Ok(Placement { node, claims: pair(needs, chosen.allocations), extended })
+        Ok(Placement { node, claims: pair(needs, chosen.allocations), extended, footprint })
     }
 
     /// The pod's claims, if they let it be placed anywhere.
-    pub(crate) fn needs(&mut self, pod: &Pod) -> Result<Needs, ClaimProblem> {
+    pub(crate) fn needs(&mut self, ix: u32, pod: &Pod) -> Result<Needs, ClaimProblem> {
         let mut needs = Needs::default();
         if !pod.spec.containers.is_empty() {
             needs.extended = extended::wanted(pod, &self.delegated);
             // Of an earlier attempt: whether it would do on the node that is found now, nobody knows.
             if let Some(left) = self.book.made_for(&pod.uid).and_then(|key| self.book.get(key)).cloned() {
-                self.delete_claim(left.claim.key.clone(), left.claim.uid.clone());
+                self.delete_claim(ix, left.claim.key.clone(), left.claim.uid.clone());
                 return Err(ClaimProblem::BeingFreed(left.claim.key.clone()));
             }
         }
-        self.check_gang(pod)?;
+        self.book.group(pod)?;
         if pod.claims.is_empty() {
             return Ok(needs);
         }
@@ -203,7 +240,7 @@ impl Scheduler {
         for claim in &needs.claims {
             let key = &claim.claim.key;
             let entry = self.desk.get(key).filter(|entry| entry.uid == claim.claim.uid);
-            if entry.is_some_and(Entry::frees) {
+            if entry.is_some_and(|entry| entry.frees(claim.version)) {
                 return Err(ClaimProblem::BeingFreed(key.clone()));
             }
             claims::check_room(&self.book, claim, pod, entry.map_or(0, Entry::coming))?;
@@ -218,20 +255,15 @@ impl Scheduler {
                 }
                 None => claims::check_classes(claim, &self.fleet.snapshot())?,
             }
+            let unclaimed = |entry: &Entry| entry.coming() == 0 && entry.is_seen(claim.version);
+            let alone = || entry.is_none_or(unclaimed) && self.book.is_free_but_for(claim, pod);
+            if given.as_deref().is_some_and(|given| self.shares.has_mapping(given)) && !alone() {
+                return Err(ClaimProblem::NotShareable(key.clone()));
+            }
             needs.allocations.push(given);
         }
+        needs.footprint = self.shares.footprint(pod, needs.all(&[]))?;
         Ok(needs)
-    }
-
-    // DEVIATION(gang-placement): Kubernetes also binds none of a gang before all of them have a place.
-    /// Refuses a pod whose group is not there, or is to be placed as a gang and has too few pods yet.
-    fn check_gang(&self, pod: &Pod) -> Result<(), ClaimProblem> {
-        let Some(PodGroup { key, gang: Some(wanted), .. }) = self.book.group(pod)? else { return Ok(()) };
-        let (there, wanted) = (self.book.members(key).len(), *wanted as usize);
-        if there < wanted {
-            return Err(ClaimProblem::GangIncomplete { group: key.clone(), there, wanted });
-        }
-        Ok(())
     }
 
     /// Whether other pods of a pod's group use the claim that they have together.
@@ -251,13 +283,15 @@ impl Scheduler {
         (nodes * percent / 100).max(SAMPLE_MIN).min(nodes)
     }
 
-    /// Everything counts as done from now on; the writes follow.
-    fn take_off(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) {
-        let on = self.nodes.place(&placement.node, ix, pod);
+    /// Everything counts as done from now on; nothing is written yet.
+    pub(crate) fn hold(&mut self, ix: u32, pod: &Arc<Pod>, placement: Placement) -> Held {
+        let extra = placement.footprint.as_ref().map(|footprint| footprint.extra.clone());
+        let on = if pod.extra == extra {
+            self.nodes.place(&placement.node, ix, pod)
+        } else {
+            self.nodes.place(&placement.node, ix, &Arc::new(Pod { extra, ..Pod::clone(pod) }))
+        };
         self.set_on(ix, Some(on));
-        self.set_nominated(ix, None);
-        // Whoever must be near it, or waits for an even spread, need not wait until it is bound.
-        self.happened(Cause::Neighbours);
         let claims = placement.claims.iter().map(|(claim, _)| claim.claim.key.clone()).collect();
         let mut reserving = BTreeSet::new();
         for (claim, allocation) in placement.claims {
@@ -265,10 +299,26 @@ impl Scheduler {
                 reserving.insert(claim.claim.key.clone());
             }
         }
-        self.flights.insert(ix, Flight { claims, reserving: reserving.clone(), ..Flight::default() });
-        reserving.iter().for_each(|key| self.write_claim(key));
-        match placement.extended {
-            Some(extended) => self.make_claim(ix, pod, extended),
+        if let Some(extended) = &placement.extended {
+            self.overlay.insert(&extended.stand_in, &extended.allocation);
+        }
+        let flight = Flight {
+            claims,
+            reserving: reserving.clone(),
+            extended: placement.extended,
+            taken: placement.footprint.map(|footprint| footprint.statuses),
+            ..Flight::default()
+        };
+        self.flights.insert(ix, flight);
+        Held { reserving }
+    }
+
+    /// The writes follow.
+    pub(crate) fn send(&mut self, ix: u32, pod: &Pod, held: Held) {
+        self.set_nominated(ix, None);
+        held.reserving.iter().for_each(|key| self.write_claim(key));
+        match self.flights.get(&ix).and_then(|flight| flight.extended.clone()) {
+            Some(extended) => self.make_claim(ix, pod, &extended),
             None => self.proceed(ix),
         }
     }
@@ -276,7 +326,7 @@ impl Scheduler {
     // === Giving up ===
 
     /// Puts a pod back, and says why. `nominated`: others leave that node for it; if none do, no room is kept.
-    fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
+    pub(crate) fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
         let kept = self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
         let nominated = match nominated {
             None if kept || pod.nominated.is_some() => {
@@ -307,15 +357,18 @@ impl Scheduler {
     /// A claim of the pod that nobody else uses may hold devices with which the pod can go nowhere: they are given
     /// back, one claim at a time, and the pod is tried again when that is seen.
     fn free_what_hinders(&mut self, ix: u32, pod: &Pod, verdict: &Verdict) {
-        if self.may_be_bound(ix) {
-            return;
+        if let Some(until) = self.pods.get(ix).map(|entry| entry.uncertain_until)
+            && self.now < until
+        {
+            return self.set_alarm(until, Alarm::Retry(ix));
         }
         let Ok(claims) = claims::resolve(&self.book, pod) else { return };
         let hinders = |claim: &Claim| match verdict {
             Verdict::Claims(problem) => problem.would_do_with_others() == Some(&claim.claim.key),
             Verdict::Nowhere(nowhere) => {
-                let bound =
-                    claim.claim.allocation.as_ref().is_some_and(|given| given.node_selector.is_some());
+                let is_bound =
+                    |given: &Allocation| given.node_selector.is_some() || skips_node_operations(given);
+                let bound = claim.claim.allocation.as_deref().is_some_and(is_bound);
                 bound && nowhere.refusals.contains_key(&Refusal::ClaimElsewhere)
             }
             Verdict::Gated(_) | Verdict::Failed(_) => false,
@@ -329,6 +382,45 @@ impl Scheduler {
         if !hindering.is_empty() {
             let turn = self.queue.attempts(ix) as usize % hindering.len();
             self.give_back(hindering[turn]);
+        }
+    }
+}
+
+/// What the claims of a pod take of nodes, while one is looked for.
+struct Taken<'a> {
+    shares: &'a Shares,
+    pod: &'a Pod,
+    needs: &'a Needs,
+    delegated: &'a Delegated,
+}
+
+impl Taken<'_> {
+    /// The first of the nodes that has the devices and what these take of it.
+    fn choose<'n>(
+        &self,
+        devices: &mut Devices<'_>,
+        mut nodes: Vec<&'n NodeState>,
+        refusals: &mut Tally,
+    ) -> Result<Had<(Chosen<'n>, Option<Footprint>)>, Verdict> {
+        loop {
+            let chosen = match devices.choose(&nodes) {
+                Ok(Had::On(chosen)) => chosen,
+                Ok(Had::Nowhere(groups)) => return Ok(Had::Nowhere(groups)),
+                Err(error) => return Err(Verdict::Failed(error.to_string())),
+            };
+            let found = self.shares.footprint(self.pod, self.needs.all(&chosen.allocations));
+            let Some(footprint) = found.map_err(Verdict::Claims)? else {
+                return Ok(Had::On((chosen, None)));
+            };
+            let short = lacks(chosen.node, self.pod, &footprint.extra, self.delegated);
+            if short.is_empty() {
+                return Ok(Had::On((chosen, Some(footprint))));
+            }
+            short.into_iter().for_each(|refusal| count(refusals, refusal));
+            nodes.retain(|state| state.name != chosen.node.name);
+            if nodes.is_empty() {
+                return Ok(Had::Nowhere(Vec::new()));
+            }
         }
     }
 }

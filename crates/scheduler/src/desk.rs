@@ -31,13 +31,15 @@ pub(crate) struct Entry {
     pub(crate) unwanted: Vec<Uid>,
     /// The devices are to be given back.
     pub(crate) deallocate: bool,
+    /// The devices were given back by a write that is based on this version: what is seen up to it is not so any more.
+    pub(crate) freed_after: Option<u64>,
     /// The write that was given out.
     pub(crate) write: Option<Write>,
     /// The version that the last write led to; 0: none.
     pub(crate) version: u64,
     pub(crate) tries: u32,
-    /// Nobody knows whether the allocation was written, unless something newer than this version is seen; after this
-    /// instant it was not.
+    /// Nobody knows whether the allocation or the release was written, unless something newer than this version is
+    /// seen; after this instant it was not.
     pub(crate) uncertain: Option<(u64, Timestamp)>,
     /// Not to be written before something newer than this version is seen, or this instant has come.
     pub(crate) held_up: Option<(u64, Timestamp)>,
@@ -63,12 +65,14 @@ impl Entry {
         self.wanted.len() + self.write.as_ref().map_or(0, |write| write.pods.len())
     }
 
-    /// Its devices are being given back.
-    pub(crate) fn frees(&self) -> bool {
-        self.deallocate || self.write.as_ref().is_some_and(|write| write.deallocates)
+    /// Its devices are being given back, or were, which is not in what is seen of the claim.
+    pub(crate) fn frees(&self, seen: u64) -> bool {
+        self.deallocate
+            || self.write.as_ref().is_some_and(|write| write.deallocates)
+            || self.freed_after.is_some_and(|version| seen <= version)
     }
 
-    /// Whether the allocation may have been written, given what is seen of the claim.
+    /// Whether the allocation or the release may have been written, given what is seen of the claim.
     pub(crate) fn is_uncertain(&self, seen: u64, now: Timestamp) -> bool {
         self.uncertain.is_some_and(|(version, until)| seen <= version && now < until)
     }

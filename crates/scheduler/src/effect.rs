@@ -6,6 +6,8 @@ use core::fmt;
 use lazaret_model::{Allocation, ClaimSpec, Consumer, ObjectKey, Owner, Text, Timestamp, Uid};
 pub use lazaret_model::{EffectId, Outcome};
 
+use crate::shares::NodeAllocatableStatus;
+
 /// The finalizer of claims that are allocated.
 pub const CLAIM_FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation, with the value `true`, of claims for extended resources.
@@ -34,6 +36,8 @@ pub enum EffectKind {
     DeleteExtendedClaim(DeleteExtendedClaim),
     /// Say in a pod's status which claim was made for its extended resources.
     SetExtendedClaim(SetExtendedClaim),
+    /// Say in a pod's status what its claims take of its node.
+    SetNodeAllocatable(SetNodeAllocatable),
     /// Bind a pod to a node.
     Bind(Bind),
     /// Say in a pod's status why it is not placed.
@@ -110,6 +114,17 @@ pub struct SetExtendedClaim {
     pub claim: Text,
     /// Which request serves which resource of which container.
     pub mappings: Arc<[Mapping]>,
+}
+
+/// `status.nodeAllocatableResourceClaimStatuses` of a pod, as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetNodeAllocatable {
+    /// Which pod.
+    pub pod: ObjectKey,
+    /// Which incarnation: a precondition.
+    pub uid: Uid,
+    /// By claim, in order.
+    pub statuses: Arc<[NodeAllocatableStatus]>,
 }
 
 /// Which request serves a container's extended resource.

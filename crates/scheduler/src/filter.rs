@@ -2,7 +2,8 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use lazaret_model::{Effect, NodeSelector, Operator, Taint, Text, Toleration, tolerates};
+use lazaret_allocator::OPTIONAL_NODE_OPERATIONS;
+use lazaret_model::{Allocation, Effect, NodeSelector, Operator, Taint, Text, Toleration, tolerates};
 
 use crate::{
     Amounts, Node, Pod, extended::Delegated, neighbours::Neighbours, nodes::NodeState, why::Refusal,
@@ -23,8 +24,40 @@ pub(crate) struct Filter<'a> {
     pub(crate) pod_ix: u32,
     pub(crate) delegated: &'a Delegated,
     pub(crate) neighbours: &'a Neighbours,
-    /// Where the claims that it has already can be used.
-    pub(crate) usable: &'a [&'a NodeSelector],
+    pub(crate) usable: &'a Usable<'a>,
+    /// What the claims that it has already take of its node beside its requests.
+    pub(crate) extra: Option<&'a Amounts>,
+}
+
+/// Where the claims that a pod has already can be used.
+#[derive(Debug, Default)]
+pub(crate) struct Usable<'a> {
+    /// On nodes that all of these match.
+    pub(crate) selectors: Vec<&'a NodeSelector>,
+    /// Only on nodes that can do without preparing some of the devices.
+    pub(crate) skips_node_operations: bool,
+}
+
+impl<'a> Usable<'a> {
+    pub(crate) fn of(allocations: impl Iterator<Item = &'a Allocation>) -> Self {
+        let mut usable = Self::default();
+        for given in allocations {
+            usable.selectors.extend(&given.node_selector);
+            usable.skips_node_operations |= skips_node_operations(given);
+        }
+        usable
+    }
+
+    fn admit(&self, node: &Node) -> bool {
+        let matches = |selector: &&NodeSelector| selector.matches(&node.facts).unwrap_or(false);
+        let declared = || node.facts.declared_features.iter().any(|name| **name == *OPTIONAL_NODE_OPERATIONS);
+        self.selectors.iter().all(matches) && (!self.skips_node_operations || declared())
+    }
+}
+
+/// Whether some device of an allocation is not prepared by the node.
+pub(crate) fn skips_node_operations(allocation: &Allocation) -> bool {
+    allocation.results.iter().any(|result| !result.skip_node_operations.is_empty())
 }
 
 impl Filter<'_> {
@@ -90,16 +123,39 @@ impl Filter<'_> {
         if i64::try_from(pods).unwrap_or(i64::MAX) >= node.pods_max {
             short.push(Refusal::TooManyPods);
         }
-        shortages(&self.pod.spec.requests, used, &node.allocatable, self.delegated, &mut short);
+        let with_extra;
+        let wanted = match self.extra {
+            None => &self.pod.spec.requests,
+            Some(extra) => {
+                with_extra = sum(&self.pod.spec.requests, extra);
+                &with_extra
+            }
+        };
+        shortages(wanted, used, &node.allocatable, self.delegated, &mut short);
         let last = short.pop();
         short.into_iter().for_each(|refusal| count(tally, refusal));
         last
     }
 
     fn refused_for_claims(&self, node: &Node) -> Option<Refusal> {
-        let usable = |selector: &&NodeSelector| selector.matches(&node.facts).unwrap_or(false);
-        (!self.usable.iter().all(usable)).then_some(Refusal::ClaimElsewhere)
+        (!self.usable.admit(node)).then_some(Refusal::ClaimElsewhere)
     }
+}
+
+fn sum(one: &Amounts, other: &Amounts) -> Amounts {
+    let mut sum = one.clone();
+    sum.add(other);
+    sum
+}
+
+/// What a node lacks for a pod whose claims take so much beside its requests.
+pub(crate) fn lacks(state: &NodeState, pod: &Pod, extra: &Amounts, delegated: &Delegated) -> Vec<Refusal> {
+    let mut short = Vec::new();
+    if let Some(node) = &state.node {
+        let wanted = sum(&pod.spec.requests, extra);
+        shortages(&wanted, &state.used, &node.allocatable, delegated, &mut short);
+    }
+    short
 }
 
 pub(crate) fn count(tally: &mut Tally, refusal: Refusal) {

@@ -9,11 +9,12 @@ use crate::{
     desk::NEWS_MS_MAX,
     effect::{
         Bind, CreateExtendedClaim, DeleteExtendedClaim, EffectId, EffectKind, Event, EventKind, Mapping,
-        Outcome, Reply, SetExtendedClaim,
+        Outcome, Reply, SetExtendedClaim, SetNodeAllocatable,
     },
     machine::{Alarm, Scheduler},
     outbox::Purpose,
     ready::Readiness,
+    shares::NodeAllocatableStatus,
     why::{Verdict, Why},
 };
 
@@ -29,6 +30,10 @@ pub(crate) struct Flight {
     pub(crate) reserving: BTreeSet<ObjectKey>,
     /// The claim that is made for it.
     pub(crate) extended: Option<ExtendedClaim>,
+    /// What its claims take of the node, if its status is to say so.
+    pub(crate) taken: Option<Arc<[NodeAllocatableStatus]>>,
+    /// Its status may say so already.
+    pub(crate) stated: bool,
     pub(crate) phase: Phase,
     /// What it waits for to be acknowledged.
     pub(crate) awaits: Option<EffectId>,
@@ -59,6 +64,8 @@ pub(crate) enum Phase {
     Preparing { until: Timestamp },
     /// Its status is to name the claim that was made.
     Naming,
+    /// Its status is to say what its claims take of the node.
+    Stating,
     /// The binding was given out.
     Binding,
     /// The binding will be given out again.
@@ -86,7 +93,7 @@ impl Scheduler {
             Phase::Pausing { until } if self.now < until => {}
             Phase::Reserving | Phase::Preparing { .. } => self.bind_when_ready(ix),
             Phase::Pausing { .. } => self.bind(ix),
-            Phase::Making | Phase::Naming | Phase::Binding | Phase::Bound => {}
+            Phase::Making | Phase::Naming | Phase::Stating | Phase::Binding | Phase::Bound => {}
         }
     }
 
@@ -94,7 +101,7 @@ impl Scheduler {
         let Some(flight) = self.flights.get(&ix) else { return };
         match self.readiness_of(&flight.claims) {
             Readiness::Ready if flight.extended.is_some() => self.name_claim(ix),
-            Readiness::Ready => self.bind(ix),
+            Readiness::Ready => self.state_and_bind(ix),
             Readiness::Failed(why) => self.roll_back(ix, &why),
             Readiness::Waiting { until } => {
                 let told = matches!(flight.phase, Phase::Preparing { .. });
@@ -109,8 +116,7 @@ impl Scheduler {
     }
 
     /// Has the claim for extended resources made.
-    pub(crate) fn make_claim(&mut self, ix: u32, pod: &Pod, extended: ExtendedClaim) {
-        self.overlay.insert(&extended.stand_in, &extended.allocation);
+    pub(crate) fn make_claim(&mut self, ix: u32, pod: &Pod, extended: &ExtendedClaim) {
         let create = CreateExtendedClaim {
             pod: pod.key.clone(),
             owner: Owner {
@@ -122,9 +128,6 @@ impl Scheduler {
             generate_name: format!("{}-extended-resources-", pod.key.name).into(),
             spec: extended.spec.clone(),
         };
-        if let Some(flight) = self.flights.get_mut(&ix) {
-            flight.extended = Some(extended);
-        }
         let effect = self.outbox.push(EffectKind::CreateExtendedClaim(create), Purpose::Pod(ix));
         self.set_phase(ix, Phase::Making, Some(effect));
     }
@@ -166,6 +169,27 @@ impl Scheduler {
         self.set_phase(ix, Phase::Naming, Some(effect));
     }
 
+    /// Binds a pod as soon as its status says what its claims take of the node.
+    fn state_and_bind(&mut self, ix: u32) {
+        let Some(flight) = self.flights.get_mut(&ix) else { return };
+        let Some(statuses) = flight.taken.clone().filter(|_| !flight.stated) else { return self.bind(ix) };
+        flight.stated = true;
+        if let Some(effect) = self.set_node_allocatable(ix, statuses, Purpose::Pod(ix)) {
+            self.set_phase(ix, Phase::Stating, Some(effect));
+        }
+    }
+
+    fn set_node_allocatable(
+        &mut self,
+        ix: u32,
+        statuses: Arc<[NodeAllocatableStatus]>,
+        purpose: Purpose,
+    ) -> Option<EffectId> {
+        let pod = &self.pods.get(ix)?.pod;
+        let set = SetNodeAllocatable { pod: pod.key.clone(), uid: pod.uid.clone(), statuses };
+        Some(self.outbox.push(EffectKind::SetNodeAllocatable(set), purpose))
+    }
+
     fn bind(&mut self, ix: u32) {
         let Some(entry) = self.pods.get(ix) else { return };
         let Some(node) = entry.on.and_then(|on| self.nodes.get(on)) else { return };
@@ -199,7 +223,12 @@ impl Scheduler {
             }
             Some(Purpose::Evict(victim)) => {
                 if reply.outcome != Outcome::Done {
-                    self.evicting.remove(&victim);
+                    self.eviction_failed(victim);
+                }
+            }
+            Some(Purpose::Delete(owner)) => {
+                if reply.outcome != Outcome::Done {
+                    self.queue.retry(self.now, owner);
                 }
             }
             Some(Purpose::Aside) | None => {}
@@ -217,8 +246,9 @@ impl Scheduler {
             (Phase::Making, _) => {
                 self.roll_back(ix, "the claim for its extended resources could not be made")
             }
-            (Phase::Naming, Outcome::Done) => self.bind(ix),
-            (Phase::Naming, _) => self.roll_back(ix, "its status could not be written"),
+            (Phase::Naming, Outcome::Done) => self.state_and_bind(ix),
+            (Phase::Stating, Outcome::Done) => self.bind(ix),
+            (Phase::Naming | Phase::Stating, _) => self.roll_back(ix, "its status could not be written"),
             (Phase::Binding, outcome) => self.bind_done(ix, outcome),
             (Phase::Reserving | Phase::Preparing { .. } | Phase::Pausing { .. } | Phase::Bound, _) => {}
         }
@@ -286,8 +316,11 @@ impl Scheduler {
             self.free(&extended.stand_in);
             if let Some((key, uid)) = extended.made {
                 flight.claims.retain(|other| *other != key);
-                self.delete_claim(key, uid);
+                self.delete_claim(ix, key, uid);
             }
+        }
+        if flight.stated && !self.may_be_bound(ix) {
+            self.set_node_allocatable(ix, Arc::new([]), Purpose::Aside);
         }
         for key in flight.claims {
             self.unwant_claim(ix, &pod, &key);
@@ -295,10 +328,11 @@ impl Scheduler {
     }
 
     /// Has a claim deleted that was made for extended resources and is of no use.
-    pub(crate) fn delete_claim(&mut self, claim: ObjectKey, uid: Uid) {
+    pub(crate) fn delete_claim(&mut self, owner: u32, claim: ObjectKey, uid: Uid) {
         self.desk.close(&claim);
         self.free(&uid);
-        self.outbox.push(EffectKind::DeleteExtendedClaim(DeleteExtendedClaim { claim, uid }), Purpose::Aside);
+        let delete = DeleteExtendedClaim { claim, uid };
+        self.outbox.push(EffectKind::DeleteExtendedClaim(delete), Purpose::Delete(owner));
     }
 
     /// Starts to write.

@@ -30,6 +30,7 @@ mod extended;
 mod filter;
 mod flight;
 mod holds;
+mod gang;
 mod input;
 mod labels;
 mod machine;
@@ -48,6 +49,7 @@ mod reserve;
 mod score;
 mod search;
 mod share;
+mod shares;
 mod why;
 
 pub use amounts::Amounts;
@@ -55,7 +57,7 @@ pub use causes::{Cause, Causes};
 pub use effect::{
     Bind, CLAIM_FINALIZER, CreateExtendedClaim, DeleteExtendedClaim, EXTENDED_CLAIM_ANNOTATION, Effect,
     EffectId, EffectKind, Event, EventKind, Evict, Mapping, Outcome, ReleaseClaim, Reply, ReserveClaim,
-    SetExtendedClaim, SetPodCondition, Wake, WakeReason, Written,
+    SetExtendedClaim, SetNodeAllocatable, SetPodCondition, Wake, WakeReason, Written,
 };
 pub use input::{Budget, Claim, DeviceStatus, Input};
 pub use labels::{LabelSelector, Labels};
@@ -63,9 +65,10 @@ pub use machine::{Scheduler, Sizes};
 pub use node::Node;
 pub use options::{Options, Packing};
 pub use pod::{
-    CPU_MILLI_ASSUMED, Container, Extended, HostPort, MEMORY_ASSUMED, Pod, PodSpec, PodTerm, Role, Spread,
-    Unscheduled, Weighed,
+    CPU_MILLI_ASSUMED, Container, Extended, HostPort, MEMORY_ASSUMED, Pod, PodLevel, PodSpec, PodTerm, Role,
+    Spread, Unscheduled, Weighed,
 };
+pub use shares::{NodeAllocatableStatus, Overhead, node_allocatable_extra};
 pub use why::{ClaimProblem, MESSAGE_BYTES_MAX, Nowhere, Refusal, Verdict, Why};
 
 /// Who places pods that do not say who is to.

@@ -22,6 +22,7 @@ use crate::{
     nodes::Nodes,
     outbox::Outbox,
     queue::{Pauses, Queue},
+    shares::Shares,
     why::Why,
 };
 
@@ -43,6 +44,8 @@ pub struct Scheduler {
     pub(crate) counted: Arc<Snapshot>,
     /// Resources that a class can stand in for, each with the class.
     pub(crate) delegated: Delegated,
+    /// Devices that take of the resources of their own node.
+    pub(crate) shares: Shares,
     pub(crate) nodes: Nodes,
     /// A node has said that it tells what is prepared on it.
     pub(crate) nodes_report: bool,
@@ -63,6 +66,8 @@ pub struct Scheduler {
     pub(crate) evicting: BTreeSet<u32>,
     /// How many decisions were made.
     pub(crate) decisions: u64,
+    /// Pods are placed in thought: nobody is woken by that.
+    pub(crate) rehearsing: bool,
 }
 
 /// A pod, and where it is.
@@ -94,6 +99,8 @@ pub(crate) enum Alarm {
     Report(u32),
     /// What is kept from others for a claim that was removed while it was prepared on a node.
     Hold(Text, Uid),
+    /// A pod whose claims may be taken from it from now on.
+    Retry(u32),
 }
 
 /// How much there is of what. For gauges, and for tests of forgetting.
@@ -132,6 +139,7 @@ impl Scheduler {
             allocator: Allocator::new(options.features),
             overlay: Overlay::new(),
             delegated: Delegated::default(),
+            shares: Shares::default(),
             nodes: Nodes::default(),
             nodes_report: false,
             start: 0,
@@ -152,6 +160,7 @@ impl Scheduler {
             outbox: Outbox::default(),
             evicting: BTreeSet::new(),
             decisions: 0,
+            rehearsing: false,
             options,
         }
     }
@@ -168,9 +177,7 @@ impl Scheduler {
             Input::ClaimGone(key) => self.claim_gone(&key),
             Input::Fleet(input) => self.devices_are(input),
             Input::Namespace(name, labels) => self.namespace_is(name, labels),
-            Input::NamespaceGone(name) => {
-                self.namespaces.remove(&name);
-            }
+            Input::NamespaceGone(name) => self.namespace_gone(&name),
             Input::Group(group) => self.group_is(group),
             Input::GroupGone(key) => self.book.remove_group(&key),
             Input::Budget(budget) => {

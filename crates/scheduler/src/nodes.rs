@@ -28,6 +28,9 @@ impl NodeState {
     fn add_up(&mut self, pod: &Pod) {
         let spec = &pod.spec;
         self.used.add(&spec.requests);
+        if let Some(extra) = &pod.extra {
+            self.used.add(extra);
+        }
         self.weighed.cpu_milli = self.weighed.cpu_milli.saturating_add(spec.weighed.cpu_milli);
         self.weighed.memory = self.weighed.memory.saturating_add(spec.weighed.memory);
         self.ports.extend(spec.ports.iter().cloned());
@@ -162,7 +165,9 @@ impl Nodes {
         let Some(state) = self.slots.get_mut(ix) else { return };
         // A pod's priority and what it keeps away never change.
         let Some((_, known)) = state.pods.iter_mut().find(|(other, _)| *other == pod_ix) else { return };
-        let same = known.spec.requests == pod.spec.requests && known.spec.weighed == pod.spec.weighed;
+        let same = known.spec.requests == pod.spec.requests
+            && known.spec.weighed == pod.spec.weighed
+            && known.extra == pod.extra;
         *known = pod.clone();
         if !same {
             state.add_up_all();

@@ -16,6 +16,10 @@ pub struct Options {
     pub packing: Packing,
     /// What of device allocation is switched on.
     pub features: Features,
+    /// Whether devices of a class can stand in for extended resources.
+    pub extended_resources: bool,
+    /// Whether devices can take of the resources of their own node.
+    pub node_allocatable: bool,
     /// Of devices that would do, rather take those without informational taints.
     pub prefer_healthy: bool,
     /// Of how many in a hundred nodes to look for the best; 0: fewer the more nodes there are.
@@ -49,6 +53,8 @@ impl Default for Options {
             names: [DEFAULT_SCHEDULER.into()].into(),
             packing: Packing::Spread,
             features: Features::kubernetes_1_37(),
+            extended_resources: true,
+            node_allocatable: false,
             prefer_healthy: false,
             sample_percent: 0,
             backoff_ms: 1_000,

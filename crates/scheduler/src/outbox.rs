@@ -15,6 +15,8 @@ pub(crate) enum Purpose {
     Pod(u32),
     /// This pod is made to leave.
     Evict(u32),
+    /// The old claim of this pod, which waits for that, is deleted.
+    Delete(u32),
     /// Nobody waits for it.
     Aside,
 }

@@ -39,6 +39,8 @@ pub struct Pod {
     pub extended_claim: Option<Text>,
     /// The group it belongs to, where groups matter.
     pub group: Option<Text>,
+    /// What its claims take of its node beside its requests, as its status says.
+    pub extra: Option<Arc<Amounts>>,
     /// What does not change.
     pub spec: Arc<PodSpec>,
 }
@@ -70,6 +72,10 @@ pub struct PodSpec {
     pub weighed: Weighed,
     /// Containers that ask for extended resources; those that initialise first.
     pub containers: Vec<Container>,
+    /// Containers that use claims, those that initialise first, each with the entries that it names.
+    pub claim_users: Vec<(Text, Vec<Text>)>,
+    /// What the pod as a whole asks for.
+    pub pod_level: Vec<PodLevel>,
     /// Ports of the node that it needs.
     pub ports: Vec<HostPort>,
     /// What taints of nodes it bears.
@@ -102,6 +108,17 @@ pub struct Weighed {
     pub cpu_milli: i64,
     /// Bytes.
     pub memory: i64,
+}
+
+/// What a pod as a whole asks for of a resource; thousandths of `cpu`, whole units of everything else.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PodLevel {
+    /// Which resource.
+    pub resource: Text,
+    /// How much of it.
+    pub requested: i64,
+    /// How much its containers ask for together.
+    pub containers: i64,
 }
 
 /// A container that asks for extended resources.
@@ -202,6 +219,8 @@ impl Default for PodSpec {
             requests: Amounts::default(),
             weighed: Weighed::default(),
             containers: Vec::new(),
+            claim_users: Vec::new(),
+            pod_level: Vec::new(),
             ports: Vec::new(),
             tolerations: Vec::new(),
             node_selector: Labels::new(),

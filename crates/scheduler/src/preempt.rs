@@ -170,8 +170,8 @@ impl Scheduler {
         let Some(state) = self.nodes.get(node).map(|state| state.without(&left_out)) else { return false };
         let around = Surroundings { nodes: &self.nodes, namespaces: &self.namespaces, without: &left_out };
         let (neighbours, usable) = (Neighbours::of(pod, around), needs.usable());
-        let filter =
-            Filter { pod, pod_ix: ix, delegated: &self.delegated, neighbours: &neighbours, usable: &usable };
+        let (delegated, extra) = (&self.delegated, needs.extra());
+        let filter = Filter { pod, pod_ix: ix, delegated, neighbours: &neighbours, usable: &usable, extra };
         if !filter.admits(&state, &mut Tally::new()) {
             return false;
         }

@@ -108,6 +108,18 @@ impl Queue {
         Some(pod)
     }
 
+    /// Takes out a pod that waits, out of turn; `false`: it does not, or is gated.
+    pub(crate) fn take(&mut self, now: Timestamp, pod: u32) -> bool {
+        let Some(waiting) = self.waiting.get_mut(&pod) else { return false };
+        if matches!(waiting.place, Place::Gated | Place::Out) {
+            return false;
+        }
+        waiting.attempts = waiting.attempts.saturating_add(1);
+        waiting.tried = now;
+        self.move_to(pod, Place::Out, Causes::NONE);
+        true
+    }
+
     /// It fits nowhere: it waits for one of the causes to go away.
     pub(crate) fn park(&mut self, now: Timestamp, pod: u32, causes: Causes) {
         let flush_at = now.plus_millis(self.pauses.flush_ms);
@@ -148,6 +160,15 @@ impl Queue {
                 };
                 self.move_to(pod, place, Causes::NONE);
             }
+        }
+    }
+
+    /// What this pod waits for did not come about: it is tried again after a pause, however little there is to do.
+    pub(crate) fn retry(&mut self, now: Timestamp, pod: u32) {
+        let parked = |waiting: &&Waiting| matches!(waiting.place, Place::Parked { .. });
+        if let Some(waiting) = self.waiting.get(&pod).filter(parked) {
+            let until = now.plus_millis(self.pause(waiting.attempts));
+            self.move_to(pod, Place::BackingOff { until, hasty: false }, Causes::NONE);
         }
     }
 

@@ -47,8 +47,13 @@ impl Scheduler {
     /// How far the devices of a pod's claims are.
     pub(crate) fn readiness_of(&self, keys: &[ObjectKey]) -> Readiness {
         let mut waiting: Vec<Timestamp> = Vec::new();
-        for claim in keys.iter().filter_map(|key| self.book.get(key)) {
-            let Some(allocation) = self.allocation_of(claim) else { continue };
+        for key in keys {
+            let Some(claim) = self.book.get(key) else {
+                return Readiness::Failed(format!("resourceclaim {:?} is gone", key.name.as_str()));
+            };
+            let Some(allocation) = self.allocation_of(claim) else {
+                return Readiness::Failed(format!("resourceclaim {:?} was given back", key.name.as_str()));
+            };
             match readiness(claim, &allocation, self.now, self.options.binding_timeout_s) {
                 Readiness::Ready => {}
                 Readiness::Waiting { until } => waiting.push(until),

@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use lazaret_model::{Allocation, Consumer, ObjectKey, Uid};
 
 use crate::{
-    Claim, Pod,
+    CONSUMERS_MAX, Claim, Pod,
     causes::Cause,
     desk::{CERTAIN_MS, NEWS_MS_MAX, TRIES_MAX, Write},
     effect::{EffectKind, Outcome, ReleaseClaim, Reply, ReserveClaim},
@@ -47,7 +47,10 @@ impl Scheduler {
         // It is not so for long if it is about to be taken from the pod, or was, unseen.
         let stays = self.desk.get(&claim.claim.key).is_none_or(|entry| {
             entry.uid != claim.claim.uid
-                || entry.is_seen(claim.version) && entry.write.is_none() && !entry.takes_from(&pod.uid)
+                || entry.is_seen(claim.version)
+                    && !entry.is_uncertain(claim.version, self.now)
+                    && entry.write.is_none()
+                    && !entry.takes_from(&pod.uid)
         });
         if allocation.is_none() && has_it && stays {
             return false;
@@ -72,9 +75,14 @@ impl Scheduler {
         let is_shared = self.book.sharing(pod, key).is_some();
         let reserved =
             !is_shared && self.book.get(key).is_some_and(|claim| self.book.is_reserved_for(claim, pod));
-        let uid = self.book.get(key).map(|claim| claim.claim.uid.clone());
+        let (users, uid) = match self.book.get(key) {
+            Some(claim) => (claim.claim.reserved_for.len(), Some(claim.claim.uid.clone())),
+            None => (0, None),
+        };
+        let mut leaves_room = false;
         match self.desk.get_mut(key) {
             Some(entry) => {
+                leaves_room = users + entry.coming() >= CONSUMERS_MAX;
                 let waited = entry.wanted.remove(&pod_ix).is_some();
                 let written = entry.write.as_mut().is_some_and(|write| write.pods.remove(&pod_ix).is_some());
                 // Reserved by a write that is done, and not seen yet, or by one that may still be.
@@ -89,12 +97,26 @@ impl Scheduler {
             }
         }
         self.write_claim(key);
+        self.wake_refused(key, leaves_room);
+    }
+
+    /// Wakes pods that were refused for what was under way for a claim, if nothing of it is left. What was written and
+    /// is not seen yet wakes them when it is.
+    fn wake_refused(&mut self, key: &ObjectKey, leaves_room: bool) {
+        let seen = self.book.get(key).map_or(u64::MAX, |claim| claim.version);
+        let settled = self.desk.get(key).is_none_or(|entry| {
+            entry.is_seen(seen) && !entry.frees(seen) && (leaves_room || entry.coming() == 0)
+        });
+        if settled {
+            self.wake_users(key, None);
+        }
     }
 
     /// The devices of a claim that nobody uses are to be given back.
     pub(crate) fn give_back(&mut self, claim: &Claim) {
         let entry = self.desk.open(&claim.claim.key, &claim.claim.uid);
-        if entry.coming() == 0 {
+        // What was written and is not seen yet may have given it to a pod.
+        if entry.coming() == 0 && entry.is_seen(claim.version) {
             entry.deallocate = true;
             self.write_claim(&claim.claim.key);
         }
@@ -108,10 +130,12 @@ impl Scheduler {
         };
         if let Some(given) = &claim.claim.allocation {
             if let Some(decided) = entry.allocation.take() {
-                self.overlay.remove(&entry.uid);
                 if decided.results != given.results {
+                    let uid = entry.uid.clone();
+                    self.free(&uid);
                     return self.drop_claim(key, "the claim was allocated by somebody else");
                 }
+                self.overlay.remove(&entry.uid);
             }
         } else if entry.written && claim.version >= entry.version && entry.write.is_none() {
             // Written, and given back by somebody before it was seen.
@@ -150,7 +174,8 @@ impl Scheduler {
             }
             entry.held_up = None;
         }
-        let seen = entry.is_seen(claim.version);
+        // A claim that may have been taken from a pod is reserved for it once more.
+        let seen = entry.is_seen(claim.version) && !entry.is_uncertain(claim.version, self.now);
         let had = |uid: &str| {
             let reserved = || claim.claim.reserved_for.iter().any(|c| *c.uid == *uid);
             seen && claim.claim.allocation.is_some() && reserved()
@@ -207,7 +232,8 @@ impl Scheduler {
             None => entry.unwanted.clear(),
         }
         if consumer.is_none() && !deallocate {
-            return self.close_if_seen(key, claim);
+            self.close_if_seen(key, claim);
+            return self.wake_refused(key, false);
         }
         let write =
             ReleaseClaim { claim: key.clone(), uid: entry.uid.clone(), version, consumer, deallocate };
@@ -241,10 +267,19 @@ impl Scheduler {
     pub(crate) fn claim_written(&mut self, key: &ObjectKey, reply: &Reply) {
         let Some(entry) = self.desk.get_mut(key) else { return };
         let Some(write) = entry.write.take() else { return };
+        self.settle_write(key, write, reply);
+        self.wake_refused(key, true);
+    }
+
+    fn settle_write(&mut self, key: &ObjectKey, write: Write, reply: &Reply) {
+        let Some(entry) = self.desk.get_mut(key) else { return };
         match reply.outcome {
             Outcome::Done => {
                 entry.tries = 0;
                 entry.written |= write.allocates;
+                if write.deallocates {
+                    entry.freed_after = Some(write.version);
+                }
                 match &reply.written {
                     // What a release left is known when it is seen.
                     Some(written) if write.releases => {
@@ -255,14 +290,18 @@ impl Scheduler {
                     }
                     Some(written) => entry.version = written.version,
                     // Nothing is known of the version: wait for the watch before the next write.
-                    None => entry.held_up = Some((write.version, self.now.plus_millis(NEWS_MS_MAX))),
+                    None => {
+                        let until = self.now.plus_millis(NEWS_MS_MAX);
+                        entry.held_up = Some((write.version, until));
+                        self.set_alarm(until, Alarm::Claim(key.clone()));
+                    }
                 }
                 write.pods.into_keys().for_each(|pod| self.claim_ready(pod, key));
                 self.settle_claim(key);
             }
             Outcome::Conflict | Outcome::Unknown => {
                 entry.tries += 1;
-                if reply.outcome == Outcome::Unknown && write.allocates {
+                if reply.outcome == Outcome::Unknown && (write.allocates || write.releases) {
                     let until = self.now.plus_millis(CERTAIN_MS);
                     entry.uncertain = Some((write.version, until));
                     self.alarms.insert((until, Alarm::Claim(key.clone())));
@@ -302,7 +341,7 @@ impl Scheduler {
     fn drop_claim(&mut self, key: &ObjectKey, why: &str) {
         let Some(entry) = self.desk.get_mut(key) else { return };
         let pods: Vec<u32> = core::mem::take(&mut entry.wanted).into_keys().collect();
-        (entry.tries, entry.held_up) = (0, None);
+        (entry.tries, entry.held_up, entry.deallocate) = (0, None, false);
         entry.unwanted.clear();
         let uid = entry.uid.clone();
         if self.book.get(key).is_none_or(|claim| claim.claim.uid != uid) {
@@ -313,5 +352,9 @@ impl Scheduler {
         }
         let message: String = format!("resourceclaim {:?}: {why}", key.name.as_str());
         pods.into_iter().for_each(|pod| self.roll_back(pod, &message));
+        // Whoever waits for what did not come about must ask for it again.
+        for pod in self.book.users(key).to_vec() {
+            self.queue.retry(self.now, pod);
+        }
     }
 }

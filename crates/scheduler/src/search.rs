@@ -50,7 +50,7 @@ impl<'a> Search<'a> {
         let order = nodes.order();
         let mut nowhere = Nowhere { nodes: order.len(), ..Nowhere::default() };
         let affinity = filter.pod.spec.node_affinity.iter().map(|selector| (selector, Refusal::NodeAffinity));
-        let usable = filter.usable.iter().map(|selector| (*selector, Refusal::ClaimElsewhere));
+        let usable = filter.usable.selectors.iter().map(|selector| (*selector, Refusal::ClaimElsewhere));
         let named = affinity
             .chain(usable)
             .find_map(|(selector, refusal)| Some((filter::named_nodes(selector)?, refusal)));
@@ -99,7 +99,9 @@ impl<'a> Search<'a> {
         }
         if let Some((nodes, example)) = full {
             let (reason, example) = (NO_FREE_DEVICE.into(), example.clone());
-            self.without_devices([NodeGroup { nodes, example, reason, exhausted: false }].into());
+            self.without_devices(
+                [NodeGroup { nodes, example, reason, exhausted: false, invalid_pools: false }].into(),
+            );
         }
         batch
     }
@@ -111,7 +113,8 @@ impl<'a> Search<'a> {
             return;
         }
         for group in groups {
-            *self.nowhere.refusals.entry(Refusal::Devices).or_insert(0) += group.nodes;
+            let refusal = if group.invalid_pools { Refusal::InvalidPools } else { Refusal::Devices };
+            *self.nowhere.refusals.entry(refusal).or_insert(0) += group.nodes;
             match self.nowhere.devices.iter_mut().find(|known| known.reason == group.reason) {
                 Some(known) => known.nodes += group.nodes,
                 None => self.nowhere.devices.push(group),

@@ -82,6 +82,8 @@ pub enum Refusal {
     ClaimElsewhere,
     /// Devices for all claims cannot be had.
     Devices,
+    /// The same, and pools of the node are invalid: nobody knows what they have.
+    InvalidPools,
 }
 
 /// Why claims do not let a pod be placed anywhere.
@@ -114,8 +116,27 @@ pub enum ClaimProblem {
         /// How many it must have.
         wanted: usize,
     },
+    /// Too few pods of the group have a place.
+    GangUnplaceable {
+        /// How many must have one.
+        wanted: usize,
+    },
+    /// The group is placed as a gang that is larger than this scheduler places at once.
+    GangTooLarge {
+        /// The group.
+        group: ObjectKey,
+        /// How many pods are placed at once.
+        most: usize,
+    },
     /// No more pods may use the claim.
     Full(ObjectKey),
+    /// Devices of the claim stand for resources of the node, and another pod uses it.
+    NotShareable(ObjectKey),
+    /// What the pod as a whole asks for does not cover what its claims take.
+    PodLevelTooSmall {
+        /// Of which resource.
+        resource: Text,
+    },
     /// The claim's devices are being given back.
     BeingFreed(ObjectKey),
     /// The claim's devices did not get ready.
@@ -157,7 +178,11 @@ impl ClaimProblem {
             | Self::NotOwned(_)
             | Self::NoGroup(_)
             | Self::GangIncomplete { .. }
+            | Self::GangUnplaceable { .. }
+            | Self::GangTooLarge { .. }
             | Self::Full(_)
+            | Self::NotShareable(_)
+            | Self::PodLevelTooSmall { .. }
             | Self::BeingFreed(_)
             | Self::NoClass { .. } => None,
         }
@@ -177,7 +202,7 @@ impl Refusal {
                 Cause::Neighbours
             }
             Self::ClaimElsewhere => Cause::Claims,
-            Self::Devices => Cause::Devices,
+            Self::Devices | Self::InvalidPools => Cause::Devices,
         }
     }
 
@@ -198,7 +223,8 @@ impl Refusal {
             | Self::Spread
             | Self::AntiAffinity
             | Self::ExistingAntiAffinity
-            | Self::Devices => true,
+            | Self::Devices
+            | Self::InvalidPools => true,
         }
     }
 }
@@ -215,7 +241,9 @@ impl Why {
         match &self.verdict {
             Verdict::Gated(_) | Verdict::Failed(_) => Causes::NONE,
             Verdict::Claims(problem) => match problem {
-                ClaimProblem::NoClass { .. } | ClaimProblem::Tainted { .. } => {
+                ClaimProblem::NoClass { .. }
+                | ClaimProblem::Tainted { .. }
+                | ClaimProblem::PodLevelTooSmall { .. } => {
                     Causes::NONE.with(Cause::Claims).with(Cause::Devices)
                 }
                 ClaimProblem::NotMade { .. }
@@ -225,8 +253,11 @@ impl Why {
                 | ClaimProblem::NotOwned(_)
                 | ClaimProblem::NoGroup(_)
                 | ClaimProblem::GangIncomplete { .. }
+                | ClaimProblem::GangUnplaceable { .. }
+                | ClaimProblem::GangTooLarge { .. }
                 | ClaimProblem::BeingFreed(_)
                 | ClaimProblem::NotReady { .. }
+                | ClaimProblem::NotShareable(_)
                 | ClaimProblem::Full(_) => Causes::NONE.with(Cause::Claims),
             },
             Verdict::Nowhere(nowhere) => nowhere
@@ -284,6 +315,7 @@ impl fmt::Display for Refusal {
             Self::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::ClaimElsewhere => "resourceclaim not available on the node",
             Self::Devices => "cannot allocate all claims",
+            Self::InvalidPools => "invalid resource pools were encountered",
         })
     }
 }
@@ -303,6 +335,14 @@ impl fmt::Display for ClaimProblem {
             Self::GangIncomplete { group, there, wanted } => {
                 write!(f, "pod group {:?} has {there} of {wanted} pods", group.name.as_str())
             }
+            Self::GangUnplaceable { wanted } => {
+                write!(f, "pod group is unschedulable, minCount ({wanted}) cannot be satisfied")
+            }
+            Self::GangTooLarge { group, most } => write!(
+                f,
+                "pod group {:?} needs more than {most} pods to be placed at once",
+                group.name.as_str()
+            ),
             Self::NotOwned(claim) => {
                 write!(f, "resourceclaim {:?} was not created for this pod", claim.name.as_str())
             }
@@ -311,6 +351,16 @@ impl fmt::Display for ClaimProblem {
                 "resourceclaim {:?} is used by {} pods, no more may use it",
                 claim.name.as_str(),
                 crate::CONSUMERS_MAX
+            ),
+            Self::NotShareable(claim) => write!(
+                f,
+                "node allocatable resource claim {} has a mapped device and cannot be shared across pods",
+                claim.name
+            ),
+            Self::PodLevelTooSmall { resource } => write!(
+                f,
+                "pod level request for {resource} is insufficient to cover the aggregated container and \
+                 node-allocatable DRA requests"
             ),
             Self::BeingFreed(claim) => {
                 write!(f, "the devices of resourceclaim {:?} are being given back", claim.name.as_str())

@@ -33,7 +33,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("hollow", &["model", "api", "runtime"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
-    ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
+    ("sim", &["model", "cel", "fleet", "eviction", "allocator", "scheduler"]),
     ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "print"]),
     ("bench", &["runtime", "hollow", "print"]),
     (
@@ -202,4 +202,28 @@ fn without_tests(text: &str) -> Vec<(usize, &str)> {
         skip_next = false;
     }
     lines
+}
+
+/// A gate that is said to make a difference in the API server is asked for there, and no other is.
+#[test]
+fn gates_act_in_the_server_where_they_are_said_to() {
+    let workspace = Workspace::load().unwrap();
+    let gates = workspace.read("crates/kinds/src/features.rs");
+    let (_, table) = gates.split_once("static GATES").unwrap();
+    let (table, _) = table.split_once("#[cfg(test)]").unwrap();
+    let sources: Vec<String> = ["crates/kinds/src", "crates/server/src"]
+        .iter()
+        .flat_map(|folder| files(&workspace.root.join(folder), ".rs"))
+        .filter(|path| !path.ends_with("features.rs") && !path.to_string_lossy().contains("tests"))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    let mut known = 0;
+    for gate in table.split("gate(").skip(1) {
+        let name = gate.split('"').nth(1).unwrap();
+        let literal = format!("\"{name}\"");
+        let asked_for = sources.iter().any(|source| source.contains(&literal));
+        assert_eq!(asked_for, gate.contains("Server"), "{name}");
+        known += 1;
+    }
+    assert!(known > 20, "{known} gates");
 }

@@ -1,8 +1,8 @@
 //! Slices and devices.
 
 use lazaret_model::{
-    AttrValue, CapacityValue, CounterConsumption, CounterSet, Device, NodeScope, PoolSpec, Quantity,
-    RequestPolicy, ResourceSlice, SliceTaint, Text, ValidRange, VersionValue,
+    AttrValue, CapacityValue, CounterConsumption, CounterSet, Device, NodeAllocatable, NodeMapping,
+    NodeScope, PoolSpec, Quantity, RequestPolicy, ResourceSlice, SliceTaint, Text, ValidRange, VersionValue,
 };
 
 use super::{Result, Version, each, each_value, meta, non_empty, required, rule, some, superset, texts};
@@ -115,7 +115,29 @@ fn device_fields(name: Text, wire: wire::Device, version: Version, path: &Path<'
         binding_conditions: wire.binding_conditions.map(texts),
         binding_failure_conditions: wire.binding_failure_conditions.map(texts),
         allow_multiple_allocations: wire.allow_multiple_allocations,
+        node_allocatable: wire
+            .node_allocatable_resources
+            .0
+            .into_iter()
+            .map(|(resource, wire)| (resource.into(), node_allocatable(wire)))
+            .collect(),
     })
+}
+
+fn node_allocatable(wire: wire::NodeAllocatable) -> NodeAllocatable {
+    let mapping = wire.mapping.and_then(|mapping| match non_empty(mapping.capacity_key.0) {
+        Some(key) => {
+            let multiplier = mapping.capacity_multiplier.map(|amount| amount.0);
+            Some(NodeMapping::Capacity { key, multiplier })
+        }
+        None => mapping.device_multiplier.map(|amount| NodeMapping::PerDevice(amount.0)),
+    });
+    let overhead = wire.overhead.unwrap_or_default();
+    NodeAllocatable {
+        mapping,
+        per_pod: overhead.per_pod.map(|amount| amount.0),
+        per_container: overhead.per_container.map(|amount| amount.0),
+    }
 }
 
 pub(super) fn attribute(wire: wire::Attribute, path: &Path<'_>) -> Result<AttrValue> {

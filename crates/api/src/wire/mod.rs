@@ -21,7 +21,7 @@ pub(crate) use self::{
     rule::{DeviceSelector, DeviceTaintRule, ResourceSlicePatch, RuleSpec, Taint},
     scalar::{Amount, Instant, Nullable, Raw},
     slice::{
-        Attribute, Capacity, Counter, CounterConsumption, CounterSet, Device, RequestPolicy, ResourceSlice,
-        SliceSpec, SliceTaint,
+        Attribute, Capacity, Counter, CounterConsumption, CounterSet, Device, NodeAllocatable, RequestPolicy,
+        ResourceSlice, SliceSpec, SliceTaint,
     },
 };

@@ -60,6 +60,30 @@ pub(crate) struct Device {
     pub(crate) binding_conditions: Option<Vec<String>>,
     pub(crate) binding_failure_conditions: Option<Vec<String>>,
     pub(crate) allow_multiple_allocations: Option<bool>,
+    pub(crate) node_allocatable_resources: Nullable<BTreeMap<String, NodeAllocatable>>,
+}
+
+/// What a device takes of a resource of its node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeAllocatable {
+    pub(crate) mapping: Option<NodeMapping>,
+    pub(crate) overhead: Option<NodeOverhead>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct NodeMapping {
+    pub(crate) capacity_key: Nullable<String>,
+    pub(crate) capacity_multiplier: Option<Amount>,
+    pub(crate) device_multiplier: Option<Amount>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct NodeOverhead {
+    pub(crate) per_pod: Option<Amount>,
+    pub(crate) per_container: Option<Amount>,
 }
 
 /// The value of an attribute: one of these. `null`, which removes, is for patches alone.

@@ -1,13 +1,11 @@
 //! What runs beside the API server, in the same process and over the same API.
 
 use anyhow::{Result, anyhow};
-use lazaret_controllers::{Options, Plane, WorkloadLimits};
+use lazaret_controllers::{Options, Plane};
 use lazaret_hollow::HollowOptions;
 use lazaret_runtime::{Client, Metrics, Tasks};
 use lazaret_server::{Server, User};
 use tokio::sync::watch;
-
-use crate::pace::Pace;
 
 /// Scheduler, controllers, and the simulated nodes if there are any.
 #[derive(Debug)]
@@ -21,8 +19,7 @@ impl Parts {
         server: &Server,
         nodes: usize,
         devices: usize,
-        pace: &Pace,
-        workloads: WorkloadLimits,
+        options: Options,
     ) -> Result<Self> {
         let client = Client::direct(server.answering(ourselves()));
         // The store is locked for this process: there is nobody to share the work with.
@@ -31,7 +28,7 @@ impl Parts {
         server.show_metrics(move || shown.text());
         let health = metrics.health().clone();
         server.show_checks(move || health.checks());
-        let plane = Plane::start(client, metrics, &Options { workloads, ..options(server, pace) })
+        let plane = Plane::start(client, metrics, &by_gates(server, options))
             .await
             .map_err(|error| anyhow!("start the controllers: {error}"))?;
         let hollow = if nodes == 0 {
@@ -58,8 +55,7 @@ impl Parts {
 }
 
 /// Scheduler and controllers go by the same gates by which the server keeps fields.
-fn options(server: &Server, pace: &Pace) -> Options {
-    let options = Options { eviction: pace.options(), ..Options::default() };
+fn by_gates(server: &Server, options: Options) -> Options {
     options.with_features(|gate| server.features().is_on(gate))
 }
 

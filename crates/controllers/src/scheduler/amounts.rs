@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity as Wire,
 };
 use lazaret_model::Quantity;
-use lazaret_scheduler::{Amounts, CPU_MILLI_ASSUMED, MEMORY_ASSUMED, Weighed};
+use lazaret_scheduler::{Amounts, CPU_MILLI_ASSUMED, MEMORY_ASSUMED, PodLevel, Weighed};
 
 type Listed = BTreeMap<String, Wire>;
 
@@ -58,6 +58,24 @@ pub(super) fn requests(spec: &PodSpec) -> Amounts {
         most.add(&listed(overhead));
     }
     most
+}
+
+/// What the pod as a whole asks for, and its containers together, of the resources that a pod can ask for as a whole.
+pub(super) fn pod_level(spec: &PodSpec) -> Vec<PodLevel> {
+    let Some(list) = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()) else {
+        return Vec::new();
+    };
+    let containers = peak(spec, |container| request(container).map(listed).unwrap_or_default());
+    let whole_pod = listed(list);
+    let can = |name: &&String| matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-");
+    list.keys()
+        .filter(can)
+        .map(|name| PodLevel {
+            resource: name.as_str().into(),
+            requested: whole_pod.amount(name),
+            containers: containers.amount(name),
+        })
+        .collect()
 }
 
 /// What nodes are weighed by: no container counts as asking for nothing.

@@ -6,11 +6,11 @@ use lazaret_model::{Condition, ConditionStatus};
 use lazaret_runtime::{CLAIMS, Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, Reply};
 use lazaret_scheduler::{
     Bind, CLAIM_FINALIZER, DeleteExtendedClaim, EffectKind, Event as SchedulerEvent, Evict, ReleaseClaim,
-    ReserveClaim, SetExtendedClaim, SetPodCondition,
+    ReserveClaim, SetExtendedClaim, SetNodeAllocatable, SetPodCondition,
 };
 use serde_json::{Value, json};
 
-use super::claims;
+use super::{allocatable, claims};
 use crate::{disrupt::disrupt, event::Event, wire};
 
 #[derive(Debug)]
@@ -118,6 +118,19 @@ impl Executor {
         self.pod_status(&set.pod, &set.uid, status).await
     }
 
+    /// The list is written as a whole: an entry of an earlier decision must not stay.
+    async fn set_node_allocatable(&self, set: &SetNodeAllocatable) -> Reply {
+        let statuses: Vec<Value> = set.statuses.iter().map(allocatable::to_json).collect();
+        let body = json!({
+            "metadata": {"uid": &*set.uid}, "status": {"nodeAllocatableResourceClaimStatuses": statuses},
+        });
+        let (key, kind) = (&set.pod, PatchKind::Merge);
+        self.client
+            .send(Call::patch(&PODS, &key.namespace, &key.name, "status", kind, body.to_string()))
+            .await
+            .into()
+    }
+
     async fn set_condition(&self, set: &SetPodCondition) -> Reply {
         let mut status = json!({"conditions": [{
             "type": "PodScheduled", "status": "False", "reason": set.reason, "message": &*set.message,
@@ -185,6 +198,7 @@ impl Perform<EffectKind> for Executor {
             }
             EffectKind::DeleteExtendedClaim(delete) => self.delete_extended(delete).await,
             EffectKind::SetExtendedClaim(set) => self.set_extended(set).await,
+            EffectKind::SetNodeAllocatable(set) => self.set_node_allocatable(set).await,
             EffectKind::Bind(bind) => self.bind(bind).await,
             EffectKind::SetPodCondition(set) => self.set_condition(set).await,
             EffectKind::Evict(evict) => self.evict(evict).await,

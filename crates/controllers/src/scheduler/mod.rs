@@ -1,5 +1,6 @@
 //! Scheduling: runs [`lazaret_scheduler`] and does what it decides.
 
+mod allocatable;
 mod amounts;
 mod claims;
 mod executor;

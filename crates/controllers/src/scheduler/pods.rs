@@ -17,7 +17,7 @@ use lazaret_scheduler::{
 };
 
 use super::{
-    amounts,
+    allocatable, amounts,
     specs::{Outline, Reading, Specs},
 };
 
@@ -47,6 +47,9 @@ pub(super) fn pod(specs: &mut Specs, object: &Object) -> Option<Pod> {
         claims: known.claims.clone(),
         extended_claim: known.extended_claim.clone(),
         group: known.group.clone(),
+        extra: status
+            .node_allocatable_resource_claim_statuses
+            .and_then(|statuses| allocatable::extra(&statuses, &spec)),
         spec,
         labels,
     })
@@ -90,6 +93,8 @@ pub(super) fn pod_spec(namespace: &Text, labels: &Labels, priority: i32, spec: &
         requests: amounts::requests(spec),
         weighed: amounts::weighed(spec),
         containers: containers(spec),
+        claim_users: claim_users(spec),
+        pod_level: amounts::pod_level(spec),
         ports: ports(spec),
         tolerations: spec.tolerations.iter().flatten().map(toleration).collect(),
         node_selector: self::labels(spec.node_selector.as_ref()),
@@ -138,6 +143,17 @@ fn containers(spec: &core::PodSpec) -> Vec<Container> {
         })
     });
     wanting.collect()
+}
+
+/// Containers that use claims, and by which entries of the pod.
+fn claim_users(spec: &core::PodSpec) -> Vec<(Text, Vec<Text>)> {
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let users = all.filter_map(|container| {
+        let claims = container.resources.as_ref()?.claims.as_ref().filter(|claims| !claims.is_empty())?;
+        let entries = claims.iter().map(|claim| claim.name.as_str().into()).collect();
+        Some((container.name.as_str().into(), entries))
+    });
+    users.collect()
 }
 
 fn is_extended(name: &str) -> bool {

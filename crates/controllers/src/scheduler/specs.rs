@@ -11,7 +11,7 @@ use lazaret_scheduler::{Labels, PodSpec};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::pods;
+use super::{allocatable::Status, pods};
 
 /// Readings that are kept at most. When there are more, all are forgotten: who uses so many at once gains nothing from them.
 const READINGS_MAX: usize = 1_024;
@@ -41,6 +41,7 @@ pub(super) struct OutlineMetadata<'a> {
 pub(super) struct OutlineStatus {
     pub(super) start_time: Option<Time>,
     pub(super) nominated_node_name: Option<String>,
+    pub(super) node_allocatable_resource_claim_statuses: Option<Vec<Status>>,
 }
 
 /// What a pod asks for.

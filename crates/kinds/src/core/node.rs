@@ -8,17 +8,29 @@ use super::pod_validation::TAINT_EFFECTS;
 use crate::{
     Column, Context, Errors, FieldProblem, Rules,
     check::{label_name, label_value, not_supported, one_of},
+    gate::{Gate, drop_disabled},
     kind::age,
     path::Path,
-    rules::keep_status,
+    rules::{keep_all_but_status, keep_status},
     value::{
-        append, canonical_quantities, entries, field_mut, has, is_filled, is_true, list, put, quantity, text,
+        append, canonical_quantities, entries, field_mut, has, is_filled, is_true, list, put, quantity,
+        remove, text,
     },
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE: &str = "kubernetes.io/role";
+
+const GATES: &[Gate] = &[Gate {
+    features: &["NodeDeclaredFeatures"],
+    in_use: |node| !list(&node["status"], "declaredFeatures").is_empty(),
+    clear: |node| {
+        if let Some(status) = node.get_mut("status").filter(|status| status.is_object()) {
+            remove(status, "declaredFeatures");
+        }
+    },
+}];
 
 /// Nodes.
 #[derive(Debug)]
@@ -35,7 +47,8 @@ impl Rules for Node {
         canonical_quantities(object, "core/v1.Node");
     }
 
-    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        drop_disabled(GATES, object, None, context.features);
         // A new node is not ready until its condition says otherwise; whoever watches conditions takes the taint away.
         let spec = field_mut(object, "spec");
         let marked = list(spec, "taints")
@@ -66,6 +79,11 @@ impl Rules for Node {
                 errors.forbidden(format!("spec.{field}"), why);
             }
         }
+    }
+
+    fn prepare_status(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        drop_disabled(GATES, new, Some(old), context.features);
+        keep_all_but_status(new, old, self.status_resets());
     }
 
     fn validate_status(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {

@@ -20,11 +20,30 @@ const TOLERATION_SECONDS: i64 = 300;
 const KEPT_STATUS: &[&str] =
     &["resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"];
 
-const GATES: &[Gate] = &[Gate {
-    features: &[pod_group::FEATURE],
-    in_use: |spec| has(spec, "schedulingGroup"),
-    clear: |spec| remove(spec, "schedulingGroup"),
-}];
+const GATES: &[Gate] = &[
+    Gate {
+        features: &[pod_group::FEATURE],
+        in_use: |spec| has(spec, "schedulingGroup"),
+        clear: |spec| remove(spec, "schedulingGroup"),
+    },
+    Gate {
+        features: &["DynamicResourceAllocation"],
+        in_use: |spec| !list(spec, "resourceClaims").is_empty(),
+        clear: clear_claims,
+    },
+];
+
+fn clear_claims(spec: &mut Value) {
+    remove(spec, "resourceClaims");
+    for field in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in list_mut(spec, field) {
+            if let Some(resources) = container.get_mut("resources").filter(|resources| resources.is_object())
+            {
+                remove(resources, "claims");
+            }
+        }
+    }
+}
 
 /// Pods.
 #[derive(Debug)]

@@ -642,3 +642,32 @@ fn the_address_of_a_service_stays_unless_it_is_a_name() {
     let back = update(&name, json!({"type": "ClusterIP", "clusterIP": "10.0.0.4"})).ok();
     assert_eq!(back["spec"]["clusterIPs"], json!(["10.0.0.4"]));
 }
+
+/// A pod that says which claims it wants, on a server without them: it is a pod like any other, unless it was there before.
+#[test]
+fn fields_of_features_that_are_off_are_dropped_unless_in_use() {
+    let node =
+        json!({"metadata": {"name": "n"}, "status": {"declaredFeatures": ["DRAOptionalNodeOperations"]}});
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+    let (nodes, classes) = (kind("", "nodes"), kind("resource.k8s.io", "deviceclasses"));
+    for (gate, kind, object, pointers) in [
+        (
+            "DynamicResourceAllocation",
+            pods(),
+            pod(),
+            &["/spec/resourceClaims", "/spec/containers/0/resources/claims"][..],
+        ),
+        ("NodeDeclaredFeatures", nodes, node, &["/status/declaredFeatures"]),
+        ("DRAExtendedResource", classes, class, &["/spec/extendedResourceName"]),
+    ] {
+        let on = World::new().with(gate, true).create(kind, object.clone()).ok();
+        let off = World::new().with(gate, false);
+        let dropped = off.create(kind, object.clone()).ok();
+        let kept = off.update(kind, &on, on.clone()).ok();
+        for pointer in pointers {
+            assert!(on.pointer(pointer).is_some(), "{gate}: keep {pointer}");
+            assert!(dropped.pointer(pointer).is_none(), "{gate}: drop {pointer}");
+            assert!(kept.pointer(pointer).is_some(), "{gate}: keep {pointer} that is in use");
+        }
+    }
+}

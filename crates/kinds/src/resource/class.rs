@@ -10,15 +10,30 @@ use super::{
 use crate::{
     Context, Errors, Rules,
     check::each,
+    gate::{Gate, drop_disabled},
     path::Path,
-    value::{has, list, same_field, text},
+    value::{field_mut, has, list, remove, same_field, text},
 };
 
 /// Classes of devices.
 #[derive(Debug)]
 pub(crate) struct Class;
 
+const GATES: &[Gate] = &[Gate {
+    features: &["DRAExtendedResource"],
+    in_use: |spec| has(spec, "extendedResourceName"),
+    clear: |spec| remove(spec, "extendedResourceName"),
+}];
+
 impl Rules for Class {
+    fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
+        drop_disabled(GATES, field_mut(object, "spec"), None, context.features);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
+        drop_disabled(GATES, field_mut(new, "spec"), Some(&old["spec"]), context.features);
+    }
+
     fn validate_create(&self, object: &Value, context: &Context<'_>, errors: &mut Errors) {
         validate(errors, &object["spec"], None, context);
     }

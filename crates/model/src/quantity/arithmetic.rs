@@ -1,6 +1,6 @@
 //! Sums, differences and multiples. They never fail: what leaves 128 bits becomes a big integer.
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, Sign};
 
 use super::{
     Format, Nanos, Quantity, Stored,
@@ -62,6 +62,22 @@ impl Quantity {
         Self::of_big(self.nanos_big() * factor, format, holding)
     }
 
+    /// The product, in the format of `self`. What is finer than a nano-unit is rounded away from zero.
+    #[must_use]
+    pub fn mul(&self, factor: &Self) -> Self {
+        if let Some(whole) = factor.as_i64() {
+            return self.mul_i64(whole);
+        }
+        let (product, nanos) = (self.nanos_big() * factor.nanos_big(), BigInt::from(super::NANOS));
+        let (quotient, rest) = (&product / &nanos, &product % &nanos);
+        let away = match rest.sign() {
+            Sign::Plus => 1,
+            Sign::NoSign => 0,
+            Sign::Minus => -1,
+        };
+        Self::of_big(quotient + away, self.format(), Holding::decimal(-9))
+    }
+
     fn leading_format(&self, other: &Self) -> Format {
         if self.is_zero() { other.format() } else { self.format() }
     }
@@ -98,6 +114,29 @@ impl From<&Quantity> for BigInt {
         match &quantity.0 {
             Stored::Big { nanos, .. } => (**nanos).clone(),
             Stored::Small { .. } => quantity.nanos_big(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn products_are_exact_or_rounded_away_from_zero() {
+        for (a, b, product) in [
+            ("100", "1", "100"),
+            ("2Gi", "0.5", "1Gi"),
+            ("3", "1500m", "4500m"),
+            ("-3", "0.5", "-1500m"),
+            ("1n", "0.5", "1n"),
+            ("7", "0", "0"),
+        ] {
+            let of = |text| Quantity::parse(text).unwrap();
+            let found = of(a).mul(&of(b));
+            assert_eq!((&found, found.to_string().as_str()), (&of(product), product), "{a} * {b}");
         }
     }
 }

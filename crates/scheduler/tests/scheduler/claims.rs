@@ -214,8 +214,8 @@ fn devices_with_which_a_pod_can_go_nowhere_are_given_back() {
     }
 }
 
-fn conditional(world: &mut World) {
-    let mut slice = slice("a", 1);
+fn conditional(world: &mut World, node: &str) {
+    let mut slice = slice(node, 1);
     slice.devices[0].binding_conditions = Some(vec!["Ready".into()]);
     slice.devices[0].binding_failure_conditions = Some(vec!["Broken".into()]);
     world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
@@ -235,7 +235,7 @@ fn device_says(world: &mut World, condition: &str) {
 fn devices_are_waited_for_before_the_pod_is_bound() {
     let mut world = World::new(Options::default());
     world.node("a", 1_000, 0);
-    conditional(&mut world);
+    conditional(&mut world, "a");
     world.add_claim(claim("c", 1));
     world.add_pod(pod("p", 100, &["c"]));
     world.settle();
@@ -251,7 +251,7 @@ fn devices_that_do_not_get_ready_are_given_back() {
     for (condition, after_ms) in [(Some("Broken"), 10), (None, 600_000)] {
         let mut world = World::new(Options::default());
         world.node("a", 1_000, 0);
-        conditional(&mut world);
+        conditional(&mut world, "a");
         world.add_claim(claim("c", 1));
         world.add_pod(pod("p", 100, &["c"]));
         world.settle();
@@ -324,4 +324,103 @@ fn devices_for_monitoring_are_free_for_all() {
     world.add_pod(pod("q", 100, &["w"]));
     world.settle();
     assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
+}
+
+/// A node that prepares every device cannot run a pod whose device must not be prepared, be the claim allocated for
+/// another pod, for a group, or to be given back.
+#[test]
+fn devices_that_are_not_prepared_are_used_only_on_nodes_that_can_do_without() {
+    let skipping = || {
+        let mut features = lazaret_allocator::Features::kubernetes_1_37();
+        features.optional_node_operations = true;
+        let mut world = World::new(Options { features, ..Options::default() });
+        let able = node("able", 10_000);
+        let facts = lazaret_model::Node {
+            declared_features: vec!["DRAOptionalNodeOperations".into()],
+            ..lazaret_model::Node::clone(&able.facts)
+        };
+        world.tell(Input::Node(Arc::new(Node { facts: Arc::new(facts), ..able })));
+        world.node("other", 20_000, 0);
+        let everywhere = ResourceSlice {
+            nodes: NodeScope::All,
+            skip_node_operations: vec!["*".into()],
+            ..slice("shared", 1)
+        };
+        world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(everywhere))));
+        world.add_claim(claim("c", 1));
+        world
+    };
+    let on = |name: &str, node: &str, group: Option<&str>| {
+        let mut pod = pod(name, 100, &["c"]);
+        pod.group = group.map(Text::from);
+        Arc::make_mut(&mut pod.spec).node_selector = [("kubernetes.io/hostname".into(), node.into())].into();
+        pod
+    };
+    for group in [None, Some("g")] {
+        let mut world = skipping();
+        let entry = PodClaim { name: "c".into(), source: ClaimSource::Claim("c".into()) };
+        let groups = PodGroup {
+            key: ObjectKey::new("ns", "g"),
+            uid: "uid-g".into(),
+            claims: vec![entry],
+            ..PodGroup::default()
+        };
+        world.tell(Input::Group(Arc::new(groups)));
+        world.add_pod(on("p", "able", group));
+        world.settle();
+        assert_eq!(world.node_of("p").as_deref(), Some("able"));
+        world.add_pod(lazaret_scheduler::Pod { group: group.map(Text::from), ..pod("q", 100, &["c"]) });
+        world.add_pod(on("r", "other", group));
+        world.settle();
+        world.pass(20_000);
+        assert_eq!(world.node_of("q").as_deref(), Some("able"), "although the other has more room");
+        assert_eq!(world.node_of("r"), None, "{group:?}");
+        assert!(
+            world.message_of("r").contains("1 resourceclaim not available on the node"),
+            "{}",
+            world.message_of("r")
+        );
+    }
+}
+
+#[test]
+fn devices_may_take_as_long_as_the_binding_timeout_says() {
+    for timeout_s in [1, 7, 3_600] {
+        let mut world = World::new(Options { binding_timeout_s: timeout_s, ..Options::default() });
+        world.node("a", 1_000, 0);
+        conditional(&mut world, "a");
+        world.add_claim(claim("c", 1));
+        world.add_pod(pod("p", 100, &["c"]));
+        world.settle();
+        world.pass(timeout_s * 1_000 - 1);
+        assert_eq!((world.message_of("p").as_str(), world.scheduler.sizes().in_flight), ("", 1));
+        world.pass(1);
+        assert_eq!(
+            world.message_of("p"),
+            format!("resourceclaim \"c\": its devices were not ready after {timeout_s} s")
+        );
+        assert_eq!(world.scheduler.sizes().in_flight, 0);
+    }
+}
+
+/// As Kubernetes words it: nodes with invalid pools are counted by themselves.
+#[test]
+fn nodes_with_invalid_pools_are_counted() {
+    let mut world = World::new(Options { preemption: false, ..Options::default() });
+    world.node("a", 1_000, 0);
+    world.node("b", 1_000, 1);
+    let twice = Device { name: "gpu-0".into(), ..Device::default() };
+    let first = ResourceSlice { devices: vec![twice], ..slice("a", 1) };
+    let first = ResourceSlice { pool: PoolSpec { slice_count: 2, ..first.pool.clone() }, ..first };
+    let second = ResourceSlice { name: "a-slice-2".into(), ..first.clone() };
+    for slice in [first, second] {
+        world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
+    }
+    world.add_claim(claim("c", 2));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    let message = world.message_of("p");
+    let expected =
+        "0/2 nodes are available: 1 cannot allocate all claims, 1 invalid resource pools were encountered.";
+    assert!(message.starts_with(expected), "{message}");
 }

@@ -108,3 +108,133 @@ fn devices_that_hinder_a_group_are_given_back_unless_a_pod_of_it_has_them() {
         assert_eq!(users(&world, "c"), ["podgroups uid-g"]);
     }
 }
+
+fn on(name: &str, node: &str, claims: &[&str]) -> lazaret_scheduler::Pod {
+    let mut pod = member(name, claims);
+    Arc::make_mut(&mut pod.spec).node_selector = [("kubernetes.io/hostname".into(), node.into())].into();
+    pod
+}
+
+fn with_cpu(mut pod: lazaret_scheduler::Pod, cpu_milli: i64) -> lazaret_scheduler::Pod {
+    Arc::make_mut(&mut pod.spec).requests.cpu_milli = cpu_milli;
+    pod
+}
+
+fn writes(world: &World) -> usize {
+    let is_write =
+        |kind: &&EffectKind| !matches!(kind, EffectKind::Event(_) | EffectKind::SetPodCondition(_));
+    world.log.iter().filter(is_write).count()
+}
+
+/// As in Kubernetes: one claim, one device, and pods that must not be on one node.
+#[test]
+fn of_a_gang_whose_pods_cannot_all_be_placed_none_is() {
+    let mut world = World::new(Options::default());
+    world.node("worker-0", 10_000, 1);
+    world.node("worker-1", 10_000, 0);
+    world.add_claim(claim("c", 1));
+    world.tell(group(&["c"], Some(2)));
+    world.add_pod(on("p0", "worker-0", &["c"]));
+    world.add_pod(on("p1", "worker-1", &["c"]));
+    world.settle();
+    world.pass(30_000);
+    assert_eq!(
+        (world.node_of("p0"), world.node_of("p1"), writes(&world), users(&world, "c")),
+        (None, None, 0, vec![])
+    );
+    assert_eq!(world.message_of("p0"), "pod group is unschedulable, minCount (2) cannot be satisfied");
+    assert!(
+        world.message_of("p1").contains("1 resourceclaim not available on the node"),
+        "{}",
+        world.message_of("p1")
+    );
+    let sizes = world.scheduler.sizes();
+    assert_eq!((sizes.in_flight, sizes.claims_in_flight, sizes.parked), (0, 0, 2), "{sizes:?}");
+    let decisions = world.scheduler.decisions();
+    for _ in 0..60 {
+        world.pass(1_000);
+    }
+    assert_eq!(world.scheduler.decisions(), decisions, "nothing happened, nothing is tried");
+}
+
+#[test]
+fn a_gang_is_placed_over_several_nodes_as_soon_as_all_of_it_fits() {
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 1);
+    world.node("b", 1_000, 1);
+    world.tell(group(&[], Some(4)));
+    for number in 0..4 {
+        world.add_claim(claim(&format!("c{number}"), 1));
+        world.add_pod(member(&format!("p{number}"), &[&format!("c{number}")]));
+    }
+    world.settle();
+    world.pass(30_000);
+    assert_eq!(writes(&world), 0, "two devices for four pods");
+    world.node("c", 1_000, 1);
+    world.settle();
+    world.pass(30_000);
+    assert_eq!(writes(&world), 0, "three devices for four pods");
+    world.node("d", 1_000, 1);
+    world.settle();
+    let mut nodes: Vec<_> = (0..4).filter_map(|number| world.node_of(&format!("p{number}"))).collect();
+    nodes.sort();
+    assert_eq!(nodes, ["a", "b", "c", "d"]);
+    // One more than the gang needs is placed by itself.
+    world.add_pod(member("late", &[]));
+    world.settle();
+    assert!(world.node_of("late").is_some());
+}
+
+#[test]
+fn a_pod_that_can_go_anywhere_makes_way_for_one_of_its_gang_that_cannot() {
+    let mut world = World::new(Options::default());
+    // By itself the first pod takes the emptier node.
+    world.node("a", 1_000, 0);
+    world.node("b", 900, 0);
+    world.tell(group(&[], Some(2)));
+    world.add_pod(with_cpu(member("anywhere", &[]), 800));
+    world.add_pod(with_cpu(on("only-a", "a", &[]), 800));
+    world.settle();
+    assert_eq!(
+        (world.node_of("anywhere").as_deref(), world.node_of("only-a").as_deref()),
+        (Some("b"), Some("a")),
+        "{}",
+        world.message_of("only-a")
+    );
+}
+
+#[test]
+fn a_gang_that_does_not_fit_leaves_room_for_others() {
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 2);
+    world.tell(group(&[], Some(3)));
+    for number in 0..3 {
+        world.add_claim(claim(&format!("c{number}"), 1));
+        world.add_pod(with_cpu(member(&format!("p{number}"), &[&format!("c{number}")]), 400));
+    }
+    world.settle();
+    world.add_claim(claim("c", 2));
+    world.add_pod(pod("q", 1_000, &["c"]));
+    world.settle();
+    assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
+    world.remove_pod("q");
+    world.node("b", 1_000, 1);
+    world.settle();
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    assert!((0..3).all(|number| world.node_of(&format!("p{number}")).is_some()));
+}
+
+#[test]
+fn a_gang_of_which_some_are_placed_needs_only_the_others() {
+    let mut world = World::new(Options::default());
+    world.node("a", 250, 0);
+    world.tell(group(&[], Some(2)));
+    world.add_pod(lazaret_scheduler::Pod { node: Some("a".into()), ..member("p", &[]) });
+    world.add_pod(member("q", &[]));
+    world.add_pod(member("r", &[]));
+    world.settle();
+    let placed = ["q", "r"].iter().filter(|name| world.node_of(name).is_some()).count();
+    assert_eq!(placed, 1, "there is room for one, and that is enough");
+}

@@ -2,13 +2,13 @@
 //! is placed.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
 use lazaret_fleet as fleet;
 use lazaret_model::*;
-use lazaret_scheduler::{EffectKind, Input, Options, Outcome, Pod};
+use lazaret_scheduler::{EffectId, EffectKind, Input, Options, Outcome, Pod, Reply};
 use proptest::prelude::*;
 
 use crate::world::{DRIVER, World, claim, pod, slice};
@@ -29,6 +29,9 @@ enum Step {
     Taint(usize, usize),
     Untaint(usize, usize),
     Perform,
+    /// What the next effect does is seen before it is answered.
+    PerformSeen,
+    Answer,
     Fail(Outcome),
     Hear,
     Wait(i64),
@@ -49,6 +52,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..NODES, 0..DEVICES).prop_map(|(node, device)| Step::Taint(node, device)),
         1 => (0..NODES, 0..DEVICES).prop_map(|(node, device)| Step::Untaint(node, device)),
         8 => Just(Step::Perform),
+        2 => Just(Step::PerformSeen),
+        2 => Just(Step::Answer),
         1 => outcome.prop_map(Step::Fail),
         4 => Just(Step::Hear),
         2 => (1..3_000i64).prop_map(Step::Wait),
@@ -60,6 +65,8 @@ struct Run {
     world: World,
     added: usize,
     tainted: BTreeSet<(usize, usize)>,
+    /// Done, and not answered yet.
+    unanswered: VecDeque<(EffectId, Reply)>,
 }
 
 fn name(node: usize) -> String {
@@ -68,11 +75,13 @@ fn name(node: usize) -> String {
 
 impl Run {
     fn new(preemption: bool) -> Self {
-        let mut world = World::new(Options { preemption, ..Options::default() });
+        // Whoever is tried again only because time has passed was forgotten.
+        let flush_ms = i64::MAX / 4;
+        let mut world = World::new(Options { preemption, flush_ms, ..Options::default() });
         for at in 0..NODES {
             world.node(&name(at), CPU_MILLI, DEVICES);
         }
-        Self { world, added: 0, tainted: BTreeSet::new() }
+        Self { world, added: 0, tainted: BTreeSet::new(), unanswered: VecDeque::new() }
     }
 
     fn take(&mut self, step: &Step) {
@@ -113,6 +122,16 @@ impl Run {
                     self.world.perform(effect);
                 }
             }
+            Step::PerformSeen => match self.world.scheduler.poll_effect() {
+                Some(effect) if !matches!(effect.kind, EffectKind::Event(_)) => {
+                    self.world.log.push(effect.kind.clone());
+                    let reply = self.world.carry_out(&effect.kind);
+                    self.unanswered.push_back((effect.id, reply));
+                    self.hear();
+                }
+                Some(_) | None => {}
+            },
+            Step::Answer => self.answer(),
             Step::Fail(outcome) => self.world.faults.push(*outcome),
             Step::Hear => self.hear(),
             Step::Wait(millis) => {
@@ -123,6 +142,12 @@ impl Run {
             Step::Lead(false) => self.world.tell(Input::LostLeadership),
         }
         self.check();
+    }
+
+    fn answer(&mut self) {
+        if let Some((effect, reply)) = self.unanswered.pop_front() {
+            self.world.tell(Input::Acknowledged(effect, reply));
+        }
     }
 
     fn hear(&mut self) {
@@ -200,6 +225,9 @@ impl Run {
     fn rest(&mut self) {
         self.lead();
         self.world.faults.clear();
+        while !self.unanswered.is_empty() {
+            self.answer();
+        }
         for _ in 0..30 {
             self.world.settle();
             self.world.pass(11_000);

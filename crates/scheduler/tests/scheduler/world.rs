@@ -128,7 +128,7 @@ impl World {
         self.tell(Input::Acknowledged(effect.id, reply));
     }
 
-    fn carry_out(&mut self, kind: &EffectKind) -> Reply {
+    pub(crate) fn carry_out(&mut self, kind: &EffectKind) -> Reply {
         match kind {
             EffectKind::ReserveClaim(reserve) => {
                 self.write_claim(&reserve.claim, &reserve.uid, reserve.version, |claim| {
@@ -152,6 +152,7 @@ impl World {
                     if release.deallocate {
                         inner.allocation = None;
                         inner.reserved_for.clear();
+                        claim.devices.clear();
                     }
                 })
             }
@@ -183,6 +184,11 @@ impl World {
                 self.news.push(Input::ClaimGone(delete.claim.clone()));
                 Reply::of(Outcome::Done)
             }
+            EffectKind::SetNodeAllocatable(set) => self.write_pod(&set.pod, &set.uid, |pod| {
+                let extra = node_allocatable_extra(&set.statuses, &pod.spec);
+                pod.extra = (!set.statuses.is_empty()).then(|| Arc::new(extra));
+                true
+            }),
             EffectKind::SetExtendedClaim(set) => self.write_pod(&set.pod, &set.uid, |pod| {
                 pod.extended_claim = Some(set.claim.clone());
                 true

@@ -14,6 +14,7 @@ mod restart;
 mod rivals;
 mod road;
 mod rules;
+mod scheduling;
 mod stage;
 mod stories;
 mod timed;

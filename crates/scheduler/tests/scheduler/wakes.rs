@@ -1,0 +1,518 @@
+//! Whatever ends the reason for which a pod waits wakes it. A pod that is only tried again because it has waited long
+//! enough was forgotten: here that is never.
+
+use std::sync::Arc;
+
+use lazaret_fleet as fleet;
+use lazaret_model::*;
+use lazaret_scheduler::{
+    Claim, DeviceStatus, EffectKind, Input, LabelSelector, Node, Options, Outcome, Pod, Reply, Spread,
+};
+
+use crate::world::{DRIVER, World, claim, node, pod, slice};
+
+/// Nobody is tried again just because time has passed.
+fn world() -> World {
+    World::new(Options { flush_ms: i64::MAX / 4, ..Options::default() })
+}
+
+fn conditional(world: &mut World, node: &str, devices: usize) {
+    let mut slice = slice(node, devices);
+    for device in &mut slice.devices {
+        device.binding_conditions = Some(vec!["Ready".into()]);
+        device.binding_failure_conditions = Some(vec!["Broken".into()]);
+    }
+    world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice))));
+}
+
+/// A driver sets a condition of each device of a claim.
+fn say(world: &mut World, claim: &str, condition: &str) {
+    world.version += 1;
+    let version = world.version;
+    let claim = world.claims.get_mut(&ObjectKey::new("ns", claim)).unwrap();
+    claim.version = version;
+    let of = |result: &DeviceResult| DeviceStatus {
+        device: result.device.clone(),
+        is_true: vec![condition.into()],
+    };
+    claim.devices = claim.claim.allocation.iter().flat_map(|given| &given.results).map(of).collect();
+    let seen = Input::Claim(Arc::new(Claim::clone(claim)));
+    world.tell(seen);
+}
+
+/// Carries out effects, and lets the scheduler see what they did before it is told that they are done.
+fn settle_watch_first(world: &mut World) {
+    for _ in 0..10_000 {
+        let Some(effect) = world.scheduler.poll_effect() else {
+            if world.scheduler.next_wake().is_none_or(|wake| wake.at > world.now) {
+                return;
+            }
+            continue;
+        };
+        world.log.push(effect.kind.clone());
+        if let EffectKind::Event(_) = effect.kind {
+            continue;
+        }
+        let reply = world.carry_out(&effect.kind);
+        for input in std::mem::take(&mut world.news) {
+            world.tell(input);
+        }
+        // Time for a decision between what is seen and what is answered.
+        let held: Vec<_> = std::iter::from_fn(|| world.scheduler.poll_effect()).collect();
+        world.tell(Input::Acknowledged(effect.id, reply));
+        for other in held {
+            world.perform(other);
+            for input in std::mem::take(&mut world.news) {
+                world.tell(input);
+            }
+        }
+    }
+    panic!("it does not come to rest");
+}
+
+#[test]
+fn a_pod_is_woken_when_its_devices_are_given_back_even_if_that_is_seen_before_it_is_answered() {
+    let mut world = world();
+    world.node("a", 10_000, 0);
+    conditional(&mut world, "a", 3);
+    for at in 0..3 {
+        world.add_claim(claim(&format!("c{at}"), 1));
+        world.add_pod(pod(&format!("p{at}"), 100, &[&format!("c{at}")]));
+    }
+    settle_watch_first(&mut world);
+    for at in 0..3 {
+        say(&mut world, &format!("c{at}"), "Broken");
+    }
+    for _ in 0..30 {
+        settle_watch_first(&mut world);
+        world.now = world.now.plus_millis(1_000);
+        world.tell(Input::Tick);
+    }
+    settle_watch_first(&mut world);
+    for at in 0..3 {
+        say(&mut world, &format!("c{at}"), "Ready");
+    }
+    settle_watch_first(&mut world);
+    for at in 0..3 {
+        let name = format!("p{at}");
+        assert_eq!(world.node_of(&name).as_deref(), Some("a"), "{}", world.message_of(&name));
+    }
+}
+
+/// Each answer to the write that gives devices back: the pod gets others in the end.
+#[test]
+fn a_pod_is_woken_whatever_becomes_of_giving_its_devices_back() {
+    for outcome in [Outcome::Gone, Outcome::Conflict, Outcome::RetryLater, Outcome::Unknown] {
+        let mut world = world();
+        world.node("a", 1_000, 0);
+        conditional(&mut world, "a", 1);
+        world.add_claim(claim("c", 1));
+        world.add_pod(pod("p", 100, &["c"]));
+        world.settle();
+        say(&mut world, "c", "Broken");
+        world.settle();
+        world.now = world.now.plus_millis(2_000);
+        world.tell(Input::Tick);
+        let gives_back =
+            |kind: &EffectKind| matches!(kind, EffectKind::ReleaseClaim(release) if release.deallocate);
+        for _ in 0..20 {
+            let Some(effect) = world.scheduler.poll_effect() else { break };
+            if gives_back(&effect.kind) {
+                if outcome == Outcome::Unknown {
+                    world.carry_out(&effect.kind);
+                }
+                world.tell(Input::Acknowledged(effect.id, Reply::of(outcome)));
+                break;
+            }
+            world.perform(effect);
+        }
+        for _ in 0..60 {
+            world.pass(1_000);
+        }
+        assert!(world.log.iter().any(gives_back) || outcome == Outcome::Unknown, "{outcome:?}");
+        say(&mut world, "c", "Ready");
+        world.settle();
+        assert_eq!(world.node_of("p").as_deref(), Some("a"), "{outcome:?}: {}", world.message_of("p"));
+    }
+}
+
+#[test]
+fn a_pod_that_waits_for_devices_of_others_hears_what_drivers_say_of_them() {
+    let mut world = world();
+    world.node("a", 10_000, 0);
+    conditional(&mut world, "a", 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    say(&mut world, "c", "Ready");
+    world.settle();
+    assert!(world.node_of("p").is_some());
+    // The claim is in use, so its devices are not given back.
+    say(&mut world, "c", "Broken");
+    world.add_pod(pod("q", 100, &["c"]));
+    world.settle();
+    assert_eq!(world.node_of("q"), None);
+    world.pass(60_000);
+    say(&mut world, "c", "Ready");
+    world.settle();
+    assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
+}
+
+#[test]
+fn a_pod_that_is_one_too_many_for_a_claim_is_woken_when_another_does_not_come_after_all() {
+    let mut world = world();
+    world.tell(Input::Node(Arc::new(Node { pods_max: 1_000, ..node("a", 1_000_000) })));
+    world.tell(Input::Fleet(fleet::Input::Slice(Arc::new(slice("a", 1)))));
+    world.add_claim(claim("c", 1));
+    for at in 0..255 {
+        world.add_pod(pod(&format!("p{at:03}"), 1, &["c"]));
+    }
+    world.settle();
+    world.add_pod(pod("coming", 1, &["c"]));
+    let write = world.scheduler.poll_effect().unwrap();
+    world.add_pod(pod("waiting", 1, &["c"]));
+    while let Some(effect) = world.scheduler.poll_effect() {
+        world.perform(effect);
+    }
+    assert!(world.message_of("waiting").contains("256 pods"), "{}", world.message_of("waiting"));
+    // It leaves before its reservation is written.
+    world.pods.remove(&ObjectKey::new("ns", "coming"));
+    world.tell(Input::PodGone(ObjectKey::new("ns", "coming")));
+    world.tell(Input::Acknowledged(write.id, Reply::of(Outcome::RetryLater)));
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    assert_eq!(world.node_of("waiting").as_deref(), Some("a"), "{}", world.message_of("waiting"));
+}
+
+#[test]
+fn a_pod_that_waits_for_devices_is_woken_when_a_claim_is_given_others_by_somebody_else() {
+    let mut world = world();
+    world.node("a", 10_000, 1);
+    world.node("b", 10_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_claim(claim("d", 2));
+    world.add_pod(pod("p", 100, &["c"]));
+    let write = world.scheduler.poll_effect().unwrap();
+    let EffectKind::ReserveClaim(reserve) = &write.kind else { panic!("{write:?}") };
+    let decided = reserve.allocation.clone().unwrap();
+    world.add_claim(claim("q", 1));
+    world.add_claim(claim("r", 1));
+    world.add_pod(pod("q", 100, &["q"]));
+    world.add_pod(pod("r", 100, &["r"]));
+    let others: Vec<_> = std::iter::from_fn(|| world.scheduler.poll_effect()).collect();
+    let waiting =
+        ["q", "r"].into_iter().filter(|name| world.scheduler.node_of(&ObjectKey::new("ns", *name)).is_none());
+    assert_eq!(waiting.count(), 1);
+    // Somebody gives the claim a device that nobody knew of.
+    let elsewhere = |result: &DeviceResult| DeviceResult {
+        device: DeviceId::new(DRIVER, "elsewhere", "gpu-0"),
+        ..result.clone()
+    };
+    let given = Allocation {
+        results: decided.results.iter().map(elsewhere).collect(),
+        node_selector: None,
+        ..Allocation::clone(&decided)
+    };
+    world.version += 1;
+    let version = world.version;
+    let taken = world.claims.get_mut(&ObjectKey::new("ns", "c")).unwrap();
+    taken.version = version;
+    Arc::make_mut(&mut taken.claim).allocation = Some(Arc::new(given));
+    let news = Input::Claim(Arc::new(taken.clone()));
+    world.tell(news);
+    world.tell(Input::Acknowledged(write.id, Reply::of(Outcome::Conflict)));
+    for effect in others {
+        world.perform(effect);
+    }
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    for name in ["p", "q", "r"] {
+        assert!(world.node_of(name).is_some(), "{name}: {}", world.message_of(name));
+    }
+}
+
+#[test]
+fn a_pod_that_is_spread_is_woken_when_another_begins_to_leave() {
+    let spread = |name: &str| {
+        let mut pod = pod(name, 100, &[]);
+        pod.labels = [("app".into(), "x".into())].into();
+        Arc::make_mut(&mut pod.spec).spread = vec![Spread {
+            skew_max: 1,
+            topology: "kubernetes.io/hostname".into(),
+            required: true,
+            selector: Some(LabelSelector {
+                requirements: vec![Requirement {
+                    key: "app".into(),
+                    operator: Operator::In,
+                    values: vec!["x".into()],
+                }],
+            }),
+            domains_min: 1,
+            ..Spread::default()
+        }];
+        pod
+    };
+    let mut world = world();
+    world.node("a", 1_000, 0);
+    world.node("b", 50, 0);
+    world.add_pod(spread("p"));
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"));
+    world.add_pod(spread("q"));
+    world.settle();
+    assert_eq!(world.node_of("q"), None, "b has no room, and a has one more than b");
+    world.pass(20_000);
+    let leaving = Pod { deleting: true, node: Some("a".into()), ..spread("p") };
+    world.add_pod(leaving);
+    world.settle();
+    assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
+}
+
+#[test]
+fn a_pod_for_which_another_could_not_be_made_to_leave_is_tried_again() {
+    let mut world = world();
+    world.node("a", 1_000, 0);
+    world.add_pod(pod("low", 1_000, &[]));
+    world.settle();
+    let mut high = pod("high", 1_000, &[]);
+    Arc::make_mut(&mut high.spec).priority = 10;
+    world.add_pod(high);
+    for _ in 0..10 {
+        let Some(effect) = world.scheduler.poll_effect() else { break };
+        if matches!(effect.kind, EffectKind::Evict(_)) {
+            world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
+        } else {
+            world.perform(effect);
+        }
+    }
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    assert_eq!(world.node_of("high").as_deref(), Some("a"), "{}", world.message_of("high"));
+}
+
+#[test]
+fn a_pod_whose_old_claim_for_extended_resources_could_not_be_deleted_is_tried_again() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    let class = DeviceClass {
+        name: "gpu".into(),
+        selectors: vec![Some(format!("device.driver == \"{DRIVER}\"").as_str().into())],
+        extended_resource_name: Some("example.com/gpu".into()),
+        ..DeviceClass::default()
+    };
+    world.tell(Input::Fleet(fleet::Input::Class(Arc::new(class))));
+    let left = ResourceClaim {
+        owner: Some(Owner { kind: "Pod".into(), name: "p".into(), uid: "uid-p".into(), ..Owner::default() }),
+        extended_resource: true,
+        ..claim("left", 1)
+    };
+    world.add_claim(left);
+    let mut wanting = pod("p", 100, &[]);
+    Arc::make_mut(&mut wanting.spec).containers = vec![lazaret_scheduler::Container {
+        name: "c".into(),
+        index: 0,
+        role: lazaret_scheduler::Role::Main,
+        extended: [("example.com/gpu".into(), lazaret_scheduler::Extended { amount: 1, place: 0 })].into(),
+    }];
+    world.add_pod(wanting);
+    for _ in 0..10 {
+        let Some(effect) = world.scheduler.poll_effect() else { break };
+        if matches!(effect.kind, EffectKind::DeleteExtendedClaim(_)) {
+            world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
+        } else {
+            world.perform(effect);
+        }
+    }
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+}
+
+/// The claim is taken away while its devices are made ready: the pod is not bound without.
+#[test]
+fn a_pod_whose_claim_is_given_back_by_somebody_else_is_decided_on_anew() {
+    for gone in [false, true] {
+        let mut world = world();
+        world.node("a", 1_000, 0);
+        conditional(&mut world, "a", 1);
+        world.add_claim(claim("c", 1));
+        world.add_pod(pod("p", 100, &["c"]));
+        world.settle();
+        let key = ObjectKey::new("ns", "c");
+        if gone {
+            world.claims.remove(&key);
+            world.tell(Input::ClaimGone(key.clone()));
+        } else {
+            world.version += 1;
+            let version = world.version;
+            let taken = world.claims.get_mut(&key).unwrap();
+            taken.version = version;
+            let inner = Arc::make_mut(&mut taken.claim);
+            inner.allocation = None;
+            inner.reserved_for.clear();
+            let news = Input::Claim(Arc::new(taken.clone()));
+            world.tell(news);
+        }
+        world.settle();
+        assert_eq!(world.node_of("p"), None, "gone: {gone}");
+        if gone {
+            world.add_claim(claim("c", 1));
+        }
+        for _ in 0..20 {
+            world.pass(1_000);
+        }
+        say(&mut world, "c", "Ready");
+        world.settle();
+        assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+    }
+}
+
+/// A claim with devices that broke is not given back as long as a pod of the group has it; then it is.
+#[test]
+fn a_pod_of_a_group_is_woken_when_the_last_other_one_leaves() {
+    let mut world = world();
+    world.node("a", 10_000, 0);
+    conditional(&mut world, "a", 1);
+    let entry = PodClaim { name: "c".into(), source: ClaimSource::Claim("c".into()) };
+    world.tell(Input::Group(Arc::new(PodGroup {
+        key: ObjectKey::new("ns", "g"),
+        uid: "uid-g".into(),
+        claims: vec![entry],
+        ..PodGroup::default()
+    })));
+    world.add_claim(claim("c", 1));
+    let member = |name: &str| Pod { group: Some("g".into()), ..pod(name, 100, &["c"]) };
+    world.add_pod(member("p"));
+    world.settle();
+    say(&mut world, "c", "Ready");
+    world.settle();
+    assert!(world.node_of("p").is_some());
+    say(&mut world, "c", "Broken");
+    world.add_pod(member("q"));
+    world.settle();
+    world.pass(20_000);
+    assert_eq!(world.node_of("q"), None);
+    world.remove_pod("p");
+    for _ in 0..30 {
+        world.pass(1_000);
+    }
+    say(&mut world, "c", "Ready");
+    world.settle();
+    assert_eq!(world.node_of("q").as_deref(), Some("a"), "{}", world.message_of("q"));
+}
+
+/// Nobody knows that the claim was taken from the pod, and the watch is late: it is reserved once more before the pod is
+/// bound.
+#[test]
+fn a_claim_that_may_have_been_taken_from_a_pod_is_reserved_for_it_once_more() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    let mut late = None;
+    for _ in 0..25 {
+        world.now = world.now.plus_millis(1_000);
+        world.tell(Input::Tick);
+        while let Some(effect) = world.scheduler.poll_effect() {
+            match &effect.kind {
+                // Bindings fail until the claim is given back, which is done and not heard of.
+                EffectKind::Bind(_) if late.is_none() => {
+                    world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::RetryLater)));
+                }
+                EffectKind::ReleaseClaim(_) if late.is_none() => {
+                    world.carry_out(&effect.kind);
+                    late = Some(std::mem::take(&mut world.news));
+                    world.tell(Input::Acknowledged(effect.id, Reply::of(Outcome::Unknown)));
+                }
+                EffectKind::Bind(_) => panic!("the claim is not reserved for the pod"),
+                EffectKind::ReserveClaim(_)
+                | EffectKind::ReleaseClaim(_)
+                | EffectKind::CreateExtendedClaim(_)
+                | EffectKind::DeleteExtendedClaim(_)
+                | EffectKind::SetExtendedClaim(_)
+                | EffectKind::SetNodeAllocatable(_)
+                | EffectKind::SetPodCondition(_)
+                | EffectKind::Evict(_)
+                | EffectKind::Event(_) => world.perform(effect),
+            }
+            if late.is_none() {
+                std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+            }
+        }
+    }
+    late.expect("the claim was given back").into_iter().for_each(|input| world.tell(input));
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+}
+
+/// A pod waits for its reservation when the claim is given back, and another pod gets devices for it elsewhere before
+/// the first one's write is answered: it must not go where the devices were.
+#[test]
+fn a_pod_does_not_go_where_the_devices_of_its_claim_were() {
+    let on = |name: &str, node: &str| {
+        let mut pod = pod(name, 100, &["c"]);
+        Arc::make_mut(&mut pod.spec).node_selector = [("kubernetes.io/hostname".into(), node.into())].into();
+        pod
+    };
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.node("b", 1_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(on("first", "a"));
+    world.settle();
+    assert_eq!(world.node_of("first").as_deref(), Some("a"));
+    world.add_pod(on("second", "a"));
+    let reserve = world.scheduler.poll_effect().unwrap();
+    assert!(matches!(reserve.kind, EffectKind::ReserveClaim(_)), "{reserve:?}");
+    // The first pod leaves, the claim is given back, and the third decides on it.
+    world.remove_pod("first");
+    std::mem::take(&mut world.news).into_iter().for_each(|input| world.tell(input));
+    world.add_pod(on("third", "b"));
+    let effects: Vec<_> = std::iter::from_fn(|| world.scheduler.poll_effect()).collect();
+    world.perform(reserve);
+    effects.into_iter().for_each(|effect| world.perform(effect));
+    for _ in 0..20 {
+        world.pass(1_000);
+    }
+    let claim = &world.claims[&ObjectKey::new("ns", "c")].claim;
+    let pool = claim.allocation.as_ref().unwrap().results[0].device.pool.to_string();
+    for name in ["second", "third"] {
+        let node = world.node_of(name);
+        assert!(
+            node.is_none() || node.as_deref() == Some(pool.as_str()),
+            "{name} is on {node:?}, not on {pool}"
+        );
+    }
+    let bound = ["second", "third"].iter().filter(|name| world.node_of(name).is_some()).count();
+    assert_eq!(bound, 1);
+}
+
+/// That the devices are to be given back is decided while the claim is being taken from the pod, which fails.
+#[test]
+fn devices_are_given_back_although_the_claim_could_not_be_taken_from_the_pod() {
+    let mut world = world();
+    world.node("a", 1_000, 0);
+    conditional(&mut world, "a", 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    world.settle();
+    say(&mut world, "c", "Broken");
+    let release = std::iter::from_fn(|| world.scheduler.poll_effect())
+        .find(|effect| matches!(effect.kind, EffectKind::ReleaseClaim(_)))
+        .unwrap();
+    world.pass(2_000);
+    world.tell(Input::Acknowledged(release.id, Reply::of(Outcome::RetryLater)));
+    for _ in 0..30 {
+        world.pass(1_000);
+    }
+    say(&mut world, "c", "Ready");
+    world.settle();
+    assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
+    assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
+}
