@@ -25,8 +25,10 @@ pub const KNOWN_VERSIONS: &[Version] = &[
 /// What every spec needs.
 const EARLIEST: Version = Version(0, 3, 0);
 
+type Uses = fn(&Spec) -> bool;
+
 /// What a version brought, and whether a spec uses it.
-const NEEDS: &[(Version, fn(&Spec) -> bool)] = &[
+const NEEDS: &[(Version, Uses)] = &[
     (Version(1, 1, 0), |spec| {
         any_edits(spec, |edits| {
             let new =

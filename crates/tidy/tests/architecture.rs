@@ -25,6 +25,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("print", &[]),
     ("cdi", &[]),
+    ("publisher", &["model"]),
     ("flow", &[]),
     ("server", &["json", "schema", "patch", "kinds", "store", "flow"]),
     ("runtime", &["model", "api"]),
@@ -74,6 +75,7 @@ const CORES: &[&str] = &[
     "scheduler",
     "workloads",
     "flow",
+    "publisher",
 ];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
