@@ -34,6 +34,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &["model", "fleet", "eviction", "replacement", "claims", "scheduler", "workloads", "api", "runtime"],
     ),
     ("hollow", &["model", "api", "runtime"]),
+    ("driver", &["model", "cdi", "publisher"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator"]),
     ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "print"]),
