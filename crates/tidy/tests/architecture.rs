@@ -26,6 +26,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("print", &[]),
     ("cdi", &[]),
     ("publisher", &["model"]),
+    ("node", &[]),
     ("flow", &[]),
     ("server", &["json", "schema", "patch", "kinds", "store", "flow"]),
     ("runtime", &["model", "api"]),
@@ -77,6 +78,7 @@ const CORES: &[&str] = &[
     "workloads",
     "flow",
     "publisher",
+    "node",
 ];
 const PURE_LIBRARIES: &[(&str, &str)] = &[
     ("hashbrown", "hash maps without std's random seed"),
