@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, cel, device, output, plan, run, store, up};
+use crate::{Verdict, allocate, cel, device, driver, output, plan, run, store, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -33,6 +33,9 @@ enum Command {
     Store(store::Command),
     /// Run the scheduler and the controllers against another API server
     Run(run::Args),
+    /// Run a driver of simulated GPUs for a kubelet, and make it fail
+    #[command(subcommand)]
+    Driver(driver::Command),
     /// Measure how fast a control plane places and evicts pods
     Bench(lazaret_bench::Args),
     /// See, taint, drain and explain the devices of a cluster
@@ -124,6 +127,7 @@ impl Cli {
             Command::Up(args) => args.run(),
             Command::Store(command) => command.run(),
             Command::Run(args) => args.run(),
+            Command::Driver(command) => command.run(),
             Command::Bench(args) => lazaret_bench::run(&args).map(|()| Verdict::Yes),
             Command::Device(args) => device::run(args),
             Command::Completion { shell } => {

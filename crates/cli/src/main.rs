@@ -11,6 +11,7 @@ mod cel;
 mod clock;
 mod connect;
 mod device;
+mod driver;
 mod gates;
 mod input;
 mod limits;

@@ -1,0 +1,114 @@
+//! A driver that runs.
+
+use std::{sync::Arc, time::Duration};
+
+use thiserror::Error;
+use tokio::sync::{Mutex, mpsc, watch};
+use tracing::warn;
+
+use crate::{ProbeError, Publisher, Sockets, probe, service::Calls, sockets::Bound, tasks::Tasks};
+
+/// How long answers may take to reach kubelet when a driver ends.
+const ANSWERS_MAX: Duration = Duration::from_secs(1);
+/// Problems that nobody has read.
+const PROBLEMS_MAX: usize = 64;
+
+/// What kubelet thinks of the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Registration {
+    /// It has not asked yet.
+    Waiting,
+    /// It will call.
+    Registered,
+    /// It will not call, and this is why.
+    Refused(String),
+}
+
+/// Something that is worth knowing and does not end the driver.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// Of publishing.
+    #[error("{0}")]
+    Publish(lazaret_publisher::Problem),
+    /// [`Driver::health`](crate::Driver::health) has not returned for too long.
+    #[error("the health of the devices is not known any more")]
+    StaleHealth,
+}
+
+/// Where problems go. When nobody reads them, the newest are only logged.
+#[derive(Clone, Debug)]
+pub(crate) struct Problems(mpsc::Sender<Problem>);
+
+impl Problems {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Problem>) {
+        let (sender, receiver) = mpsc::channel(PROBLEMS_MAX);
+        (Self(sender), receiver)
+    }
+
+    pub(crate) fn report(&self, problem: Problem) {
+        warn!(%problem);
+        let _ = self.0.try_send(problem);
+    }
+}
+
+/// A driver that runs. It ends when this is dropped; [`stop`](Self::stop) lets calls under way finish first.
+#[derive(Debug)]
+pub struct Running {
+    pub(crate) name: String,
+    pub(crate) sockets: Sockets,
+    /// In the order in which they go: kubelet should look for another instance before this one stops answering.
+    pub(crate) registration_socket: Bound,
+    pub(crate) service_socket: Bound,
+    pub(crate) closing: watch::Sender<bool>,
+    pub(crate) servers: Tasks,
+    pub(crate) _background: Tasks,
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) status: watch::Receiver<Registration>,
+    pub(crate) problems: Mutex<mpsc::Receiver<Problem>>,
+    pub(crate) publisher: Publisher,
+}
+
+impl Running {
+    /// Publishes devices.
+    #[must_use]
+    pub fn publisher(&self) -> &Publisher {
+        &self.publisher
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn sockets(&self) -> &Sockets {
+        &self.sockets
+    }
+
+    /// What kubelet thinks of it.
+    #[must_use]
+    pub fn registration(&self) -> watch::Receiver<Registration> {
+        self.status.clone()
+    }
+
+    /// The next problem. All are logged too.
+    pub async fn problem(&self) -> Option<Problem> {
+        self.problems.lock().await.recv().await
+    }
+
+    /// Whether it answers, asked from outside.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub async fn probe(&self) -> Result<(), ProbeError> {
+        probe(&self.name, &self.sockets).await
+    }
+
+    /// Ends it: kubelet is told by the registration socket going, calls under way are answered, then the service goes.
+    /// Slices stay: another instance takes over, or kubelet removes them after a while.
+    pub async fn stop(self) {
+        let Self { registration_socket, service_socket, mut servers, closing, calls, _background, .. } = self;
+        drop(registration_socket);
+        calls.drain().await;
+        closing.send_replace(true);
+        // A peer that does not read its answer is not waited for.
+        let _ = tokio::time::timeout(ANSWERS_MAX, servers.join()).await;
+        drop(service_socket);
+    }
+}

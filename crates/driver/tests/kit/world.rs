@@ -1,0 +1,187 @@
+//! A cluster, a kubelet's directories, and a driver that does as it is told.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use k8s_openapi::api::{
+    core::v1::Node,
+    resource::v1::{Device, ResourceClaim, ResourceSlice},
+};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use lazaret_driver::{
+    Claim, ClaimRef, Client, Condition, DeviceKey, Driver, Failure, HealthReport, Kit, Observation, Pool,
+    PreparedDevice, Running,
+    proto::{ClaimMessage, ClaimsRequest},
+};
+use lazaret_testkit::Cluster;
+use serde_json::json;
+use tokio::sync::Notify;
+
+pub(crate) const DRIVER: &str = "gpu.example.com";
+pub(crate) const NODE: &str = "node-1";
+
+type Answers = Vec<Result<Vec<PreparedDevice>, Failure>>;
+
+/// What a driver is told to do, and what it did.
+#[derive(Default)]
+pub(crate) struct Script {
+    /// What each device has, by name.
+    pub(crate) conditions: Mutex<Option<BTreeMap<String, Vec<Condition>>>>,
+    /// What `prepare` says instead of preparing.
+    pub(crate) answer: Mutex<Option<Answers>>,
+    pub(crate) panics: Mutex<bool>,
+    /// `prepare` waits for this.
+    pub(crate) holds: Mutex<Option<Arc<Notify>>>,
+    pub(crate) begun: AtomicUsize,
+    pub(crate) finished: AtomicUsize,
+    /// Calls under way in all instances that share this, and the most there ever were.
+    pub(crate) inside: AtomicUsize,
+    pub(crate) most_inside: AtomicUsize,
+    pub(crate) unprepared: Mutex<Vec<ClaimRef>>,
+}
+
+/// A driver that does as it is told.
+#[derive(Clone)]
+pub(crate) struct Told(pub Arc<Script>);
+
+impl Driver for Told {
+    async fn prepare(&self, claims: &[Claim]) -> Answers {
+        let script = &self.0;
+        script.begun.fetch_add(1, Ordering::SeqCst);
+        let inside = script.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        script.most_inside.fetch_max(inside, Ordering::SeqCst);
+        assert!(!*script.panics.lock().unwrap(), "told to panic");
+        let hold = script.holds.lock().unwrap().clone();
+        if let Some(hold) = hold {
+            hold.notified().await;
+        }
+        tokio::task::yield_now().await;
+        script.inside.fetch_sub(1, Ordering::SeqCst);
+        script.finished.fetch_add(1, Ordering::SeqCst);
+        if let Some(answer) = script.answer.lock().unwrap().clone() {
+            return answer;
+        }
+        let cdi = |claim: &Claim, device: &str| format!("{DRIVER}/gpu={}-{device}", claim.id.uid);
+        let prepare = |claim: &Claim| {
+            let devices = claim.devices.iter();
+            Ok(devices
+                .map(|device| PreparedDevice::of(device).with_cdi(cdi(claim, &device.device)))
+                .collect())
+        };
+        claims.iter().map(prepare).collect()
+    }
+
+    async fn unprepare(&self, claims: &[ClaimRef]) -> Vec<Result<(), Failure>> {
+        self.0.unprepared.lock().unwrap().extend_from_slice(claims);
+        claims.iter().map(|_| Ok(())).collect()
+    }
+
+    async fn health(&self) -> HealthReport {
+        let Some(conditions) = self.0.conditions.lock().unwrap().clone() else {
+            return HealthReport::NotMonitored;
+        };
+        let observed = conditions.into_iter().map(|(device, found)| Observation {
+            device: DeviceKey { pool: NODE.into(), device },
+            found: Ok(found),
+        });
+        HealthReport::Observed(observed.collect())
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) root: tempfile::TempDir,
+    pub(crate) script: Arc<Script>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let root = tempfile::Builder::new().prefix("k").tempdir().unwrap();
+        Self { cluster: Cluster::start(), root, script: Arc::default() }
+    }
+
+    pub(crate) fn kit(&self) -> Kit {
+        Kit::new(DRIVER, self.cluster.client()).kubelet_root(self.root.path())
+    }
+
+    pub(crate) fn driver(&self) -> Told {
+        Told(Arc::clone(&self.script))
+    }
+
+    pub(crate) async fn started(&self) -> Running {
+        self.kit().start(self.driver()).await.unwrap()
+    }
+
+    /// A claim that was given these devices (request, driver, device).
+    pub(crate) async fn claim(&self, name: &str, devices: &[(&str, &str, &str)]) -> ClaimMessage {
+        let api: Api<ResourceClaim> = Api::namespaced(self.cluster.client(), "default");
+        let requests: Vec<_> = devices
+            .iter()
+            .map(|(request, _, _)| json!({"name": request, "exactly": {"deviceClassName": "gpu"}}))
+            .collect();
+        let claim: ResourceClaim = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"devices": {"requests": requests}},
+        }))
+        .unwrap();
+        let claim = api.create(&PostParams::default(), &claim).await.unwrap();
+        if !devices.is_empty() {
+            let results: Vec<_> = devices
+                .iter()
+                .map(|(request, driver, device)| {
+                    json!({"request": request, "driver": driver, "pool": NODE, "device": device})
+                })
+                .collect();
+            let status = json!({"status": {"allocation": {"devices": {"results": results}}}});
+            api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        }
+        ClaimMessage { namespace: "default".into(), name: name.into(), uid: claim.metadata.uid.unwrap() }
+    }
+
+    pub(crate) async fn node(&self) {
+        let api: Api<Node> = Api::all(self.cluster.client());
+        let node = serde_json::from_value(json!({"metadata": {"name": NODE}})).unwrap();
+        api.create(&PostParams::default(), &node).await.unwrap();
+    }
+
+    pub(crate) fn slices_api(&self) -> Api<ResourceSlice> {
+        Api::all(self.cluster.client())
+    }
+
+    pub(crate) async fn slices(&self) -> Vec<ResourceSlice> {
+        self.slices_api().list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// Waits until the slices are as the test wants them.
+    pub(crate) async fn slices_when(&self, wanted: impl Fn(&[ResourceSlice]) -> bool) -> Vec<ResourceSlice> {
+        loop {
+            let slices = self.slices().await;
+            if wanted(&slices) {
+                return slices;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+}
+
+pub(crate) fn devices(count: usize) -> Vec<Device> {
+    (0..count).map(|number| Device { name: format!("gpu-{number}"), ..Device::default() }).collect()
+}
+
+pub(crate) fn pools(count: usize) -> BTreeMap<String, Pool> {
+    [(NODE.to_owned(), Pool::of(devices(count)))].into()
+}
+
+pub(crate) fn of(claims: &[&ClaimMessage]) -> ClaimsRequest {
+    ClaimsRequest { claims: claims.iter().map(|claim| (*claim).clone()).collect() }
+}
+
+pub(crate) async fn connect(socket: &Path) -> Client {
+    Client::connect(socket).await.unwrap()
+}

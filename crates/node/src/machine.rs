@@ -1,0 +1,365 @@
+//! The machine: prepares and unprepares the claims of pods.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    string::String,
+    vec::Vec,
+};
+
+use crate::{
+    ClaimId, ClaimView, NodeError, Plugins, PodView,
+    checkpoint::{self, CheckpointError, ClaimState, DeviceState},
+    claims::{Entry, Key, Phase, check},
+};
+
+/// The number of an operation on a pod.
+pub type Operation = u64;
+
+/// Something to do. Each but `Done` is answered once, with [`Manager::acknowledge`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Write this as the checkpoint, to be there when the answer comes.
+    Checkpoint(Vec<u8>),
+    /// Call a plugin, all claims at once.
+    Prepare {
+        /// The driver.
+        driver: String,
+        /// Where it is.
+        endpoint: String,
+        /// The claims.
+        claims: Vec<ClaimId>,
+    },
+    /// Likewise.
+    Unprepare {
+        /// The driver.
+        driver: String,
+        /// Where it is.
+        endpoint: String,
+        /// The claims.
+        claims: Vec<ClaimId>,
+    },
+    /// An operation ended.
+    Done(Operation, Result<(), NodeError>),
+}
+
+/// What became of an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The checkpoint is written.
+    Written,
+    /// A plugin answered, by the UIDs of claims. Of `Unprepare` there are no devices.
+    Claims(BTreeMap<String, ClaimAnswer>),
+    /// It failed.
+    Failed(String),
+}
+
+/// For one claim: its devices, or why not.
+pub type ClaimAnswer = Result<Vec<DeviceState>, String>;
+
+/// What is prepared on a node.
+#[derive(Debug, Default)]
+pub struct Manager {
+    /// The plugins there are.
+    pub plugins: Plugins,
+    claims: BTreeMap<Key, Entry>,
+    operations: BTreeMap<Operation, Work>,
+    waits: BTreeMap<u64, Operation>,
+    effects: VecDeque<(u64, Effect)>,
+    next_id: u64,
+}
+
+#[derive(Debug)]
+struct Work {
+    pod: String,
+    /// Claims for each driver that is still to be called, and those that are called now.
+    calls: BTreeMap<String, Vec<Key>>,
+    calling: Option<(String, Vec<Key>)>,
+    claims: Vec<Key>,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The checkpoint is written before anybody is called.
+    NotePrepare,
+    CallPrepare,
+    /// And again with the devices.
+    KeepDevices,
+    CallUnprepare,
+    /// The claims are gone from the checkpoint.
+    Forget,
+}
+
+impl Manager {
+    /// A manager that takes over from another, or from a kubelet.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be trusted.
+    pub fn restore(text: &[u8]) -> Result<Self, CheckpointError> {
+        let claims = checkpoint::read(text)?.into_iter().map(Entry::restored).collect();
+        Ok(Self { claims, ..Self::default() })
+    }
+
+    /// Begins to prepare the claims of a pod, before its sandbox is made.
+    ///
+    /// # Errors
+    /// When they cannot be. Nothing was changed.
+    pub fn prepare(
+        &mut self,
+        pod: &PodView,
+        found: &BTreeMap<String, ClaimView>,
+    ) -> Result<Operation, NodeError> {
+        let views = pod.claims.iter().map(|claim| check(pod, claim, found)).collect::<Result<Vec<_>, _>>()?;
+        if self.operations.values().any(|work| work.pod == pod.uid) {
+            return Err(NodeError::Busy(pod.name.clone()));
+        }
+        for driver in views.iter().flat_map(|view| view.drivers.iter().flatten()) {
+            self.plugins.of(driver).ok_or_else(|| NodeError::NotRegistered(driver.clone()))?;
+        }
+        for view in &views {
+            let Some(entry) = self.claims.get(&key(view)) else { continue };
+            if entry.uid != view.id.uid {
+                let (old, new) = (entry.uid.clone(), view.id.uid.clone());
+                return Err(NodeError::Replaced { claim: view.id.name.clone(), old, new });
+            }
+            if entry.phase == Phase::Unpreparing {
+                return Err(NodeError::Unpreparing(view.id.name.clone()));
+            }
+        }
+        if views.is_empty() {
+            return Ok(self.nothing_to_do());
+        }
+        let mut calls: BTreeMap<String, Vec<Key>> = BTreeMap::new();
+        for view in &views {
+            let drivers = view.drivers.clone().unwrap_or_default();
+            let entry = self.claims.entry(key(view)).or_insert_with(|| Entry {
+                uid: view.id.uid.clone(),
+                pods: BTreeSet::new(),
+                drivers: drivers.iter().map(|driver| (driver.clone(), Vec::new())).collect(),
+                phase: Phase::Noted,
+            });
+            entry.pods.insert(pod.uid.clone());
+            if entry.phase == Phase::Noted {
+                for driver in drivers {
+                    let batch = calls.entry(driver).or_default();
+                    if !batch.contains(&key(view)) {
+                        batch.push(key(view));
+                    }
+                }
+            }
+        }
+        let claims = views.into_iter().map(key).collect();
+        Ok(self.begin(Work { pod: pod.uid.clone(), calls, calling: None, claims, step: Step::NotePrepare }))
+    }
+
+    /// Begins to unprepare what a pod used, after its last container has stopped. Claims that other pods use stay.
+    ///
+    /// # Errors
+    /// When the pod is busy.
+    pub fn unprepare(&mut self, pod_uid: &str) -> Result<Operation, NodeError> {
+        if self.operations.values().any(|work| work.pod == pod_uid) {
+            return Err(NodeError::Busy(pod_uid.into()));
+        }
+        let used = self.claims.iter_mut().filter(|(_, entry)| entry.pods.contains(pod_uid));
+        let (mut calls, mut claims) = (BTreeMap::<String, Vec<Key>>::new(), Vec::new());
+        let mut changed = false;
+        for (key, entry) in used {
+            if entry.pods.len() > 1 {
+                entry.pods.remove(pod_uid);
+                changed = true;
+                continue;
+            }
+            // The last pod stays in the entry until it is done: then somebody can find it and try again.
+            entry.phase = Phase::Unpreparing;
+            claims.push(key.clone());
+            for driver in entry.drivers.keys() {
+                calls.entry(driver.clone()).or_default().push(key.clone());
+            }
+        }
+        if claims.is_empty() && !changed {
+            return Ok(self.nothing_to_do());
+        }
+        let step = if calls.is_empty() { Step::Forget } else { Step::CallUnprepare };
+        if calls.is_empty() {
+            claims.iter().for_each(|key| drop(self.claims.remove(key)));
+        }
+        Ok(self.begin(Work { pod: pod_uid.into(), calls, calling: None, claims, step }))
+    }
+
+    /// Pods that are gone although their claims are not: their claims are to be unprepared. Once a minute, and only when all
+    /// pods of the node are known.
+    #[must_use]
+    pub fn inactive(&self, active: &BTreeSet<String>) -> BTreeSet<String> {
+        let busy: BTreeSet<&String> = self.operations.values().map(|work| &work.pod).collect();
+        let pods = self.claims.values().flat_map(|entry| &entry.pods);
+        pods.filter(|pod| !active.contains(*pod) && !busy.contains(pod)).cloned().collect()
+    }
+
+    /// Whether a pod still holds claims here: then it has not ended, whatever its containers say.
+    #[must_use]
+    pub fn holds(&self, pod_uid: &str) -> bool {
+        self.claims.values().any(|entry| entry.pods.contains(pod_uid))
+    }
+
+    /// What is in the checkpoint.
+    #[must_use]
+    pub fn states(&self) -> Vec<ClaimState> {
+        self.claims.iter().map(|(key, entry)| entry.state(key)).collect()
+    }
+
+    /// The next thing to do, and the number to acknowledge it by.
+    pub fn poll(&mut self) -> Option<(u64, Effect)> {
+        self.effects.pop_front()
+    }
+
+    /// What became of an effect.
+    pub fn acknowledge(&mut self, id: u64, answer: Answer) {
+        let Some(operation) = self.waits.remove(&id) else { return };
+        let Some(mut work) = self.operations.remove(&operation) else { return };
+        match self.step(&mut work, answer) {
+            Ok(true) => self.finish(operation, Ok(())),
+            Ok(false) => match self.next(operation, &mut work) {
+                Ok(()) => drop(self.operations.insert(operation, work)),
+                Err(error) => self.finish(operation, Err(error)),
+            },
+            Err(error) => self.finish(operation, Err(error)),
+        }
+    }
+
+    fn nothing_to_do(&mut self) -> Operation {
+        self.next_id += 1;
+        let operation = self.next_id;
+        self.finish(operation, Ok(()));
+        operation
+    }
+
+    fn begin(&mut self, mut work: Work) -> Operation {
+        self.next_id += 1;
+        let operation = self.next_id;
+        match self.next(operation, &mut work) {
+            Ok(()) => drop(self.operations.insert(operation, work)),
+            Err(error) => self.finish(operation, Err(error)),
+        }
+        operation
+    }
+
+    /// Takes note of an answer. Whether all is done.
+    fn step(&mut self, work: &mut Work, answer: Answer) -> Result<bool, NodeError> {
+        match (work.step, answer) {
+            (Step::NotePrepare, Answer::Written) => {
+                work.step = if work.calls.is_empty() { Step::KeepDevices } else { Step::CallPrepare };
+                // Everything was prepared before: there is nothing to keep.
+                Ok(work.calls.is_empty())
+            }
+            (Step::CallPrepare | Step::CallUnprepare, Answer::Claims(claims)) => {
+                let Some((driver, asked)) = work.calling.take() else { return Ok(false) };
+                self.answered(work.step, &driver, &asked, claims)?;
+                if work.calls.is_empty() {
+                    let is_prepare = work.step == Step::CallPrepare;
+                    work.step = if is_prepare { Step::KeepDevices } else { Step::Forget };
+                    if is_prepare {
+                        self.set_phase(&work.claims, Phase::Prepared);
+                    } else {
+                        work.claims.iter().for_each(|key| drop(self.claims.remove(key)));
+                    }
+                }
+                Ok(false)
+            }
+            (Step::KeepDevices | Step::Forget, Answer::Written) => Ok(true),
+            (Step::CallPrepare | Step::CallUnprepare, Answer::Failed(why)) => {
+                let driver = work.calling.take().map(|(driver, _)| driver).unwrap_or_default();
+                Err(NodeError::Call { driver, why })
+            }
+            (Step::NotePrepare | Step::KeepDevices | Step::Forget, Answer::Failed(why)) => {
+                Err(NodeError::Checkpoint(why))
+            }
+            (Step::CallPrepare | Step::CallUnprepare, Answer::Written)
+            | (Step::NotePrepare | Step::KeepDevices | Step::Forget, Answer::Claims(_)) => {
+                Err(NodeError::Checkpoint("an answer to another question".into()))
+            }
+        }
+    }
+
+    fn answered(
+        &mut self,
+        step: Step,
+        driver: &str,
+        asked: &[Key],
+        mut claims: BTreeMap<String, ClaimAnswer>,
+    ) -> Result<(), NodeError> {
+        let mut skipped = 0;
+        for key in asked {
+            let Some(entry) = self.claims.get_mut(key) else { continue };
+            match claims.remove(&entry.uid) {
+                None => skipped += 1,
+                Some(Err(why)) => return Err(NodeError::Call { driver: driver.into(), why }),
+                // Instead of what was there: a second attempt must not double the devices.
+                Some(Ok(devices)) if step == Step::CallPrepare => {
+                    entry.drivers.insert(driver.into(), devices);
+                }
+                Some(Ok(_)) => {}
+            }
+        }
+        if skipped > 0 {
+            return Err(NodeError::Skipped { driver: driver.into(), count: skipped });
+        }
+        match claims.into_keys().next() {
+            Some(uid) => Err(NodeError::UnknownClaim { driver: driver.into(), uid }),
+            None => Ok(()),
+        }
+    }
+
+    /// Emits the next effect of an operation.
+    fn next(&mut self, operation: Operation, work: &mut Work) -> Result<(), NodeError> {
+        let effect = match work.step {
+            Step::NotePrepare | Step::KeepDevices | Step::Forget => {
+                let text = checkpoint::write(&self.states());
+                // The order of states is that of the map: the same claims give the same file.
+                Effect::Checkpoint(text.map_err(|error| NodeError::Checkpoint(alloc::format!("{error}")))?)
+            }
+            Step::CallPrepare | Step::CallUnprepare => {
+                let Some((driver, keys)) = work.calls.pop_first() else {
+                    return Err(NodeError::Checkpoint("nobody is left to call".into()));
+                };
+                let plugin =
+                    self.plugins.of(&driver).ok_or_else(|| NodeError::NotRegistered(driver.clone()))?;
+                let (endpoint, claims) = (plugin.endpoint.clone(), self.ids(&keys));
+                work.calling = Some((driver.clone(), keys));
+                if work.step == Step::CallPrepare {
+                    Effect::Prepare { driver, endpoint, claims }
+                } else {
+                    Effect::Unprepare { driver, endpoint, claims }
+                }
+            }
+        };
+        self.next_id += 1;
+        self.waits.insert(self.next_id, operation);
+        self.effects.push_back((self.next_id, effect));
+        Ok(())
+    }
+
+    fn finish(&mut self, operation: Operation, result: Result<(), NodeError>) {
+        self.next_id += 1;
+        self.effects.push_back((self.next_id, Effect::Done(operation, result)));
+    }
+
+    fn set_phase(&mut self, keys: &[Key], phase: Phase) {
+        for key in keys {
+            if let Some(entry) = self.claims.get_mut(key) {
+                entry.phase = phase;
+            }
+        }
+    }
+
+    fn ids(&self, keys: &[Key]) -> Vec<ClaimId> {
+        let id = |key: &Key| {
+            let uid = self.claims.get(key)?.uid.clone();
+            Some(ClaimId { namespace: key.0.clone(), name: key.1.clone(), uid })
+        };
+        keys.iter().filter_map(id).collect()
+    }
+}
+
+fn key(view: &ClaimView) -> Key {
+    (view.id.namespace.clone(), view.id.name.clone())
+}

@@ -1,0 +1,508 @@
+//! The machine that gets slices from what they are to what they should be.
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    string::String,
+    vec::Vec,
+};
+use core::fmt;
+
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use lazaret_model::Timestamp;
+
+use crate::{
+    Dropped, Pool, PoolError, Scope,
+    backoff::{Backoff, PASSING_MS_MAX, REFUSED_MS_MAX},
+    dropped::missing,
+    plan::{Accepted, Identity, Step, plan},
+    validate::validate,
+};
+
+/// Writes in flight, one for each pool.
+const IN_FLIGHT_MAX: usize = 16;
+/// Problems that nobody has read. The oldest go first.
+const PROBLEMS_MAX: usize = 64;
+/// Between two repairs of a pool that somebody else keeps changing: the first pause, doubled with every repair.
+const REPAIR_MS_MIN: i64 = 1_000;
+/// And the longest.
+const REPAIR_MS_MAX: i64 = 30_000;
+/// A pool that nobody else changed for this long is repaired at once again.
+const REPAIR_FORGET_MS: i64 = 60_000;
+
+/// A write, or a question. Each is answered once, with [`Publisher::acknowledge`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Create this slice. The server completes its name.
+    Create(Box<ResourceSlice>),
+    /// Replace this slice, if it still has this version.
+    Update(Box<ResourceSlice>),
+    /// Delete this slice, if it still has this version.
+    Delete {
+        /// Its name.
+        name: String,
+        /// Its incarnation.
+        uid: String,
+        /// Its version.
+        resource_version: String,
+    },
+    /// Read the UID of the Node that owns the slices.
+    ReadOwner {
+        /// The Node.
+        name: String,
+    },
+}
+
+/// What became of an effect.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The slice is stored like this.
+    Stored(Box<ResourceSlice>),
+    /// There is no such object (any more).
+    Gone,
+    /// The Node has this UID.
+    Owner(String),
+    /// The slice is not as it was thought to be.
+    Conflict(String),
+    /// The server will not have it.
+    Refused(String),
+    /// It failed, or nobody knows whether it did.
+    Failed(String),
+}
+
+/// Something that the driver's author or administrator should know. None ends the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Pools that cannot be published. Those before them stay.
+    Invalid(PoolError),
+    /// The server stored less than it was sent.
+    Dropped(Dropped),
+    /// A write failed. It is tried again.
+    Failed {
+        /// Of which pool; empty: of all.
+        pool: String,
+        /// What the server said.
+        why: String,
+        /// When it is tried again, from now.
+        retry_in_ms: i64,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(error) => write!(f, "cannot be published: {error}"),
+            Self::Dropped(dropped) => write!(f, "{dropped}"),
+            Self::Failed { pool, why, retry_in_ms } => {
+                write!(f, "publishing pool {pool:?} failed, next attempt in {retry_in_ms} ms: {why}")
+            }
+        }
+    }
+}
+
+/// Publishes the pools of one driver.
+#[derive(Debug)]
+pub struct Publisher {
+    identity: Identity,
+    /// None until the driver said what it wants: nothing is deleted before.
+    desired: Option<BTreeMap<String, Pool>>,
+    /// What the server has, by name; none until it was listed.
+    actual: Option<BTreeMap<String, ResourceSlice>>,
+    pools: BTreeMap<String, Progress>,
+    owner: OwnerState,
+    in_flight: BTreeMap<u64, Flight>,
+    effects: VecDeque<(u64, Effect)>,
+    next_id: u64,
+    problems: VecDeque<Problem>,
+}
+
+/// How far one pool is.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Something changed since it was last planned.
+    is_dirty: bool,
+    /// Steps of the plan that are left.
+    steps: VecDeque<Step>,
+    is_in_flight: bool,
+    backoff: Backoff,
+    /// The last failure was a refusal of what was sent.
+    was_refused: bool,
+    accepted: Accepted,
+    /// When it may be repaired next, and the pause after that.
+    repair: Option<(Timestamp, i64)>,
+    /// What was seen while a write was in flight, by name: it may be that write. The newest of each slice.
+    deferred: BTreeMap<String, Seen>,
+}
+
+#[derive(Debug)]
+enum Seen {
+    Set(ResourceSlice),
+    Gone(ResourceSlice),
+}
+
+#[derive(Debug)]
+enum Flight {
+    Step { pool: String, step: Box<Step> },
+    Owner,
+}
+
+/// What is known of the Node.
+#[derive(Debug, Default)]
+struct OwnerState {
+    is_wanted: bool,
+    is_in_flight: bool,
+    backoff: Backoff,
+}
+
+impl Publisher {
+    /// A publisher for a driver, which has not been told anything yet.
+    #[must_use]
+    pub fn new(driver: impl Into<String>, scope: Scope) -> Self {
+        let is_wanted = matches!(scope, Scope::Node { .. });
+        Self {
+            identity: Identity { driver: driver.into(), scope, owner: None },
+            desired: None,
+            actual: None,
+            pools: BTreeMap::new(),
+            owner: OwnerState { is_wanted, ..OwnerState::default() },
+            in_flight: BTreeMap::new(),
+            effects: VecDeque::new(),
+            next_id: 0,
+            problems: VecDeque::new(),
+        }
+    }
+
+    /// What the driver wants from now on, all of it.
+    ///
+    /// # Errors
+    /// When it cannot be published. What was wanted before still is.
+    pub fn want(&mut self, pools: BTreeMap<String, Pool>) -> Result<(), PoolError> {
+        if let Err(error) = validate(&pools) {
+            self.report(Problem::Invalid(error.clone()));
+            return Err(error);
+        }
+        let before = self.desired.take().unwrap_or_default();
+        let names: BTreeSet<&String> = before.keys().chain(pools.keys()).collect();
+        for name in names {
+            if before.get(name) == pools.get(name) && self.pools.contains_key(name) {
+                continue;
+            }
+            let progress = self.pools.entry(name.clone()).or_default();
+            progress.is_dirty = true;
+            progress.repair = None;
+            if core::mem::take(&mut progress.was_refused) {
+                progress.backoff.try_now();
+            }
+        }
+        self.desired = Some(pools);
+        Ok(())
+    }
+
+    /// All slices of this driver and scope, as of a version of the server.
+    pub fn list(&mut self, now: Timestamp, slices: Vec<ResourceSlice>, resource_version: &str) {
+        let listed: BTreeMap<String, ResourceSlice> = slices
+            .into_iter()
+            .filter(|slice| self.is_ours(slice))
+            .filter_map(|slice| Some((slice.metadata.name.clone()?, slice)))
+            .collect();
+        let before = self.actual.take().unwrap_or_default();
+        let is_start = before.is_empty();
+        let mut actual = listed;
+        for (name, slice) in before {
+            match actual.get(&name) {
+                // Written after the list was made.
+                None if is_newer(&slice, resource_version) => drop(actual.insert(name, slice)),
+                None => self.vanished(now, &slice),
+                Some(listed) if is_newer(&slice, version(listed)) => drop(actual.insert(name, slice)),
+                Some(listed) if version(listed) != version(&slice) => {
+                    self.touched(now, &listed.spec.pool.name)
+                }
+                Some(_) => {}
+            }
+        }
+        let pools: BTreeSet<String> = actual.values().map(|slice| slice.spec.pool.name.clone()).collect();
+        for pool in pools {
+            let progress = self.pools.entry(pool).or_default();
+            progress.is_dirty |= is_start;
+        }
+        self.actual = Some(actual);
+    }
+
+    /// A slice as it is now.
+    pub fn see(&mut self, now: Timestamp, slice: ResourceSlice) {
+        let Some(name) = slice.metadata.name.clone() else { return };
+        if !self.is_ours(&slice) {
+            return;
+        }
+        if let Some(progress) = self.writing(&slice) {
+            progress.deferred.insert(name, Seen::Set(slice));
+            return;
+        }
+        let Some(actual) = &mut self.actual else { return };
+        let known = actual.get(&name);
+        if known.is_some_and(|known| version(known) == version(&slice) || is_newer(known, version(&slice))) {
+            return;
+        }
+        let pool = slice.spec.pool.name.clone();
+        actual.insert(name, slice);
+        self.touched(now, &pool);
+    }
+
+    /// A slice that is gone, as it last was.
+    pub fn miss(&mut self, now: Timestamp, slice: &ResourceSlice) {
+        let name = slice.metadata.name.as_deref().unwrap_or_default();
+        if let Some(progress) = self.writing(slice) {
+            progress.deferred.insert(name.into(), Seen::Gone(slice.clone()));
+            return;
+        }
+        let Some(actual) = &mut self.actual else { return };
+        let same = |known: &ResourceSlice| known.metadata.uid == slice.metadata.uid;
+        if actual.get(name).is_some_and(same)
+            && let Some(known) = actual.remove(name)
+        {
+            self.vanished(now, &known);
+        }
+    }
+
+    /// Decides what to do next.
+    pub fn think(&mut self, now: Timestamp) {
+        let Some(desired) = &self.desired else { return };
+        let Some(actual) = &self.actual else { return };
+        if self.owner.is_wanted {
+            if !self.owner.is_in_flight
+                && self.owner.backoff.is_over(now)
+                && let Scope::Node { name } = &self.identity.scope
+            {
+                self.owner.is_in_flight = true;
+                let effect = Effect::ReadOwner { name: name.clone() };
+                self.next_id += 1;
+                self.in_flight.insert(self.next_id, Flight::Owner);
+                self.effects.push_back((self.next_id, effect));
+            }
+            return;
+        }
+        // Pools that nobody wants and nobody has.
+        self.pools.retain(|name, progress| {
+            progress.is_dirty
+                || progress.is_in_flight
+                || !progress.steps.is_empty()
+                || desired.contains_key(name)
+        });
+        for (name, progress) in &mut self.pools {
+            if self.in_flight.len() >= IN_FLIGHT_MAX {
+                return;
+            }
+            if progress.is_in_flight || !progress.backoff.is_over(now) {
+                continue;
+            }
+            if progress.is_dirty && progress.repair.is_none_or(|(at, _)| at <= now) {
+                let existing: Vec<&ResourceSlice> =
+                    actual.values().filter(|slice| slice.spec.pool.name == *name).collect();
+                progress.steps = plan(&self.identity, name, desired.get(name), &existing, &progress.accepted);
+                progress.is_dirty = false;
+            }
+            if let Some(step) = progress.steps.pop_front() {
+                progress.is_in_flight = true;
+                self.next_id += 1;
+                self.effects.push_back((self.next_id, step.effect.clone()));
+                self.in_flight
+                    .insert(self.next_id, Flight::Step { pool: name.clone(), step: Box::new(step) });
+            }
+        }
+    }
+
+    /// What became of an effect.
+    pub fn acknowledge(&mut self, now: Timestamp, id: u64, answer: Answer) {
+        match self.in_flight.remove(&id) {
+            Some(Flight::Owner) => self.owner_read(now, answer),
+            Some(Flight::Step { pool, step }) => {
+                self.step_done(now, &pool, *step, answer);
+                let deferred =
+                    self.pools.get_mut(&pool).map(|progress| core::mem::take(&mut progress.deferred));
+                for seen in deferred.unwrap_or_default().into_values() {
+                    match seen {
+                        Seen::Set(slice) => self.see(now, slice),
+                        Seen::Gone(slice) => self.miss(now, &slice),
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// The next thing to do, and the number to acknowledge it by.
+    pub fn poll(&mut self) -> Option<(u64, Effect)> {
+        self.effects.pop_front()
+    }
+
+    /// The next thing that somebody should know.
+    pub fn poll_problem(&mut self) -> Option<Problem> {
+        self.problems.pop_front()
+    }
+
+    /// When to think again if nothing happens before.
+    #[must_use]
+    pub fn wake(&self) -> Option<Timestamp> {
+        if self.desired.is_none() || self.actual.is_none() {
+            return None;
+        }
+        if self.owner.is_wanted {
+            return self.owner.backoff.until().filter(|_| !self.owner.is_in_flight);
+        }
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            return None;
+        }
+        let waiting = self
+            .pools
+            .values()
+            .filter(|progress| !progress.is_in_flight && (progress.is_dirty || !progress.steps.is_empty()));
+        let due =
+            waiting.filter_map(|progress| progress.backoff.until().max(progress.repair.map(|(at, _)| at)));
+        due.min()
+    }
+
+    /// Whether the server has what the driver wants, as far as is known.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let is_done =
+            |progress: &Progress| !progress.is_dirty && progress.steps.is_empty() && !progress.is_in_flight;
+        self.desired.is_some() && self.actual.is_some() && self.pools.values().all(is_done)
+    }
+
+    fn owner_read(&mut self, now: Timestamp, answer: Answer) {
+        self.owner.is_in_flight = false;
+        let why = match answer {
+            Answer::Owner(uid) => {
+                if self.identity.owner.as_ref() != Some(&uid) {
+                    self.pools.values_mut().for_each(|progress| progress.is_dirty = true);
+                }
+                self.identity.owner = Some(uid);
+                self.owner = OwnerState::default();
+                return;
+            }
+            Answer::Gone => "there is no such Node".into(),
+            Answer::Conflict(why) | Answer::Refused(why) | Answer::Failed(why) => why,
+            Answer::Stored(_) => "the answer is no Node".into(),
+        };
+        self.owner.backoff.fail(now, PASSING_MS_MAX);
+        let retry_in_ms = self.owner.backoff.until().map_or(0, |at| at.millis_since(now));
+        self.report(Problem::Failed { pool: String::new(), why, retry_in_ms });
+    }
+
+    fn step_done(&mut self, now: Timestamp, pool: &str, step: Step, answer: Answer) {
+        let Some(actual) = &mut self.actual else { return };
+        let Some(progress) = self.pools.get_mut(pool) else { return };
+        progress.is_in_flight = false;
+        let (why, longest) = match answer {
+            Answer::Stored(slice) => {
+                let dropped = step.wanted.as_ref().map(|sent| (missing(sent, &slice.spec), sent));
+                if let (Some(index), Some((gates, sent))) = (step.index, dropped) {
+                    let is_known = progress.accepted.get(&index).is_some_and(|(before, _)| before == sent);
+                    if gates.is_empty() {
+                        progress.accepted.remove(&index);
+                    } else if !is_known {
+                        progress.accepted.insert(index, (sent.clone(), slice.spec.clone()));
+                        self.problems.push_back(Problem::Dropped(Dropped {
+                            pool: pool.into(),
+                            index,
+                            gates,
+                        }));
+                    }
+                }
+                if let Some(name) = slice.metadata.name.clone() {
+                    actual.insert(name, *slice);
+                }
+                return self.advanced(pool);
+            }
+            Answer::Gone => match step.effect {
+                Effect::Delete { name, .. } => {
+                    actual.remove(&name);
+                    return self.advanced(pool);
+                }
+                Effect::Update(slice) => {
+                    actual.remove(slice.metadata.name.as_deref().unwrap_or_default());
+                    ("the slice is gone".into(), PASSING_MS_MAX)
+                }
+                Effect::Create(_) | Effect::ReadOwner { .. } => ("not found".into(), PASSING_MS_MAX),
+            },
+            Answer::Refused(why) => (why, REFUSED_MS_MAX),
+            Answer::Conflict(why) | Answer::Failed(why) => (why, PASSING_MS_MAX),
+            Answer::Owner(_) => ("the answer is no slice".into(), PASSING_MS_MAX),
+        };
+        progress.was_refused = longest == REFUSED_MS_MAX;
+        // Planned anew from what is known then.
+        progress.is_dirty = true;
+        progress.steps.clear();
+        progress.backoff.fail(now, longest);
+        let retry_in_ms = progress.backoff.until().map_or(0, |at| at.millis_since(now));
+        self.report(Problem::Failed { pool: pool.into(), why, retry_in_ms });
+    }
+
+    fn advanced(&mut self, pool: &str) {
+        let Some(progress) = self.pools.get_mut(pool) else { return };
+        progress.backoff.reset();
+        progress.was_refused = false;
+        // The driver wants something else by now: what is left of the plan is not it.
+        if progress.is_dirty {
+            progress.steps.clear();
+        }
+        while self.problems.len() > PROBLEMS_MAX {
+            self.problems.pop_front();
+        }
+    }
+
+    /// The pool of a slice, if a write to it is in flight.
+    fn writing(&mut self, slice: &ResourceSlice) -> Option<&mut Progress> {
+        self.pools.get_mut(&slice.spec.pool.name).filter(|progress| progress.is_in_flight)
+    }
+
+    /// Somebody else changed a slice of a pool.
+    fn touched(&mut self, now: Timestamp, pool: &str) {
+        let progress = self.pools.entry(pool.into()).or_default();
+        if progress.is_dirty {
+            return;
+        }
+        progress.is_dirty = true;
+        // At once the first time; with a growing pause against somebody who does it again and again.
+        progress.repair = Some(match progress.repair {
+            Some((at, pause)) if now.millis_since(at) < REPAIR_FORGET_MS => {
+                (at.plus_millis(pause).max(now), (pause * 2).min(REPAIR_MS_MAX))
+            }
+            Some(_) | None => (now, REPAIR_MS_MIN),
+        });
+    }
+
+    fn vanished(&mut self, now: Timestamp, slice: &ResourceSlice) {
+        self.touched(now, &slice.spec.pool.name);
+        // It may have gone with its Node, which may be back as another.
+        self.owner.is_wanted = matches!(self.identity.scope, Scope::Node { .. });
+    }
+
+    fn is_ours(&self, slice: &ResourceSlice) -> bool {
+        let node = slice.spec.node_name.as_deref().filter(|name| !name.is_empty());
+        let here = match &self.identity.scope {
+            Scope::Node { name } => node == Some(name),
+            Scope::Cluster => node.is_none(),
+        };
+        here && slice.spec.driver == self.identity.driver
+    }
+
+    fn report(&mut self, problem: Problem) {
+        self.problems.push_back(problem);
+        while self.problems.len() > PROBLEMS_MAX {
+            self.problems.pop_front();
+        }
+    }
+}
+
+fn version(slice: &ResourceSlice) -> &str {
+    slice.metadata.resource_version.as_deref().unwrap_or_default()
+}
+
+/// Whether a slice is newer than a version. Versions of one server are numbers that grow.
+fn is_newer(slice: &ResourceSlice, than: &str) -> bool {
+    match (version(slice).parse::<u64>(), than.parse::<u64>()) {
+        (Ok(slice), Ok(than)) => slice > than,
+        _ => false,
+    }
+}
