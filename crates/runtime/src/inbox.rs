@@ -56,7 +56,19 @@ impl Inbox {
         let unlisted = topics.iter().map(|topic| topic.resource).collect();
         let progressed = Arc::new(Notify::new());
         let joined = hub::join(id, &topics, &optional, &progressed);
-        Self { id, client, metrics, hub, joined, topics, followed: Vec::new(), optional, unlisted, progressed, way }
+        Self {
+            id,
+            client,
+            metrics,
+            hub,
+            joined,
+            topics,
+            followed: Vec::new(),
+            optional,
+            unlisted,
+            progressed,
+            way,
+        }
     }
 
     /// Hears of these resources besides those that it was made for, and of none that were named before and are not now.

@@ -23,7 +23,7 @@ impl Scheduler {
     pub(crate) fn hold_awaited(&mut self, node: &Text, old: &[Awaited], new: &[Awaited]) {
         for one in new {
             if !old.iter().any(|known| known.uid == one.uid) {
-                self.hold(node, &one.uid, Arc::new(whole(&one.devices)));
+                self.keep(node, &one.uid, Arc::new(whole(&one.devices)));
             }
         }
         for one in old {
@@ -45,7 +45,7 @@ impl Scheduler {
             nodes.extend(node.filter(|name| self.node_named(name).is_some_and(|node| node.reports)).cloned());
         }
         for node in nodes {
-            self.hold(&node, &claim.claim.uid, allocation.clone());
+            self.keep(&node, &claim.claim.uid, allocation.clone());
             let at = self.now.plus_millis(UNLISTED_MS);
             self.set_alarm(at, Alarm::Hold(node, claim.claim.uid.clone()));
         }
@@ -64,7 +64,7 @@ impl Scheduler {
         self.nodes.find(name).and_then(|ix| self.nodes.get(ix)?.node.as_ref())
     }
 
-    fn hold(&mut self, node: &Text, claim: &Uid, allocation: Arc<Allocation>) {
+    fn keep(&mut self, node: &Text, claim: &Uid, allocation: Arc<Allocation>) {
         let held = ResourceClaim {
             key: key(node, claim),
             uid: claim.clone(),
