@@ -95,6 +95,7 @@ impl Scheduler {
             uncertain_until: Timestamp::from_millis(i64::MIN),
             told: None,
             told_at: Timestamp::from_millis(i64::MIN),
+            saying: None,
         });
         self.pod_keys.insert(pod.key.clone(), ix);
         self.book.file(ix, pod);
@@ -174,6 +175,8 @@ impl Scheduler {
     /// Gives back the room that a pod takes up on a node.
     pub(crate) fn displace(&mut self, ix: u32) {
         let Some(on) = self.pods.get_mut(ix).and_then(|entry| entry.on.take()) else { return };
+        // It may have left for them; where that does not help, no room is kept for them any more.
+        self.wake_nominated(on);
         self.nodes.displace(on, ix);
         self.happened(Cause::Room);
         self.happened(Cause::Neighbours);
@@ -193,13 +196,18 @@ impl Scheduler {
         self.options.names.contains(&pod.spec.scheduler)
     }
 
-    /// Keeps room for a pod as its status says.
+    /// Keeps room for a pod as its status says, unless something else is being written into it.
     fn renominate(&mut self, ix: u32, pod: &Arc<Pod>) {
+        if self.being_said(ix).is_some() {
+            return;
+        }
         let now_on = self.pods.get(ix).and_then(|entry| entry.nominated);
         let same =
             now_on.and_then(|on| self.nodes.get(on)).map(|state| &state.name) == pod.nominated.as_ref();
         if !same {
             self.set_nominated(ix, pod.nominated.as_ref());
+            // Whether others still leave for it is found out by trying.
+            self.queue.wake(self.now, ix);
         }
     }
 
@@ -357,10 +365,21 @@ impl Scheduler {
     /// A pod could not be made to leave: pods that were promised its room are tried again.
     pub(crate) fn eviction_failed(&mut self, victim: u32) {
         self.evicting.remove(&victim);
-        let node = self.pods.get(victim).and_then(|entry| self.nodes.get(entry.on?));
-        let waiting: Vec<u32> =
-            node.iter().flat_map(|state| state.nominated.iter().map(|(pod, _)| *pod)).collect();
+        let on = self.pods.get(victim).and_then(|entry| entry.on);
+        let waiting = self.nominated_on(on);
         waiting.into_iter().for_each(|pod| self.queue.retry(self.now, pod));
+    }
+
+    /// Pods for which room is kept on a node.
+    fn nominated_on(&self, on: Option<u32>) -> Vec<u32> {
+        let node = on.and_then(|on| self.nodes.get(on));
+        node.iter().flat_map(|state| state.nominated.iter().map(|(pod, _)| *pod)).collect()
+    }
+
+    fn wake_nominated(&mut self, on: u32) {
+        if !self.rehearsing {
+            self.nominated_on(Some(on)).into_iter().for_each(|pod| self.queue.wake(self.now, pod));
+        }
     }
 
     /// Something happened that can help all pods which wait for it.

@@ -327,13 +327,15 @@ impl Scheduler {
 
     /// Puts a pod back, and says why. `nominated`: others leave that node for it; if none do, no room is kept.
     pub(crate) fn give_up(&mut self, ix: u32, pod: &Pod, why: Arc<Why>, nominated: Option<Text>) {
-        let kept = self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
+        // As the status is, or will be once what is being said is written.
+        let told = self.being_said(ix).or_else(|| pod.nominated.clone()).filter(|node| !node.is_empty());
+        let kept = told.is_some() || self.pods.get(ix).is_some_and(|entry| entry.nominated.is_some());
         let nominated = match nominated {
-            None if kept || pod.nominated.is_some() => {
+            None if kept => {
                 self.set_nominated(ix, None);
                 Some(Text::default())
             }
-            other => other.filter(|node| pod.nominated.as_ref() != Some(node)),
+            other => other.filter(|node| told.as_ref() != Some(node)),
         };
         self.free_what_hinders(ix, pod, &why.verdict);
         let expected = matches!(why.verdict, Verdict::Claims(ClaimProblem::NotMade { .. }));

@@ -231,6 +231,7 @@ impl Scheduler {
                     self.queue.retry(self.now, owner);
                 }
             }
+            Some(Purpose::Say(ix)) => self.said(ix, effect, reply.outcome),
             Some(Purpose::Aside) | None => {}
         }
     }
@@ -351,6 +352,7 @@ impl Scheduler {
         self.leads = false;
         let withdrawn = self.outbox.withdraw();
         self.evicting.clear();
+        self.pods.for_each_mut(|entry| entry.saying = None);
         let unfinished: Vec<u32> = self
             .flights
             .iter()

@@ -1,6 +1,7 @@
 //! The scheduler: its state, the one way in, the ways out.
 
 use alloc::{
+    boxed::Box,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -22,6 +23,7 @@ use crate::{
     nodes::Nodes,
     outbox::Outbox,
     queue::{Pauses, Queue},
+    report::Saying,
     shares::Shares,
     why::Why,
 };
@@ -86,6 +88,8 @@ pub(crate) struct PodEntry {
     pub(crate) told: Option<Unscheduled>,
     /// When that was.
     pub(crate) told_at: Timestamp,
+    /// What is being said, and what next.
+    pub(crate) saying: Option<Box<Saying>>,
 }
 
 /// What is to be looked at when its time has come.

@@ -17,6 +17,8 @@ pub(crate) enum Purpose {
     Evict(u32),
     /// The old claim of this pod, which waits for that, is deleted.
     Delete(u32),
+    /// What is said in the status of this pod.
+    Say(u32),
     /// Nobody waits for it.
     Aside,
 }

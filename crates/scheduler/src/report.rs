@@ -1,13 +1,13 @@
 //! Saying why a pod waits, where people look, but not more often than they can read.
 
-use alloc::sync::Arc;
+use alloc::{boxed::Box, sync::Arc};
 
 use lazaret_model::Text;
 
 use crate::{
     Unscheduled,
-    effect::{EffectKind, EventKind, SetPodCondition},
-    machine::{Alarm, Scheduler},
+    effect::{EffectId, EffectKind, EventKind, Outcome, SetPodCondition},
+    machine::{Alarm, PodEntry, Scheduler},
     outbox::Purpose,
     why::Why,
 };
@@ -15,6 +15,15 @@ use crate::{
 // DEVIATION(scheduling-words): Kubernetes says it after every attempt, and of devices only that they cannot be had.
 /// Of one pod something new is said at most this often: counts of nodes change all the time.
 const PAUSE_MS: i64 = 5_000;
+
+/// One write of a pod's status at a time.
+#[derive(Debug)]
+pub(crate) struct Saying {
+    /// Under way; nothing once it has failed and waits to be tried again.
+    effect: Option<EffectId>,
+    sent: SetPodCondition,
+    next: Option<SetPodCondition>,
+}
 
 impl Scheduler {
     /// Remembers why a pod was not placed, and says so, unless it was said already. `nominated`: see
@@ -39,12 +48,60 @@ impl Scheduler {
         let pod = entry.pod.clone();
         self.tell(&pod, EventKind::FailedScheduling, message);
         let (key, uid, message) = (pod.key.clone(), pod.uid.clone(), message.clone());
-        let condition = SetPodCondition { pod: key, uid, reason, message, at: self.now, nominated };
-        self.outbox.push(EffectKind::SetPodCondition(condition), Purpose::Aside);
+        self.say(ix, SetPodCondition { pod: key, uid, reason, message, at: self.now, nominated });
+    }
+
+    /// Writes it, or has it written after what is being written: of two writes under way the first could come last, and room would be kept
+    /// on a node for a pod that was told to go elsewhere.
+    fn say(&mut self, ix: u32, mut condition: SetPodCondition) {
+        let Some(entry) = self.pods.get_mut(ix) else { return };
+        match entry.saying.take() {
+            Some(mut saying) if saying.effect.is_some() => {
+                let before = saying.next.take().and_then(|next| next.nominated);
+                condition.nominated = condition.nominated.or(before);
+                saying.next = Some(condition);
+                entry.saying = Some(saying);
+                return;
+            }
+            Some(failed) => condition.nominated = condition.nominated.or(failed.sent.nominated),
+            None => {}
+        }
+        let effect = self.outbox.push(EffectKind::SetPodCondition(condition.clone()), Purpose::Say(ix));
+        entry.saying = Some(Box::new(Saying { effect: Some(effect), sent: condition, next: None }));
+    }
+
+    /// The node that is being written into the status of a pod as the one on which room is kept for it.
+    pub(crate) fn being_said(&self, ix: u32) -> Option<Text> {
+        let saying = self.pods.get(ix)?.saying.as_ref()?;
+        saying.next.as_ref().and_then(|next| next.nominated.clone()).or_else(|| saying.sent.nominated.clone())
+    }
+
+    /// What became of what was said. Where room is kept is said until it is heard.
+    pub(crate) fn said(&mut self, ix: u32, effect: EffectId, outcome: Outcome) {
+        let Some(entry) = self.pods.get_mut(ix) else { return };
+        let Some(saying) = entry.saying.take_if(|saying| saying.effect == Some(effect)) else { return };
+        let Saying { sent, next, .. } = *saying;
+        let failed = !matches!(outcome, Outcome::Done | Outcome::Gone);
+        match next {
+            Some(mut next) => {
+                let unheard = sent.nominated.filter(|_| failed);
+                next.nominated = next.nominated.or(unheard);
+                self.say(ix, next);
+            }
+            None if failed && sent.nominated.is_some() => {
+                entry.saying = Some(Box::new(Saying { effect: None, sent, next: None }));
+                self.set_alarm(self.now.plus_millis(PAUSE_MS), Alarm::Report(ix));
+            }
+            None => {}
+        }
     }
 
     /// Says what there was no time for, if the pod still waits.
     pub(crate) fn report_again(&mut self, ix: u32) {
+        let failed = |entry: &mut PodEntry| entry.saying.take_if(|saying| saying.effect.is_none());
+        if let Some(failed) = self.pods.get_mut(ix).and_then(failed).filter(|_| self.leads) {
+            return self.say(ix, failed.sent);
+        }
         let waits = self.leads && !self.flights.contains_key(&ix) && self.queue.place(ix).is_some();
         let Some(why) = self.pods.get(ix).and_then(|entry| entry.why.clone()).filter(|_| waits) else {
             return;
