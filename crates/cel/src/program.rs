@@ -153,6 +153,7 @@ impl Bound {
     }
 
     /// Whether a device is wanted.
+    #[inline]
     pub fn matches<D: Device + ?Sized>(&self, device: &D) -> Outcome {
         if !device.has_unsupported_value()
             && let Some(holds) = quick::condition(&self.program.0.plan, &self.ids, device)

@@ -13,6 +13,7 @@ pub(crate) struct Apart<'a> {
 }
 
 impl<'a> Apart<'a> {
+    #[inline]
     pub(crate) fn new(body: &'a SliceBody, looks: &[Look]) -> Self {
         let mut apart = Self { body, attributes: Few::default(), capacity: Few::default(), sharing: false };
         for look in looks {
@@ -35,6 +36,7 @@ impl<'a> Apart<'a> {
     }
 
     /// Whether two devices get the same answer.
+    #[inline]
     pub(crate) fn agree(&self, one: usize, other: usize) -> bool {
         self.attributes.iter().all(|column| self.body.attributes.agree_in(*column, one, other))
             && self.capacity.iter().all(|column| self.body.capacity.agree_in(*column, one, other))

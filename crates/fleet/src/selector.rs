@@ -197,6 +197,7 @@ impl Compiled {
     }
 
     /// Whether its expressions, and those of its class, all hold for a device.
+    #[inline]
     fn ask(&self, device: DeviceRef<'_>) -> Verdict {
         if let Some(class) = &self.class {
             for (at, bound) in class.selectors.iter().enumerate() {
@@ -299,6 +300,7 @@ fn looks_of(expressions: &[Bound], class: Option<&ClassState>) -> Option<Vec<Loo
     Some(looks)
 }
 
+#[inline]
 fn ask(bound: &Bound, device: DeviceRef<'_>, class: Option<&Text>, selector: usize) -> Verdict {
     match bound.matches(&device) {
         Outcome::Match => Verdict::Yes,

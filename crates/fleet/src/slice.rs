@@ -207,6 +207,7 @@ impl SliceState {
     /// # Panics
     /// When there are not that many devices.
     #[must_use]
+    #[inline]
     pub fn device<'a>(&'a self, names: &'a AttrNames, index: usize) -> DeviceRef<'a> {
         assert!(index < self.len(), "device {index} of {}", self.len());
         DeviceRef { slice: self, names, index }

@@ -106,6 +106,7 @@ impl<T: Value> Table<T> {
     }
 
     /// What a device has under a number.
+    #[inline]
     pub(crate) fn get(&self, id: AttrId, device: usize) -> Option<&T> {
         self.layout.schema.columns_of(id).find_map(|column| self.cell(column, device))
     }

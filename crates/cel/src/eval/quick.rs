@@ -18,6 +18,7 @@ use crate::{
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Whether the device satisfies the whole expression, if that can be seen at once.
+#[inline]
 pub(crate) fn condition<D: Device + ?Sized>(plan: &Plan, ids: &[AttrId], device: &D) -> Option<bool> {
     Quick { plan, ids, device }.holds(plan.root)
 }
