@@ -15,6 +15,8 @@ use crate::{
 const BACKOFF_LIMIT: i64 = 6;
 const UID_LABELS: &[&str] = &["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME_LABELS: &[&str] = &["batch.kubernetes.io/job-name", "job-name"];
+/// Fields that the controller of jobs does not know.
+const UNHEEDED: &[&str] = &["backoffLimitPerIndex", "maxFailedIndexes"];
 pub(super) const POLICIES: &[&str] = &["OnFailure", "Never"];
 
 /// Jobs.
@@ -55,6 +57,11 @@ impl Rules for Job {
         let path = Path::root("spec");
         let spec = &object["spec"];
         template::validate(errors, &path, spec, POLICIES);
+        for field in UNHEEDED {
+            if some(spec, field).is_some() {
+                errors.warn(format!("spec.{field} is stored and not looked at"));
+            }
+        }
         for field in
             ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
         {

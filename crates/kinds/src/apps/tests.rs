@@ -269,3 +269,18 @@ fn a_stateful_set_may_mount_what_it_claims() {
         ["spec.template.spec.containers[0].volumeMounts[0].name NotFound"]
     );
 }
+
+#[test]
+fn fields_of_a_job_that_nothing_looks_at_are_warned_of() {
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = |more: &str, value: Value| {
+        let mut job = json!({"metadata": {"name": "j"}, "spec": {"completionMode": "Indexed", "completions": 2, "template": template.clone()}});
+        job["spec"][more] = value;
+        World::new().create(kind("batch", "jobs"), job).errors.warnings().to_vec()
+    };
+    assert_eq!(
+        job("backoffLimitPerIndex", json!(1)),
+        ["spec.backoffLimitPerIndex is stored and not looked at"]
+    );
+    assert_eq!(job("backoffLimit", json!(1)), [] as [&str; 0]);
+}
