@@ -191,6 +191,7 @@ fn round_up(asked: &Quantity, min: &Quantity, range: &ValidRange, fractional: bo
 }
 
 /// Whether a policy forbids the amount. Its default is always allowed.
+/// DEVIATION(allocator-default-amount): as a number.
 fn violates(amount: &Quantity, policy: &RequestPolicy, fractional: bool) -> bool {
     if policy.default.as_ref() == Some(amount) {
         return false;

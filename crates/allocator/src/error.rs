@@ -56,6 +56,7 @@ pub enum ErrorKind {
         what: &'static str,
     },
     /// The request is of a kind this version does not know.
+    /// DEVIATION(allocator-errors).
     UnsupportedRequest(InRequest),
     /// A selector without an expression.
     UnsupportedSelector {

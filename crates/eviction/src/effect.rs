@@ -73,6 +73,7 @@ impl Evict {
     }
 
     /// `DisruptionTarget`, naming each due rule or slice, its taint and the device.
+    /// DEVIATION(eviction-words).
     #[must_use]
     pub fn condition(&self) -> Condition {
         pod_condition(self.due_reasons(), self.decided)

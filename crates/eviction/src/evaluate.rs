@@ -79,6 +79,7 @@ impl Eviction {
             return self.see_terminating(now, at, pod);
         }
         // A pod that was not bound uses no device; one that has ended uses none any more.
+        // DEVIATION(finished-pods).
         let exposed = pod.node.is_some() && !pod.phase.is_finished() && fleet.uses_tainted(at);
         match self.pods.get(at).map(|slot| slot.phase) {
             Some(Phase::Leaving) => {
@@ -164,6 +165,7 @@ impl Eviction {
             paces: &mut self.paces,
         };
         let cause = self.causes.of(taint, held.device, rule, &mut around);
+        // DEVIATION(missing-time-added): since it was first seen.
         let since = self.causes.get(cause)?.since;
         Some((cause, patience.ends(since)))
     }

@@ -276,6 +276,7 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// The reasons that were due when a decision was made.
+/// DEVIATION(due-causes-count): an eviction counts for these alone.
 pub(crate) fn due_of(reasons: &[Reason], decided: Timestamp) -> &[Reason] {
     &reasons[..reasons.partition_point(|reason| reason.is_due(decided))]
 }

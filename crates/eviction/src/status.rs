@@ -127,6 +127,7 @@ pub(crate) fn message(effect: &Effect, facts: &Facts) -> String {
     text
 }
 
+/// DEVIATION(eviction-condition).
 fn verdict(rule: &DeviceTaintRule, facts: &Facts) -> (ConditionStatus, Text) {
     if matches!(rule.taint.effect, Effect::NoExecute) && facts.pods > 0 {
         return (ConditionStatus::True, "PodsPendingEviction".into());

@@ -29,6 +29,7 @@ impl SelectorIndex {
     }
 
     /// Files a selector. None means nothing and is not filed.
+    /// DEVIATION(absent-selector).
     pub(crate) fn insert(&mut self, number: u32, selector: Option<&DeviceSelector>) {
         let Some(selector) = selector else { return };
         let drawer = self.drawers.entry((selector.driver.clone(), selector.pool.clone())).or_default();

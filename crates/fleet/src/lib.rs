@@ -80,4 +80,5 @@ pub use snapshot::Snapshot;
 pub use taints::{EffectiveTaint, Origin, TaintSetId, Taints};
 
 /// What the API allows in a slice. Devices beyond are not tracked, and their pool is [`Invalid`].
+/// DEVIATION(bad-devices-stay-alone): devices beyond it do not count, and the pool is invalid.
 pub const DEVICES_PER_SLICE_MAX: usize = 128;

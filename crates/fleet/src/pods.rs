@@ -217,6 +217,7 @@ fn claim_names(pod: &Pod) -> impl Iterator<Item = (&Text, Via)> {
         ClaimSource::Template { resolved: Some(Some(name)), .. } => Some((name, Via::Template)),
         ClaimSource::Template { resolved: None | Some(None), .. } | ClaimSource::Unknown => None,
     });
+    // DEVIATION(extended-resource-eviction).
     listed.chain(pod.extended_claim.as_ref().map(|name| (name, Via::Extended)))
 }
 

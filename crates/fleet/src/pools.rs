@@ -36,6 +36,7 @@ pub(crate) struct View {
     pub(crate) newest: i64,
     /// Slices of the newest generation are still to come. Until then devices that it does not have yet are taken
     /// from older ones: a driver that rolls a pool slice by slice must not make devices in use vanish.
+    /// DEVIATION(rolling-pools).
     pub(crate) rolling: bool,
 }
 

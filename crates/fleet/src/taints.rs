@@ -93,6 +93,7 @@ pub(crate) enum Source {
 impl Source {
     /// The order in which taints are shown: slices by name and position, patches by falling priority and name,
     /// rules by name. Equal: the same place, so the later replaces the earlier.
+    /// DEVIATION(rule-order).
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::TaintSlice { slice: a, index: i, .. }, Self::TaintSlice { slice: b, index: j, .. }) => {

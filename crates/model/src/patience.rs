@@ -14,7 +14,7 @@ pub enum Patience {
 
 impl Patience {
     /// The instant at which it ends for a taint that was set at `time_added`. Saturates: what cannot be counted is
-    /// [`Timestamp::NEVER`].
+    /// [`Timestamp::NEVER`]. DEVIATION(saturating-toleration).
     #[must_use]
     pub fn ends(self, time_added: Timestamp) -> Timestamp {
         match self {

@@ -6,6 +6,7 @@ use crate::{AttrValue, CapacityValue, Condition, DeviceId, Taint, Text, Timestam
 
 /// The annotation in which an object shows the fields that only v1alpha3 has, as JSON, to clients of other versions. A write in those versions
 /// that carries it brings the fields back; it is never stored.
+/// DEVIATION(rules-beyond-v1).
 pub const V1ALPHA3_FIELDS_ANNOTATION: &str = "lazaret.dev/v1alpha3-fields";
 
 /// What other versions than v1alpha3 show as the driver of a rule that selects by class or expression. Without it the rule would read as one

@@ -7,6 +7,7 @@ use crate::error::ReadError;
 use crate::item::Event;
 
 /// Invariant: holds every event with a revision in `(oldest, newest]`, in order, and no other.
+/// DEVIATION(store-history).
 #[derive(Debug)]
 pub(crate) struct History {
     events: VecDeque<Arc<Event>>,

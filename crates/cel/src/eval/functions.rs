@@ -120,6 +120,7 @@ fn logic<'v>(func: Func, args: &[Value<'v>]) -> Outcome<'v> {
     }
 }
 
+/// DEVIATION(cel-quantity-equality): quantities are compared by amount.
 fn equality<'v>(context: Context<'v>, func: Func, args: &[Value<'v>]) -> Outcome<'v> {
     match args {
         [left, right] if func == Func::Equals => compare::equal(context, left, right).map(Value::Bool),

@@ -223,6 +223,7 @@ pub(crate) fn insert_entry<'v>(
     Ok(())
 }
 
+/// DEVIATION(cel-map-keys): constant keys are not excepted.
 pub(crate) fn unsupported_key(key: &Value<'_>) -> EvalError {
     EvalError::new(alloc::format!("unsupported key type: {}", key.type_name()))
 }

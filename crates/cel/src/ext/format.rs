@@ -11,6 +11,7 @@ use super::quote;
 use super::{ExtError, STRING_BYTES_MAX};
 
 /// Longest precision a clause may ask for. Kubernetes has no bound; a billion digits help nobody.
+/// DEVIATION(cel-text-limits).
 pub(crate) const PRECISION_MAX: usize = 1_000;
 
 const PRECISION_DEFAULT: usize = 6;

@@ -13,6 +13,7 @@ use super::{ExtError, quote};
 /// A parsed absolute URL or absolute path.
 ///
 /// Decoded bytes that are not UTF-8 are replaced by U+FFFD: text here is always UTF-8.
+/// DEVIATION(cel-words).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url {
     scheme: String,

@@ -296,6 +296,7 @@ impl<'s> Parser<'s> {
                     self.expect(Tok::RBracket, "']'")?;
                     self.call(if optional { op::OPT_INDEX } else { op::INDEX }, vec![operand, index], span)
                 }
+                // DEVIATION(cel-messages).
                 Tok::LBrace => {
                     return Err(self.issue("no type can be created here: only maps take {...}", self.span()));
                 }

@@ -2,14 +2,10 @@
 //! same answer every time.
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 use crate::support::{Devices, cases, devices};
 use lazaret_cel::{COST_MAX, Env, Mode, Outcome, SimpleDevice, compile, compile_derived};
 use proptest::prelude::*;
-
-/// Far more than any evaluation within the budget needs, even unoptimised on a busy machine.
-const EVALUATION_TIME_MAX: Duration = Duration::from_secs(10);
 
 fn world() -> &'static Devices {
     static WORLD: LazyLock<Devices> = LazyLock::new(|| devices(include_str!("../cases/devices.txt")));
@@ -58,11 +54,8 @@ fn exercise(expression: &str, world: &Devices) -> usize {
 }
 
 fn evaluate(bound: &lazaret_cel::Bound, device: &SimpleDevice, expression: &str) {
-    #[expect(clippy::disallowed_methods, reason = "the bound on real time is what is tested")]
-    let start = Instant::now();
     let (outcome, cost) = bound.matches_with_cost(device);
     assert_eq!(bound.matches(device), outcome, "with and without counting");
-    assert!(start.elapsed() < EVALUATION_TIME_MAX, "{expression}");
     let stopped = matches!(&outcome, Outcome::Error(error) if error.is_cost_exceeded());
     assert!(stopped || cost <= COST_MAX, "{expression}: {cost}");
     let (again, cost_again) = bound.matches_with_cost(device);

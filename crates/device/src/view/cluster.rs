@@ -36,7 +36,7 @@ pub struct Cluster {
     /// Of these, claims that are gone.
     pub(super) held: BTreeSet<ObjectKey>,
     /// Disruption budgets.
-    pub budgets: Vec<Budget>,
+    pub budgets: BTreeMap<ObjectKey, Budget>,
     /// Objects that could not be understood, each in a sentence.
     pub unreadable: Vec<String>,
     /// What this user may not see.
@@ -99,6 +99,8 @@ pub struct NodeFacts {
     /// Whether its condition Ready is True.
     pub ready: bool,
 }
+
+const BUDGET: &str = "PodDisruptionBudget";
 
 /// A disruption budget.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -232,22 +234,46 @@ impl Cluster {
     /// Takes in that an object is gone.
     pub fn gone(&mut self, json: &str) {
         let Ok(object) = lazaret_api::decode_json(json) else { return };
-        let Some(input) = input(object) else { return };
-        self.rules.remove(input.key().name.as_str());
-        self.drained.remove(input.key().name.as_str());
-        self.pods.remove(&input.key());
-        let kind = input.kind();
-        if kind == Kind::Node {
-            self.awaiting.remove(input.key().name.as_str());
+        if matches!(&object, Object::Other(kind) if kind == BUDGET) {
+            if let Some(meta) = meta(json) {
+                self.budgets.remove(&meta.key());
+            }
+            return;
         }
+        let Some(input) = input(object) else { return };
+        let (kind, key) = (input.kind(), input.key());
+        self.forget(kind, &key);
         self.apply(input.gone());
         if matches!(kind, Kind::Claim | Kind::Node) {
             self.hold_awaited();
         }
     }
 
+    /// Forgets the facts of one object. Another object of the same name keeps its own.
+    fn forget(&mut self, kind: Kind, key: &ObjectKey) {
+        match kind {
+            Kind::Rule => {
+                self.rules.remove(key.name.as_str());
+                self.drained.remove(key.name.as_str());
+            }
+            Kind::Pod => {
+                self.pods.remove(key);
+            }
+            Kind::Node => {
+                self.nodes.remove(key.name.as_str());
+                self.awaiting.remove(key.name.as_str());
+            }
+            Kind::Slice | Kind::Patch | Kind::Class | Kind::Claim => {}
+        }
+    }
+
     /// Takes in all objects of a kind: what is not among them is gone.
     pub fn relist<'a>(&mut self, kind: &str, objects: impl Iterator<Item = &'a str>) {
+        if kind == BUDGET {
+            self.budgets.clear();
+            objects.for_each(|json| self.set(json));
+            return;
+        }
         let Some(kind) = kind_of(kind) else { return };
         match kind {
             Kind::Rule => {
@@ -303,10 +329,10 @@ impl Cluster {
                 self.note_awaiting(&node.name, json);
             }
             Object::Other(kind) => {
-                if kind == "PodDisruptionBudget"
-                    && let Ok(budget) = serde_json::from_str(json)
+                if kind == BUDGET
+                    && let Ok(budget) = serde_json::from_str::<Budget>(json)
                 {
-                    self.budgets.push(budget);
+                    self.budgets.insert(budget.metadata.key(), budget);
                 }
             }
             Object::Claim(claim) => replaced = self.held.remove(&claim.key),
@@ -332,7 +358,7 @@ impl Cluster {
     /// The budgets that cover a pod, each with how many disruptions it still allows.
     pub fn budgets_of(&self, pod: &ObjectKey) -> Vec<(&str, i64)> {
         let Some(facts) = self.pods.get(pod) else { return Vec::new() };
-        let covering = self.budgets.iter().filter(|budget| {
+        let covering = self.budgets.values().filter(|budget| {
             *pod.namespace == budget.metadata.namespace
                 && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(&facts.labels))
         });
@@ -341,6 +367,11 @@ impl Cluster {
 }
 
 impl Meta {
+    /// Namespace and name.
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace.as_str(), self.name.as_str())
+    }
+
     /// When it was made.
     #[must_use]
     pub fn created(&self) -> Option<Timestamp> {
@@ -408,3 +439,6 @@ fn input(object: Object) -> Option<Input> {
         Object::Template(_) | Object::Group(_) | Object::Other(_) => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

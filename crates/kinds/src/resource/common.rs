@@ -17,6 +17,7 @@ use crate::{
 pub(super) const SELECTORS_MAX: usize = 32;
 pub(super) const REQUESTS_MAX: usize = 32;
 pub(super) const CONFIG_MAX: usize = 32;
+/// DEVIATION(toleration-limits).
 pub(super) const TOLERATIONS_MAX: usize = 16;
 const BINDING_CONDITIONS_MAX: usize = 4;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
