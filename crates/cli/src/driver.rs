@@ -14,6 +14,8 @@ pub(crate) enum Command {
     Example(ExampleArgs),
     /// Send commands to a running example driver
     Tell(TellArgs),
+    /// Run the driver for NVIDIA GPUs, or look after one that runs
+    Nvidia(Box<crate::nvidia::Args>),
 }
 
 /// Run a driver of simulated GPUs.
@@ -96,6 +98,7 @@ impl Command {
                 Ok(Verdict::Yes)
             }
             Self::Tell(args) => runtime.block_on(args.work()),
+            Self::Nvidia(args) => runtime.block_on(args.work()),
         }
     }
 }

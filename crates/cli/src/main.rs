@@ -18,6 +18,7 @@ mod limits;
 mod listen;
 mod log;
 mod numbers;
+mod nvidia;
 mod output;
 mod pace;
 mod pages;

@@ -1,0 +1,255 @@
+//! The driver.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use lazaret_cdi::SpecDirectory;
+use lazaret_driver::{
+    Claim, ClaimRef, DeviceKey, Driver, Failure, HealthReport, Kit, Observation, PreparedDevice, Running,
+    StartError,
+};
+use lazaret_nvml::{Error, LoadError, Nvml};
+use thiserror::Error as ThisError;
+use tracing::warn;
+
+use crate::{
+    DRIVER, Host, Partitions,
+    checkpoint::{self, FileError},
+    inventory::{self, Gpu, Versions},
+    monitor::{self, Health},
+    prepare::Cards,
+    signals::Signals,
+    table::{UnknownCondition, table},
+};
+
+/// Health is reported at least this often, whether it changed or not.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+/// Between a report and the next wait: several changes at once are one report.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// How the driver is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The node whose GPUs these are.
+    pub node: String,
+    /// Where kubelet keeps its files.
+    pub kubelet_root: PathBuf,
+    /// Where CDI files go.
+    pub cdi: PathBuf,
+    /// The host's root directory.
+    pub host_root: PathBuf,
+    /// NVML's file, if it is not to be looked for.
+    pub library: Option<PathBuf>,
+    /// How cards are split.
+    pub partitions: Partitions,
+    /// Conditions whose taint evicts pods.
+    pub evict_on: Vec<String>,
+    /// How often figures are read.
+    pub poll: Duration,
+    /// The UID of the driver's pod, if instances overlap in a rolling update.
+    pub pod_uid: Option<String>,
+}
+
+impl Options {
+    /// Where this driver keeps its files.
+    #[must_use]
+    pub fn data(kubelet_root: &Path) -> PathBuf {
+        kubelet_root.join("plugins").join(DRIVER)
+    }
+}
+
+/// Why the driver does not run.
+#[derive(Debug, ThisError)]
+pub enum RunError {
+    /// There is no NVML.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// NVML refused.
+    #[error(transparent)]
+    Nvml(#[from] Error),
+    /// The kit refused.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A condition is not one.
+    #[error(transparent)]
+    Table(#[from] UnknownCondition),
+    /// What an earlier process kept cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A thread cannot be started.
+    #[error("start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A driver that runs. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Nvidia {
+    /// What the kit made of it.
+    pub running: Running,
+    /// The GPUs, as they were found.
+    pub gpus: Vec<Gpu>,
+    health: Arc<Health>,
+}
+
+impl Nvidia {
+    /// Ends it: calls under way are answered, sockets go, slices stay.
+    pub async fn stop(self) {
+        self.health.stop();
+        self.running.stop().await;
+    }
+}
+
+/// Looks at the cards.
+pub(crate) fn find(nvml: &Nvml, host: &Host, partitions: Partitions) -> Result<Vec<Gpu>, Error> {
+    let mut gpus = Vec::new();
+    for card in nvml.cards()? {
+        let card = match card {
+            Ok(card) => card,
+            Err(error) => {
+                warn!(%error, "a GPU does not answer and is left out");
+                continue;
+            }
+        };
+        let facts = card.facts()?;
+        let made = if facts.is_partitioned == Some(true) { card.partitions()? } else { Vec::new() };
+        let can_be_split = partitions == Partitions::Dynamic && facts.is_partitioned.is_some();
+        let profiles = if can_be_split { card.profiles()? } else { Vec::new() };
+        gpus.push(Gpu { pcie_root: host.pcie_root(&facts.pci_address), facts, profiles, made });
+    }
+    gpus.sort_by_key(|gpu| gpu.facts.minor);
+    Ok(gpus)
+}
+
+/// Starts the driver.
+///
+/// # Errors
+/// What keeps it from starting.
+pub async fn start(client: kube::Client, options: Options) -> Result<Nvidia, RunError> {
+    let table = table(&options.evict_on)?;
+    let host = Host::at(&options.host_root);
+    let nvml = Nvml::load(options.library.as_deref())?;
+    let mut gpus = find(&nvml, &host, options.partitions)?;
+    let versions = Versions { driver: nvml.driver_version()?, cuda: nvml.cuda_version()? };
+    let data = Options::data(&options.kubelet_root);
+    std::fs::create_dir_all(&data).map_err(|source| FileError::Io { path: data.clone(), source })?;
+    if options.partitions == Partitions::Dynamic {
+        own_partitions(&mut gpus, &checkpoint::read(&data.join("checkpoint.json"))?);
+    }
+    let kept: Signals = checkpoint::read(&data.join("health.json"))?;
+    let health = Arc::new(Health::new(kept.resumed(&host.boot()), data.join("health.json")));
+    let cards = Arc::new(Cards {
+        node: options.node.clone(),
+        host,
+        cdi: SpecDirectory::new(&options.cdi),
+        checkpoint: data.join("checkpoint.json"),
+        versions,
+        gpus: gpus.clone(),
+        library: options.library.clone(),
+        changing: Mutex::new(()),
+    });
+    drop(nvml);
+    spawn_threads(&cards, &health, data, options.poll)?;
+    let pools = BTreeMap::from([(options.node.clone(), inventory::pool(&gpus, &cards.versions))]);
+    let mut kit = Kit::new(DRIVER, client)
+        .node(&options.node)
+        .kubelet_root(&options.kubelet_root)
+        .health_table(table)
+        .health_interval(GATHER)
+        .pools(pools);
+    if let Some(uid) = &options.pod_uid {
+        kit = kit.rolling_update(uid);
+    }
+    let running = kit.start(Shared { cards, health: Arc::clone(&health) }).await?;
+    Ok(Nvidia { running, gpus, health })
+}
+
+/// Partitions that an earlier process made for claims are not published as somebody's. A card that somebody else has split
+/// is left as it is.
+fn own_partitions(gpus: &mut [Gpu], checkpoint: &checkpoint::Checkpoint) {
+    for gpu in gpus {
+        let held: Vec<(u32, u32)> = checkpoint
+            .claims
+            .values()
+            .flatten()
+            .filter(|held| held.made_for_it && held.uuid == gpu.facts.uuid)
+            .filter_map(|held| held.slices)
+            .collect();
+        gpu.made.retain(|part| !held.contains(&(part.placement.start, part.placement.size)));
+        if !gpu.made.is_empty() {
+            warn!(gpu = %gpu.name(), "somebody has split this GPU: its partitions are published as they are");
+            gpu.profiles.clear();
+        }
+    }
+}
+
+fn spawn_threads(
+    cards: &Arc<Cards>,
+    health: &Arc<Health>,
+    data: PathBuf,
+    poll: Duration,
+) -> Result<(), RunError> {
+    let (cards_1, health_1) = (Arc::clone(cards), Arc::clone(health));
+    let follow = move || monitor::follow(&cards_1, &health_1, &data, poll);
+    std::thread::Builder::new().name("nvml".into()).spawn(follow).map_err(RunError::Thread)?;
+    let (cards, health) = (Arc::clone(cards), Arc::clone(health));
+    let read = move || monitor::read_kernel_log(&cards, &health);
+    std::thread::Builder::new().name("kernel-log".into()).spawn(read).map_err(RunError::Thread)?;
+    Ok(())
+}
+
+struct Shared {
+    cards: Arc<Cards>,
+    health: Arc<Health>,
+}
+
+impl Shared {
+    /// Hardware takes its time: off the reactor.
+    async fn off<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Cards) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let cards = Arc::clone(&self.cards);
+        let done = tokio::task::spawn_blocking(move || work(&cards)).await;
+        done.map_err(|_| Failure::new("the driver failed inside: see its log"))
+    }
+}
+
+impl Driver for Shared {
+    async fn prepare(&self, claims: &[Claim]) -> Vec<Result<Vec<PreparedDevice>, Failure>> {
+        let mut answers = Vec::new();
+        for claim in claims {
+            let claim = claim.clone();
+            answers.push(self.off(move |cards| cards.prepare(&claim)).await.and_then(|answer| answer));
+        }
+        answers
+    }
+
+    async fn unprepare(&self, claims: &[ClaimRef]) -> Vec<Result<(), Failure>> {
+        let mut answers = Vec::new();
+        for claim in claims {
+            let claim = claim.clone();
+            answers.push(self.off(move |cards| cards.unprepare(&claim)).await.and_then(|answer| answer));
+        }
+        answers
+    }
+
+    async fn health(&self) -> HealthReport {
+        // Returns when something changed: a taint is published within milliseconds of its event.
+        let _ = tokio::time::timeout(REPORT_EVERY, self.health.changed.notified()).await;
+        let signals = self.health.signals();
+        let observe = |gpu: &Gpu| {
+            let conditions = signals.conditions(&gpu.facts.uuid);
+            let devices = gpu.devices().into_iter().map(|(name, _)| name);
+            let observe = devices.map(|device| Observation {
+                device: DeviceKey { pool: self.cards.node.clone(), device },
+                found: Ok(conditions.clone()),
+            });
+            observe.collect::<Vec<_>>()
+        };
+        HealthReport::Observed(self.cards.gpus.iter().flat_map(observe).collect())
+    }
+}

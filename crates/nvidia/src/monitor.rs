@@ -1,0 +1,269 @@
+//! Following the cards: events at once, figures every few seconds, and what people ask.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Seek, SeekFrom},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use lazaret_nvml::{Card, Error, Events, Nvml};
+use tokio::sync::Notify;
+use tracing::{error, info, warn};
+
+use crate::{
+    checkpoint,
+    clock::Clock,
+    inventory::Gpu,
+    kernel_log,
+    prepare::Cards,
+    requests::{self, Answer, Request},
+    signals::Signals,
+};
+
+/// Between two looks at what people ask, and at whether the driver is to stop.
+const WAIT: Duration = Duration::from_millis(500);
+/// Between two tries to load NVML.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What is known of the cards' health, and who wants to hear of changes.
+#[derive(Debug)]
+pub(crate) struct Health {
+    signals: Mutex<Signals>,
+    pub(crate) changed: Notify,
+    /// Where it outlives this process.
+    file: PathBuf,
+    clock: Clock,
+    stopping: AtomicBool,
+}
+
+impl Health {
+    pub(crate) fn new(signals: Signals, file: PathBuf) -> Self {
+        Self {
+            signals: Mutex::new(signals),
+            changed: Notify::new(),
+            file,
+            clock: Clock::start(),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn signals(&self) -> MutexGuard<'_, Signals> {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Changes what is known; if anything is different afterwards, keeps it and says so.
+    fn change<T>(&self, act: impl FnOnce(&mut Signals, i64) -> T) -> T {
+        let mut signals = self.signals();
+        let before = signals.clone();
+        let result = act(&mut signals, self.clock.now_ms());
+        if *signals != before {
+            if let Err(error) = checkpoint::write(&self.file, &*signals) {
+                error!(%error, "health is not kept: it would be forgotten by a restart");
+            }
+            self.changed.notify_one();
+        }
+        result
+    }
+}
+
+/// Follows the cards until the driver stops. Blocks: for a thread of its own.
+pub(crate) fn follow(cards: &Cards, health: &Health, data: &std::path::Path, poll: Duration) {
+    while !health.is_stopping() {
+        match Watch::open(cards) {
+            Ok(watch) => {
+                if let Err(error) = watch.follow(cards, health, data, poll) {
+                    warn!(%error, "NVML is loaded anew");
+                }
+            }
+            Err(why) => {
+                health.change(|signals, now| {
+                    for gpu in &cards.gpus {
+                        signals.unmonitored(now, &gpu.facts.uuid, &why);
+                    }
+                });
+                answer_requests(cards, health, data);
+                std::thread::sleep(RETRY);
+            }
+        }
+    }
+}
+
+/// One load of NVML.
+struct Watch<'a> {
+    events: Events,
+    open: Vec<(&'a Gpu, Option<Card>)>,
+}
+
+impl<'a> Watch<'a> {
+    fn open(cards: &'a Cards) -> Result<Self, String> {
+        let nvml = Nvml::load(cards.library.as_deref()).map_err(|error| error.to_string())?;
+        let events = nvml.events().map_err(|error| error.to_string())?;
+        let found: Vec<Card> =
+            nvml.cards().map_err(|error| error.to_string())?.into_iter().flatten().collect();
+        let open = cards.gpus.iter().map(|gpu| {
+            let card =
+                found.iter().find(|card| card.uuid().is_ok_and(|uuid| uuid == gpu.facts.uuid)).cloned();
+            if let Some(card) = &card
+                && let Err(error) = events.add(card)
+            {
+                warn!(gpu = %gpu.name(), %error, "no events of this GPU: it is looked at every few seconds");
+            }
+            (gpu, card)
+        });
+        Ok(Self { open: open.collect(), events })
+    }
+
+    /// Until NVML must be loaded anew.
+    fn follow(
+        &self,
+        cards: &Cards,
+        health: &Health,
+        data: &std::path::Path,
+        poll: Duration,
+    ) -> Result<(), Error> {
+        let mut since_look = poll;
+        while !health.is_stopping() {
+            if since_look >= poll {
+                self.look(health)?;
+                since_look = Duration::ZERO;
+                if self.open.iter().any(|(_, card)| card.is_none()) && self.has_returned(cards) {
+                    info!("a GPU is back");
+                    return Ok(());
+                }
+            }
+            answer_requests(cards, health, data);
+            let wait = WAIT.min(poll);
+            match self.events.wait(wait) {
+                Ok(Some(event)) => {
+                    self.take(health, &event);
+                    // Figures that an event is about are read at once.
+                    since_look = poll;
+                }
+                Ok(None) => since_look += wait,
+                // Which card it was is seen by looking at them.
+                Err(error) if error.is_lost() => {
+                    self.look(health)?;
+                    std::thread::sleep(wait);
+                    since_look = Duration::ZERO;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, health: &Health, event: &lazaret_nvml::Event) {
+        health.change(|signals, now| {
+            for (gpu, _) in &self.open {
+                // An event of a card that cannot be named concerns them all, as far as anybody knows.
+                if event.uuid.as_ref().is_none_or(|uuid| *uuid == gpu.facts.uuid) {
+                    warn!(gpu = %gpu.name(), instance = event.gpu_instance, event = ?event.kind, "reported by NVML");
+                    signals.event(now, &gpu.facts.uuid, event.kind);
+                }
+            }
+        });
+    }
+
+    fn look(&self, health: &Health) -> Result<(), Error> {
+        for (gpu, card) in &self.open {
+            let uuid = &gpu.facts.uuid;
+            match card.as_ref().map(Card::readings) {
+                Some(Ok(readings)) => health.change(|signals, now| signals.readings(now, uuid, &readings)),
+                Some(Err(error)) if error.is_stale() => return Err(error),
+                Some(Err(error)) => health.change(|signals, now| signals.lost(now, uuid, &error.to_string())),
+                None => health.change(|signals, now| signals.lost(now, uuid, "NVML does not list the GPU")),
+            }
+        }
+        Ok(())
+    }
+
+    fn has_returned(&self, cards: &Cards) -> bool {
+        let missing = self.open.iter().filter(|(_, card)| card.is_none());
+        missing.into_iter().any(|(gpu, _)| cards.card(&gpu.facts.uuid).is_ok())
+    }
+}
+
+fn answer_requests(cards: &Cards, health: &Health, data: &std::path::Path) {
+    for (path, request) in requests::waiting(data) {
+        let answer = match request {
+            Ok(request) => answer_one(cards, health, &request),
+            Err(why) => Answer { done: false, message: why },
+        };
+        info!(done = answer.done, message = %answer.message, "a person asked");
+        requests::answer(&path, &answer);
+    }
+}
+
+fn answer_one(cards: &Cards, health: &Health, request: &Request) -> Answer {
+    let meant = |gpu: &&Gpu| gpu.name() == request.gpu || gpu.facts.uuid == request.gpu;
+    let Some(gpu) = cards.gpus.iter().find(meant) else {
+        let names: Vec<String> = cards.gpus.iter().map(Gpu::name).collect();
+        let message = format!("there is no GPU {:?}; there are {}", request.gpu, names.join(", "));
+        return Answer { done: false, message };
+    };
+    let uuid = &gpu.facts.uuid;
+    if !request.reset {
+        let condition = request.condition.as_deref();
+        let cleared = health.change(|signals, _| signals.acknowledge(uuid, condition));
+        return Answer {
+            done: cleared > 0,
+            message: format!("{cleared} conditions of {} are over", gpu.name()),
+        };
+    }
+    match cards.reset(gpu) {
+        Ok(message) => {
+            health.change(|signals, _| signals.reset(uuid));
+            Answer { done: true, message }
+        }
+        Err(message) => Answer { done: false, message },
+    }
+}
+
+/// Reads the kernel log from now on, for the processes that XIDs name. Ends with the process.
+pub(crate) fn read_kernel_log(cards: &Arc<Cards>, health: &Arc<Health>) {
+    let log = File::open("/dev/kmsg").and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
+    let log = match log {
+        Ok(log) => log,
+        Err(error) => {
+            warn!(%error, "/dev/kmsg cannot be read: XIDs are reported without their processes");
+            return;
+        }
+    };
+    let mut lines = BufReader::new(log);
+    let mut line = Vec::new();
+    while !health.is_stopping() {
+        line.clear();
+        match lines.read_until(b'\n', &mut line) {
+            Ok(0) => std::thread::sleep(WAIT),
+            // Lines were overwritten before they were read.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            Err(error) => {
+                warn!(%error, "/dev/kmsg is not read any more");
+                return;
+            }
+            Ok(_) => blame(cards, health, &String::from_utf8_lossy(&line)),
+        }
+    }
+}
+
+fn blame(cards: &Cards, health: &Health, line: &str) {
+    let Some(read) = kernel_log::read(line) else { return };
+    let Some(process) = read.process else { return };
+    let meant = |gpu: &&Gpu| gpu.facts.pci_address.starts_with(&read.pci);
+    let Some(gpu) = cards.gpus.iter().find(meant) else { return };
+    warn!(gpu = %gpu.name(), xid = read.xid, pid = process.pid, process = %process.name, "named by the kernel");
+    health.change(|signals, now| signals.blame(now, &gpu.facts.uuid, read.xid, process));
+}

@@ -1,0 +1,296 @@
+//! What was reported of each GPU, until something clears it. Pure: time and reports come from outside.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use lazaret_driver::Condition;
+use lazaret_nvml::{EventKind, Fabric, Readings, RecoveryAction};
+use serde::{Deserialize, Serialize};
+
+use crate::xid::{Severity, xid};
+
+/// How long a condition that nothing confirms lasts.
+const QUIET_MS: i64 = 600_000;
+/// How long the kernel's word on an XID waits for NVML's, or the other way round.
+const BLAME_MS: i64 = 5_000;
+/// XIDs of the kernel log that NVML has not reported yet.
+const BLAMED_MAX: usize = 64;
+/// GPUs that are followed. More are in no machine.
+const GPUS_MAX: usize = 256;
+
+/// A condition of a GPU, since when, how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Signal {
+    /// What was reported last: the XID's number, the count of errors.
+    pub detail: String,
+    /// In words.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+    /// In milliseconds since 1970.
+    pub first_ms: i64,
+    /// In milliseconds since 1970.
+    pub last_ms: i64,
+    /// The process that caused it, if the kernel said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+}
+
+/// A process, as the kernel log names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// The conditions of all GPUs, by UUID.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Signals {
+    /// The machine's boot: with another one, what a restart clears is gone.
+    boot: String,
+    gpus: BTreeMap<String, BTreeMap<String, Signal>>,
+    /// Counters of NVLink when they were read last: a change is a signal, the count is not.
+    #[serde(skip)]
+    nvlink: BTreeMap<String, u64>,
+    #[serde(skip)]
+    blamed: VecDeque<(i64, String, u64, Process)>,
+}
+
+/// Cleared by a reset or a restart, and by nothing that is read.
+const UNTIL_RESET: &[&str] = &["xid-fatal", "xid-degraded", "unavailable"];
+/// Cleared when nothing came for a while.
+const UNTIL_QUIET: &[&str] = &["xid-application", "nvlink"];
+
+impl Signals {
+    /// What was kept of an earlier process, on the machine's present boot.
+    #[must_use]
+    pub fn resumed(mut self, boot: &str) -> Self {
+        let restarted = self.boot != boot;
+        boot.clone_into(&mut self.boot);
+        for signals in self.gpus.values_mut() {
+            // What is read is read again; of the rest, a restart of the machine clears all.
+            signals.retain(|name, _| !restarted && (is(UNTIL_RESET, name) || is(UNTIL_QUIET, name)));
+        }
+        self.gpus.retain(|_, signals| !signals.is_empty());
+        self
+    }
+
+    /// NVML reported an event.
+    pub fn event(&mut self, now_ms: i64, uuid: &str, kind: EventKind) {
+        match kind {
+            EventKind::Xid(number) => self.xid(now_ms, uuid, number),
+            EventKind::Unavailable => self.raise(now_ms, uuid, "unavailable", "", "the GPU is unavailable"),
+            EventKind::FatalPoison => {
+                self.raise(now_ms, uuid, "xid-fatal", "poison", "poisoned data was used: a reset is needed");
+            }
+            EventKind::SingleBitEccStorm => {
+                self.raise(now_ms, uuid, "xid-degraded", "ecc-storm", "many memory errors were corrected");
+            }
+            // What these say is read at once, with figures.
+            EventKind::DoubleBitEcc
+            | EventKind::MemoryRetirement
+            | EventKind::MemoryRetirementFailure
+            | EventKind::NonFatalPoison
+            | EventKind::RecoveryAction
+            | EventKind::Other(_) => {}
+        }
+    }
+
+    fn xid(&mut self, now_ms: i64, uuid: &str, number: u64) {
+        let known = xid(number);
+        let name = match known.severity {
+            Severity::Application => "xid-application",
+            Severity::Degraded => "xid-degraded",
+            Severity::Fatal => "xid-fatal",
+        };
+        let message = format!("XID {number}: {}", known.name);
+        self.raise(now_ms, uuid, name, &number.to_string(), &message);
+        let blamed = self.blamed.iter().position(|(at, of, xid, _)| {
+            of == uuid && *xid == number && now_ms.saturating_sub(*at) <= BLAME_MS
+        });
+        if let Some((_, _, _, process)) = blamed.and_then(|at| self.blamed.remove(at)) {
+            self.set_process(uuid, name, process);
+        }
+    }
+
+    /// The kernel log named the process of an XID.
+    pub fn blame(&mut self, now_ms: i64, uuid: &str, number: u64, process: Process) {
+        let detail = number.to_string();
+        let signals = self.gpus.get(uuid).into_iter().flatten();
+        let mut matching = signals.filter(|(_, signal)| {
+            signal.detail == detail && now_ms.saturating_sub(signal.last_ms) <= BLAME_MS
+        });
+        if let Some(name) = matching.next().map(|(name, _)| name.clone()) {
+            self.set_process(uuid, &name, process);
+            return;
+        }
+        if self.blamed.len() >= BLAMED_MAX {
+            self.blamed.pop_front();
+        }
+        self.blamed.push_back((now_ms, uuid.to_owned(), number, process));
+    }
+
+    fn set_process(&mut self, uuid: &str, name: &str, process: Process) {
+        if let Some(signal) = self.gpus.get_mut(uuid).and_then(|signals| signals.get_mut(name)) {
+            signal.process = Some(process);
+        }
+    }
+
+    /// A GPU answered.
+    pub fn readings(&mut self, now_ms: i64, uuid: &str, readings: &Readings) {
+        self.clear(uuid, "lost");
+        self.clear(uuid, "unmonitored");
+        let rows = readings.rows.unwrap_or_default();
+        let slowdown = readings.slowdown.unwrap_or_default();
+        let ecc = readings.ecc_uncorrected.unwrap_or(0);
+        let recovery = readings.recovery.unwrap_or(RecoveryAction::None);
+        let fabric = readings.fabric.unwrap_or(Fabric::Ready);
+        let count = ecc.to_string();
+        for (name, holds, detail, message) in [
+            ("ecc", ecc > 0, count.as_str(), "memory errors that could not be corrected"),
+            ("row-remap-pending", rows.pending, "", "rows of memory are replaced at the next reset"),
+            ("row-remap-failure", rows.failed, "", "rows of memory could not be replaced"),
+            (
+                "page-retirement",
+                readings.retirement_pending == Some(true),
+                "",
+                "pages of memory are retired later",
+            ),
+            (
+                "recovery",
+                recovery != RecoveryAction::None,
+                recovery.name(),
+                "the driver recommends a recovery",
+            ),
+            ("fabric", fabric != Fabric::Ready, fabric_name(fabric), "the NVLink fabric is not ready"),
+            ("thermal", slowdown.thermal, "", "clocks are held down: too hot"),
+            ("power-brake", slowdown.power_brake, "", "clocks are held down: power brake"),
+        ] {
+            if holds { self.hold(now_ms, uuid, name, detail, message) } else { self.clear(uuid, name) }
+        }
+        if let Some(recoveries) = readings.nvlink_recoveries {
+            let before = self.nvlink.insert(uuid.to_owned(), recoveries);
+            if before.is_some_and(|before| recoveries > before) {
+                self.raise(
+                    now_ms,
+                    uuid,
+                    "nvlink",
+                    &recoveries.to_string(),
+                    "an NVLink connection was lost and made again",
+                );
+            }
+        }
+        self.forget_quiet(now_ms, uuid);
+    }
+
+    /// A GPU did not answer.
+    pub fn lost(&mut self, now_ms: i64, uuid: &str, why: &str) {
+        self.hold(now_ms, uuid, "lost", "", why);
+        self.forget_quiet(now_ms, uuid);
+    }
+
+    /// NVML did not answer at all.
+    pub fn unmonitored(&mut self, now_ms: i64, uuid: &str, why: &str) {
+        self.hold(now_ms, uuid, "unmonitored", "", why);
+    }
+
+    /// A GPU was reset.
+    pub fn reset(&mut self, uuid: &str) {
+        if let Some(signals) = self.gpus.get_mut(uuid) {
+            signals.retain(|name, _| !is(UNTIL_RESET, name) && !is(UNTIL_QUIET, name));
+        }
+    }
+
+    /// A person says that a condition, or every one that nothing else clears, is over. Gives how many went.
+    pub fn acknowledge(&mut self, uuid: &str, condition: Option<&str>) -> usize {
+        let Some(signals) = self.gpus.get_mut(uuid) else { return 0 };
+        let before = signals.len();
+        signals.retain(|name, _| {
+            let meant = condition.is_none_or(|condition| condition == name);
+            !(meant && (is(UNTIL_RESET, name) || is(UNTIL_QUIET, name)))
+        });
+        before - signals.len()
+    }
+
+    /// The conditions of a GPU, for the kit.
+    #[must_use]
+    pub fn conditions(&self, uuid: &str) -> Vec<Condition> {
+        let signals = self.gpus.get(uuid).into_iter().flatten();
+        signals
+            .map(|(name, signal)| Condition { name: name.clone(), detail: signal.detail.clone() })
+            .collect()
+    }
+
+    /// The signals of a GPU, by condition.
+    pub fn of(&self, uuid: &str) -> impl Iterator<Item = (&str, &Signal)> {
+        self.gpus.get(uuid).into_iter().flatten().map(|(name, signal)| (name.as_str(), signal))
+    }
+
+    /// Something happened once more.
+    fn raise(&mut self, now_ms: i64, uuid: &str, name: &str, detail: &str, message: &str) {
+        self.note(now_ms, uuid, name, detail, message, true);
+    }
+
+    /// Something is still so.
+    fn hold(&mut self, now_ms: i64, uuid: &str, name: &str, detail: &str, message: &str) {
+        self.note(now_ms, uuid, name, detail, message, false);
+    }
+
+    fn note(&mut self, now_ms: i64, uuid: &str, name: &str, detail: &str, message: &str, again: bool) {
+        if self.gpus.len() >= GPUS_MAX && !self.gpus.contains_key(uuid) {
+            return;
+        }
+        let signals = self.gpus.entry(uuid.to_owned()).or_default();
+        let signal = signals.entry(name.to_owned()).or_insert_with(|| Signal {
+            detail: String::new(),
+            message: String::new(),
+            count: 0,
+            first_ms: now_ms,
+            last_ms: now_ms,
+            process: None,
+        });
+        if again {
+            signal.process = None;
+        }
+        if again || signal.count == 0 || signal.detail != detail {
+            signal.count = signal.count.saturating_add(1);
+            signal.last_ms = now_ms;
+        }
+        detail.clone_into(&mut signal.detail);
+        message.clone_into(&mut signal.message);
+    }
+
+    fn clear(&mut self, uuid: &str, name: &str) {
+        if let Some(signals) = self.gpus.get_mut(uuid) {
+            signals.remove(name);
+        }
+    }
+
+    fn forget_quiet(&mut self, now_ms: i64, uuid: &str) {
+        let Some(signals) = self.gpus.get_mut(uuid) else { return };
+        signals.retain(|name, signal| {
+            // A clock that was set back must not make a condition last for ever.
+            let age = now_ms.saturating_sub(signal.last_ms);
+            !is(UNTIL_QUIET, name) || (0..QUIET_MS).contains(&age)
+        });
+    }
+}
+
+fn is(names: &[&str], name: &str) -> bool {
+    names.contains(&name)
+}
+
+fn fabric_name(fabric: Fabric) -> &'static str {
+    match fabric {
+        Fabric::NotStarted => "not-started",
+        Fabric::InProgress => "in-progress",
+        Fabric::Ready => "ready",
+        Fabric::Failed(_) => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,360 @@
+//! The driver on cards that a double of NVML plays, called as kubelet calls it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::{fs, path::Path, time::Duration};
+
+use k8s_openapi::api::{
+    core::v1::Node,
+    resource::v1::{Device, DeviceTaint, ResourceClaim, ResourceSlice},
+};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use lazaret_driver::{
+    Client,
+    proto::{self, ClaimMessage, ClaimsRequest, PrepareResponse, PreparedClaim, UnprepareResponse},
+};
+use lazaret_nvidia::{DRIVER, Nvidia, Options, Partitions, Request, start};
+use lazaret_testkit::Cluster;
+use nvidia_ml_double::{Card, Event, Hardware, Profile, Script, install};
+use serde_json::{Value, json};
+
+/// NVML's bit of an XID.
+const XID: u64 = 8;
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct World {
+    cluster: Cluster,
+    root: tempfile::TempDir,
+    script: Script,
+}
+
+fn card(number: u32) -> Card {
+    let profile = |id, name: &str, multiprocessors, size, starts: &[u32]| Profile {
+        id,
+        name: name.into(),
+        slices: size,
+        memory: 16_384 * u64::from(size),
+        multiprocessors,
+        size,
+        starts: starts.to_vec(),
+    };
+    Card {
+        uuid: format!("GPU-{number}"),
+        name: "NVIDIA H200".into(),
+        minor: number,
+        memory: 143_771 << 20,
+        profiles: vec![profile(19, "1g.18gb", 16, 1, &[0, 1, 2]), profile(9, "3g.71gb", 60, 4, &[0, 4])],
+        ..Card::default()
+    }
+}
+
+impl World {
+    async fn new(cards: u32) -> Self {
+        let script =
+            Script { driver: "580.159.04".into(), cards: (0..cards).map(card).collect(), events: vec![] };
+        let root = tempfile::Builder::new().prefix("nv").tempdir().unwrap();
+        install(root.path(), &script).unwrap();
+        let cluster = Cluster::start();
+        let nodes: Api<Node> = Api::all(cluster.client());
+        let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+        let world = Self { cluster, root, script };
+        world.make_host(cards);
+        world
+    }
+
+    /// A host's files, as the kernel module shows them. Device nodes are plain files: their numbers are 0.
+    fn make_host(&self, cards: u32) {
+        let host = self.host();
+        for folder in ["dev", "proc", "usr/bin", "usr/lib64"] {
+            fs::create_dir_all(host.join(folder)).unwrap();
+        }
+        fs::write(host.join("proc/devices"), "195 nvidia\n236 nvidia-caps\n").unwrap();
+        fs::write(host.join("dev/nvidiactl"), "").unwrap();
+        fs::write(host.join("usr/lib64/libcuda.so.580.159.04"), "").unwrap();
+        for card in 0..cards {
+            fs::write(host.join(format!("dev/nvidia{card}")), "").unwrap();
+            for instance in 0..8 {
+                let folder =
+                    host.join(format!("proc/driver/nvidia/capabilities/gpu{card}/mig/gi{instance}/ci0"));
+                fs::create_dir_all(&folder).unwrap();
+                let minor = 10 + instance * 2;
+                fs::write(folder.join("access"), format!("DeviceFileMinor: {}\n", minor + 1)).unwrap();
+                fs::write(folder.parent().unwrap().join("access"), format!("DeviceFileMinor: {minor}\n"))
+                    .unwrap();
+            }
+        }
+    }
+
+    fn host(&self) -> std::path::PathBuf {
+        self.root.path().join("host")
+    }
+
+    fn cdi(&self) -> std::path::PathBuf {
+        self.root.path().join("cdi")
+    }
+
+    async fn start(&self, partitions: Partitions, evict_on: &[&str]) -> Nvidia {
+        let options = Options {
+            node: "n".into(),
+            kubelet_root: self.root.path().into(),
+            cdi: self.cdi(),
+            host_root: self.host(),
+            library: Some(self.root.path().join("libnvidia-ml.so.1")),
+            partitions,
+            evict_on: evict_on.iter().map(|name| (*name).to_owned()).collect(),
+            poll: Duration::from_millis(50),
+            pod_uid: None,
+        };
+        start(self.cluster.client(), options).await.unwrap()
+    }
+
+    fn happens(&mut self, act: impl FnOnce(&mut Script)) {
+        act(&mut self.script);
+        self.script.write(self.root.path()).unwrap();
+    }
+
+    async fn devices(&self) -> Vec<Device> {
+        let api: Api<ResourceSlice> = Api::all(self.cluster.client());
+        let slices = api.list(&ListParams::default()).await.unwrap();
+        slices.items.into_iter().flat_map(|slice| slice.spec.devices.unwrap_or_default()).collect()
+    }
+
+    /// Waits until the taints of a device are these: key after the driver's name, value, effect.
+    async fn until_taints(&self, device: &str, wanted: &[(&str, &str, &str)]) {
+        let written = |taint: &DeviceTaint| {
+            let key = taint.key.trim_start_matches("gpu.nvidia.com/").to_owned();
+            (key, taint.value.clone().unwrap_or_default(), taint.effect.clone())
+        };
+        let mut last = Vec::new();
+        let wait = async {
+            loop {
+                let devices = self.devices().await;
+                let found = devices.iter().find(|found| found.name == device);
+                last = found
+                    .and_then(|found| found.taints.clone())
+                    .unwrap_or_default()
+                    .iter()
+                    .map(written)
+                    .collect();
+                let same =
+                    last.iter().map(|(key, value, effect)| (key.as_str(), value.as_str(), effect.as_str()));
+                if same.eq(wanted.iter().copied()) && found.is_some() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        assert!(waited.is_ok(), "taints of {device} never were {wanted:?}");
+    }
+
+    async fn claim(&self, name: &str, device: &str, config: Option<Value>) -> ClaimMessage {
+        let api: Api<ResourceClaim> = Api::namespaced(self.cluster.client(), "default");
+        let claim = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+        }));
+        let claim = api.create(&PostParams::default(), &claim.unwrap()).await.unwrap();
+        let result = json!({"request": "r", "driver": DRIVER, "pool": "n", "device": device});
+        let config: Vec<Value> = config
+            .into_iter()
+            .map(|parameters| json!({"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}))
+            .collect();
+        let status = json!({"status": {"allocation": {"devices": {"results": [result], "config": config}}}});
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        ClaimMessage { namespace: "default".into(), name: name.into(), uid: claim.metadata.uid.unwrap() }
+    }
+
+    async fn prepare(&self, driver: &Nvidia, claim: &ClaimMessage) -> PreparedClaim {
+        let mut plugin = Client::connect(&driver.running.sockets().service).await.unwrap();
+        let request = ClaimsRequest { claims: vec![claim.clone()] };
+        let mut answer: PrepareResponse = plugin.call(proto::PREPARE_V1, request).await.unwrap();
+        answer.claims.remove(&claim.uid).unwrap()
+    }
+
+    async fn unprepare(&self, driver: &Nvidia, claim: &ClaimMessage) -> String {
+        let mut plugin = Client::connect(&driver.running.sockets().service).await.unwrap();
+        let request = ClaimsRequest { claims: vec![claim.clone()] };
+        let mut answer: UnprepareResponse = plugin.call(proto::UNPREPARE_V1, request).await.unwrap();
+        answer.claims.remove(&claim.uid).unwrap().error
+    }
+
+    /// A container with what was prepared.
+    fn inject(&self, prepared: &PreparedClaim) -> Value {
+        assert_eq!(prepared.error, "");
+        let ids: Vec<String> =
+            prepared.devices.iter().flat_map(|device| device.cdi_device_ids.clone()).collect();
+        let mut oci = json!({});
+        lazaret_cdi::Cache::new([self.cdi()]).inject(&mut oci, &ids).unwrap();
+        oci
+    }
+
+    fn hardware(&self) -> Hardware {
+        Hardware::read(self.root.path())
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        Options::data(self.root.path())
+    }
+}
+
+fn nodes_of(oci: &Value) -> Vec<&str> {
+    let nodes = oci["linux"]["devices"].as_array().unwrap();
+    nodes.iter().map(|node| node["path"].as_str().unwrap()).collect()
+}
+
+fn count(folder: &Path) -> usize {
+    fs::read_dir(folder).map(Iterator::count).unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cards_are_published_with_the_names_of_nvidias_driver() {
+    let world = World::new(8).await;
+    let driver = world.start(Partitions::Static, &[]).await;
+    world.until_taints("gpu-7", &[]).await;
+    let devices = world.devices().await;
+    assert_eq!(devices.len(), 8);
+    let attributes = devices[0].attributes.as_ref().unwrap();
+    assert_eq!(attributes["uuid"].string.as_deref(), Some("GPU-0"));
+    assert_eq!(attributes["productName"].string.as_deref(), Some("NVIDIA H200"));
+    assert_eq!(attributes["architecture"].string.as_deref(), Some("Hopper"));
+    assert_eq!(attributes["resource.kubernetes.io/pciBusID"].string.as_deref(), Some("0000:a0:06.0"));
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_xid_is_a_taint_that_only_its_cure_clears() {
+    let mut world = World::new(2).await;
+    let driver = world.start(Partitions::Static, &["xid-fatal"]).await;
+    world.happens(|script| script.events.push(Event { card: 1, kind: XID, data: 31 }));
+    world.until_taints("gpu-1", &[("xid", "31", "None")]).await;
+    world.happens(|script| script.events.push(Event { card: 0, kind: XID, data: 48 }));
+    world.until_taints("gpu-0", &[("xid", "48", "NoExecute")]).await;
+    // Another process knows it still.
+    driver.stop().await;
+    let driver = world.start(Partitions::Static, &["xid-fatal"]).await;
+    world.until_taints("gpu-0", &[("xid", "48", "NoExecute")]).await;
+    world.until_taints("gpu-1", &[("xid", "31", "None")]).await;
+    let over = Request { gpu: "gpu-0".into(), ..Request::default() };
+    let answer = lazaret_nvidia::ask(&world.data(), &over, PATIENCE).await.unwrap();
+    assert!(answer.done, "{answer:?}");
+    world.until_taints("gpu-0", &[]).await;
+    let nobody = Request { gpu: "gpu-9".into(), ..Request::default() };
+    let answer = lazaret_nvidia::ask(&world.data(), &nobody, PATIENCE).await.unwrap();
+    assert!(!answer.done && answer.message.contains("there are gpu-0, gpu-1"), "{answer:?}");
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_and_lost_cards_are_taints_until_they_are_well_again() {
+    let mut world = World::new(2).await;
+    let driver = world.start(Partitions::Static, &[]).await;
+    world.happens(|script| {
+        script.cards[0].ecc_uncorrected = 2;
+        script.cards[0].rows_pending = true;
+    });
+    let wanted = [("ecc", "2", "NoSchedule"), ("row-remap-pending", "", "NoSchedule")];
+    world.until_taints("gpu-0", &wanted).await;
+    world.happens(|script| script.cards[1].lost = true);
+    world.until_taints("gpu-1", &[("gpu-lost", "", "NoSchedule")]).await;
+    world.until_taints("gpu-0", &wanted).await;
+    world.happens(|script| script.cards = vec![card(0), card(1)]);
+    world.until_taints("gpu-0", &[]).await;
+    world.until_taints("gpu-1", &[]).await;
+    // The kernel module is unloaded and loaded again.
+    world.happens(|script| script.driver.clear());
+    world.until_taints("gpu-0", &[("unmonitored", "", "None")]).await;
+    world.happens(|script| "580.159.04".clone_into(&mut script.driver));
+    world.until_taints("gpu-0", &[]).await;
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_gets_just_its_card_and_the_drivers_libraries() {
+    let world = World::new(2).await;
+    let driver = world.start(Partitions::Static, &[]).await;
+    let claim = world.claim("a", "gpu-1", None).await;
+    let prepared = world.prepare(&driver, &claim).await;
+    let oci = world.inject(&prepared);
+    assert_eq!(nodes_of(&oci), ["/dev/nvidiactl", "/dev/nvidia1"]);
+    let mounts = oci["mounts"].as_array().unwrap();
+    assert!(mounts.iter().any(|mount| mount["destination"] == "/usr/lib64/libcuda.so.1"), "{mounts:?}");
+    assert_eq!(world.prepare(&driver, &claim).await, prepared, "the same again");
+    let second = world.claim("b", "gpu-1", None).await;
+    let refused = world.prepare(&driver, &second).await.error;
+    assert!(refused.contains("gpu-1 is in use by claim"), "{refused}");
+    let reset = Request { gpu: "gpu-1".into(), reset: true, condition: None };
+    let answer = lazaret_nvidia::ask(&world.data(), &reset, PATIENCE).await.unwrap();
+    assert!(!answer.done && answer.message.contains("in use by claim"), "{answer:?}");
+    assert_eq!(world.unprepare(&driver, &claim).await, "");
+    assert_eq!(world.unprepare(&driver, &claim).await, "");
+    assert_eq!(count(&world.cdi()), 0);
+    assert_eq!(world.prepare(&driver, &second).await.error, "");
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_made_for_claims_and_gone_after_them() {
+    let world = World::new(1).await;
+    let driver = world.start(Partitions::Dynamic, &[]).await;
+    world.until_taints("gpu-0-mig-1g18gb-19-2", &[]).await;
+    let one = world.claim("one", "gpu-0-mig-1g18gb-19-0", None).await;
+    let two = world.claim("two", "gpu-0-mig-3g71gb-9-4", None).await;
+    let oci = world.inject(&world.prepare(&driver, &one).await);
+    let caps =
+        ["/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap10", "/dev/nvidia-caps/nvidia-cap11"];
+    assert_eq!(nodes_of(&oci), caps);
+    world.inject(&world.prepare(&driver, &two).await);
+    assert_eq!(world.hardware().parts["GPU-0"].len(), 2);
+    for taken in ["gpu-0", "gpu-0-mig-3g71gb-9-0"] {
+        let claim = world.claim(taken, taken, None).await;
+        assert!(world.prepare(&driver, &claim).await.error.contains("in use"), "{taken}");
+    }
+    // Another process finds them again, and publishes the same devices.
+    driver.stop().await;
+    let driver = world.start(Partitions::Dynamic, &[]).await;
+    world.until_taints("gpu-0-mig-1g18gb-19-2", &[]).await;
+    assert_eq!(world.devices().await.len(), 6);
+    assert_eq!(world.prepare(&driver, &one).await.error, "");
+    assert_eq!(world.hardware().parts["GPU-0"].len(), 2);
+    assert_eq!(world.unprepare(&driver, &one).await, "");
+    assert!(world.hardware().split["GPU-0"]);
+    assert_eq!(world.unprepare(&driver, &two).await, "");
+    assert!(world.hardware().parts["GPU-0"].is_empty() && !world.hardware().split["GPU-0"]);
+    let whole = world.claim("whole", "gpu-0", None).await;
+    assert_eq!(world.prepare(&driver, &whole).await.error, "");
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_may_want_a_card_for_one_process_and_the_mode_before_comes_back() {
+    let world = World::new(1).await;
+    let driver = world.start(Partitions::Static, &[]).await;
+    let config = |strategy: &str| json!({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": strategy}});
+    let claim = world.claim("a", "gpu-0", Some(config("Exclusive"))).await;
+    assert_eq!(world.prepare(&driver, &claim).await.error, "");
+    assert_eq!(world.prepare(&driver, &claim).await.error, "");
+    assert_eq!(world.hardware().modes["GPU-0"], 3);
+    assert_eq!(world.unprepare(&driver, &claim).await, "");
+    assert_eq!(world.hardware().modes["GPU-0"], 0);
+    let claim = world.claim("b", "gpu-0", Some(config("MPS"))).await;
+    let refused = world.prepare(&driver, &claim).await.error;
+    assert!(refused.contains("\"MPS\" is not supported"), "{refused}");
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_says_what_is_there_and_what_is_missing() {
+    let world = World::new(1).await;
+    let library = world.root.path().join("libnvidia-ml.so.1");
+    let (text, works) = lazaret_nvidia::doctor(Some(&library), &world.host(), world.root.path());
+    assert!(works, "{text}");
+    for wanted in ["driver 580.159.04", "nvidia-smi was not found", "gpu-0  NVIDIA H200  GPU-0", "6 devices"]
+    {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let (text, works) =
+        lazaret_nvidia::doctor(Some(Path::new("/no/such.so")), &world.host(), world.root.path());
+    assert!(!works && text.contains("libnvidia-ml.so.1 is not in /no/such.so"), "{text}");
+}

@@ -1,0 +1,173 @@
+//! What the cards are, and what was done to them.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+const SCRIPT: &str = "script.json";
+const HARDWARE: &str = "hardware.json";
+
+/// What there is, and what has happened.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Script {
+    /// The driver's version; empty: no kernel module.
+    pub driver: String,
+    /// The cards.
+    pub cards: Vec<Card>,
+    /// All events since the beginning. Each is delivered once to a process.
+    pub events: Vec<Event>,
+}
+
+/// A card.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Card {
+    /// `GPU-…`.
+    pub uuid: String,
+    /// The product.
+    pub name: String,
+    /// Of its device node.
+    pub minor: u32,
+    /// In bytes.
+    pub memory: u64,
+    /// It has fallen off the bus.
+    pub lost: bool,
+    /// Errors of memory that could not be corrected.
+    pub ecc_uncorrected: u64,
+    /// Rows wait for a reset.
+    pub rows_pending: bool,
+    /// Rows could not be replaced.
+    pub rows_failed: bool,
+    /// NVML's bits for why clocks are held down.
+    pub slowdown: u64,
+    /// NVML's number for what the driver recommends.
+    pub recovery: u32,
+    /// Partitions that it can have; empty: none.
+    pub profiles: Vec<Profile>,
+}
+
+/// A kind of partition.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    /// NVML's number.
+    pub id: u32,
+    /// `1g.18gb`.
+    pub name: String,
+    /// Slices of compute.
+    pub slices: u32,
+    /// In MiB.
+    pub memory: u64,
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Slices of memory that it takes.
+    pub size: u32,
+    /// Where it may begin.
+    pub starts: Vec<u32>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// To which card.
+    pub card: usize,
+    /// NVML's bit.
+    pub kind: u64,
+    /// The XID.
+    pub data: u64,
+}
+
+/// What was done to the cards.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hardware {
+    /// By UUID, whether a card is split.
+    pub split: BTreeMap<String, bool>,
+    /// By UUID, the compute mode.
+    pub modes: BTreeMap<String, u32>,
+    /// By UUID, its partitions by GPU instance.
+    pub parts: BTreeMap<String, BTreeMap<u32, Part>>,
+}
+
+/// A GPU instance.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Part {
+    /// The profile's number.
+    pub profile: u32,
+    /// The first slice of memory.
+    pub start: u32,
+    /// How many.
+    pub size: u32,
+    /// It has a compute instance.
+    pub filled: bool,
+}
+
+impl Script {
+    /// Writes it; readers see the old one or this one.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        write(directory, SCRIPT, &serde_json::to_vec(self)?)
+    }
+}
+
+impl Hardware {
+    /// As it is now.
+    #[must_use]
+    pub fn read(directory: &Path) -> Self {
+        read(directory, HARDWARE)
+    }
+}
+
+fn read<T: Default + for<'de> Deserialize<'de>>(directory: &Path, name: &str) -> T {
+    let bytes = fs::read(directory.join(name)).unwrap_or_default();
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+fn write(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = directory.join(format!("{name}.{}", std::process::id()));
+    fs::write(&temporary, bytes)?;
+    fs::rename(temporary, directory.join(name))
+}
+
+/// The state of this copy of the library.
+pub(crate) struct State {
+    directory: PathBuf,
+    /// Events that were delivered.
+    pub(crate) delivered: usize,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+/// The state of this copy of the library; made at the first call.
+pub(crate) fn state() -> MutexGuard<'static, Option<State>> {
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    if state.is_none() {
+        *state = crate::exports::own_path()
+            .and_then(|path| Some(State { directory: path.parent()?.into(), delivered: 0 }));
+    }
+    state
+}
+
+impl State {
+    pub(crate) fn script(&self) -> Script {
+        read(&self.directory, SCRIPT)
+    }
+
+    pub(crate) fn hardware(&self) -> Hardware {
+        Hardware::read(&self.directory)
+    }
+
+    pub(crate) fn keep(&self, hardware: &Hardware) -> bool {
+        serde_json::to_vec(hardware).is_ok_and(|bytes| write(&self.directory, HARDWARE, &bytes).is_ok())
+    }
+}
