@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     resource::v1::{Device, DeviceTaint, ResourceClaim, ResourceSlice},
 };
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use lazaret_cdi::{ContainerEdits, Spec};
 use lazaret_driver::{
     Client,
     proto::{self, ClaimMessage, ClaimsRequest, PrepareResponse, PreparedClaim, UnprepareResponse},
@@ -180,14 +181,19 @@ impl World {
         answer.claims.remove(&claim.uid).unwrap().error
     }
 
-    /// A container with what was prepared.
-    fn inject(&self, prepared: &PreparedClaim) -> Value {
+    /// What a container with the prepared devices gets. Nodes of this host are plain files, so nothing is injected.
+    fn edits(&self, claim: &ClaimMessage, prepared: &PreparedClaim) -> ContainerEdits {
         assert_eq!(prepared.error, "");
-        let ids: Vec<String> =
-            prepared.devices.iter().flat_map(|device| device.cdi_device_ids.clone()).collect();
-        let mut oci = json!({});
-        lazaret_cdi::Cache::new([self.cdi()]).inject(&mut oci, &ids).unwrap();
-        oci
+        let file = fs::read_dir(self.cdi()).unwrap().flatten().map(|entry| entry.path());
+        let file = file.filter(|path| path.to_string_lossy().contains(&claim.uid)).next().unwrap();
+        let spec: Spec = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        let mut edits = spec.container_edits;
+        for id in prepared.devices.iter().flat_map(|device| &device.cdi_device_ids) {
+            let (kind, name) = id.split_once('=').unwrap();
+            assert_eq!(kind, spec.kind);
+            edits.append(&spec.devices.iter().find(|device| device.name == name).unwrap().container_edits);
+        }
+        edits
     }
 
     fn hardware(&self) -> Hardware {
@@ -199,9 +205,8 @@ impl World {
     }
 }
 
-fn nodes_of(oci: &Value) -> Vec<&str> {
-    let nodes = oci["linux"]["devices"].as_array().unwrap();
-    nodes.iter().map(|node| node["path"].as_str().unwrap()).collect()
+fn nodes_of(edits: &ContainerEdits) -> Vec<&str> {
+    edits.device_nodes.iter().map(|node| node.path.as_str()).collect()
 }
 
 fn count(folder: &Path) -> usize {
@@ -276,10 +281,10 @@ async fn a_container_gets_just_its_card_and_the_drivers_libraries() {
     let driver = world.start(Partitions::Static, &[]).await;
     let claim = world.claim("a", "gpu-1", None).await;
     let prepared = world.prepare(&driver, &claim).await;
-    let oci = world.inject(&prepared);
-    assert_eq!(nodes_of(&oci), ["/dev/nvidiactl", "/dev/nvidia1"]);
-    let mounts = oci["mounts"].as_array().unwrap();
-    assert!(mounts.iter().any(|mount| mount["destination"] == "/usr/lib64/libcuda.so.1"), "{mounts:?}");
+    let edits = world.edits(&claim, &prepared);
+    assert_eq!(nodes_of(&edits), ["/dev/nvidiactl", "/dev/nvidia1"]);
+    let mounted = edits.mounts.iter().find(|mount| mount.container_path == "/usr/lib64/libcuda.so.1");
+    assert!(mounted.is_some_and(|mount| mount.host_path.ends_with("libcuda.so.580.159.04")), "{edits:?}");
     assert_eq!(world.prepare(&driver, &claim).await, prepared, "the same again");
     let second = world.claim("b", "gpu-1", None).await;
     let refused = world.prepare(&driver, &second).await.error;
@@ -301,11 +306,11 @@ async fn partitions_are_made_for_claims_and_gone_after_them() {
     world.until_taints("gpu-0-mig-1g18gb-19-2", &[]).await;
     let one = world.claim("one", "gpu-0-mig-1g18gb-19-0", None).await;
     let two = world.claim("two", "gpu-0-mig-3g71gb-9-4", None).await;
-    let oci = world.inject(&world.prepare(&driver, &one).await);
+    let edits = world.edits(&one, &world.prepare(&driver, &one).await);
     let caps =
         ["/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap10", "/dev/nvidia-caps/nvidia-cap11"];
-    assert_eq!(nodes_of(&oci), caps);
-    world.inject(&world.prepare(&driver, &two).await);
+    assert_eq!(nodes_of(&edits), caps);
+    assert_eq!(world.prepare(&driver, &two).await.error, "");
     assert_eq!(world.hardware().parts["GPU-0"].len(), 2);
     for taken in ["gpu-0", "gpu-0-mig-3g71gb-9-0"] {
         let claim = world.claim(taken, taken, None).await;
