@@ -43,9 +43,12 @@ pub(crate) struct Health {
 
 impl Health {
     pub(crate) fn new(signals: Signals, file: PathBuf) -> Self {
+        let changed = Notify::new();
+        // The first report waits for nothing: what an earlier process kept is known.
+        changed.notify_one();
         Self {
             signals: Mutex::new(signals),
-            changed: Notify::new(),
+            changed,
             file,
             clock: Clock::start(),
             stopping: AtomicBool::new(false),
@@ -82,6 +85,8 @@ impl Health {
 /// Follows the cards until the driver stops. Blocks: for a thread of its own.
 pub(crate) fn follow(cards: &Cards, health: &Health, data: &std::path::Path, poll: Duration) {
     while !health.is_stopping() {
+        // While no card is open: a card that this process has open cannot be reset.
+        answer_requests(cards, health, data);
         match Watch::open(cards) {
             Ok(watch) => {
                 if let Err(error) = watch.follow(cards, health, data, poll) {
@@ -94,7 +99,6 @@ pub(crate) fn follow(cards: &Cards, health: &Health, data: &std::path::Path, pol
                         signals.unmonitored(now, &gpu.facts.uuid, &why);
                     }
                 });
-                answer_requests(cards, health, data);
                 std::thread::sleep(RETRY);
             }
         }
@@ -126,7 +130,7 @@ impl<'a> Watch<'a> {
         Ok(Self { open: open.collect(), events })
     }
 
-    /// Until NVML must be loaded anew.
+    /// Until NVML must be loaded anew, or a person asks for something.
     fn follow(
         &self,
         cards: &Cards,
@@ -144,7 +148,9 @@ impl<'a> Watch<'a> {
                     return Ok(());
                 }
             }
-            answer_requests(cards, health, data);
+            if !requests::waiting(data).is_empty() {
+                return Ok(());
+            }
             let wait = WAIT.min(poll);
             match self.events.wait(wait) {
                 Ok(Some(event)) => {
