@@ -585,9 +585,10 @@ pub extern "C" fn nvmlEventSetWait_v2(
             if script.driver.is_empty() {
                 return Err(NO_MODULE);
             }
-            found = script.events.get(state.delivered).cloned();
-            state.delivered += usize::from(found.is_some());
-            Ok(())
+            let mut hardware = state.hardware();
+            found = script.events.get(hardware.delivered).cloned();
+            hardware.delivered += usize::from(found.is_some());
+            if found.is_none() || state.keep(&hardware) { Ok(()) } else { Err(INVALID) }
         });
         if answer != OK {
             return answer;

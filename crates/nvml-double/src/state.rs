@@ -20,7 +20,7 @@ pub struct Script {
     pub driver: String,
     /// The cards.
     pub cards: Vec<Card>,
-    /// All events since the beginning. Each is delivered once to a process.
+    /// All events since the beginning. Each is delivered once.
     pub events: Vec<Event>,
 }
 
@@ -88,6 +88,8 @@ pub struct Event {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hardware {
+    /// Events that were delivered.
+    pub delivered: usize,
     /// By UUID, whether a card is split.
     pub split: BTreeMap<String, bool>,
     /// By UUID, the compute mode.
@@ -142,8 +144,6 @@ fn write(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 /// The state of this copy of the library.
 pub(crate) struct State {
     directory: PathBuf,
-    /// Events that were delivered.
-    pub(crate) delivered: usize,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -152,8 +152,7 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 pub(crate) fn state() -> MutexGuard<'static, Option<State>> {
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     if state.is_none() {
-        *state = crate::exports::own_path()
-            .and_then(|path| Some(State { directory: path.parent()?.into(), delivered: 0 }));
+        *state = crate::exports::own_path().and_then(|path| Some(State { directory: path.parent()?.into() }));
     }
     state
 }
