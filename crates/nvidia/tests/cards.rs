@@ -4,8 +4,9 @@
 use std::{fs, path::Path, time::Duration};
 
 use k8s_openapi::api::{
-    core::v1::Node,
-    resource::v1::{Device, DeviceTaint, ResourceClaim, ResourceSlice},
+    apps::v1::ReplicaSet,
+    core::v1::{Node, Pod},
+    resource::v1::{Device, DeviceClass, DeviceTaint, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
 };
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use lazaret_cdi::{ContainerEdits, Spec};
@@ -14,7 +15,7 @@ use lazaret_driver::{
     proto::{self, ClaimMessage, ClaimsRequest, PrepareResponse, PreparedClaim, UnprepareResponse},
 };
 use lazaret_nvidia::{DRIVER, Nvidia, Options, Partitions, Request, start};
-use lazaret_testkit::Cluster;
+use lazaret_testkit::{Cluster, Plane};
 use nvidia_ml_double::{Card, Event, Hardware, Profile, Script, install};
 use serde_json::{Value, json};
 
@@ -25,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct World {
     cluster: Cluster,
+    node: &'static str,
     root: tempfile::TempDir,
     script: Script,
 }
@@ -51,15 +53,19 @@ fn card(number: u32) -> Card {
 
 impl World {
     async fn new(cards: u32) -> Self {
-        let script =
-            Script { driver: "580.159.04".into(), cards: (0..cards).map(card).collect(), events: vec![] };
-        let root = tempfile::Builder::new().prefix("nv").tempdir().unwrap();
-        install(root.path(), &script).unwrap();
         let cluster = Cluster::start();
         let nodes: Api<Node> = Api::all(cluster.client());
         let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
         nodes.create(&PostParams::default(), &node).await.unwrap();
-        let world = Self { cluster, root, script };
+        Self::on(cluster, "n", cards)
+    }
+
+    fn on(cluster: Cluster, node: &'static str, cards: u32) -> Self {
+        let cards_of = (0..cards).map(card).collect();
+        let script = Script { driver: "580.159.04".into(), cards: cards_of, events: vec![] };
+        let root = tempfile::Builder::new().prefix("nv").tempdir().unwrap();
+        install(root.path(), &script).unwrap();
+        let world = Self { cluster, node, root, script };
         world.make_host(cards);
         world
     }
@@ -97,7 +103,7 @@ impl World {
 
     async fn start(&self, partitions: Partitions, evict_on: &[&str]) -> Nvidia {
         let options = Options {
-            node: "n".into(),
+            node: self.node.into(),
             kubelet_root: self.root.path().into(),
             cdi: self.cdi(),
             host_root: self.host(),
@@ -157,7 +163,7 @@ impl World {
             "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
         }));
         let claim = api.create(&PostParams::default(), &claim.unwrap()).await.unwrap();
-        let result = json!({"request": "r", "driver": DRIVER, "pool": "n", "device": device});
+        let result = json!({"request": "r", "driver": DRIVER, "pool": self.node, "device": device});
         let config: Vec<Value> = config
             .into_iter()
             .map(|parameters| json!({"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}))
@@ -194,6 +200,35 @@ impl World {
             edits.append(&spec.devices.iter().find(|device| device.name == name).unwrap().container_edits);
         }
         edits
+    }
+
+    /// Waits until a pod runs with a device that is meant; gives the device.
+    async fn until_running_on(&self, meant: impl Fn(&str) -> bool) -> String {
+        let pods: Api<Pod> = Api::namespaced(self.cluster.client(), "default");
+        let claims: Api<ResourceClaim> = Api::namespaced(self.cluster.client(), "default");
+        let wait = async {
+            loop {
+                let all = pods.list(&ListParams::default()).await.unwrap();
+                let runs = |pod: &&Pod| {
+                    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+                    phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
+                };
+                for pod in all.iter().filter(runs) {
+                    let named =
+                        pod.status.as_ref().and_then(|status| status.resource_claim_statuses.as_ref());
+                    let name = named.and_then(|all| all.first()?.resource_claim_name.clone());
+                    let Some(name) = name else { continue };
+                    let Ok(claim) = claims.get(&name).await else { continue };
+                    let allocation = claim.status.and_then(|status| status.allocation?.devices?.results);
+                    let device = allocation.and_then(|results| Some(results.first()?.device.clone()));
+                    if let Some(device) = device.filter(|device| meant(device)) {
+                        return device;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("a pod runs")
     }
 
     fn hardware(&self) -> Hardware {
@@ -346,6 +381,46 @@ async fn a_claim_may_want_a_card_for_one_process_and_the_mode_before_comes_back(
     let claim = world.claim("b", "gpu-0", Some(config("MPS"))).await;
     let refused = world.prepare(&driver, &claim).await.error;
     assert!(refused.contains("\"MPS\" is not supported"), "{refused}");
+    driver.stop().await;
+}
+
+/// The whole path: NVML reports, the taint is published, the pod is evicted and runs again on the other card.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_xid_moves_the_pod_to_another_card() {
+    let cluster = Cluster::options().plane(Plane::simulated(1, 0)).start().unwrap();
+    let mut world = World::on(cluster, "node-1", 2);
+    let driver = world.start(Partitions::Static, &["xid-fatal"]).await;
+    let client = world.cluster.client();
+    let classes: Api<DeviceClass> = Api::all(client.clone());
+    let class = json!({
+        "metadata": {"name": "gpu.nvidia.com"},
+        "spec": {"selectors": [{"cel": {"expression":
+            "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"}}]},
+    });
+    classes.create(&PostParams::default(), &serde_json::from_value(class).unwrap()).await.unwrap();
+    let templates: Api<ResourceClaimTemplate> = Api::namespaced(client.clone(), "default");
+    let template = json!({"metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": [
+        {"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com"}},
+    ]}}}});
+    templates.create(&PostParams::default(), &serde_json::from_value(template).unwrap()).await.unwrap();
+    let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), "default");
+    let pod = json!({
+        "metadata": {"labels": {"app": "a"}},
+        "spec": {
+            "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}],
+            "resourceClaims": [{"name": "g", "resourceClaimTemplateName": "one"}],
+        },
+    });
+    let set = json!({
+        "metadata": {"name": "a"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "a"}}, "template": pod},
+    });
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    let first = world.until_running_on(|_| true).await;
+    let card = usize::from(first == "gpu-1");
+    world.happens(|script| script.events.push(Event { card, kind: XID, data: 79 }));
+    let second = world.until_running_on(|device| device != first).await;
+    assert_ne!(first, second);
     driver.stop().await;
 }
 
