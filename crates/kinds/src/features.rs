@@ -316,7 +316,7 @@ static GATES: &[Gate] = &[
     .acts_in(&[Server]),
     gate("DRAListTypeAttributes", &[off(36, Alpha)], DRA).acts_in(&[Server, Scheduler]),
     gate("DRANodeAllocatableResources", &[off(36, Alpha)], DRA).acts_in(&[Server, Scheduler]),
-    gate("DRAResourcePoolStatus", &[off(36, Alpha)], DRA),
+    gate("DRAResourcePoolStatus", &[off(36, Alpha)], DRA).acts_in(&[Server]),
     gate("DRADerivedAttributes", &[off(37, Alpha)], DRA).acts_in(&[Server, Scheduler]),
     gate(
         "DRADeviceCompatibilityGroups",
