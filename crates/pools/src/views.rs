@@ -93,13 +93,13 @@ struct Group<'a> {
     unused: Vec<&'a Device>,
 }
 
-fn partitions(
+fn partitions<'a>(
     pool: &str,
-    slices: &[&Slice],
+    slices: &[&'a Slice],
     usage: &Usage<'_>,
     attribute_of: impl Fn(&&Slice) -> Option<Text>,
 ) -> Result<Vec<PartitionStatus>, String> {
-    let mut groups: BTreeMap<(Text, Text), Group<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Text, Text), Group<'a>> = BTreeMap::new();
     for slice in slices {
         let Some(attribute) = attribute_of(slice) else { continue };
         let counted = slice.slice.devices.iter().filter(|device| !device.consumes_counters.is_empty());
@@ -126,7 +126,7 @@ fn partitions(
         }
     }
     let left = counters_left(slices, usage);
-    let status = |((attribute, kind), group): ((Text, Text), Group<'_>)| {
+    let status = |((attribute, kind), group): ((Text, Text), Group<'a>)| {
         // Each type is held against what is left by itself: what could be had if only this type were asked for.
         let mut left = left.clone();
         let allocatable = group.unused.iter().filter(|device| left.take(&device.consumes_counters)).count();
@@ -177,7 +177,7 @@ struct Counters<'a>(BTreeMap<(&'a str, &'a str), Quantity>);
 
 impl<'a> Counters<'a> {
     /// Takes what a device consumes, if there is enough of everything; whether there was.
-    fn take(&mut self, consumption: &[CounterConsumption]) -> bool {
+    fn take(&mut self, consumption: &'a [CounterConsumption]) -> bool {
         let fits =
             pairs(consumption).all(|(key, amount)| self.0.get(&key).is_some_and(|left| left >= amount));
         if fits {
@@ -186,7 +186,7 @@ impl<'a> Counters<'a> {
         fits
     }
 
-    fn deduct(&mut self, consumption: &[CounterConsumption]) {
+    fn deduct(&mut self, consumption: &'a [CounterConsumption]) {
         for (key, amount) in pairs(consumption) {
             if let Some(left) = self.0.get_mut(&key) {
                 *left = left.sub(amount);
