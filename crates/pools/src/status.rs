@@ -19,6 +19,9 @@ use crate::{
 /// Bytes of a pool's error that the API takes.
 const ERROR_BYTES_MAX: usize = 256;
 
+/// Bytes that the pools of a status take at most as JSON, by [`PoolStatus::bytes`]: an object of more than 1.5 MiB is not stored.
+const POOLS_BYTES_MAX: usize = 1 << 20;
+
 /// A slice with what this controller alone asks of it.
 #[derive(Clone, Debug)]
 pub struct Slice {
@@ -33,7 +36,7 @@ pub struct Slice {
 pub struct Status {
     /// Pools that match, listed or not.
     pub pool_count: usize,
-    /// By name, the first as many as the request wants.
+    /// By name, the first as many as the request wants and an object can hold.
     pub pools: Vec<PoolStatus>,
     /// When it was computed.
     pub at: Timestamp,
@@ -60,6 +63,18 @@ pub struct PoolStatus {
     pub shareable: Option<ShareableStatus>,
     /// What is wrong with it.
     pub error: Option<String>,
+}
+
+impl PoolStatus {
+    /// What it takes as JSON at most, roughly: names of fields and numbers, then texts.
+    fn bytes(&self) -> usize {
+        let texts = self.driver.len() + self.pool.len() + self.node.as_ref().map_or(0, |node| node.len());
+        let partitions: usize =
+            self.partitions.iter().map(|each| 80 + each.attribute.len() + each.kind.len()).sum();
+        let capacities = self.shareable.iter().flat_map(|shareable| &shareable.capacity);
+        let capacities: usize = capacities.map(|each| 160 + each.name.len()).sum();
+        500 + texts + self.error.as_ref().map_or(0, String::len) + partitions + capacities
+    }
 }
 
 /// Devices of a pool by what can be done with them.
@@ -103,10 +118,15 @@ pub(crate) fn answer<'a>(
     let usage = usage_of(request, fleet);
     let unused = Usage::default();
     let pool_count = pools.len();
+    let mut bytes = 0;
     let pools: Vec<PoolStatus> = pools
         .iter()
         .take(request.pools_max)
         .map(|(pool, slices)| pool_status(request, slices, usage.get(pool).unwrap_or(&unused), fleet))
+        .take_while(|pool| {
+            bytes += pool.bytes();
+            bytes <= POOLS_BYTES_MAX
+        })
         .collect();
     let wrong = pools.iter().filter(|pool| pool.error.is_some()).count();
     let message = match wrong {

@@ -424,3 +424,22 @@ fn many_requests_are_answered_a_few_at_a_time() {
     }
     assert_eq!(world.run(Outcome::Done).len(), 92);
 }
+
+#[test]
+fn an_answer_is_no_larger_than_an_object_can_be() {
+    let mut world = World::leading();
+    for pool in 0..1_000 {
+        let name = format!("{pool:03}");
+        let long = "a".repeat(60);
+        let kinds =
+            (0..32).map(|at| partition(&format!("p{at}"), "type", &format!("{at:02}{long}"), 1)).collect();
+        let spec = PoolSpec { name: name.as_str().into(), generation: 1, slice_count: 2 };
+        let devices = ResourceSlice { pool: spec.clone(), ..slice(&format!("d{name}"), &name, kinds) };
+        world.typed_slice(devices, Some("gpu.example.com/type"));
+        world.slice(ResourceSlice { pool: spec, ..counters(&format!("c{name}"), &name, 32) });
+    }
+    let status = world.answer(Request { pools_max: 1_000, ..request("r") }).unwrap();
+    assert_eq!(status.pool_count, 1_000);
+    assert!((100..300).contains(&status.pools.len()), "{}", status.pools.len());
+    assert!(status.pools.iter().all(|pool| pool.error.is_none() && pool.partitions.len() == 32));
+}
