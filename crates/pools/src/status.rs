@@ -3,7 +3,7 @@
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     format,
-    string::String,
+    string::{String, ToString},
     sync::Arc,
     vec::Vec,
 };
@@ -13,7 +13,7 @@ use lazaret_model::{DeviceId, Effect, NodeScope, Quantity, ResourceSlice, Text, 
 
 use crate::{
     Request,
-    views::{self, PartitionStatus, ShareableStatus},
+    views::{self, CapacityStatus, PartitionStatus, ShareableStatus},
 };
 
 /// Bytes of a pool's error that the API takes.
@@ -72,7 +72,13 @@ impl PoolStatus {
         let partitions: usize =
             self.partitions.iter().map(|each| 80 + each.attribute.len() + each.kind.len()).sum();
         let capacities = self.shareable.iter().flat_map(|shareable| &shareable.capacity);
-        let capacities: usize = capacities.map(|each| 160 + each.name.len()).sum();
+        let amounts = |each: &CapacityStatus| {
+            [&each.total, &each.consumed, &each.available]
+                .map(|amount| amount.to_string().len())
+                .iter()
+                .sum::<usize>()
+        };
+        let capacities: usize = capacities.map(|each| 80 + each.name.len() + amounts(each)).sum();
         500 + texts + self.error.as_ref().map_or(0, String::len) + partitions + capacities
     }
 }
