@@ -2,8 +2,8 @@
 
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
 use lazaret_runtime::{
-    CLAIMS, CLASSES, CallError, Client, Model, NODES, News, Object, PATCHES, POD_GROUPS, PODS, RULES,
-    RULES_V1ALPHA3, Resource, SLICES, SLICES_V1ALPHA3,
+    CLAIMS, CLASSES, CallError, Client, Model, NODES, News, Object, PATCHES, POD_GROUPS, PODS,
+    POOL_STATUS_REQUESTS, RULES, RULES_V1ALPHA3, Resource, SLICES, SLICES_V1ALPHA3,
 };
 use tracing::warn;
 
@@ -12,6 +12,7 @@ use tracing::warn;
 pub struct Sources {
     wide: bool,
     groups: bool,
+    pool_status_requests: bool,
     gates: Gates,
 }
 
@@ -25,13 +26,14 @@ impl Sources {
         for resource in [RULES_V1ALPHA3, SLICES_V1ALPHA3, PATCHES] {
             wide = wide && client.serves(&resource).await?;
         }
-        Ok(Self::new(wide).with_groups(client.serves(&POD_GROUPS).await?))
+        let pool_status_requests = client.serves(&POOL_STATUS_REQUESTS).await?;
+        Ok(Self { pool_status_requests, ..Self::new(wide).with_groups(client.serves(&POD_GROUPS).await?) })
     }
 
     /// Of a server that serves `resource.k8s.io/v1alpha3` with all that is Lazaret's own, or one that does not.
     #[must_use]
     pub fn new(wide: bool) -> Self {
-        Self { wide, groups: false, gates: Gates::default() }
+        Self { wide, groups: false, pool_status_requests: false, gates: Gates::default() }
     }
 
     /// Whether the server serves groups of pods.
@@ -54,14 +56,26 @@ impl Sources {
         self.groups
     }
 
+    pub(crate) fn has_pool_status_requests(self) -> bool {
+        self.pool_status_requests
+    }
+
+    pub(crate) fn has_patches(self) -> bool {
+        self.wide
+    }
+
+    /// The resource to read slices from.
+    pub(crate) fn slices(self) -> Resource {
+        if self.wide { SLICES_V1ALPHA3 } else { SLICES }
+    }
+
     /// The resources that a fleet hears of.
     #[must_use]
     pub fn resources(self) -> Vec<Resource> {
         let mut resources = vec![CLASSES, CLAIMS, PODS, NODES];
-        if self.wide {
-            resources.extend([SLICES_V1ALPHA3, PATCHES]);
-        } else {
-            resources.push(SLICES);
+        resources.push(self.slices());
+        if self.has_patches() {
+            resources.push(PATCHES);
         }
         if self.gates.has_rules() {
             resources.push(self.rules());

@@ -8,7 +8,7 @@ use lazaret_runtime::{
 };
 use tokio::sync::watch;
 
-use crate::{Sources, claims, eviction, replacement, scheduler, telemetry, workloads};
+use crate::{Sources, claims, eviction, pools, replacement, scheduler, telemetry, workloads};
 
 /// Where leases are kept.
 const NAMESPACE: &str = "kube-system";
@@ -169,6 +169,9 @@ impl Plane {
             AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
             self.stop.subscribe(),
         ));
+        if sources.has_pool_status_requests() {
+            self.pool_status(sources, leadership);
+        }
         self.agents.spawn(replacement::serve(
             Arc::clone(&self.hub),
             sources,
@@ -190,6 +193,18 @@ impl Plane {
                 self.stop.subscribe(),
             ));
         }
+    }
+
+    fn pool_status(&mut self, sources: Sources, leadership: &Leadership) {
+        self.agents.spawn(run(
+            move || pools::PoolsAgent::new(sources),
+            pools::Executor::new(self.hub.client().under(leadership)),
+            self.hub.listen(&pools::resources(sources)),
+            leadership.clone(),
+            self.hub.metrics().clone(),
+            AgentOptions { name: pools::NAME, in_flight_max: 8, precedence: Precedence::Patient },
+            self.stop.subscribe(),
+        ));
     }
 
     fn scheduler(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {

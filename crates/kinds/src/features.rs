@@ -146,7 +146,8 @@ impl Features {
                 self.set_all(stage, on);
             }
         }
-        for (name, on) in wanted {
+        for (name, on) in &wanted {
+            let (name, on) = (*name, *on);
             let step = find(name).and_then(|gate| gate.at(self.release)).ok_or_else(|| self.unknown(name))?;
             if step.fixed && step.on != on {
                 return Err(format!(
@@ -156,7 +157,18 @@ impl Features {
             }
             self.set(name, on);
         }
+        self.follow_needs(|name| wanted.contains_key(name));
         self.check_needs()
+    }
+
+    /// Turns gates that no release of Kubernetes has off with what they need, unless they are named: who turns everything off that
+    /// Kubernetes has does not know of them.
+    fn follow_needs(&mut self, is_named: impl Fn(&str) -> bool) {
+        for gate in GATES.iter().filter(|gate| gate.is_own && !is_named(gate.name)) {
+            if gate.needs.iter().any(|need| !self.is_on(need)) {
+                self.set(gate.name, false);
+            }
+        }
     }
 
     /// The gates that a text for [`Features::parse`] names and that make no difference in any of these parts.
@@ -246,6 +258,8 @@ struct Gate {
     needs: &'static [&'static str],
     /// Where it makes a difference; nowhere: Kubernetes has it, and nothing here depends on it.
     parts: &'static [Part],
+    /// No release of Kubernetes has it.
+    is_own: bool,
 }
 
 impl Gate {
@@ -267,12 +281,16 @@ const fn fixed(since_minor: u8) -> Step {
 }
 
 const fn gate(name: &'static str, steps: &'static [Step], needs: &'static [&'static str]) -> Gate {
-    Gate { name, steps, needs, parts: &[] }
+    Gate { name, steps, needs, parts: &[], is_own: false }
 }
 
 impl Gate {
     const fn acts_in(self, parts: &'static [Part]) -> Self {
         Self { parts, ..self }
+    }
+
+    const fn own(self) -> Self {
+        Self { is_own: true, ..self }
     }
 }
 
@@ -316,7 +334,7 @@ static GATES: &[Gate] = &[
     .acts_in(&[Server]),
     gate("DRAListTypeAttributes", &[off(36, Alpha)], DRA).acts_in(&[Server, Scheduler]),
     gate("DRANodeAllocatableResources", &[off(36, Alpha)], DRA).acts_in(&[Server, Scheduler]),
-    gate("DRAResourcePoolStatus", &[off(36, Alpha)], DRA),
+    gate("DRAResourcePoolStatus", &[off(36, Alpha)], DRA).acts_in(&[Server]),
     gate("DRADerivedAttributes", &[off(37, Alpha)], DRA).acts_in(&[Server, Scheduler]),
     gate(
         "DRADeviceCompatibilityGroups",
@@ -341,7 +359,7 @@ static GATES: &[Gate] = &[
     gate("PodTopologyLabelsAdmission", &[off(33, Alpha), on(35, Beta)], &[]).acts_in(&[Server]),
     gate("ServiceAccountNodeAudienceRestriction", &[on(33, Beta)], &[]).acts_in(&[Server]),
     // DEVIATION(patch-gate): of the first design of device taints; no release has it, and ResourceSlicePatch is served only where it is asked for.
-    gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA).acts_in(&[Server, Scheduler]),
+    gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA).acts_in(&[Server, Scheduler]).own(),
 ];
 
 #[cfg(test)]
@@ -416,6 +434,16 @@ mod tests {
         assert_eq!(without(text, &[Scheduler]), ["DRASchedulerFilterTimeout", "GenericWorkload"]);
         assert_eq!(without(text, &[Server]), ["DRASchedulerFilterTimeout", "DRADeviceTaintRules"]);
         assert_eq!(without("", &[]), [""; 0]);
+    }
+
+    #[test]
+    fn a_gate_that_kubernetes_does_not_have_goes_off_with_what_it_needs() {
+        let off = "DynamicResourceAllocation=false,DRAAdminAccess=false,DRAPrioritizedList=false,DRASchedulerFilterTimeout=false";
+        assert!(!at("1.34", off).unwrap().is_on("DRAAdminControlledDeviceAttributes"));
+        let named = format!("{off},DRAAdminControlledDeviceAttributes=true");
+        assert!(
+            at("1.34", &named).unwrap_err().contains("DRAAdminControlledDeviceAttributes is on and needs")
+        );
     }
 
     #[test]

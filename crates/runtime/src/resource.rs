@@ -95,6 +95,8 @@ resources! {
     RULES_V1ALPHA3: "resource.k8s.io" "v1alpha3" "devicetaintrules" "DeviceTaintRule" false;
     /// Patches of devices.
     PATCHES: "resource.k8s.io" "v1alpha3" "resourceslicepatches" "ResourceSlicePatch" false;
+    /// Requests for the status of resource pools.
+    POOL_STATUS_REQUESTS: "resource.k8s.io" "v1alpha3" "resourcepoolstatusrequests" "ResourcePoolStatusRequest" false;
     /// Policies that replace pods on tainted nodes and devices.
     REPLACEMENT_POLICIES: "lazaret.dev" "v1alpha1" "taintreplacementpolicies" "TaintReplacementPolicy" true;
 }

@@ -30,8 +30,8 @@ use crate::{
 const SAMPLE_MIN: usize = 100;
 /// At least so many in a hundred, unless told otherwise.
 const SAMPLE_PERCENT_MIN: usize = 5;
-/// A claim that is expected to be made any moment is waited for so long before anything is said about it.
-const CLAIM_PATIENCE_MS: i64 = 3_000;
+/// A claim or a pod that is expected to be made any moment is waited for so long before anything is said about it.
+const PATIENCE_MS: i64 = 3_000;
 
 /// Where a pod goes and what it gets.
 #[derive(Debug)]
@@ -338,14 +338,17 @@ impl Scheduler {
             other => other.filter(|node| told.as_ref() != Some(node)),
         };
         self.free_what_hinders(ix, pod, &why.verdict);
-        let expected = matches!(why.verdict, Verdict::Claims(ClaimProblem::NotMade { .. }));
+        let expected = matches!(
+            why.verdict,
+            Verdict::Claims(ClaimProblem::NotMade { .. } | ClaimProblem::GangIncomplete { .. })
+        );
         match why.verdict {
-            // Hardly is a pod there, its claims follow: nothing worth telling, unless it lasts.
+            // Hardly is a pod there, its claims and the rest of its gang follow: nothing worth telling, unless it lasts.
             Verdict::Claims(_) if expected && self.queue.attempts(ix) <= 1 => {
                 if let Some(entry) = self.pods.get_mut(ix) {
                     entry.why = Some(why.clone());
                 }
-                return self.queue.postpone(self.now, ix, why.causes(), CLAIM_PATIENCE_MS);
+                return self.queue.postpone(self.now, ix, why.causes(), PATIENCE_MS);
             }
             Verdict::Failed(_) => self.queue.back_off(self.now, ix),
             Verdict::Claims(_) | Verdict::Nowhere(_) | Verdict::Gated(_) => {

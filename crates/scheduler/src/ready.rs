@@ -33,7 +33,9 @@ pub(crate) fn readiness(claim: &Claim, allocation: &Allocation, now: Timestamp, 
     }
     let until = allocation.timestamp.unwrap_or(now).plus_secs(timeout_s);
     if until <= now {
-        return Readiness::Failed(format!("its devices were not ready after {timeout_s} s"));
+        return Readiness::Failed(format!(
+            "device binding timeout: its devices were not ready after {timeout_s} s"
+        ));
     }
     Readiness::Waiting { until }
 }
@@ -106,7 +108,11 @@ mod tests {
             (vec![], None, waiting(1_600)),
             (vec!["Ready"], Some(900), waiting(1_500)),
             (vec!["Ready", "Attached"], Some(0), Readiness::Ready),
-            (vec!["Ready"], Some(400), Readiness::Failed("its devices were not ready after 600 s".into())),
+            (
+                vec!["Ready"],
+                Some(400),
+                Readiness::Failed("device binding timeout: its devices were not ready after 600 s".into()),
+            ),
             (
                 vec!["Ready", "Attached", "Broken"],
                 Some(900),

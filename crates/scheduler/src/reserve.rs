@@ -260,6 +260,8 @@ impl Scheduler {
         }
         if given_up {
             self.free(&uid);
+            // Pods that were refused because the claim was as good as allocated elsewhere.
+            self.wake_users(key, None);
         }
     }
 

@@ -94,6 +94,12 @@ fn rows() -> Vec<Row> {
             json!({"spec": {"deviceSelector": {"driver": "d.example.com"}, "taint": {"key": "k", "effect": "NoSchedule"}}}),
             NOTHING,
         ),
+        Row(
+            "resource.k8s.io",
+            "resourcepoolstatusrequests",
+            json!({"spec": {"driver": "d.example.com"}}),
+            NOTHING,
+        ),
         Row("example.com", "widgets", json!({}), NOTHING),
     ]
 }
@@ -110,6 +116,7 @@ async fn define_widgets(api: &Api) {
 async fn start() -> Api {
     let mut features = Features::kubernetes_1_37();
     features.set("GenericWorkload", true);
+    features.set("DRAResourcePoolStatus", true);
     let options = ServerOptions {
         features,
         runtime_config: vec![("api/all".into(), true)],

@@ -115,6 +115,8 @@ resources! {
     TAINT_RULES = "resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", false;
     /// Patches of devices.
     SLICE_PATCHES = "resource.k8s.io", "v1alpha3", "resourceslicepatches", "ResourceSlicePatch", false;
+    /// Requests for the status of resource pools.
+    POOL_STATUS_REQUESTS = "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", false;
     /// Groups of pods.
     POD_GROUPS = "scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", true;
     /// Priorities of pods.

@@ -33,6 +33,20 @@ const GATES: &[Gate] = &[
     },
 ];
 
+/// Fields of the status that belong to a feature.
+const STATUS_GATES: &[Gate] = &[
+    Gate {
+        features: &["DRAExtendedResource"],
+        in_use: |status| has(status, "extendedResourceClaimStatus"),
+        clear: |status| remove(status, "extendedResourceClaimStatus"),
+    },
+    Gate {
+        features: &["DRANodeAllocatableResources"],
+        in_use: |status| !list(status, "nodeAllocatableResourceClaimStatuses").is_empty(),
+        clear: |status| remove(status, "nodeAllocatableResourceClaimStatuses"),
+    },
+];
+
 fn clear_claims(spec: &mut Value) {
     remove(spec, "resourceClaims");
     for field in ["initContainers", "containers", "ephemeralContainers"] {
@@ -101,11 +115,16 @@ impl Rules for Pod {
         &["spec", "metadata.ownerReferences"]
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+    fn prepare_status(&self, new: &mut Value, old: &Value, context: &Context<'_>) {
         keep_all_but_status(new, old, self.status_resets());
         let status = field_mut(new, "status");
         map_mut(status);
         let before = &old["status"];
+        drop_disabled(STATUS_GATES, status, Some(before), context.features);
+        let claims_are_on = context.features.is_on("DynamicResourceAllocation");
+        if !claims_are_on && list(&old["spec"], "resourceClaims").is_empty() {
+            remove(status, "resourceClaimStatuses");
+        }
         fill(status, "qosClass", before.get("qosClass").cloned().unwrap_or_default());
         for field in KEPT_STATUS {
             if let Some(kept) = some(before, field)

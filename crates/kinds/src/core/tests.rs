@@ -671,3 +671,28 @@ fn fields_of_features_that_are_off_are_dropped_unless_in_use() {
         }
     }
 }
+
+#[test]
+fn the_status_of_a_pod_has_no_fields_of_features_that_are_off_unless_in_use() {
+    let status = json!({
+        "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "made"}],
+        "extendedResourceClaimStatus": {"resourceClaimName": "extended", "requestMappings": []},
+        "nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "made"}],
+    });
+    let bare = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {}});
+    let full = set(&bare, "/status", status.clone());
+    for (gate, field) in [
+        ("DynamicResourceAllocation", "resourceClaimStatuses"),
+        ("DRAExtendedResource", "extendedResourceClaimStatus"),
+        ("DRANodeAllocatableResources", "nodeAllocatableResourceClaimStatuses"),
+    ] {
+        let write = |on: bool, old: &Value| {
+            let written = World::new().with(gate, on).status(pods(), old, full.clone()).object;
+            written["status"].get(field).is_some()
+        };
+        assert!(write(true, &bare), "{gate}: keep {field}");
+        assert!(!write(false, &bare), "{gate}: drop {field}");
+        let using = set(&full, "/spec/resourceClaims", json!([{"name": "gpu", "resourceClaimName": "made"}]));
+        assert!(write(false, &using), "{gate}: keep {field} that is in use");
+    }
+}

@@ -3,7 +3,7 @@
 use super::{BASE, CLUSTER, Row, STATUS, Version, v1};
 use crate::{
     Release,
-    resource::{Claim, Class, Patch, Rule, Slice, Template},
+    resource::{Claim, Class, Patch, PoolStatusRequest, Rule, Slice, Template, pool_status},
 };
 
 /// Versions of `resource.k8s.io`: v1 unless asked for more.
@@ -33,6 +33,15 @@ const DEVICE_TAINT_RULE: [Version; 3] = {
     versions[1].since = Some(Release::V1_36);
     versions
 };
+
+/// Requests for the status of pools, which came with 1.36.
+const POOL_STATUS_REQUEST: [Version; 1] = [Version {
+    version: "v1alpha3",
+    shape: "resource/v1alpha3.ResourcePoolStatusRequest",
+    by_default: false,
+    since: Some(Release::V1_36),
+    feature: Some(pool_status::FEATURE),
+}];
 
 pub(super) const RESOURCE: &[Row] = &[
     Row {
@@ -121,6 +130,18 @@ pub(super) const RESOURCE: &[Row] = &[
         generation: true,
         delete_returns_object: true,
         versions: &resource(["resource/v1alpha3.ResourceSlicePatch"], ["v1alpha3"]),
+        ..CLUSTER
+    },
+    Row {
+        group: "resource.k8s.io",
+        kind: "ResourcePoolStatusRequest",
+        rules: &PoolStatusRequest,
+        plural: "resourcepoolstatusrequests",
+        singular: "resourcepoolstatusrequest",
+        subresources: &[STATUS],
+        unconditional_update: false,
+        delete_returns_object: true,
+        versions: &POOL_STATUS_REQUEST,
         ..CLUSTER
     },
 ];

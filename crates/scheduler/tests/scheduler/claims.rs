@@ -397,7 +397,9 @@ fn devices_may_take_as_long_as_the_binding_timeout_says() {
         world.pass(1);
         assert_eq!(
             world.message_of("p"),
-            format!("resourceclaim \"c\": its devices were not ready after {timeout_s} s")
+            format!(
+                "resourceclaim \"c\": device binding timeout: its devices were not ready after {timeout_s} s"
+            )
         );
         assert_eq!(world.scheduler.sizes().in_flight, 0);
     }

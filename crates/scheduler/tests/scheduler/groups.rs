@@ -238,3 +238,39 @@ fn a_gang_of_which_some_are_placed_needs_only_the_others() {
     let placed = ["q", "r"].iter().filter(|name| world.node_of(name).is_some()).count();
     assert_eq!(placed, 1, "there is room for one, and that is enough");
 }
+
+/// Its pods are made one after the other: none is told that the others are missing, unless that lasts.
+#[test]
+fn a_gang_that_is_complete_at_once_is_not_told_that_it_is_not() {
+    let on = |name: &str, node: &str| {
+        let mut pod = member(name, &["c"]);
+        Arc::make_mut(&mut pod.spec).node_selector = [("kubernetes.io/hostname".into(), node.into())].into();
+        pod
+    };
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 1);
+    world.node("b", 1_000, 0);
+    world.add_claim(claim("c", 1));
+    world.tell(group(&[], Some(2)));
+    world.add_pod(on("first", "a"));
+    world.settle();
+    assert_eq!(world.message_of("first"), "");
+    world.add_pod(on("second", "b"));
+    world.settle();
+    let first = "pod group is unschedulable, minCount (2) cannot be satisfied";
+    assert_eq!(world.message_of("first"), first);
+    let second = "1 resourceclaim not available on the node";
+    assert!(world.message_of("second").contains(second), "{}", world.message_of("second"));
+}
+
+#[test]
+fn a_gang_that_stays_incomplete_is_told() {
+    let mut world = World::new(Options::default());
+    world.node("a", 1_000, 0);
+    world.tell(group(&[], Some(2)));
+    world.add_pod(member("p", &[]));
+    world.settle();
+    assert_eq!(world.message_of("p"), "");
+    world.pass(3_000);
+    assert_eq!(world.message_of("p"), "pod group \"g\" has 1 of 2 pods");
+}

@@ -516,3 +516,32 @@ fn devices_are_given_back_although_the_claim_could_not_be_taken_from_the_pod() {
     assert_eq!(world.node_of("p").as_deref(), Some("a"), "{}", world.message_of("p"));
     assert_eq!(world.scheduler.sizes().claims_in_flight, 0);
 }
+
+/// Nobody knows whether the claim was allocated, and it was not: a pod that was refused for these devices is told.
+#[test]
+fn a_pod_is_woken_when_an_allocation_turns_out_not_to_have_been_written() {
+    let mut world = world();
+    world.node("a", 1_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("p", 100, &["c"]));
+    for outcome in [Outcome::Unknown, Outcome::RetryLater] {
+        let effect = std::iter::from_fn(|| world.scheduler.poll_effect())
+            .find(|effect| matches!(effect.kind, EffectKind::ReserveClaim(_)))
+            .unwrap();
+        world.tell(Input::Acknowledged(effect.id, Reply::of(outcome)));
+        world.now = world.now.plus_millis(1_000);
+        world.tell(Input::Tick);
+    }
+    world.remove_pod("p");
+    world.settle();
+    world.add_pod(pod("filler", 1_000, &[]));
+    world.settle();
+    assert_eq!(world.node_of("filler").as_deref(), Some("a"));
+    world.node("b", 1_000, 1);
+    world.add_pod(pod("q", 100, &["c"]));
+    world.settle();
+    let refused = "0/2 nodes are available: 1 Insufficient cpu, 1 resourceclaim not available on the node.";
+    assert!(world.message_of("q").starts_with(refused), "{}", world.message_of("q"));
+    world.pass(31_000);
+    assert_eq!(world.node_of("q").as_deref(), Some("b"), "{}", world.message_of("q"));
+}

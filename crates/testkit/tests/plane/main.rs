@@ -8,6 +8,7 @@ mod fence;
 mod gates;
 mod node_credentials;
 mod permissions;
+mod pool_status;
 mod recovery;
 mod replacement;
 mod restart;

@@ -4,5 +4,6 @@ mod claim;
 mod claim_status;
 mod conversion;
 mod patch;
+mod pool_status;
 mod rule;
 mod slice;

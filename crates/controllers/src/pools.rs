@@ -1,0 +1,322 @@
+//! Status of resource pools: runs [`lazaret_pools`] and does what it decides.
+
+use lazaret_fleet::Fleet;
+use lazaret_model::{EffectId, Text, Timestamp};
+use lazaret_pools::{
+    CapacityStatus, EffectKind, Input, PartitionStatus, PoolStatus, Pools, Progress, Request, SetStatus,
+    ShareableStatus, Slice, Status,
+};
+use lazaret_runtime::{
+    Agent, CLAIMS, CLASSES, Call, CallError, Client, Model, News, Object, Outcome, PATCHES,
+    POOL_STATUS_REQUESTS, PatchKind, Perform, Reply, Resource, ViewWish,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tracing::{info, warn};
+
+use crate::{
+    feed::{Sources, feed},
+    ledger::{Change, Ledger},
+};
+
+/// What it calls itself in logs and metrics, as in Kubernetes.
+pub(crate) const NAME: &str = "resourcepoolstatusrequest-controller";
+
+/// What it hears of besides requests: slices, claims, and whatever taints devices.
+fn devices(sources: Sources) -> Vec<Resource> {
+    let mut resources = vec![CLASSES, CLAIMS, sources.slices()];
+    if sources.has_patches() {
+        resources.push(PATCHES);
+    }
+    if sources.gates().has_rules() {
+        resources.push(sources.rules());
+    }
+    resources
+}
+
+/// What it hears of.
+pub(crate) fn resources(sources: Sources) -> Vec<Resource> {
+    let mut resources = devices(sources);
+    resources.push(POOL_STATUS_REQUESTS);
+    resources
+}
+
+/// The core with its objects.
+#[derive(Debug)]
+pub(crate) struct PoolsAgent {
+    fleet: Fleet,
+    pools: Pools,
+    ledger: Ledger,
+    /// Of which a view is wanted.
+    devices: Vec<Resource>,
+}
+
+impl PoolsAgent {
+    pub(crate) fn new(sources: Sources) -> Self {
+        Self {
+            fleet: Fleet::with_gates(sources.gates()),
+            pools: Pools::default(),
+            ledger: Ledger::default(),
+            devices: devices(sources),
+        }
+    }
+}
+
+impl Agent for PoolsAgent {
+    type Effect = EffectKind;
+
+    fn hear(&mut self, now: Timestamp, news: News) {
+        feed(&mut self.fleet, &news);
+        let Self { fleet, pools, ledger, .. } = self;
+        // Nobody else is told what a change of the fleet means.
+        let _ = fleet.take_changes();
+        ledger.changes(news, |change| {
+            if let Some(input) = input(&change) {
+                pools.handle(now, fleet, input);
+            }
+        });
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.pools.handle(now, &self.fleet, Input::Tick);
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
+        self.pools.handle(now, &self.fleet, input);
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        let input = Input::Acknowledged(EffectId(effect), reply.outcome.into());
+        self.pools.handle(now, &self.fleet, input);
+    }
+
+    fn poll(&mut self) -> Option<(u64, EffectKind)> {
+        self.pools.poll_effect().map(|effect| (effect.id.0, effect.kind))
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.pools.next_wake()
+    }
+
+    fn wants_view(&mut self) -> Option<ViewWish> {
+        let number = self.pools.poll_view()?;
+        Some(ViewWish { number, resources: self.devices.clone() })
+    }
+
+    fn view_reached(&mut self, now: Timestamp, number: u64) {
+        self.pools.handle(now, &self.fleet, Input::ViewReached(number));
+    }
+}
+
+/// What a change is to the core; claims and taints reach it through the fleet.
+fn input(change: &Change) -> Option<Input> {
+    match change {
+        Change::Set(resource, object) if resource.plural == "resourceslices" => {
+            let Ok(Model::Slice(slice)) = object.model() else { return None };
+            Some(Input::Slice(Slice {
+                slice: slice.clone(),
+                partition_attribute: partition_attribute(object),
+            }))
+        }
+        Change::Gone(resource, key, _) if resource.plural == "resourceslices" => {
+            Some(Input::SliceGone(key.name.clone()))
+        }
+        Change::Set(resource, object) if *resource == POOL_STATUS_REQUESTS => {
+            request(object).map(Input::Request)
+        }
+        Change::Gone(resource, key, uid) if *resource == POOL_STATUS_REQUESTS => {
+            Some(Input::RequestGone(key.name.clone(), uid.clone()))
+        }
+        Change::Set(..) | Change::Gone(..) => None,
+    }
+}
+
+#[derive(Deserialize)]
+struct WireSlice {
+    spec: WireSliceSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSliceSpec {
+    partition_type_attribute: Option<String>,
+}
+
+fn partition_attribute(object: &Object) -> Option<Text> {
+    let slice: WireSlice = serde_json::from_slice(object.json()).ok()?;
+    slice.spec.partition_type_attribute.map(Text::from)
+}
+
+#[derive(Deserialize)]
+struct WireRequest {
+    metadata: WireMetadata,
+    spec: WireSpec,
+    #[serde(default)]
+    status: Option<WireStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMetadata {
+    creation_timestamp: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSpec {
+    driver: String,
+    pool_name: Option<String>,
+    limit: Option<usize>,
+    default_partition_type_attribute: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WireStatus {
+    #[serde(default)]
+    conditions: Vec<WireCondition>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    last_transition_time: Option<String>,
+}
+
+/// Pools that are listed when a request does not say how many; servers fill it in.
+const POOLS_BY_DEFAULT: usize = 100;
+
+fn request(object: &Object) -> Option<Request> {
+    let WireRequest { metadata, spec, status } = serde_json::from_slice(object.json())
+        .inspect_err(|error| warn!(request = %object.key, %error, "a request cannot be read"))
+        .ok()?;
+    let time = |text: Option<String>| text.and_then(|text| lazaret_api::parse_time(&text).ok());
+    let answered = |status: WireStatus| {
+        let ends = |condition: &WireCondition| matches!(condition.kind.as_str(), "Complete" | "Failed");
+        let condition = status.conditions.into_iter().find(ends);
+        Progress::Answered(condition.and_then(|condition| time(condition.last_transition_time)))
+    };
+    Some(Request {
+        name: object.key.name.clone(),
+        uid: object.uid.clone(),
+        version: object.resource_version.clone(),
+        created: time(metadata.creation_timestamp),
+        driver: spec.driver.into(),
+        pool: spec.pool_name.map(Text::from),
+        pools_max: spec.limit.unwrap_or(POOLS_BY_DEFAULT),
+        partition_attribute: spec.default_partition_type_attribute.map(Text::from),
+        progress: status.map_or(Progress::Pending, answered),
+    })
+}
+
+/// Writes answers, deletes requests.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    client: Client,
+}
+
+impl Executor {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    async fn set_status(&self, write: &SetStatus) -> Reply {
+        let SetStatus { request, uid, version, status } = write;
+        let metadata = json!({"uid": &**uid, "resourceVersion": &**version});
+        let body = json!({"metadata": metadata, "status": wire_status(status)}).to_string();
+        let call = Call::patch(&POOL_STATUS_REQUESTS, "", request, "status", PatchKind::Merge, body);
+        match self.client.send(call).await {
+            Ok(_) => {
+                info!(%request, pools = status.pool_count, "answered");
+                Outcome::Done.into()
+            }
+            Err(CallError::NotFound(_)) => Outcome::Gone.into(),
+            Err(error) => Reply::from(&error),
+        }
+    }
+}
+
+impl Perform<EffectKind> for Executor {
+    async fn perform(&self, effect: EffectKind) -> Reply {
+        match &effect {
+            EffectKind::SetStatus(write) => self.set_status(write).await,
+            EffectKind::Delete(delete) => {
+                let options = json!({"preconditions": {"uid": &*delete.uid}}).to_string();
+                let call = Call::delete(&POOL_STATUS_REQUESTS, "", &delete.request, options);
+                match self.client.send(call).await {
+                    Ok(_) => Outcome::Done.into(),
+                    Err(CallError::NotFound(_) | CallError::Conflict(_)) => Outcome::Gone.into(),
+                    Err(error) => Reply::from(&error),
+                }
+            }
+        }
+    }
+}
+
+fn wire_status(status: &Status) -> Value {
+    let mut wire = json!({
+        "poolCount": status.pool_count,
+        "conditions": [{
+            "type": "Complete",
+            "status": "True",
+            "reason": "CalculationComplete",
+            "message": status.message,
+            "lastTransitionTime": lazaret_api::format_time(status.at),
+        }],
+    });
+    if !status.pools.is_empty() {
+        wire["pools"] = status.pools.iter().map(wire_pool).collect();
+    }
+    wire
+}
+
+fn wire_pool(pool: &PoolStatus) -> Value {
+    let mut wire = Map::from_iter([
+        ("driver".to_owned(), json!(&*pool.driver)),
+        ("poolName".to_owned(), json!(&*pool.pool)),
+        ("generation".to_owned(), json!(pool.generation)),
+        ("resourceSliceCount".to_owned(), json!(pool.counts.slices)),
+        ("totalDevices".to_owned(), json!(pool.counts.total)),
+        ("allocatedDevices".to_owned(), json!(pool.counts.allocated)),
+        ("availableDevices".to_owned(), json!(pool.counts.available)),
+        ("unavailableDevices".to_owned(), json!(pool.counts.unavailable)),
+    ]);
+    let optional = [
+        ("nodeName", pool.node.as_ref().map(|node| json!(&**node))),
+        ("validationError", pool.error.as_ref().map(|error| json!(error))),
+        (
+            "partitionSummary",
+            (!pool.partitions.is_empty()).then(|| pool.partitions.iter().map(wire_partition).collect()),
+        ),
+        ("shareableSummary", pool.shareable.as_ref().map(wire_shareable)),
+    ];
+    wire.extend(optional.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))));
+    wire.into()
+}
+
+fn wire_partition(partition: &PartitionStatus) -> Value {
+    json!({
+        "attribute": &*partition.attribute,
+        "type": &*partition.kind,
+        "total": partition.total,
+        "allocatable": partition.allocatable,
+    })
+}
+
+fn wire_shareable(shareable: &ShareableStatus) -> Value {
+    let capacity = |capacity: &CapacityStatus| {
+        json!({
+            "name": &*capacity.name,
+            "total": capacity.total.to_string(),
+            "consumed": capacity.consumed.to_string(),
+            "available": capacity.available.to_string(),
+        })
+    };
+    json!({
+        "fullyAvailableDevices": shareable.untouched,
+        "partiallyAvailableDevices": shareable.touched,
+        "capacity": shareable.capacity.iter().map(capacity).collect::<Value>(),
+    })
+}

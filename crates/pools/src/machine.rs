@@ -1,0 +1,326 @@
+//! Which requests are answered or deleted, and when.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    vec::Vec,
+};
+use core::mem;
+
+use lazaret_fleet::Fleet;
+use lazaret_model::{EffectId, Outcome, Text, Timestamp, Uid};
+
+use crate::{Delete, Effect, EffectKind, Progress, Request, SetStatus, Slice, status::answer};
+
+/// Effects that are not acknowledged yet. Statuses are large, and computing one looks at every claim: no more are made than can be written soon.
+const EFFECTS_MAX: usize = 8;
+/// The first pause after a write that failed; each further one is twice as long.
+const RETRY_MILLIS_MIN: i64 = 250;
+/// The longest pause.
+const RETRY_MILLIS_MAX: i64 = 60_000;
+
+/// What the machine is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A slice as it is now.
+    Slice(Slice),
+    /// A slice is gone.
+    SliceGone(Text),
+    /// A request as it is now.
+    Request(Request),
+    /// A request is gone.
+    RequestGone(Text, Uid),
+    /// Effects are wanted from now on.
+    BecameLeader,
+    /// No effects are wanted.
+    LostLeadership,
+    /// Everything that there was when this was asked for has been told.
+    ViewReached(u64),
+    /// What became of an effect.
+    Acknowledged(EffectId, Outcome),
+    /// Time has passed, or claims or taints have changed.
+    Tick,
+}
+
+/// Where a request is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It waits until everything has been told that there was when it was first seen.
+    Unseen,
+    /// A pool that it asks for lacks slices.
+    Incomplete,
+    /// It can be answered.
+    Ready,
+    /// It is being answered or deleted.
+    InFlight(EffectId),
+    /// A write failed; the next attempt is due then.
+    Retry(Timestamp),
+    /// Nothing is left to do but to delete it when it is old.
+    Answered,
+}
+
+#[derive(Debug)]
+struct Entry {
+    request: Request,
+    phase: Phase,
+    /// Writes that failed one after another.
+    failures: u32,
+    /// When it is looked at again.
+    timer: Option<Timestamp>,
+}
+
+/// The machine.
+#[derive(Debug, Default)]
+pub struct Pools {
+    slices: BTreeMap<Text, Slice>,
+    requests: BTreeMap<Text, Entry>,
+    ready: BTreeSet<Text>,
+    /// Requests that wait for slices, by driver.
+    incomplete: BTreeMap<Text, BTreeSet<Text>>,
+    timers: BTreeSet<(Timestamp, Text)>,
+    effects: VecDeque<Effect>,
+    in_flight: BTreeMap<EffectId, Text>,
+    last_effect: u64,
+    leading: bool,
+    /// Requests that wait for a view that nobody has asked for.
+    unseen: BTreeSet<Text>,
+    /// The view that was asked for last, and the requests that wait for it.
+    view: Option<(u64, BTreeSet<Text>)>,
+    last_view: u64,
+}
+
+impl Pools {
+    /// Takes note of something, and decides.
+    pub fn handle(&mut self, now: Timestamp, fleet: &Fleet, input: Input) {
+        match input {
+            Input::Slice(slice) => {
+                let (name, driver) = (slice.slice.name.clone(), slice.slice.driver.clone());
+                let before = self.slices.insert(name, slice).map(|before| before.slice.driver.clone());
+                self.slices_changed(&driver);
+                if let Some(before) = before.filter(|before| *before != driver) {
+                    self.slices_changed(&before);
+                }
+            }
+            Input::SliceGone(name) => {
+                if let Some(gone) = self.slices.remove(&name) {
+                    self.slices_changed(&gone.slice.driver);
+                }
+            }
+            Input::Request(request) => self.set(request),
+            Input::RequestGone(name, uid) => {
+                if self.requests.get(&name).is_some_and(|entry| entry.request.uid == uid) {
+                    self.forget(&name);
+                }
+            }
+            Input::BecameLeader => self.leading = true,
+            Input::LostLeadership => self.follow(),
+            Input::ViewReached(number) => self.view_reached(number),
+            Input::Acknowledged(effect, outcome) => self.acknowledged(now, effect, outcome),
+            Input::Tick => {}
+        }
+        if self.leading {
+            self.act(now, fleet);
+        }
+    }
+
+    /// The next thing to be done.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// The number of a view of slices, claims and taints that is wanted now.
+    pub fn poll_view(&mut self) -> Option<u64> {
+        if !self.leading || self.view.is_some() || self.unseen.is_empty() {
+            return None;
+        }
+        self.last_view += 1;
+        self.view = Some((self.last_view, mem::take(&mut self.unseen)));
+        Some(self.last_view)
+    }
+
+    /// When it wants a [`Input::Tick`].
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        let timer = self.timers.first().map(|(at, _)| *at).filter(|_| self.leading);
+        let ready = self.leading && !self.ready.is_empty() && self.has_room();
+        if ready { Some(Timestamp::EPOCH) } else { timer.filter(|_| self.has_room()) }
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_flight.len() < EFFECTS_MAX
+    }
+
+    fn set(&mut self, request: Request) {
+        let name = request.name.clone();
+        if let Some(entry) = self.requests.get_mut(&name).filter(|entry| entry.request.uid == request.uid) {
+            let answered = matches!(request.progress, Progress::Answered(_));
+            entry.request = request;
+            if answered && !matches!(entry.phase, Phase::InFlight(_)) {
+                self.enter(&name, Phase::Answered);
+            }
+            return;
+        }
+        self.forget(&name);
+        let phase = match request.progress {
+            Progress::Pending => Phase::Unseen,
+            Progress::Answered(_) => Phase::Answered,
+        };
+        self.requests.insert(name.clone(), Entry { request, phase, failures: 0, timer: None });
+        self.enter(&name, phase);
+    }
+
+    /// Puts a request where it belongs in its new phase.
+    fn enter(&mut self, name: &Text, phase: Phase) {
+        let Some(entry) = self.requests.get_mut(name) else { return };
+        entry.phase = phase;
+        let timer = match phase {
+            Phase::InFlight(_) => None,
+            Phase::Retry(at) => Some(at),
+            Phase::Unseen | Phase::Incomplete | Phase::Ready | Phase::Answered => entry.request.expires(),
+        };
+        if let Some(old) = mem::replace(&mut entry.timer, timer) {
+            self.timers.remove(&(old, name.clone()));
+        }
+        self.timers.extend(timer.map(|at| (at, name.clone())));
+        let driver = entry.request.driver.clone();
+        self.leave_queues(name, &driver);
+        match phase {
+            Phase::Ready => {
+                self.ready.insert(name.clone());
+            }
+            Phase::Unseen => {
+                self.unseen.insert(name.clone());
+            }
+            Phase::Incomplete => {
+                self.incomplete.entry(driver).or_default().insert(name.clone());
+            }
+            Phase::InFlight(_) | Phase::Retry(_) | Phase::Answered => {}
+        }
+    }
+
+    fn leave_queues(&mut self, name: &Text, driver: &Text) {
+        self.ready.remove(name);
+        self.unseen.remove(name);
+        if let Some(waiting) = self.incomplete.get_mut(driver) {
+            waiting.remove(name);
+            if waiting.is_empty() {
+                self.incomplete.remove(driver);
+            }
+        }
+    }
+
+    fn forget(&mut self, name: &Text) {
+        let Some(entry) = self.requests.remove(name) else { return };
+        self.leave_queues(name, &entry.request.driver);
+        if let Some(at) = entry.timer {
+            self.timers.remove(&(at, name.clone()));
+        }
+        if let Phase::InFlight(id) = entry.phase {
+            self.in_flight.remove(&id);
+            self.effects.retain(|effect| effect.id != id);
+        }
+    }
+
+    fn slices_changed(&mut self, driver: &Text) {
+        for name in self.incomplete.remove(driver).unwrap_or_default() {
+            self.enter(&name, Phase::Ready);
+        }
+    }
+
+    /// Forgets what it began: the next leader does it, or this one when it leads again.
+    fn follow(&mut self) {
+        self.leading = false;
+        self.effects.clear();
+        self.view = None;
+        self.unseen.clear();
+        self.in_flight.clear();
+        let names: Vec<Text> = self.requests.keys().cloned().collect();
+        for name in names {
+            let Some(entry) = self.requests.get_mut(&name) else { continue };
+            entry.failures = 0;
+            let phase = match entry.request.progress {
+                Progress::Pending => Phase::Unseen,
+                Progress::Answered(_) => Phase::Answered,
+            };
+            self.enter(&name, phase);
+        }
+    }
+
+    fn view_reached(&mut self, number: u64) {
+        let Some((_, names)) = self.view.take_if(|(open, _)| *open == number) else { return };
+        for name in names {
+            if self.requests.get(&name).is_some_and(|entry| entry.phase == Phase::Unseen) {
+                self.enter(&name, Phase::Ready);
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, now: Timestamp, effect: EffectId, outcome: Outcome) {
+        let Some(name) = self.in_flight.remove(&effect) else { return };
+        let Some(entry) = self.requests.get_mut(&name) else { return };
+        let phase = match outcome {
+            // A finalizer keeps a request that was deleted.
+            Outcome::Done | Outcome::Gone if entry.request.expires().is_some_and(|at| at <= now) => {
+                Phase::Retry(now.plus_millis(RETRY_MILLIS_MAX))
+            }
+            // The watch says the rest: that it has a status, or is gone.
+            Outcome::Done | Outcome::Gone => {
+                entry.failures = 0;
+                Phase::Answered
+            }
+            Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+                entry.failures = entry.failures.saturating_add(1);
+                let factor = 1 << entry.failures.saturating_sub(1).min(16);
+                Phase::Retry(now.plus_millis((RETRY_MILLIS_MIN * factor).min(RETRY_MILLIS_MAX)))
+            }
+        };
+        self.enter(&name, phase);
+    }
+
+    fn act(&mut self, now: Timestamp, fleet: &Fleet) {
+        while self.has_room() {
+            let Some((at, name)) = self.timers.first().cloned().filter(|(at, _)| *at <= now) else { break };
+            self.timer_fired(now, at, &name);
+        }
+        while self.has_room() {
+            let Some(name) = self.ready.pop_first() else { break };
+            self.answer(now, fleet, &name);
+        }
+    }
+
+    fn timer_fired(&mut self, now: Timestamp, at: Timestamp, name: &Text) {
+        self.timers.remove(&(at, name.clone()));
+        let Some(entry) = self.requests.get_mut(name) else { return };
+        entry.timer = None;
+        let expired = entry.request.expires().is_some_and(|expires| expires <= now);
+        match (expired, entry.request.progress) {
+            (true, _) => {
+                let delete = Delete { request: name.clone(), uid: entry.request.uid.clone() };
+                self.emit(name, EffectKind::Delete(delete));
+            }
+            (false, Progress::Pending) => self.enter(name, Phase::Ready),
+            (false, Progress::Answered(_)) => self.enter(name, Phase::Answered),
+        }
+    }
+
+    fn answer(&mut self, now: Timestamp, fleet: &Fleet, name: &Text) {
+        let Some(entry) = self.requests.get(name) else { return };
+        let Request { uid, version, .. } = &entry.request;
+        match answer(&entry.request, self.slices.values(), fleet, now) {
+            // DEVIATION(pool-status-waits): the next slice of the driver has it looked at again.
+            None => self.enter(name, Phase::Incomplete),
+            Some(status) => {
+                let write =
+                    SetStatus { request: name.clone(), uid: uid.clone(), version: version.clone(), status };
+                self.emit(name, EffectKind::SetStatus(write));
+            }
+        }
+    }
+
+    fn emit(&mut self, name: &Text, kind: EffectKind) {
+        self.last_effect += 1;
+        let id = EffectId(self.last_effect);
+        self.in_flight.insert(id, name.clone());
+        self.effects.push_back(Effect { id, kind });
+        self.enter(name, Phase::InFlight(id));
+    }
+}
