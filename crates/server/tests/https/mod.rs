@@ -28,6 +28,7 @@ pub(crate) fn now() -> Timestamp {
 
 /// A server at an address of its own, with roles, certificates and tokens.
 pub(crate) struct Cluster {
+    pub(crate) server: Server,
     port: u16,
     pub(crate) authority: Pem,
     pub(crate) tls: Tls,
@@ -53,8 +54,8 @@ impl Cluster {
         let (stop, stopped) = watch::channel(false);
         let http = HttpOptions { tls: Some(tls.clone()), authenticator: Authenticator::default() };
         #[allow(clippy::disallowed_methods, reason = "the server runs beside the test")]
-        tokio::spawn(serve(server, listener, http, stopped));
-        Self { port, authority, tls, stop }
+        tokio::spawn(serve(server.clone(), listener, http, stopped));
+        Self { server, port, authority, tls, stop }
     }
 
     pub(crate) fn identity(&self, name: &str, group: &str) -> Option<Pem> {

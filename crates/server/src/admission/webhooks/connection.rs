@@ -57,6 +57,7 @@ fn system_text(error: &io::Error) -> String {
     letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
+// DEVIATION(webhook-words)
 #[allow(clippy::wildcard_enum_match_arm, reason = "what has no words of its own has those of the library")]
 fn handshake_failed(error: &io::Error, name: &str) -> String {
     let Some(found) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {

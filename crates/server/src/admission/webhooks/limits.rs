@@ -7,6 +7,7 @@ use std::{
 
 use tokio::sync::Semaphore;
 
+// DEVIATION(webhook-waiting)
 /// Requests that wait at a time. Each holds its body and a connection; some hold a thread, of which there are 512.
 pub(super) const REQUESTS_MAX: usize = 384;
 /// Of these, requests of one user: others always find a place.
