@@ -514,7 +514,7 @@ async fn a_webhook_behind_a_service_is_called_at_a_ready_endpoint() {
     // Past the API, which may refuse addresses on loopback.
     let endpoints = json!({"metadata": {"resourceVersion": "1", "name": "hook", "namespace": "default"}, "subsets": [
         {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "other", "port": 1}, {"name": "tls", "port": hook.port}]}]});
-    let op = Op::create("/core/endpoints/default/hook", endpoints.to_string().as_str());
+    let op = Op::create("/core/endpoints/default/hook", bytes::Bytes::from(endpoints.to_string()));
     api.cluster.server.store().txn(vec![op]).await.unwrap();
     let (code, answer) = api.send(&post, &map("m")).await;
     assert_eq!(code, 201, "{answer}");
