@@ -1,8 +1,22 @@
 //! What is looked at beyond the object itself before it is written.
+//!
+//! The order is that of Kubernetes. The object has its defaults; then
+//!
+//! 1. what is built in changes and refuses: [`before_create`], [`before_update`];
+//! 2. mutating webhooks change and refuse: [`mutate`]. What they changed gets its defaults and goes through 1 once more;
+//! 3. the rules of the kind prepare and validate the object;
+//! 4. policies and validating webhooks refuse: [`validate`].
+//!
+//! A delete has 1 and 4 with a mutating webhook between, in [`may_delete`]; what is posted to a part of an object has all of them in
+//! [`create_subresource`].
 
+mod attributes;
+mod connect;
 mod node;
 mod pods;
 mod policies;
+mod rules;
+mod webhooks;
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Scope, admission::Operation};
@@ -10,8 +24,11 @@ use lazaret_store::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, object, server::Call};
 
+pub(crate) use attributes::{DeleteAttributes, Subject};
+pub(crate) use connect::may_connect;
 pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
-pub(crate) use policies::{POLICIES, ask as ask_policies, compile as compile_policies};
+pub(crate) use rules::{ADMISSION_RULES, AdmissionRules, compile as compile_rules};
+pub(crate) use webhooks::{Mutated, WebhookLimits};
 
 /// Namespaces that cannot be deleted.
 const ETERNAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -60,17 +77,34 @@ pub(crate) fn namespace_guard(call: &Call<'_>) -> Option<Op> {
 }
 
 /// Some things stay. Says what to warn of.
-pub(crate) fn may_delete(call: &Call<'_>, name: &str, old: &Value) -> Result<Vec<String>, ApiError> {
+pub(crate) async fn may_delete(
+    call: &Call<'_>,
+    name: &str,
+    old: &Value,
+    attributes: impl FnOnce() -> DeleteAttributes,
+) -> Result<Vec<String>, ApiError> {
     node::delete(call, name, old)?;
     if call.kind.is("", "namespaces") && ETERNAL.contains(&name) {
         return Err(ApiError::forbidden(&call.kind, name, "this namespace may not be deleted"));
     }
+    let rules = call.server.admission_rules();
     // An eviction was asked about as one.
-    if call.target.subresource.is_empty() {
-        ask_policies(call, Operation::Delete, name, (&Value::Null, old))
-    } else {
-        Ok(Vec::new())
+    if !rules.asks(call.user) || !call.target.subresource.is_empty() {
+        return Ok(Vec::new());
     }
+    let (new, delete) = (Value::Null, attributes());
+    let subject = Subject {
+        operation: Operation::Delete,
+        name,
+        generated: false,
+        new: &new,
+        old,
+        delete: Some(&delete),
+    };
+    let Mutated { mut warnings, .. } = mutate(call, subject, |_| Ok(())).await?;
+    let validated = validate(call, subject).await;
+    warnings.extend(validated.map_err(|error| error.after_warnings(&warnings))?);
+    Ok(warnings)
 }
 
 /// What a new object gets from its surroundings.
@@ -88,12 +122,64 @@ pub(crate) fn before_update(call: &Call<'_>, new: &Value, old: &Value) -> Result
     node::update(call, new, old)
 }
 
-/// What may not be sent to a subresource of a stored object, because of who asks or because a policy says so. Says what to warn of.
-pub(crate) fn create_subresource(
+/// What may not be sent to a subresource of a stored object, because of who asks or because a policy or a webhook says so. A webhook may change
+/// what was sent. Says what to warn of.
+pub(crate) async fn create_subresource(
     call: &Call<'_>,
-    sent: &Value,
+    sent: &mut Value,
     stored: &Value,
 ) -> Result<Vec<String>, ApiError> {
     node::create_subresource(call, sent, stored)?;
-    ask_policies(call, Operation::Create, &call.target.name, (sent, &Value::Null))
+    if !call.server.admission_rules().asks(call.user) {
+        return Ok(Vec::new());
+    }
+    let again = |sent: &mut Value| node::create_subresource(call, sent, stored);
+    let mutated = mutate(call, posted(call, sent), again).await?;
+    if mutated.changed {
+        *sent = mutated.object;
+    }
+    let mut warnings = mutated.warnings;
+    let validated = validate(call, posted(call, sent)).await;
+    warnings.extend(validated.map_err(|error| error.after_warnings(&warnings))?);
+    Ok(warnings)
+}
+
+fn posted<'a>(call: &'a Call<'_>, new: &'a Value) -> Subject<'a> {
+    let (operation, name) = (Operation::Create, call.target.name.as_str());
+    Subject { operation, name, generated: false, new, old: &Value::Null, delete: None }
+}
+
+/// What may not be sent to a subresource because of who asks, looked at again when the stored object changed in between.
+pub(crate) fn check_subresource(call: &Call<'_>, sent: &Value, stored: &Value) -> Result<(), ApiError> {
+    node::create_subresource(call, sent, stored)
+}
+
+/// Lets mutating webhooks change the object of a request. What they changed goes through `again`: its defaults, and what is built in.
+pub(crate) async fn mutate(
+    call: &Call<'_>,
+    subject: Subject<'_>,
+    again: impl Fn(&mut Value) -> Result<(), ApiError> + Sync,
+) -> Result<Mutated, ApiError> {
+    let rules = call.server.admission_rules();
+    if rules.mutating.is_empty() || !rules.asks(call.user) {
+        return Ok(Mutated::default());
+    }
+    Box::pin(webhooks::mutate(call, &rules.mutating, subject, &again)).await
+}
+
+/// Asks policies, then all validating webhooks at once, whether a request that is otherwise good may be carried out. Says what to warn of.
+pub(crate) async fn validate(call: &Call<'_>, subject: Subject<'_>) -> Result<Vec<String>, ApiError> {
+    let rules = call.server.admission_rules();
+    if !rules.asks(call.user) {
+        return Ok(Vec::new());
+    }
+    let (warnings, due) = attributes::with(call, subject, |attributes| {
+        let warnings = policies::ask(call, &rules.policies, attributes, subject.name)?;
+        Ok::<_, ApiError>((warnings, webhooks::due(call, &rules.validating, attributes, subject.name)?))
+    })?;
+    if due.is_empty() {
+        return Ok(warnings);
+    }
+    let dry_run = subject.delete.map_or(call.query.dry_run(), |delete| delete.dry_run);
+    Box::pin(webhooks::validate(call, due, dry_run, warnings)).await
 }

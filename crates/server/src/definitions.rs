@@ -4,13 +4,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_json::Value;
 use lazaret_kinds::{
-    CLEANUP_FINALIZER, Kind, User, Verbs, begin_removal, custom_kinds, removal_progress, settled, stored_kind,
+    CLEANUP_FINALIZER, Kind, Name, User, Verbs, begin_removal, custom_kinds, removal_progress, settled,
+    stored_kind,
 };
 use lazaret_store::{Item, Op, RangeOptions, TxnError};
 
 use crate::{
     ApiError, Server, clock,
     derived::Derived,
+    held::Held,
     kind_ref::KindRef,
     negotiate::Form,
     object,
@@ -61,6 +63,12 @@ impl Customs {
     pub(crate) fn find(&self, target: &Target) -> Option<KindRef> {
         let path = path(&target.group, &target.version, &target.plural);
         self.by_path.get(&path).map(|kind| KindRef::Custom(kind.clone()))
+    }
+
+    /// All versions in which a kind is served.
+    pub(crate) fn versions(&self, kind: &Kind) -> Vec<Name> {
+        let same = |other: &&Arc<Kind>| other.group == kind.group && other.plural == kind.plural;
+        self.by_path.values().filter(same).map(|other| other.hub().version.clone()).collect()
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = KindRef> {
@@ -173,6 +181,7 @@ async fn delete_all(server: &Server, kind: Arc<Kind>) -> Result<usize, ApiError>
             form: Form::Json,
             manager: "kube-apiserver".into(),
             content_type: None,
+            held: Held::default(),
         };
         match verbs::delete_now(&call).await {
             Ok(()) => {}

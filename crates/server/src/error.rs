@@ -18,6 +18,10 @@ pub struct ApiError {
     details: Option<Map>,
     /// Seconds after which a retry makes sense.
     pub retry_after: Option<u32>,
+    /// What the client is warned of besides.
+    pub(crate) warnings: Vec<String>,
+    /// The whole Status where somebody else made it: a webhook.
+    verbatim: Option<Value>,
 }
 
 impl fmt::Display for ApiError {
@@ -30,7 +34,18 @@ impl std::error::Error for ApiError {}
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, retry_after: None }
+        let (message, warnings) = (message.into(), Vec::new());
+        Self { code, reason, message, details: None, retry_after: None, warnings, verbatim: None }
+    }
+
+    /// With further warnings before its own.
+    pub(crate) fn after_warnings(mut self, warnings: &[String]) -> Self {
+        self.warnings.splice(0..0, warnings.iter().cloned());
+        self
+    }
+
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
     }
 
     fn about(mut self, kind: &Kind, name: &str) -> Self {
@@ -102,6 +117,44 @@ impl ApiError {
             _ => (422, "Invalid"),
         };
         Self { code, reason, ..Self::forbidden(kind, name, why) }.with_cause("", why, "")
+    }
+
+    /// Refuses what a webhook denies, in the words and with the code of its Status.
+    pub(crate) fn denied_by_webhook(webhook: &str, said: &Value) -> Self {
+        let denied = format!("admission webhook {webhook:?} denied the request");
+        let text = |field: &str| said[field].as_str().unwrap_or_default();
+        let message = match (text("message"), text("reason")) {
+            ("", "") => format!("{denied} without explanation"),
+            ("", words) | (words, _) => format!("{denied}: {words}"),
+        };
+        let code = match said["code"].as_i64().unwrap_or(0) {
+            code @ 400..=999 => u16::try_from(code).unwrap_or(400),
+            ..400 => 400,
+            _ => 500,
+        };
+        let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}});
+        if said["metadata"].is_object() {
+            status["metadata"] = said["metadata"].clone();
+        }
+        status["status"] = match text("status") {
+            "" | "Success" => "Failure".into(),
+            other => other.into(),
+        };
+        status["message"] = message.as_str().into();
+        if !text("reason").is_empty() {
+            status["reason"] = said["reason"].clone();
+        }
+        if said["details"].is_object() {
+            status["details"] = said["details"].clone();
+        }
+        status["code"] = code.into();
+        let seconds =
+            said["details"]["retryAfterSeconds"].as_i64().and_then(|seconds| u32::try_from(seconds).ok());
+        Self {
+            retry_after: seconds.filter(|seconds| *seconds > 0),
+            verbatim: Some(status),
+            ..Self::new(code, "", message)
+        }
     }
 
     /// Refuses an access to a resource, whether there is such a kind or not.
@@ -257,6 +310,11 @@ impl ApiError {
         Self::new(408, "Timeout", message)
     }
 
+    /// The request took longer than any may.
+    pub(crate) fn request_timeout(message: &str) -> Self {
+        Self::new(504, "Timeout", format!("Timeout: {message}")).without_details()
+    }
+
     pub(crate) fn internal(message: impl fmt::Display) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
     }
@@ -284,6 +342,9 @@ impl ApiError {
     /// As it goes over the wire.
     #[must_use]
     pub fn to_status(&self) -> Value {
+        if let Some(status) = &self.verbatim {
+            return status.clone();
+        }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,

@@ -14,8 +14,9 @@ use crate::{
     body_intake::{IntakeError, receive},
     connection::{Activity, Busy, Table},
     delivery::Delivery,
-    flow_control::{FlowControl, Seat},
+    flow_control::FlowControl,
     front_limits::{self, FrontLimits},
+    held::Held,
     query::Query,
     request::Path,
     respond::failure,
@@ -158,9 +159,11 @@ impl Front {
             .seat(level, &holder.user, seats)
             .await
             .map_err(|_| Box::new(failure(&too_many_requests())))?;
-        let response = self.handle(level, user, request).await;
+        let held = Held::new(seat);
+        let response = self.handle(level, user, request, &held).await;
         drop(received.held);
-        delivery.deliver(&self.outbound, holder, watch, self.lingering(level, asked, &response, seat));
+        let seat = held.into_seat().filter(|_| self.lingers(level, asked, &response));
+        delivery.deliver(&self.outbound, holder, watch, seat);
         Ok(response)
     }
 
@@ -185,19 +188,27 @@ impl Front {
         body.max(seats_of_list(self.server.count(&target).min(limit)))
     }
 
-    async fn handle(&self, level: Level, user: Arc<User>, request: Request<Bytes>) -> Response<Body> {
+    async fn handle(
+        &self,
+        level: Level,
+        user: Arc<User>,
+        mut request: Request<Bytes>,
+        held: &Held,
+    ) -> Response<Body> {
+        request.extensions_mut().insert(held.clone());
         if level == Level::Exempt || request.body().len() < HEAVY_BODY_BYTES {
             return self.server.handle(&user, request).await;
         }
         // Nobody closes it. The server reads such a body on a thread of its own.
-        let _turn = Arc::clone(&self.heavy[level.index()]).acquire_owned().await;
+        if let Ok(turn) = Arc::clone(&self.heavy[level.index()]).acquire_owned().await {
+            held.keep_turn(turn);
+        }
         self.server.handle(&user, request).await
     }
 
-    /// The seat of an answer that is still being rendered.
-    fn lingering(&self, level: Level, asked: Asked, response: &Response<Body>, seat: Seat) -> Option<Seat> {
-        let rendering = matches!(response.body(), Body::Stream(_)) && !asked.watch && level != Level::Exempt;
-        rendering.then_some(seat)
+    /// Whether an answer is still being rendered, and keeps its seat.
+    fn lingers(&self, level: Level, asked: Asked, response: &Response<Body>) -> bool {
+        matches!(response.body(), Body::Stream(_)) && !asked.watch && level != Level::Exempt
     }
 }
 

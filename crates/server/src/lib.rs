@@ -27,6 +27,7 @@ mod flow_control;
 mod front;
 mod front_limits;
 mod health;
+mod held;
 mod http_server;
 mod input;
 mod kind_ref;

@@ -39,13 +39,15 @@ pub(crate) async fn dispatch(call: Call<'_>, verb: Verb, body: Bytes) -> Result<
     let place =
         Arc::clone(&call.server.long_requests().0).acquire_owned().await.map_err(ApiError::internal)?;
     let (server, user) = (call.server.clone(), call.user.clone());
-    let Call { kind, served, target, query, form, manager, content_type, .. } = call;
+    let Call { kind, served, target, query, form, manager, content_type, held, .. } = call;
+    held.keep_place(place);
     let runtime = tokio::runtime::Handle::current();
     let answered = tokio::task::spawn_blocking(move || {
         let (server, user) = (&server, &user);
-        let call = Call { server, user, verb, kind, served, target, query, form, manager, content_type };
+        let call =
+            Call { server, user, verb, kind, served, target, query, form, manager, content_type, held };
         let answer = runtime.block_on(verbs::dispatch(&call, verb, body));
-        drop(place);
+        call.held.give_place_back();
         answer
     });
     answered.await.map_err(ApiError::internal)?

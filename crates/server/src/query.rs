@@ -1,6 +1,6 @@
 //! The query of a URL.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use percent_encoding::percent_decode_str;
 
@@ -10,21 +10,36 @@ use crate::ApiError;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     parameters: BTreeMap<String, String>,
+    /// Further ones of a name that was there already.
+    repeated: Vec<(String, String)>,
 }
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Self {
         let mut parameters = BTreeMap::new();
+        let mut repeated = Vec::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            parameters.entry(decode(key)).or_insert_with(|| decode(value));
+            match parameters.entry(decode(key)) {
+                Entry::Vacant(place) => {
+                    place.insert(decode(value));
+                }
+                Entry::Occupied(taken) => repeated.push((taken.key().clone(), decode(value))),
+            }
         }
-        Self { parameters }
+        Self { parameters, repeated }
     }
 
     /// A parameter, unless absent or empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.parameters.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// All parameters of a name, in their order.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let further =
+            self.repeated.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str());
+        self.parameters.get(name).map(String::as_str).into_iter().chain(further)
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -71,6 +86,7 @@ mod tests {
             assert_eq!(Query::parse(text).flag("a"), expected, "{text:?}");
         }
         assert_eq!(query.number("limit").unwrap(), Some(5));
+        assert_eq!(query.all("watch").collect::<Vec<_>>(), ["true", "false"]);
         assert_eq!(query.get("empty"), None);
         assert!(query.has("empty"));
         assert!(Query::parse("limit=x").number("limit").is_err());

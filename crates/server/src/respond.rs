@@ -85,7 +85,8 @@ fn quoted(tag: u64) -> String {
 }
 
 pub(crate) fn failure(error: &ApiError) -> Response<Body> {
-    let mut response = Answer::value(error.code, &error.to_status()).into_response();
+    let answer = Answer::value(error.code, &error.to_status()).warn(error.warnings.iter().cloned());
+    let mut response = answer.into_response();
     if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -9,18 +9,20 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use lazaret_json::Value;
-use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User, admission::Policies};
+use lazaret_kinds::{Access, Context, Features, Kind, Name, Scope, Served, User};
 use lazaret_store::{Committed, Op, Store, TxnError};
 use tokio::sync::watch;
 
 use crate::{
     ApiError, Body, TokenKeys,
-    admission::{self, DefaultPriority, find_default_priority},
+    admission::{self, AdmissionRules, DefaultPriority, WebhookLimits, find_default_priority},
     auth::{attributes::authorize_unknown, authenticated, bootstrap, tokens},
     clock,
     definitions::{self, Definitions},
     derived::Derived,
-    discovery, disk, health, input,
+    discovery, disk, health,
+    held::Held,
+    input,
     kind_ref::KindRef,
     limits::{self, Limits},
     long::{self, LongRequests},
@@ -92,7 +94,8 @@ struct Inner {
     store: Store,
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
-    policies: Derived<Policies>,
+    admission_rules: Derived<AdmissionRules>,
+    webhook_limits: WebhookLimits,
     recent: Recent,
     trees: Trees,
     limits: Limits,
@@ -129,6 +132,8 @@ pub(crate) struct Call<'a> {
     /// `fieldManager`, or what the client calls itself.
     pub(crate) manager: String,
     pub(crate) content_type: Option<String>,
+    /// What the request holds while it runs.
+    pub(crate) held: Held,
 }
 
 impl Server {
@@ -155,7 +160,8 @@ impl Server {
                 limits,
                 long_requests: LongRequests::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
-                policies: Derived::new(admission::POLICIES, admission::compile_policies),
+                admission_rules: Derived::new(admission::ADMISSION_RULES, admission::compile_rules),
+                webhook_limits: WebhookLimits::default(),
                 ending: watch::Sender::new(false),
             }),
         }
@@ -246,8 +252,9 @@ impl Server {
         let agent = text(header::USER_AGENT).and_then(|agent| agent.split('/').next()).unwrap_or("unknown");
         let manager = query.get("fieldManager").unwrap_or(agent).to_owned();
         let content_type = text(header::CONTENT_TYPE).map(str::to_owned);
+        let held = parts.extensions.get::<Held>().cloned().unwrap_or_default();
         let call =
-            Call { server: self, user, verb, kind, served, target, query, form, manager, content_type };
+            Call { server: self, user, verb, kind, served, target, query, form, manager, content_type, held };
         *subject = Some(call.subject(verb));
         call.authorize(verb)?;
         let deprecation = call.kind.rules.deprecation().map(str::to_owned);
@@ -317,9 +324,31 @@ impl Server {
         self.inner.default_priority.get(self.store()).as_ref().clone()
     }
 
-    /// The policies that requests are held against.
-    pub(crate) fn policies(&self) -> Arc<Policies> {
-        self.inner.policies.get(self.store())
+    /// The policies and webhooks that are asked about requests.
+    pub(crate) fn admission_rules(&self) -> Arc<AdmissionRules> {
+        self.inner.admission_rules.get(self.store())
+    }
+
+    pub(crate) fn webhook_limits(&self) -> &WebhookLimits {
+        &self.inner.webhook_limits
+    }
+
+    /// All versions in which the resource of a call is served.
+    pub(crate) fn versions(&self, call: &Call<'_>) -> Vec<Name> {
+        let kind = match &call.kind {
+            KindRef::Builtin(kind) => kind,
+            KindRef::Custom(kind) => return self.inner.definitions.get(self).versions(kind),
+        };
+        let served = kind.versions.iter().filter(|served| self.serves(kind, served));
+        served.map(|served| served.version.clone()).collect()
+    }
+
+    /// The kind of a call as another version has it.
+    pub(crate) fn in_version(&self, call: &Call<'_>, version: &str) -> Option<(KindRef, Served)> {
+        if call.served.version == version {
+            return Some((call.kind.clone(), call.served.clone()));
+        }
+        self.find(&Target { version: version.to_owned(), ..call.target.clone() })
     }
 
     /// Shows the numbers of whoever else runs in this process, as text that Prometheus reads, after the server's own. The first who asks
@@ -488,6 +517,7 @@ impl<'a> Call<'a> {
             form: self.form,
             manager: self.manager.clone(),
             content_type: None,
+            held: self.held.clone(),
         }
     }
 }

@@ -175,7 +175,7 @@ async fn warnings_reach_the_client_and_parameters_come_from_objects() {
 #[tokio::test]
 async fn a_policy_that_denies_everything_can_be_taken_back() {
     let client = Client::start().await;
-    client.make("all", &rule(&["*"], "*", &["*/*", "*"]), "false", &json!(["Deny"])).await;
+    client.make("all", &rule(&["*"], "*", &["*/*"]), "false", &json!(["Deny"])).await;
     assert_eq!(client.code(&format!("POST {PODS}"), &pod("p", "a")).await, 422);
     let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
     assert_eq!(

@@ -135,6 +135,10 @@ resources! {
     ADMISSION_POLICIES = "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", false;
     /// Where policies of admission apply.
     ADMISSION_BINDINGS = "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", false;
+    /// Webhooks that may change objects.
+    MUTATING_WEBHOOKS = "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", false;
+    /// Webhooks that may refuse requests.
+    VALIDATING_WEBHOOKS = "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", false;
     /// Kinds that somebody defined.
     DEFINITIONS = "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false;
 }

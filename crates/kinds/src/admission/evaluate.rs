@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What all expressions of a policy may cost for one request.
-const POLICY_COST_MAX: u64 = 10 * COST_MAX;
+pub(super) const POLICY_COST_MAX: u64 = 10 * COST_MAX;
 /// A message that an expression makes is at most so long; a longer one is not shown.
 const MESSAGE_BYTES_MAX: usize = 5_120;
 /// A value of an audit annotation is cut at so many bytes.
@@ -48,11 +48,11 @@ struct Failure {
 }
 
 /// The values that expressions see, without those that differ by binding.
-struct Seen {
-    object: Datum,
-    old: Datum,
-    request: Datum,
-    namespace: Datum,
+pub(super) struct Seen {
+    pub(super) object: Datum,
+    pub(super) old: Datum,
+    pub(super) request: Datum,
+    pub(super) namespace: Datum,
 }
 
 impl Policies {
@@ -89,7 +89,7 @@ impl Policy {
         let selected = Selected {
             namespace_labels: if about_namespace { Some(own) } else { namespace.as_ref() }
                 .map(|namespace| &namespace["metadata"]["labels"]),
-            object_labels: [&object["metadata"]["labels"], &old["metadata"]["labels"]],
+            objects: [&object, &old],
         };
         if !self.matches.selects(&selected) {
             return;
@@ -102,7 +102,7 @@ impl Policy {
             }
         };
         let seen = Seen {
-            request: plain_datum(&described(request)),
+            request: plain_datum(&described(request, version)),
             namespace: namespace
                 .as_ref()
                 .map_or_else(Datum::null, |namespace| plain_datum(&shown(namespace))),
@@ -159,7 +159,7 @@ impl Policy {
         param: &Value,
         verdict: &mut Verdict,
     ) {
-        let mut court = Court { values: seen.values(param, self.params.is_some()), left: POLICY_COST_MAX };
+        let mut court = Court::new(seen.values(param, self.params.is_some()), POLICY_COST_MAX);
         court.make_variables(program);
         let mut failures = Vec::new();
         match court.applies(program) {
@@ -221,7 +221,7 @@ impl Policy {
 
 impl Seen {
     /// In the order in which names were declared.
-    fn values(&self, param: &Value, takes_params: bool) -> Vec<Datum> {
+    pub(super) fn values(&self, param: &Value, takes_params: bool) -> Vec<Datum> {
         let mut values =
             vec![self.object.clone(), self.old.clone(), self.request.clone(), self.namespace.clone()];
         values.extend(takes_params.then(|| plain_datum(param)));
@@ -229,14 +229,18 @@ impl Seen {
     }
 }
 
-/// Asks the expressions of one policy for one parameter.
-struct Court {
+/// Asks the expressions of one policy for one parameter, or the conditions of one webhook.
+pub(super) struct Court {
     /// `variables` come last.
     values: Vec<Datum>,
     left: u64,
 }
 
 impl Court {
+    pub(super) fn new(values: Vec<Datum>, cost_max: u64) -> Self {
+        Self { values, left: cost_max }
+    }
+
     fn run(&mut self, expression: &Expression) -> Result<Datum, String> {
         let (result, cost) = expression.evaluate(&self.values);
         let source = expression.source().trim();
@@ -247,7 +251,7 @@ impl Court {
     }
 
     /// Works out the variables, each of which may use those before it. One that fails is missing, and whoever asks for it fails.
-    fn make_variables(&mut self, program: &Program) {
+    pub(super) fn make_variables(&mut self, program: &Program) {
         let mut made: Vec<(lazaret_model::Text, Datum)> = Vec::new();
         self.values.push(Datum::map([]));
         for (name, expression) in &program.variables {
@@ -260,7 +264,7 @@ impl Court {
     }
 
     /// Whether all conditions hold. One that does not hold counts before one that fails.
-    fn applies(&mut self, program: &Program) -> Result<bool, String> {
+    pub(super) fn applies(&mut self, program: &Program) -> Result<bool, String> {
         let mut failed = None;
         for (_, condition) in &program.conditions {
             match self.run(condition) {
@@ -295,23 +299,28 @@ impl Court {
     }
 }
 
-/// The request as `request` has it.
-fn described(request: &Attributes<'_>) -> Value {
-    let kind = json!({"group": request.group, "version": request.version, "kind": request.kind});
-    let resource = json!({"group": request.group, "version": request.version, "resource": request.resource});
+/// The request as `request` has it, to somebody who is asked about this version of the resource.
+pub(super) fn described(request: &Attributes<'_>, version: &str) -> Value {
+    let kind = |version: &str| {
+        let (group, version, kind) = request.kind_in(version);
+        json!({"group": group, "version": version, "kind": kind})
+    };
+    let resource =
+        |version: &str| json!({"group": request.group, "version": version, "resource": request.resource});
     let user = request.user;
     let extra: Vec<(Text, Value)> =
         user.extra.iter().map(|(key, list)| (key.as_str().into(), texts(list))).collect();
     json!({
-        "kind": kind.clone(), "resource": resource.clone(), "subResource": request.subresource,
-        "requestKind": kind, "requestResource": resource, "requestSubResource": request.subresource,
+        "kind": kind(version), "resource": resource(version), "subResource": request.subresource,
+        "requestKind": kind(request.version), "requestResource": resource(request.version),
+        "requestSubResource": request.subresource,
         "name": request.name, "namespace": request.namespace, "operation": request.operation.as_str(),
         "userInfo": {
             "username": user.name.as_str(), "uid": user.uid.as_str(), "groups": texts(&user.groups),
             "extra": Value::Object(extra.into()),
         },
         "dryRun": request.dry_run,
-        "options": {},
+        "options": request.options.clone(),
     })
 }
 

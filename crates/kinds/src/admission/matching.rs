@@ -32,12 +32,21 @@ struct Rule {
 pub(super) struct Selected<'a> {
     /// The labels of the namespace that the request is about, or that it is in; nothing for what is in none.
     pub(super) namespace_labels: Option<&'a Value>,
-    /// The labels of the object, and of what it was before.
-    pub(super) object_labels: [&'a Value; 2],
+    /// The object, and what it was before; null where there is none.
+    pub(super) objects: [&'a Value; 2],
 }
 
 impl Match {
     pub(super) fn of(said: &Value) -> Self {
+        Self::with_rules(said, "resourceRules")
+    }
+
+    /// A match as webhooks have it: one without rules is about nothing.
+    pub(super) fn of_webhook(said: &Value) -> Option<Self> {
+        Some(Self::with_rules(said, "rules")).filter(|made| !made.rules.is_empty())
+    }
+
+    fn with_rules(said: &Value, field: &str) -> Self {
         let rules = |field: &str| list(said, field).iter().map(Rule::of).collect();
         // One that selects everything need not be asked.
         let selector = |field: &str| {
@@ -47,7 +56,7 @@ impl Match {
             some(said, field).filter(filled).cloned()
         };
         Self {
-            rules: rules("resourceRules"),
+            rules: rules(field),
             excluded: rules("excludeResourceRules"),
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
@@ -78,8 +87,10 @@ impl Match {
             (Some(selector), Some(labels)) => selects(selector, labels),
             (None, _) | (_, None) => true,
         };
-        let objects =
-            |selector: &Value| selected.object_labels.iter().any(|labels| selects(selector, labels));
+        // An object that does not exist is not selected by what it lacks.
+        let existing = selected.objects.iter().filter(|object| !object.is_null());
+        let labels: Vec<&Value> = existing.map(|object| &object["metadata"]["labels"]).collect();
+        let objects = |selector: &Value| labels.iter().any(|labels| selects(selector, labels));
         namespaces && self.objects.as_ref().is_none_or(objects)
     }
 }
@@ -122,8 +133,9 @@ impl Rule {
     }
 }
 
-/// Whether a word means an operation. Nothing connects here.
+/// Whether a word means an operation.
 pub(super) fn is_operation(word: &str) -> bool {
-    let known = [Operation::Create, Operation::Update, Operation::Delete].map(Operation::as_str);
-    word == "*" || word == "CONNECT" || known.contains(&word)
+    let known =
+        [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect].map(Operation::as_str);
+    word == "*" || known.contains(&word)
 }

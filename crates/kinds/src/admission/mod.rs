@@ -1,23 +1,32 @@
-//! Admission policies: expressions that say which requests are good.
+//! Admission: which requests policies and webhooks are asked about, and what policies answer.
 //!
 //! A policy says what is asked, its bindings say where and what follows. What a policy cannot be asked about, because an expression fails or a
-//! parameter is missing, is denied unless the policy says that failures are ignored.
+//! parameter is missing, is denied unless the policy says that failures are ignored. Webhooks are matched here and called by the server.
 
 mod evaluate;
 mod matching;
 mod policy;
+mod rule_checks;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod url;
+mod webhook;
+mod webhook_rules;
+#[cfg(test)]
+mod webhook_tests;
 
 use lazaret_json::Value;
 
 use crate::context::User;
 
 pub(crate) use rules::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+pub(crate) use webhook_rules::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 
 pub use evaluate::{Denial, Verdict};
 pub use policy::Policies;
+pub use url::Url;
+pub use webhook::{Address, Matched, ReviewVersion, Webhook, webhooks};
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +37,8 @@ pub enum Operation {
     Update,
     /// Deletes it.
     Delete,
+    /// Connects to a part of it.
+    Connect,
 }
 
 impl Operation {
@@ -38,6 +49,7 @@ impl Operation {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
         }
     }
 }
@@ -57,8 +69,10 @@ pub struct Attributes<'a> {
     pub resource: &'a str,
     /// The part of the object that is meant, or nothing.
     pub subresource: &'a str,
-    /// The kind.
+    /// The kind of the resource.
     pub kind: &'a str,
+    /// Group, version and kind of what a part of an object takes, where that is not the object itself.
+    pub part: Option<(&'a str, &'a str, &'a str)>,
     /// The name; empty while it is not known.
     pub name: &'a str,
     /// The namespace, or nothing.
@@ -67,12 +81,21 @@ pub struct Attributes<'a> {
     pub user: &'a User,
     /// Whether nothing is to be written.
     pub dry_run: bool,
+    /// The options of the request, or null.
+    pub options: &'a Value,
     /// The object as it is to be, or null; what it was before, or null.
     pub objects: Objects<'a>,
 }
 
 /// The object and what it was before, in any of its versions.
 pub type Objects<'a> = &'a dyn Fn(&str) -> (Value, Value);
+
+impl Attributes<'_> {
+    /// Group, version and kind of the object in a version of the resource.
+    fn kind_in<'v>(&'v self, version: &'v str) -> (&'v str, &'v str, &'v str) {
+        self.part.unwrap_or((self.group, version, self.kind))
+    }
+}
 
 impl core::fmt::Debug for Attributes<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -109,9 +132,19 @@ pub struct Params<'a> {
     pub selector: &'a Value,
 }
 
-/// Kinds that no policy is asked about: what could undo a policy that locks everybody out, and questions that clients live by.
+/// Kinds that no policy and no webhook is asked about: what could undo a policy that locks everybody out, and questions that clients live by.
 const EXEMPT: &[(&str, &[&str])] = &[
-    ("admissionregistration.k8s.io", &["validatingadmissionpolicies", "validatingadmissionpolicybindings"]),
+    (
+        "admissionregistration.k8s.io",
+        &[
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+            "mutatingwebhookconfigurations",
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "validatingwebhookconfigurations",
+        ],
+    ),
     ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
     (
         "authorization.k8s.io",
@@ -125,5 +158,9 @@ const EXEMPT: &[(&str, &[&str])] = &[
 ];
 
 fn is_exempt(attributes: &Attributes<'_>) -> bool {
-    EXEMPT.iter().any(|(group, plurals)| *group == attributes.group && plurals.contains(&attributes.resource))
+    is_exempt_resource(attributes.group, attributes.resource)
+}
+
+fn is_exempt_resource(group: &str, resource: &str) -> bool {
+    EXEMPT.iter().any(|(exempt, plurals)| *exempt == group && plurals.contains(&resource))
 }

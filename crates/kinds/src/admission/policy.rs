@@ -78,7 +78,7 @@ impl Policy {
         let mut program = Err(String::new());
         let mut wrong = Vec::new();
         let compiled = Program::of(spec, &mut |path, error, source| {
-            wrong.push(format!("{path}: {}", error.render(source)))
+            wrong.push(format!("spec.{path}: {}", error.render(source)))
         });
         if wrong.is_empty() {
             program = Ok(compiled);
@@ -115,7 +115,7 @@ impl Binding {
 const NAMES: [&str; 4] = ["object", "oldObject", "request", "namespaceObject"];
 
 impl Program {
-    /// Compiles what a policy says; what is wrong with an expression is told with its path and source.
+    /// Compiles what a policy or a webhook says; what is wrong with an expression is told with its path below there and its source.
     pub(super) fn of(spec: &Value, wrong: &mut dyn FnMut(String, CompileError, &str)) -> Self {
         let mut names: Vec<(&'static str, Shape)> = NAMES.iter().map(|name| (*name, Shape::any())).collect();
         names.push(("params", Shape::any()));
@@ -134,19 +134,19 @@ impl Program {
             }
         };
         for (at, variable) in list(spec, "variables").iter().enumerate() {
-            let path = format!("spec.variables[{at}].expression");
+            let path = format!("variables[{at}].expression");
             let made = compile(path, text(variable, "expression"), Wanted::Any, &variables);
             variables.extend(made.map(|made| (text(variable, "name").to_owned(), made)));
         }
         let mut conditions = Vec::new();
         for (at, condition) in list(spec, "matchConditions").iter().enumerate() {
-            let path = format!("spec.matchConditions[{at}].expression");
+            let path = format!("matchConditions[{at}].expression");
             let made = compile(path, text(condition, "expression"), Wanted::Bool, &variables);
             conditions.extend(made.map(|made| (text(condition, "name").to_owned(), made)));
         }
         let mut validations = Vec::new();
         for (at, said) in list(spec, "validations").iter().enumerate() {
-            let path = |field: &str| format!("spec.validations[{at}].{field}");
+            let path = |field: &str| format!("validations[{at}].{field}");
             let expression = compile(path("expression"), text(said, "expression"), Wanted::Bool, &variables);
             let source = text(said, "messageExpression");
             let made_message = (!source.is_empty())
@@ -161,7 +161,7 @@ impl Program {
         }
         let mut annotations = Vec::new();
         for (at, said) in list(spec, "auditAnnotations").iter().enumerate() {
-            let path = format!("spec.auditAnnotations[{at}].valueExpression");
+            let path = format!("auditAnnotations[{at}].valueExpression");
             let made = compile(path, text(said, "valueExpression"), Wanted::TextOrNull, &variables);
             annotations.extend(made.map(|made| (text(said, "key").to_owned(), made)));
         }

@@ -2,7 +2,7 @@
 
 use lazaret_json::Value;
 
-use super::{matching::is_operation, policy::Program};
+use super::{policy::Program, rule_checks::resource_rule};
 use crate::{
     Context, Errors, FieldProblem, Rules,
     check::{label_selector, not_supported},
@@ -11,14 +11,12 @@ use crate::{
     value::{field_mut, fill, has, list, put_or_remove, remove, some, text},
 };
 
-const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
-const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
-const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
-const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+pub(super) const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
+pub(super) const MATCH_POLICIES: &[&str] = &["Equivalent", "Exact"];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
 const NOT_FOUND_ACTIONS: &[&str] = &["Allow", "Deny"];
-const CONDITIONS_MAX: usize = 64;
+pub(super) const CONDITIONS_MAX: usize = 64;
 const ANNOTATIONS_MAX: usize = 20;
 
 /// Policies.
@@ -125,7 +123,7 @@ fn policy(errors: &mut Errors, spec: &Value) {
         } else {
             FieldProblem::Invalid(source.into(), format!("compilation failed: {}", error.render(source)))
         };
-        errors.push(path, problem);
+        errors.push(format!("spec.{path}"), problem);
     });
 }
 
@@ -207,25 +205,6 @@ fn matched(errors: &mut Errors, path: &Path<'_>, said: &Value) {
             .enumerate()
             .for_each(|(at, rule)| resource_rule(errors, &path.index(at), rule));
     }
-}
-
-fn resource_rule(errors: &mut Errors, path: &Path<'_>, rule: &Value) {
-    for field in ["operations", "apiGroups", "apiVersions", "resources"] {
-        let (path, words) = (path.field(field), list(rule, field));
-        if words.is_empty() {
-            errors.required(path, "");
-        } else if words.len() > 1 && words.iter().any(|word| word == "*") && field != "resources" {
-            errors.invalid(path, rule[field].clone(), "if '*' is present, must not specify others");
-        }
-    }
-    for (at, operation) in list(rule, "operations").iter().enumerate() {
-        let operation = operation.as_str().unwrap_or_default();
-        if !is_operation(operation) {
-            let path = path.field("operations");
-            errors.push(path.index(at), not_supported(operation, OPERATIONS));
-        }
-    }
-    one_of(errors, &path.field("scope"), text(rule, "scope"), SCOPES);
 }
 
 fn required(errors: &mut Errors, path: &Path<'_>, said: &str) {

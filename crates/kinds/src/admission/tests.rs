@@ -74,7 +74,7 @@ fn ask(
     let objects = |_: &str| match operation {
         Operation::Create => (object.clone(), Value::Null),
         Operation::Update => (object.clone(), deployment(2)),
-        Operation::Delete => (Value::Null, object.clone()),
+        Operation::Delete | Operation::Connect => (Value::Null, object.clone()),
     };
     policies.ask(
         &Attributes {
@@ -85,10 +85,12 @@ fn ask(
             resource,
             subresource: part,
             kind: "Deployment",
+            part: None,
             name: "d",
             namespace: "prod",
             user: &user,
             dry_run: false,
+            options: &Value::Null,
             objects: &objects,
         },
         &Around,

@@ -2,11 +2,26 @@
 
 use super::{CLUSTER, Row, STATUS, v1};
 use crate::{
-    admission::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    admission::{
+        MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+        ValidatingWebhookConfiguration,
+    },
     crd::CustomResourceDefinition,
 };
 
 pub(super) const ADMISSION: &[Row] = &[
+    Row {
+        group: "admissionregistration.k8s.io",
+        kind: "MutatingWebhookConfiguration",
+        rules: &MutatingWebhookConfiguration,
+        plural: "mutatingwebhookconfigurations",
+        categories: &["api-extensions"],
+        singular: "mutatingwebhookconfiguration",
+        generation: true,
+        unconditional_update: false,
+        versions: &v1("admissionregistration/v1.MutatingWebhookConfiguration"),
+        ..CLUSTER
+    },
     Row {
         group: "admissionregistration.k8s.io",
         kind: "ValidatingAdmissionPolicy",
@@ -28,6 +43,18 @@ pub(super) const ADMISSION: &[Row] = &[
         singular: "validatingadmissionpolicybinding",
         generation: true,
         versions: &v1("admissionregistration/v1.ValidatingAdmissionPolicyBinding"),
+        ..CLUSTER
+    },
+    Row {
+        group: "admissionregistration.k8s.io",
+        kind: "ValidatingWebhookConfiguration",
+        rules: &ValidatingWebhookConfiguration,
+        plural: "validatingwebhookconfigurations",
+        categories: &["api-extensions"],
+        singular: "validatingwebhookconfiguration",
+        generation: true,
+        unconditional_update: false,
+        versions: &v1("admissionregistration/v1.ValidatingWebhookConfiguration"),
         ..CLUSTER
     },
 ];

@@ -5,6 +5,7 @@
 mod flow;
 mod labels;
 mod store;
+mod webhooks;
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -21,6 +22,7 @@ use crate::clock;
 pub(crate) use flow::FlowMetrics;
 use labels::{Answered, Feature, InFlight, Resource};
 pub(crate) use labels::{How, Subject};
+use webhooks::WebhookMetrics;
 
 /// What an answer of [`Metrics::text`] is, for those who read the header.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -61,6 +63,7 @@ pub(crate) struct Metrics {
     requests_panicked: Counter,
     events_not_forgotten: Counter,
     flow: FlowMetrics,
+    webhooks: WebhookMetrics,
 }
 
 impl fmt::Debug for Metrics {
@@ -111,6 +114,7 @@ impl Metrics {
         );
         registry.register("kubernetes_feature_enabled", "1 where a feature gate is on", enabled(features));
         let flow = FlowMetrics::new(&mut registry);
+        let webhooks = WebhookMetrics::new(&mut registry);
         registry.register_collector(Box::new(store::Numbers::new(store)));
         Self {
             registry,
@@ -124,6 +128,7 @@ impl Metrics {
             requests_panicked,
             events_not_forgotten,
             flow,
+            webhooks,
         }
     }
 
@@ -153,6 +158,11 @@ impl Metrics {
     /// Numbers of priority and fairness.
     pub(crate) fn flow(&self) -> &FlowMetrics {
         &self.flow
+    }
+
+    /// Numbers of calls of webhooks.
+    pub(crate) fn webhooks(&self) -> &WebhookMetrics {
+        &self.webhooks
     }
 
     /// A connection ended before anybody could ask anything.

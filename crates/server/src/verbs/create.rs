@@ -6,9 +6,13 @@ use lazaret_json::Value;
 use lazaret_kinds::{Errors, FieldProblem, Scope, admission::Operation};
 use lazaret_store::{Item, Op, TxnError};
 
-use super::finish::{storage, tracked, validate_metadata};
+use super::{
+    finish::{storage, tracked, validate_metadata},
+    update::check_identity,
+};
 use crate::{
-    ApiError, admission,
+    ApiError,
+    admission::{self, Subject},
     input::{FieldValidation, read_object},
     limits,
     negotiate::{self, Form},
@@ -74,15 +78,25 @@ pub(super) async fn insert(
             FieldProblem::Required("name or generateName is required".into()),
         ));
     }
+    let mut warnings = Vec::new();
+    let (mut admitted, mut generated) = (false, generated);
+    let asked = call.server.admission_rules().asks(call.user);
     for _ in 0..NAME_ATTEMPTS {
         if generated {
             let kept: String = prefix.chars().take(PREFIX_MAX).collect();
             object::meta_mut(&mut object).insert("name", format!("{kept}{}", random::name_suffix()).into());
         }
+        if !admitted {
+            // Once: only the name is ever tried again.
+            (object, warnings) = admit(call, object, &mut generated, owners_known, asked).await?;
+            admitted = true;
+        }
         let name = object::meta(&object, "name").to_owned();
-        // Only a generated name is ever tried again.
         let attempt = if generated { object.clone() } else { std::mem::take(&mut object) };
-        let (ready, warnings) = prepared(call, attempt, &name, owners_known)?;
+        let (ready, further) = prepared(call, attempt, &name, generated, asked)
+            .await
+            .map_err(|error| error.after_warnings(&warnings))?;
+        warnings.extend(further);
         if call.query.dry_run() {
             return match call.store().get(call.key(&name)) {
                 Some(taken) => Err(exists(call, &name, &taken)),
@@ -136,18 +150,76 @@ pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError>
     }
 }
 
-fn prepared(
+/// What a new object goes through once, whatever its name will be: its defaults and owners, what is built in, and mutating webhooks.
+async fn admit(
     call: &Call<'_>,
     mut object: Value,
-    name: &str,
+    generated: &mut bool,
     owners_known: bool,
+    asked: bool,
 ) -> Result<(Value, Vec<String>), ApiError> {
-    let metadata = object::meta_mut(&mut object);
+    wipe(&mut object);
+    let name = object::meta(&object, "name").to_owned();
+    admission::may_create(call, &name)?;
+    limits::may_create(call, &name)?;
+    call.with_context(|context| call.kind.rules.default(&mut object, context));
+    // Who makes an object owns what it says and what that stands for, not what the server adds from its own knowledge.
+    if !owners_known {
+        object = tracked(call, None, object);
+    }
+    admission::before_create(call, &mut object, &name)?;
+    if !asked {
+        return Ok((object, Vec::new()));
+    }
+    // Nobody knows the name yet that the server makes.
+    if *generated {
+        object::meta_mut(&mut object).remove("name");
+    }
+    let subject = Subject {
+        operation: Operation::Create,
+        name: &name,
+        generated: *generated,
+        new: &object,
+        old: &Value::Null,
+        delete: None,
+    };
+    let again = |object: &mut Value| {
+        wipe(object);
+        place(call, object)?;
+        call.with_context(|context| call.kind.rules.default(object, context));
+        admission::before_create(call, object, &name)
+    };
+    let mutated = admission::mutate(call, subject, again).await?;
+    if mutated.changed {
+        object = mutated.object;
+    }
+    if *generated && object::meta(&object, "name").is_empty() {
+        object::meta_mut(&mut object).insert("name", name.into());
+    } else {
+        // A webhook may give a new object its name, unless the request did that with its path.
+        *generated = false;
+        if !call.target.name.is_empty() {
+            check_identity(call, &object)?;
+        }
+    }
+    Ok((object, mutated.warnings))
+}
+
+fn wipe(object: &mut Value) {
+    let metadata = object::meta_mut(object);
     for field in WIPED {
         metadata.remove(field);
     }
-    admission::may_create(call, name)?;
-    limits::may_create(call, name)?;
+}
+
+/// What a new object goes through with each name that is tried.
+async fn prepared(
+    call: &Call<'_>,
+    mut object: Value,
+    name: &str,
+    generated: bool,
+    asked: bool,
+) -> Result<(Value, Vec<String>), ApiError> {
     let (errors, object) = call.with_context(|context| {
         let mut errors = Errors::new();
         let metadata = object::meta_mut(&mut object);
@@ -156,12 +228,6 @@ fn prepared(
         if call.kind.generation {
             metadata.insert("generation", 1.into());
         }
-        call.kind.rules.default(&mut object, context);
-        // Who makes an object owns what it says and what that stands for, not what the server adds from its own knowledge.
-        if !owners_known {
-            object = tracked(call, None, object);
-        }
-        admission::before_create(call, &mut object, name)?;
         call.kind.rules.prepare_create(&mut object, context);
         admission::create(call, &mut object);
         if let Err(why) = lazaret_kinds::check_name(&call.kind, name) {
@@ -170,13 +236,18 @@ fn prepared(
         validate_metadata(&call.kind, &object, None, &mut errors);
         call.kind.rules.validate_create(&object, context, &mut errors);
         call.kind.unheeded.into_iter().for_each(|warning| errors.warn(warning));
-        Ok::<_, ApiError>((errors, object))
-    })?;
+        (errors, object)
+    });
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, name, &errors));
     }
     let mut warnings = errors.warnings().to_vec();
-    warnings.extend(admission::ask_policies(call, Operation::Create, name, (&object, &Value::Null))?);
+    if asked {
+        let (operation, old) = (Operation::Create, &Value::Null);
+        let subject = Subject { operation, name, generated, new: &object, old, delete: None };
+        let validated = admission::validate(call, subject).await;
+        warnings.extend(validated.map_err(|error| error.after_warnings(&warnings))?);
+    }
     Ok((object, warnings))
 }
 

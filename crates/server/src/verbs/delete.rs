@@ -7,7 +7,13 @@ use lazaret_store::{Op, TxnError};
 
 use super::{finish::storage, list};
 use crate::{
-    ApiError, clock, definitions, input::read_message, negotiate, object, request::Target, respond::Answer,
+    ApiError,
+    admission::{self, DeleteAttributes},
+    clock, definitions,
+    input::read_message,
+    negotiate, object,
+    request::Target,
+    respond::Answer,
     server::Call,
 };
 
@@ -32,6 +38,16 @@ enum Policy {
     Background,
     Foreground,
     Orphan,
+}
+
+impl Policy {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
 }
 
 impl DeleteOptions {
@@ -98,6 +114,27 @@ impl DeleteOptions {
 }
 
 impl DeleteOptions {
+    /// What policies and webhooks are told.
+    fn attributes(&self) -> DeleteAttributes {
+        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        if let Some(seconds) = self.grace {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        if let Some(policy) = self.policy {
+            options["propagationPolicy"] = policy.name().into();
+        }
+        if let Some(uid) = &self.uid {
+            options["preconditions"]["uid"] = uid.as_str().into();
+        }
+        if let Some(revision) = &self.revision {
+            options["preconditions"]["resourceVersion"] = revision.as_str().into();
+        }
+        if self.dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        DeleteAttributes { options, dry_run: self.dry_run }
+    }
+
     /// What an eviction wants to meet before it does anything.
     pub(super) fn check_eviction(&self, pod: &Value, revision: u64) -> Result<(), ApiError> {
         let (name, uid) = (object::meta(pod, "name"), object::meta(pod, "uid"));
@@ -151,7 +188,7 @@ fn returns_object(call: &Call<'_>) -> bool {
 pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let options = DeleteOptions::read(call, body)?;
     let page = list::read(call).await?;
-    let mut deleted = Vec::new();
+    let (mut deleted, mut warnings) = (Vec::new(), Vec::new());
     for item in &page.items {
         let stored = call.server.trees().get(item);
         let (namespace, name) =
@@ -159,18 +196,19 @@ pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<An
         let one = call.on(Target { namespace, name: name.clone(), ..call.target.clone() });
         match remove(&one, &name, &options).await {
             Ok(removed) => {
+                warnings.extend(removed.warnings);
                 let object = object::decode_whole(&removed.object);
                 deleted.push(object::versioned(&call.kind, &call.served, object));
             }
             Err(error) if error.code == 404 => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.after_warnings(&warnings)),
         }
     }
     let list = json!({
         "kind": call.kind.list_kind, "apiVersion": call.kind.api_version(&call.served.version),
         "metadata": {"resourceVersion": call.store().revision().to_string()}, "items": deleted,
     });
-    Ok(Answer::value(200, &list))
+    Ok(Answer::value(200, &list).warn(warnings))
 }
 
 /// An object that was deleted, or marked for it.
@@ -194,7 +232,8 @@ pub(super) async fn remove(
         let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
         let old = call.server.trees().get(&item);
         check_preconditions(call, name, &old, item.modified, options)?;
-        let warnings = crate::admission::may_delete(call, name, &old)?;
+        let attributes = || options.attributes();
+        let warnings = admission::may_delete(call, name, &old, attributes).await?;
         let (marked, gone) = outcome(call, &old, options);
         let removed =
             |object: Bytes| Removed { object, uid: object::meta(&old, "uid").to_owned(), gone, warnings };

@@ -7,7 +7,13 @@ use lazaret_kinds::{Context, Errors, FieldProblem, Kind, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 
-use crate::{ApiError, admission, disk, limits, object, server::Call};
+use super::scale;
+use crate::{
+    ApiError,
+    admission::{self, Subject},
+    disk, limits, object,
+    server::Call,
+};
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
 const RETRIES_MAX: usize = 32;
@@ -53,7 +59,7 @@ pub(super) async fn change(
         if change.expected.is_some_and(|expected| expected != item.modified) {
             return Err(ApiError::modified(&call.kind, name));
         }
-        let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known)?;
+        let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known).await?;
         if call.query.dry_run() {
             return Ok(Written { item: unsaved(&item, &new)?, warnings });
         }
@@ -92,11 +98,11 @@ pub(super) async fn change(
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
 }
 
-fn prepared_update(
+async fn prepared_update(
     call: &Call<'_>,
     old: &Value,
     mut new: Value,
-    owners_known: bool,
+    mut owners_known: bool,
 ) -> Result<(Value, Vec<String>), ApiError> {
     let name = object::meta(old, "name").to_owned();
     let wanted_uid = object::meta(&new, "uid").to_owned();
@@ -108,16 +114,92 @@ fn prepared_update(
         return Err(ApiError::conflict(&call.kind, &name, &why));
     }
     keep_server_fields(&mut new, old);
-    let status = call.target.subresource == "status";
-    let (errors, mut new) = call.with_context(|context| {
-        let mut errors = Errors::new();
-        // A binding writes spec and status at once, which no update may; what it writes was made by the server.
-        if call.target.subresource == "binding" {
-            return Ok::<_, ApiError>((errors, new));
-        }
-        default_changed(call, &mut new, old, context);
+    // Those two are posted, and were asked about when they came.
+    let posted = ["binding", "eviction"].contains(&call.target.subresource.as_str());
+    let asked = !posted && call.server.admission_rules().asks(call.user);
+    let mut warnings = Vec::new();
+    // A binding writes spec and status at once, which no update may; what it writes was made by the server.
+    if call.target.subresource != "binding" {
+        call.with_context(|context| default_changed(call, &mut new, old, context));
         admission::before_update(call, &new, old)?;
-        if call.target.subresource == "finalize" {
+        if asked {
+            (new, warnings) = mutated(call, &name, new, old, &mut owners_known).await?;
+        }
+    }
+    let (errors, mut new) = call.with_context(|context| finished(call, new, old, context));
+    admission::may_update(call, &new, old)?;
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(&call.kind, &name, &errors).after_warnings(&warnings));
+    }
+    warnings.extend(errors.warnings().iter().cloned());
+    if asked {
+        let (shown_new, shown_old) = (shown(call, &new), shown(call, old));
+        let subject = updated(&name, &shown_new, &shown_old);
+        let validated = admission::validate(call, subject).await;
+        warnings.extend(validated.map_err(|error| error.after_warnings(&warnings))?);
+    }
+    if !owners_known {
+        new = tracked(call, Some(old), new);
+    }
+    Ok((new, warnings))
+}
+
+fn updated<'a>(name: &'a str, new: &'a Value, old: &'a Value) -> Subject<'a> {
+    Subject { operation: Operation::Update, name, generated: false, new, old, delete: None }
+}
+
+/// What policies and webhooks are shown of an object: of a scale the scale.
+fn shown(call: &Call<'_>, object: &Value) -> Value {
+    if call.target.subresource == "scale" { scale::of(call, object) } else { object.clone() }
+}
+
+/// Lets mutating webhooks change the object. What they change belongs to no manager: owners are those of what the client wants.
+async fn mutated(
+    call: &Call<'_>,
+    name: &str,
+    mut new: Value,
+    old: &Value,
+    owners_known: &mut bool,
+) -> Result<(Value, Vec<String>), ApiError> {
+    let (shown_new, shown_old) = (shown(call, &new), shown(call, old));
+    let subject = updated(name, &shown_new, &shown_old);
+    let is_scale = call.target.subresource == "scale";
+    let again = |object: &mut Value| {
+        if is_scale {
+            return Ok(());
+        }
+        keep_server_fields(object, old);
+        call.with_context(|context| default_changed(call, object, old, context));
+        admission::before_update(call, object, old)
+    };
+    let mutated = admission::mutate(call, subject, again).await?;
+    if !mutated.changed {
+        return Ok((new, mutated.warnings));
+    }
+    if !*owners_known {
+        let owned = tracked(call, Some(old), new);
+        *owners_known = true;
+        new = owned;
+    }
+    if is_scale {
+        scale::take(call, &mut new, &mutated.object)?;
+        return Ok((new, mutated.warnings));
+    }
+    let mut object = mutated.object;
+    let metadata = object::meta_mut(&mut object);
+    match new["metadata"].get("managedFields") {
+        Some(record) => metadata.insert("managedFields", record.clone()),
+        None => metadata.remove("managedFields"),
+    };
+    Ok((object, mutated.warnings))
+}
+
+/// The rules of the kind: what they prepare, and what they find wrong.
+fn finished(call: &Call<'_>, mut new: Value, old: &Value, context: &Context<'_>) -> (Errors, Value) {
+    let mut errors = Errors::new();
+    match call.target.subresource.as_str() {
+        "binding" => {}
+        "finalize" => {
             match old.get("status") {
                 Some(status) => new["status"] = status.clone(),
                 None => {
@@ -125,13 +207,13 @@ fn prepared_update(
                 }
             }
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
-            return Ok::<_, ApiError>((errors, new));
         }
-        if status {
+        "status" => {
             call.kind.rules.prepare_status(&mut new, old, context);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_status(&new, old, context, &mut errors);
-        } else {
+        }
+        _ => {
             call.kind.rules.prepare_update(&mut new, old, context);
             if call.kind.generation && spec_differs(&call.kind, &new, old) {
                 let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
@@ -141,21 +223,8 @@ fn prepared_update(
             call.kind.rules.validate_update(&new, old, context, &mut errors);
             call.kind.unheeded.into_iter().for_each(|warning| errors.warn(warning));
         }
-        Ok((errors, new))
-    })?;
-    admission::may_update(call, &new, old)?;
-    if !errors.is_empty() {
-        return Err(ApiError::invalid(&call.kind, &name, &errors));
     }
-    let mut warnings = errors.warnings().to_vec();
-    // Those two are posted, and were asked about when they came.
-    if !["binding", "eviction"].contains(&call.target.subresource.as_str()) {
-        warnings.extend(admission::ask_policies(call, Operation::Update, &name, (&new, old))?);
-    }
-    if !owners_known {
-        new = tracked(call, Some(old), new);
-    }
-    Ok((new, warnings))
+    (errors, new)
 }
 
 /// Fills in what absent fields stand for. What a change left alone was filled in when it was written; only for kinds that are defined can

@@ -81,11 +81,11 @@ async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiE
         ("", Verb::Delete) => delete::delete(call, &body).await,
         ("", Verb::DeleteCollection) => delete::delete_collection(call, &body).await,
         ("log", Verb::Get) => pods::log(call),
-        ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => pods::no_stream(call),
+        ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => pods::no_stream(call).await,
         ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::scale(call, verb, &body).await,
         ("binding", Verb::Create) => pods::bind(call, &body).await,
         ("eviction", Verb::Create) => pods::evict(call, &body).await,
-        ("token", Verb::Create) => review::token(call, &body),
+        ("token", Verb::Create) => review::token(call, &body).await,
         _ => Err(ApiError::method_not_allowed()),
     }
 }

@@ -13,13 +13,16 @@ use crate::{
 };
 
 pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let binding = read_message(negotiate::body(call.content_type.as_deref())?, body, "core/v1.Binding")?;
-    let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
-    if node.is_empty() {
-        return Err(ApiError::bad_request("target.name: Required value: the node to bind to"));
-    }
+    let mut binding = read_message(negotiate::body(call.content_type.as_deref())?, body, "core/v1.Binding")?;
     let name = call.target.name.clone();
-    let warnings = admission::create_subresource(call, &binding, &Value::Null)?;
+    let node_of = |binding: &Value| {
+        let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
+        let why = "target.name: Required value: the node to bind to";
+        if node.is_empty() { Err(ApiError::bad_request(why)) } else { Ok(node) }
+    };
+    node_of(&binding)?;
+    let warnings = admission::create_subresource(call, &mut binding, &Value::Null).await?;
+    let node = node_of(&binding)?;
     let refuse = |why: String| ApiError::conflict(&call.kind, &name, &why);
     let written = change(&as_main(call), &name, |old, _| {
         let uid = object::meta(&binding, "uid");
@@ -101,8 +104,9 @@ pub(super) fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
 }
 
 /// Whoever wants to talk to a container is told why there is none to talk to.
-pub(super) fn no_stream(call: &Call<'_>) -> Result<Answer, ApiError> {
+pub(super) async fn no_stream(call: &Call<'_>) -> Result<Answer, ApiError> {
     let Target { namespace, name, .. } = &call.target;
+    let warnings = admission::may_connect(call).await?;
     let pod =
         call.server.get(&call.kind, namespace, name).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -110,7 +114,8 @@ pub(super) fn no_stream(call: &Call<'_>) -> Result<Answer, ApiError> {
         ApiError::bad_request(format!("pod {name} does not have a host assigned"))
     } else {
         unreachable(call, &pod)
-    })
+    }
+    .with_warnings(warnings))
 }
 
 // DEVIATION(containers-out-of-reach)
@@ -153,11 +158,12 @@ pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
 }
 
 pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let eviction = read_message(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
+    let mut eviction =
+        read_message(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
     let name = call.target.name.clone();
     let item = call.store().get(call.key(&name)).ok_or_else(|| ApiError::not_found(&call.kind, &name))?;
     let pod = call.server.trees().get(&item);
-    let warnings = admission::create_subresource(call, &eviction, &pod)?;
+    let warnings = admission::create_subresource(call, &mut eviction, &pod).await?;
     let mut options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
     // DEVIATION(eviction-preconditions): no budget is taken from for an eviction that cannot be.
     options.check_eviction(&pod, item.modified)?;
@@ -171,7 +177,7 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     if needs_budget && !options.dry_run {
         let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
         let marked = change(&as_main(call), &name, |old, modified| {
-            admission::create_subresource(call, &eviction, old)?;
+            admission::check_subresource(call, &eviction, old)?;
             options.check_eviction(old, modified)?;
             let mut object = old.clone();
             set_condition(&mut object, target.clone());

@@ -99,7 +99,7 @@ fn rules(call: &Call<'_>, namespace: &str) -> Result<Value, ApiError> {
 }
 
 /// A token for a service account.
-pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+pub(super) async fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let media = negotiate::body(call.content_type.as_deref())?;
     let mut request = read_message(media, body, "authentication/v1.TokenRequest")?;
     let name = &call.target.name;
@@ -107,7 +107,7 @@ pub(super) fn token(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         .server
         .get(&call.kind, &call.target.namespace, name)
         .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-    let warnings = admission::create_subresource(call, &request, &account)?;
+    let warnings = admission::create_subresource(call, &mut request, &account).await?;
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     let metadata = object::meta_mut(&mut request);

@@ -49,7 +49,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: Verb, body: &[u8]) -> Result<An
         Ok(Change { object, owners_known: false, expected })
     })
     .await?;
-    Ok(shown(call, of(call, &object::decode(&written.item.value))))
+    Ok(shown(call, of(call, &object::decode(&written.item.value))).warn(written.warnings))
 }
 
 /// Applies a scale: the manager comes to own the number of replicas, and conflicts with other owners unless forced.
@@ -76,7 +76,13 @@ async fn apply(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         Ok(Change { object: applied(call, Some(old), &config)?, owners_known: true, expected })
     })
     .await?;
-    Ok(shown(call, of(call, &object::decode(&written.item.value))))
+    Ok(shown(call, of(call, &object::decode(&written.item.value))).warn(written.warnings))
+}
+
+/// Takes the number of replicas over from a scale.
+pub(super) fn take(call: &Call<'_>, object: &mut Value, scale: &Value) -> Result<(), ApiError> {
+    set_replicas(call, object, replicas(scale)?);
+    Ok(())
 }
 
 fn set_replicas(call: &Call<'_>, object: &mut Value, replicas: i64) {
@@ -144,7 +150,8 @@ fn replicas(scale: &Value) -> Result<i64, ApiError> {
     Ok(replicas)
 }
 
-fn of(call: &Call<'_>, object: &Value) -> Value {
+/// The scale of an object.
+pub(super) fn of(call: &Call<'_>, object: &Value) -> Value {
     let count = |found: Option<&Value>| found.and_then(Value::as_i64).unwrap_or(0);
     let (wanted, current, selector) = match call.kind.rules.scale_paths() {
         Some(paths) => {

@@ -28,6 +28,7 @@ pub(crate) fn now() -> Timestamp {
 
 /// A server at an address of its own, with roles, certificates and tokens.
 pub(crate) struct Cluster {
+    pub(crate) server: Server,
     port: u16,
     pub(crate) authority: Pem,
     pub(crate) tls: Tls,
@@ -53,8 +54,8 @@ impl Cluster {
         let (stop, stopped) = watch::channel(false);
         let http = HttpOptions { tls: Some(tls.clone()), authenticator: Authenticator::default() };
         #[allow(clippy::disallowed_methods, reason = "the server runs beside the test")]
-        tokio::spawn(serve(server, listener, http, stopped));
-        Self { port, authority, tls, stop }
+        tokio::spawn(serve(server.clone(), listener, http, stopped));
+        Self { server, port, authority, tls, stop }
     }
 
     pub(crate) fn identity(&self, name: &str, group: &str) -> Option<Pem> {
@@ -87,6 +88,19 @@ impl Cluster {
         path: &str,
         body: &str,
     ) -> (u16, Value) {
+        let (code, answer, _) = self.send_whole(who, headers, method, path, body).await;
+        (code, answer)
+    }
+
+    /// The same, with the head of the answer.
+    pub(crate) async fn send_whole(
+        &self,
+        who: Option<&Pem>,
+        headers: &str,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> (u16, Value, String) {
         let mut stream = self.connect(who).await;
         let content_type = if headers.to_ascii_lowercase().contains("content-type:") {
             ""
@@ -106,8 +120,8 @@ impl Cluster {
         let _ = tokio::time::timeout(Duration::from_secs(30), read).await.expect("an answer in time");
         let text = String::from_utf8_lossy(&answer).into_owned();
         let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        let content = text.split_once("\r\n\r\n").map_or("", |(_, content)| content);
-        (code, serde_json::from_str(content).unwrap_or_else(|_| content.into()))
+        let (head, content) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        (code, serde_json::from_str(content).unwrap_or_else(|_| content.into()), head.to_owned())
     }
 
     /// A connection of a client with this certificate.
