@@ -16,6 +16,7 @@ use crate::{
     request::Verb,
     respond::Answer,
     server::Call,
+    service_pool::{self, Reservation},
     table,
 };
 
@@ -82,7 +83,7 @@ pub(super) async fn insert(
         let name = object::meta(&object, "name").to_owned();
         // Only a generated name is ever tried again.
         let attempt = if generated { object.clone() } else { std::mem::take(&mut object) };
-        let (ready, warnings) = prepared(call, attempt, &name, owners_known)?;
+        let (ready, warnings, _reserved) = prepared(call, attempt, &name, owners_known)?;
         if call.query.dry_run() {
             return match call.store().get(call.key(&name)) {
                 Some(taken) => Err(exists(call, &name, &taken)),
@@ -136,18 +137,20 @@ pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError>
     }
 }
 
-fn prepared(
-    call: &Call<'_>,
+/// The object as it is to be stored, what to warn of, and what it holds until it is stored.
+fn prepared<'a>(
+    call: &Call<'a>,
     mut object: Value,
     name: &str,
     owners_known: bool,
-) -> Result<(Value, Vec<String>), ApiError> {
+) -> Result<(Value, Vec<String>, Option<Reservation<'a>>), ApiError> {
     let metadata = object::meta_mut(&mut object);
     for field in WIPED {
         metadata.remove(field);
     }
     admission::may_create(call, name)?;
     limits::may_create(call, name)?;
+    let mut reserved = None;
     let (errors, object) = call.with_context(|context| {
         let mut errors = Errors::new();
         let metadata = object::meta_mut(&mut object);
@@ -162,6 +165,7 @@ fn prepared(
             object = tracked(call, None, object);
         }
         admission::before_create(call, &mut object, name)?;
+        reserved = service_pool::allocate(call, &mut object, None)?;
         call.kind.rules.prepare_create(&mut object, context);
         admission::create(call, &mut object);
         if let Err(why) = lazaret_kinds::check_name(&call.kind, name) {
@@ -177,7 +181,7 @@ fn prepared(
     }
     let mut warnings = errors.warnings().to_vec();
     warnings.extend(admission::ask_policies(call, Operation::Create, name, (&object, &Value::Null))?);
-    Ok((object, warnings))
+    Ok((object, warnings, reserved))
 }
 
 fn exists(call: &Call<'_>, name: &str, taken: &Item) -> ApiError {

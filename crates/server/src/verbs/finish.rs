@@ -7,7 +7,11 @@ use lazaret_kinds::{Context, Errors, FieldProblem, Kind, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 
-use crate::{ApiError, admission, disk, limits, object, server::Call};
+use crate::{
+    ApiError, admission, disk, limits, object,
+    server::Call,
+    service_pool::{self, Reservation},
+};
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
 const RETRIES_MAX: usize = 32;
@@ -53,7 +57,7 @@ pub(super) async fn change(
         if change.expected.is_some_and(|expected| expected != item.modified) {
             return Err(ApiError::modified(&call.kind, name));
         }
-        let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known)?;
+        let (new, warnings, _reserved) = prepared_update(call, &old, change.object, change.owners_known)?;
         if call.query.dry_run() {
             return Ok(Written { item: unsaved(&item, &new)?, warnings });
         }
@@ -92,12 +96,13 @@ pub(super) async fn change(
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
 }
 
-fn prepared_update(
-    call: &Call<'_>,
+/// The object as it is to be stored, what to warn of, and what it holds until it is stored.
+fn prepared_update<'a>(
+    call: &Call<'a>,
     old: &Value,
     mut new: Value,
     owners_known: bool,
-) -> Result<(Value, Vec<String>), ApiError> {
+) -> Result<(Value, Vec<String>, Option<Reservation<'a>>), ApiError> {
     let name = object::meta(old, "name").to_owned();
     let wanted_uid = object::meta(&new, "uid").to_owned();
     if !wanted_uid.is_empty() && wanted_uid != object::meta(old, "uid") {
@@ -109,6 +114,7 @@ fn prepared_update(
     }
     keep_server_fields(&mut new, old);
     let status = call.target.subresource == "status";
+    let mut reserved = None;
     let (errors, mut new) = call.with_context(|context| {
         let mut errors = Errors::new();
         // A binding writes spec and status at once, which no update may; what it writes was made by the server.
@@ -132,6 +138,7 @@ fn prepared_update(
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_status(&new, old, context, &mut errors);
         } else {
+            reserved = service_pool::allocate(call, &mut new, Some(old))?;
             call.kind.rules.prepare_update(&mut new, old, context);
             if call.kind.generation && spec_differs(&call.kind, &new, old) {
                 let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
@@ -155,7 +162,7 @@ fn prepared_update(
     if !owners_known {
         new = tracked(call, Some(old), new);
     }
-    Ok((new, warnings))
+    Ok((new, warnings, reserved))
 }
 
 /// Fills in what absent fields stand for. What a change left alone was filled in when it was written; only for kinds that are defined can

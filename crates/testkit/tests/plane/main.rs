@@ -15,6 +15,7 @@ mod rivals;
 mod road;
 mod rules;
 mod scheduling;
+mod services;
 mod stage;
 mod stories;
 mod timed;
