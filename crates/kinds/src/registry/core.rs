@@ -151,7 +151,9 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "PersistentVolumeClaim",
-        unheeded: Some("a PersistentVolumeClaim is stored and not bound to a volume"),
+        unheeded: Some(
+            "a PersistentVolumeClaim is bound by simulated nodes alone, to a volume that stores nothing",
+        ),
         rules: &PersistentVolumeClaim,
         delete_returns_object: true,
         plural: "persistentvolumeclaims",
