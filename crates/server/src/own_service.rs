@@ -13,6 +13,8 @@ const NAMESPACE: &str = "default";
 const PORT: u16 = 443;
 /// What could not be written is tried again after this.
 const RETRY_SECONDS: u64 = 10;
+/// What somebody changed is written again after this, so that two writers who disagree do not keep the server busy.
+const RESTORE_PAUSE_MS: u64 = 100;
 /// Where the three objects are stored.
 const KEYS: [&str; 3] = [
     "/core/services/default/kubernetes",
@@ -42,6 +44,7 @@ impl Server {
             if matches!(ended, Err(WatchError::Closed)) {
                 return;
             }
+            tokio::time::sleep(Duration::from_millis(RESTORE_PAUSE_MS)).await;
         }
     }
 

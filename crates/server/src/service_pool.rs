@@ -88,11 +88,11 @@ impl Held {
 }
 
 impl State {
-    /// Takes in what was written since the last look.
-    fn catch_up(&mut self, store: &Store) {
+    /// Takes in what was written since the last look. Whether that could be read: nothing is given out where it could not.
+    fn catch_up(&mut self, store: &Store) -> bool {
         while let Some(watch) = &mut self.watch {
             match watch.try_next() {
-                Ok(None) => return,
+                Ok(None) => return true,
                 Ok(Some(event)) => {
                     self.forget(&event.key);
                     if let Some(item) = &event.new {
@@ -106,9 +106,10 @@ impl State {
         for key in self.stored.keys().cloned().collect::<Vec<_>>() {
             self.forget(&key);
         }
-        let Ok(range) = store.range(SERVICES, &RangeOptions::default()) else { return };
+        let Ok(range) = store.range(SERVICES, &RangeOptions::default()) else { return false };
         range.items.iter().for_each(|item| self.learn(item));
         self.watch = store.watch(SERVICES, range.revision).ok();
+        true
     }
 
     fn learn(&mut self, item: &Item) {
@@ -154,9 +155,9 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reserve(&self, store: &Store, ranges: ServiceRanges) -> Reservation<'_> {
-        self.lock().catch_up(store);
-        Reservation { pool: self, ranges, taken: Holding::default() }
+    fn reserve(&self, store: &Store, ranges: ServiceRanges) -> Option<Reservation<'_>> {
+        let known = self.lock().catch_up(store);
+        known.then(|| Reservation { pool: self, ranges, taken: Holding::default() })
     }
 }
 
@@ -219,7 +220,10 @@ pub(crate) fn allocate<'a>(
         return Ok(None);
     }
     let server = call.server;
-    let mut reservation = server.service_pool().reserve(server.store(), server.service_ranges());
+    let mut reservation = server
+        .service_pool()
+        .reserve(server.store(), server.service_ranges())
+        .ok_or_else(|| ApiError::internal("the stored Services cannot be read"))?;
     allocate_service(object, old, &mut reservation).map_err(|refusal| match refusal {
         ServiceRefusal::Invalid(errors) => {
             ApiError::invalid(&call.kind, object::meta(object, "name"), &errors)
@@ -249,10 +253,10 @@ mod tests {
     fn what_is_stored_or_reserved_is_taken_and_nothing_else() {
         let (store, pool) = (Store::ephemeral(Options::default()).unwrap(), Pool::default());
         store.txn_blocking(vec![Op::create("/core/services/n/a", service("10.0.0.1", 30_000))]).unwrap();
-        let mut first = pool.reserve(&store, ranges());
+        let mut first = pool.reserve(&store, ranges()).unwrap();
         assert_eq!(first.take_address(Some("10.0.0.1")), Err(PoolError::Taken));
         assert_eq!(first.take_address(Some("10.0.0.2")), Ok("10.0.0.2".into()));
-        let mut second = pool.reserve(&store, ranges());
+        let mut second = pool.reserve(&store, ranges()).unwrap();
         assert_eq!(second.take_address(Some("10.0.0.2")), Err(PoolError::Taken), "a write in flight has it");
         assert_eq!(second.take_port(Some(30_000)), Err(PoolError::Taken));
         drop(first);
@@ -273,7 +277,7 @@ mod tests {
         drop(second);
         let item = store.get("/core/services/n/a").unwrap();
         store.txn_blocking(vec![Op::delete("/core/services/n/a", item.modified)]).unwrap();
-        let mut third = pool.reserve(&store, ranges());
+        let mut third = pool.reserve(&store, ranges()).unwrap();
         assert_eq!(third.take_address(Some("10.0.0.1")), Ok("10.0.0.1".into()), "its Service is gone");
     }
 
@@ -282,7 +286,7 @@ mod tests {
         let ranges = ServiceRanges::new("10.0.0.0/24", "30000-32767").unwrap();
         assert_eq!((ranges.chosen_addresses(), ranges.chosen_ports()), (16, 86));
         let (store, pool) = (Store::ephemeral(Options::default()).unwrap(), Pool::default());
-        let mut reservation = pool.reserve(&store, ranges);
+        let mut reservation = pool.reserve(&store, ranges).unwrap();
         let last = |text: &str| text.parse::<Ipv4Addr>().unwrap().octets()[3];
         let given: Vec<u8> = (0..254).map(|_| last(&reservation.take_address(None).unwrap())).collect();
         assert!(given[..238].iter().all(|number| *number >= 17), "{given:?}");
