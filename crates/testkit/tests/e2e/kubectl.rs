@@ -233,8 +233,8 @@ fn people_apply() {
 #[test]
 fn people_go_over_to_server_side_apply() {
     let console = Console::open();
-    let map =
-        |data: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: m}}, data: {data}}}");
+    // Not in braces from the first letter on: kubectl before 1.33 takes that for JSON.
+    let map = |data: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\ndata: {data}\n");
     let both = console.file("both.yaml", &map("{a: '1', b: '1'}"));
     let one = console.file("one.yaml", &map("{a: '1'}"));
     console.says(&["apply", "-f", &both], &["configmap/m created"]);

@@ -102,3 +102,55 @@ fn the_way_to_the_server_is_known_and_survives_a_restart() {
     let refused = stage.try_request("POST", SERVICES, "application/json", &taken).unwrap_err();
     assert!(refused.contains("provided IP is already allocated"), "{refused}");
 }
+
+#[test]
+fn volume_claims_of_a_stateful_set_are_bound_to_volumes_that_go_with_them() {
+    const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let stage = Stage::with(1, 1);
+    let claim = |name: &str| {
+        let requests = json!({"requests": {"storage": "1Gi"}});
+        json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": requests}})
+    };
+    let mut waiting = claim("waiting");
+    waiting["spec"]["storageClassName"] = "".into();
+    stage.create(CLAIMS, &waiting);
+    let set = json!({"metadata": {"name": "db"}, "spec": {
+        "serviceName": "db", "replicas": 2, "selector": {"matchLabels": {"app": "db"}},
+        "template": template("db"), "volumeClaimTemplates": [claim("data")],
+    }});
+    stage.create("/apis/apps/v1/namespaces/default/statefulsets", &set);
+    stage.until("both claims are bound", || {
+        let bound = |name: &str| {
+            let claim =
+                stage.try_request("GET", &format!("{CLAIMS}/{name}"), "application/json", &Value::Null)?;
+            let volume = claim["spec"]["volumeName"].as_str().unwrap_or_default();
+            let found = stage.try_request(
+                "GET",
+                &format!("/api/v1/persistentvolumes/{volume}"),
+                "application/json",
+                &Value::Null,
+            )?;
+            let both = (
+                &claim["status"]["phase"],
+                &found["status"]["phase"],
+                &claim["status"]["capacity"]["storage"],
+            );
+            let wanted = (&json!("Bound"), &json!("Bound"), &json!("1Gi"));
+            (both == wanted).then_some(()).ok_or_else(|| format!("{both:?}"))
+        };
+        bound("data-db-0").and_then(|()| bound("data-db-1"))
+    });
+    assert_eq!(
+        stage.get(&format!("{CLAIMS}/waiting"))["status"]["phase"],
+        "Pending",
+        "it waits for a volume that somebody makes"
+    );
+    stage.delete("/apis/apps/v1/namespaces/default/statefulsets/db");
+    for name in ["data-db-0", "data-db-1"] {
+        stage.delete(&format!("{CLAIMS}/{name}"));
+    }
+    stage.until("their volumes are gone", || {
+        let left = stage.list("/api/v1/persistentvolumes").len();
+        (left == 0).then_some(()).ok_or_else(|| format!("{left} volumes"))
+    });
+}
