@@ -66,6 +66,9 @@ impl Held {
 
     /// The first free number from `from` to `to`.
     fn free(&self, from: u32, to: u32) -> Option<u32> {
+        if from > to {
+            return None;
+        }
         let mut candidate = from;
         for taken in self.0.range(from..=to).map(|(taken, _)| *taken) {
             if taken > candidate {

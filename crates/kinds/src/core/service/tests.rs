@@ -8,7 +8,7 @@ use super::{PoolError, ServicePool, ServiceRefusal, allocate_service};
 use crate::testing::{World, kind, set};
 
 /// Addresses 10.0.0.1 to 10.0.0.9 and ports 30000 to 30009; the lowest free one is given.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Pool {
     addresses: BTreeSet<String>,
     ports: BTreeSet<i64>,
@@ -256,7 +256,8 @@ fn refusals_are_worded_as_in_kubernetes() {
         ),
     ];
     for (wanted, said) in rows {
-        let wrong = write(&mut pool, None, service(wanted.clone())).unwrap_err();
+        // What is refused holds nothing: the server gives it back.
+        let wrong = write(&mut pool.clone(), None, service(wanted.clone())).unwrap_err();
         assert_eq!(wrong, *said, "{wanted}");
     }
     while pool.take_address(None).is_ok() {}
