@@ -2,13 +2,17 @@
 
 mod parts;
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::Options;
 use lazaret_server::{
     Authenticator, Features, HttpOptions, Part, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
-    log_store_notices, make_private_folder, parse_runtime_config, serve,
+    ServiceRanges, log_store_notices, make_private_folder, parse_runtime_config, serve,
 };
 use lazaret_store::{OpenError, Store};
 use tokio::sync::watch;
@@ -49,6 +53,12 @@ pub(crate) struct Args {
     /// Behave like this release of Kubernetes, 1.34 to 1.37: its feature gates, and no kind that came later
     #[arg(long, value_name = "1.MINOR", default_value_t = Release::NEWEST)]
     emulated_version: Release,
+    /// The network that cluster IPs of Services are taken from, IPv4, /12 to /29; the Service kubernetes has its first address
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/12")]
+    service_cluster_ip_range: String,
+    /// The node ports that Services are given, with the first and the last
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
+    service_node_port_range: String,
     /// Delete events this many seconds after they were last written; 0 keeps them
     #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
     event_ttl: u64,
@@ -105,10 +115,12 @@ impl Args {
             },
             self.limits.server(),
         );
+        server.use_service_ranges(self.service_ranges()?);
         let listener = self.listen.bind("--listen").await?;
         let address = listener.local_addr().context("find out where it listens")?;
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
         server.publish_authority(secrets.authority()).await.map_err(|error| anyhow!(error))?;
+        server.write_own_service(reachable(address)).await.map_err(|error| anyhow!(error))?;
         let renewal = Renewal::start(secrets, folder, address)?;
         announce(&renewal.kubeconfig(), address, self.nodes)?;
 
@@ -134,6 +146,7 @@ impl Args {
             () = renewing => {}
             () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
             () = forgetting.watch_disk() => {}
+            () = forgetting.keep_own_service(reachable(address)) => {}
             () = pages::follow() => {}
             asked = signal::to_stop() => {
                 asked?;
@@ -166,6 +179,11 @@ impl Args {
         Ok(versions)
     }
 
+    fn service_ranges(&self) -> Result<ServiceRanges> {
+        ServiceRanges::new(&self.service_cluster_ip_range, &self.service_node_port_range)
+            .map_err(|error| anyhow!("--service-cluster-ip-range, --service-node-port-range: {error}"))
+    }
+
     fn open(&self) -> Result<Store> {
         let opened = if self.ephemeral {
             Store::ephemeral(lazaret_store::Options::default())
@@ -181,6 +199,15 @@ impl Args {
             Err(error) => Err(anyhow!(error)),
         }
     }
+}
+
+/// An address that clients can connect to: one that stands for all of them stands for loopback.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        let loopback: (IpAddr, IpAddr) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+        address.set_ip(if address.is_ipv4() { loopback.0 } else { loopback.1 });
+    }
+    address
 }
 
 fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Nodes and a driver that are not there: a fleet to play with, over the public API like real ones.
 //!
-//! Two machines, pure and without a clock: [`Kubelet`] registers nodes, renews their leases, and lets pods bound to them
+//! Three machines, pure and without a clock: [`Kubelet`] registers nodes, renews their leases, and lets pods bound to them
 //! start, end and go; [`Driver`] publishes the devices of each node and taints those that are said to fail. Which do
 //! fail is written in an annotation of the Node ([`failures`]), so whoever may write nodes can play with it. [`start`]
-//! runs both on a [`Hub`]: one watch of pods, claims, nodes and slices, however many nodes there are.
+//! runs them on a [`Hub`]: one watch of pods, claims, nodes and slices, however many nodes there are. [`Volumes`] binds claims of volumes
+//! to volumes that store nothing.
 //!
 //! **Invariant.** No container runs, no device is touched. What is done follows from the objects and the time: a process
 //! that begins anew takes over the pods of the one before it. What is under way at a time has a limit.
@@ -24,6 +25,7 @@ mod pod;
 mod pod_json;
 mod shell;
 mod slice_json;
+mod volumes;
 
 pub use annotations::{EXIT_CODE, FAIL, RUN_FOR, STOP_AFTER, UNPREPARE_AFTER};
 pub use driver::Driver;
@@ -33,6 +35,7 @@ pub use node::SeenNode;
 pub use options::{HollowOptions, OptionsError, parse_device_count, parse_node_count};
 pub use pod::{Container, RestartPolicy, Script, SeenPod};
 pub use shell::{NodeClients, start, start_with};
+pub use volumes::{SeenClaim, SeenVolume, Volumes};
 
 #[cfg(doc)]
 use lazaret_runtime::Hub;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
     Agent, AgentOptions, CLAIMS, CLASSES, CallError, Client, Hub, Leadership, Model, NODES, News, Object,
-    Outcome, PODS, Perform, Precedence, Reply, SLICES, Tasks, run,
+    Outcome, PODS, Perform, Precedence, Reply, SLICES, Tasks, VOLUME_CLAIMS, VOLUMES, run,
 };
 use tokio::sync::watch;
 use tracing::debug;
@@ -17,6 +17,7 @@ use crate::{
     node::SeenNode,
     options::{HollowOptions, OptionsError},
     pod::SeenPod,
+    volumes::{SeenClaim, SeenVolume, Volumes},
 };
 
 /// Gives the client of a node, by its name.
@@ -77,6 +78,15 @@ fn run_fleet(
         Leadership::unrivalled(),
         hub.metrics().clone(),
         AgentOptions { name: "hollow-driver", in_flight_max, precedence: Precedence::Usual },
+        stop.clone(),
+    ));
+    tasks.spawn(run(
+        move || VolumesAgent { volumes: Volumes::new(in_flight_max) },
+        Sender { hub: hub.client().clone(), nodes: None },
+        hub.listen(&[VOLUME_CLAIMS, VOLUMES]),
+        Leadership::unrivalled(),
+        hub.metrics().clone(),
+        AgentOptions { name: "hollow-volumes", in_flight_max, precedence: Precedence::Patient },
         stop.clone(),
     ));
     Ok(tasks)
@@ -232,6 +242,53 @@ impl Agent for DriverAgent {
 
     fn wake(&self) -> Option<Timestamp> {
         self.driver.wake()
+    }
+}
+
+struct VolumesAgent {
+    volumes: Volumes,
+}
+
+impl Agent for VolumesAgent {
+    type Effect = Sent;
+
+    fn hear(&mut self, _: Timestamp, news: News) {
+        let volumes = &mut self.volumes;
+        let claim = |object: &Object| SeenClaim::read(object.json()).map(|seen| (object.key.clone(), seen));
+        let volume = |object: &Object| SeenVolume::read(object.json());
+        match news {
+            News::Listed(VOLUME_CLAIMS, objects, _) => volumes.list_claims(each(&objects, claim)),
+            News::Set(VOLUME_CLAIMS, object) => {
+                claim(&object).into_iter().for_each(|(key, seen)| volumes.hear_claim(key, seen));
+            }
+            News::Gone(VOLUME_CLAIMS, object) => volumes.miss_claim(&object.key),
+            News::Listed(VOLUMES, objects, _) => volumes.list_volumes(each(&objects, volume)),
+            News::Set(VOLUMES, object) => {
+                volume(&object).into_iter().for_each(|seen| volumes.hear_volume(seen));
+            }
+            News::Gone(VOLUMES, object) => volumes.miss_volume(&object.key.name),
+            News::Listed(..) | News::Set(..) | News::Gone(..) | News::Barred(..) => {}
+        }
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.volumes.think(now);
+    }
+
+    fn lead(&mut self, _: Timestamp, leading: bool) {
+        self.volumes.lead(leading);
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        self.volumes.acknowledge(now, effect, reply.outcome);
+    }
+
+    fn poll(&mut self) -> Option<(u64, Sent)> {
+        self.volumes.poll().map(|(id, effect)| (id, Sent { node: None, effect }))
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.volumes.wake()
     }
 }
 

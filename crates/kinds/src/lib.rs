@@ -5,6 +5,7 @@
 //! [`Context`]. Objects are in the one form that is stored (the hub); other versions are converted at the edge. A rule never panics on what a
 //! client sent, and every refusal names the field.
 
+mod addresses;
 pub mod admission;
 mod apps;
 mod check;
@@ -29,6 +30,7 @@ mod rules;
 mod testing;
 mod value;
 
+pub use self::core::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
 pub use check::selects;
 pub use context::{Access, Context, FieldRequirement, User};
 pub use custom::{

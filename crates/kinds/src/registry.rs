@@ -31,6 +31,7 @@ const GROUPS: &[&[Row]] = &[
     extension::DEFINITIONS,
     control::SCHEDULING,
     control::COORDINATION,
+    control::DISCOVERY,
     resource::RESOURCE,
 ];
 

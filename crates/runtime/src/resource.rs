@@ -65,6 +65,10 @@ resources! {
     CONFIG_MAPS: "" "v1" "configmaps" "ConfigMap" true;
     /// Events of the core group.
     EVENTS: "" "v1" "events" "Event" true;
+    /// Claims of volumes.
+    VOLUME_CLAIMS: "" "v1" "persistentvolumeclaims" "PersistentVolumeClaim" true;
+    /// Volumes.
+    VOLUMES: "" "v1" "persistentvolumes" "PersistentVolume" false;
     /// Leases.
     LEASES: "coordination.k8s.io" "v1" "leases" "Lease" true;
     /// Deployments.

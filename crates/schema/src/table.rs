@@ -282,6 +282,7 @@ const TABLES: &[(&str, &str)] = tables! {
     "authorization/v1" => "authorization_v1",
     "storage/v1" => "storage_v1",
     "autoscaling/v1" => "autoscaling_v1",
+    "discovery/v1" => "discovery_v1",
     "admissionregistration/v1" => "admissionregistration_v1",
     "apiextensions/v1" => "apiextensions_v1",
 };

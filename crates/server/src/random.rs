@@ -1,4 +1,4 @@
-//! The one place of this crate where dice are thrown: UIDs and generated names.
+//! The one place of this crate where dice are thrown: UIDs, generated names, addresses and ports.
 
 /// Random bytes from the operating system. A machine that has none cannot give out identities that never repeat.
 fn bytes<const N: usize>() -> [u8; N] {
@@ -30,6 +30,11 @@ pub(crate) fn uid() -> String {
 pub(crate) fn name_suffix() -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     bytes::<5>().iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+}
+
+/// A number below `end`, or 0.
+pub(crate) fn below(end: u32) -> u32 {
+    u32::from_le_bytes(bytes()).checked_rem(end).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ use crate::{
     recent::Recent,
     request::{Path, Target, Verb},
     respond::{Answer, failure},
+    service_pool::Pool,
+    service_ranges::ServiceRanges,
     trees::Trees,
     verbs,
 };
@@ -99,6 +101,8 @@ struct Inner {
     recent: Recent,
     trees: Trees,
     limits: Limits,
+    service_pool: Pool,
+    service_ranges: OnceLock<ServiceRanges>,
     long_requests: LongRequests,
     /// Turns true when every watch is to end.
     ending: watch::Sender<bool>,
@@ -158,6 +162,8 @@ impl Server {
                 recent: Recent::default(),
                 trees: Trees::default(),
                 limits,
+                service_pool: Pool::default(),
+                service_ranges: OnceLock::new(),
                 long_requests: LongRequests::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
                 admission_rules: Derived::new(admission::ADMISSION_RULES, admission::compile_rules),
@@ -223,7 +229,7 @@ impl Server {
         }
         let text = |name: header::HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let form = negotiate::accept(text(header::ACCEPT))?;
+        let form = negotiate::accept(text(header::ACCEPT));
         let (target, watched) = match Path::parse(parts.uri.path()) {
             Path::Objects(target) => (target, false),
             Path::Watch(target) => (target, true),
@@ -233,10 +239,15 @@ impl Server {
                     self.authorize_path(user, "post", &path)?;
                     return self.compact_store().await;
                 }
-                let answer = self.other(user, &parts.method, &path, form, &query)?;
+                if path == openapi::V2_PATH && parts.method == Method::GET {
+                    self.authorize_path(user, "get", &path)?;
+                    return Ok(openapi::older(text(header::ACCEPT)));
+                }
+                let answer = self.other(user, &parts.method, &path, form?, &query)?;
                 return Ok(answer.unless_known(text(header::IF_NONE_MATCH)));
             }
         };
+        let form = form?;
         let verb = match parts.method {
             Method::GET if watched => Verb::Watch,
             _ if watched => return Err(ApiError::method_not_allowed()),
@@ -366,6 +377,19 @@ impl Server {
     /// What they say.
     pub(crate) fn further_checks(&self) -> Vec<(String, bool)> {
         self.inner.further_checks.get().map(|checks| checks()).unwrap_or_default()
+    }
+
+    /// Gives Services addresses and ports of these ranges. To be called before the first Service is written; the first who asks for it stays.
+    pub fn use_service_ranges(&self, ranges: ServiceRanges) {
+        let _ = self.inner.service_ranges.set(ranges);
+    }
+
+    pub(crate) fn service_ranges(&self) -> ServiceRanges {
+        *self.inner.service_ranges.get_or_init(ServiceRanges::default)
+    }
+
+    pub(crate) fn service_pool(&self) -> &Pool {
+        &self.inner.service_pool
     }
 
     /// Ends every watch the way it ends when its time is over, so that clients begin again elsewhere. There is no way back.

@@ -49,14 +49,7 @@ fn path(kind: &Kind) -> String {
 
 /// The least that a kind can be made of, for each that warns.
 fn least(kind: &str) -> Value {
-    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
     match kind {
-        "Service" => json!({"spec": {"ports": [{"port": 80}]}}),
-        "ReplicationController" => {
-            let mut template = template;
-            template["spec"]["restartPolicy"] = "Always".into();
-            json!({"spec": {"selector": {"a": "b"}, "template": template}})
-        }
         "PersistentVolumeClaim" => {
             json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
         }

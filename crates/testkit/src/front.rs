@@ -48,7 +48,9 @@ impl Front {
                 let _ = cut.wait_for(|stop| *stop).await;
                 tokio::time::sleep(FAREWELL).await;
             };
+            let own_service = server.clone();
             tokio::select! {
+                () = own_service.keep_own_service(address) => {}
                 _ = serve(server, listener, options, stopped) => {}
                 () = farewell => {}
             }

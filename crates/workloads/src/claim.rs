@@ -45,25 +45,26 @@ pub(crate) fn claim<T: Metadata<Ty = ObjectMeta>>(
     claimed
 }
 
-/// The owners that would take in an object which nobody manages.
-pub(crate) fn adopters<'a, T: Metadata<Ty = ObjectMeta> + 'a>(
-    shelf: &'a Shelf<T>,
-    metadata: &'a ObjectMeta,
-    labels: impl Fn(&'a T) -> Option<&'a LabelSelector> + 'a,
-) -> impl Iterator<Item = Key> + 'a {
-    let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    shelf.within(namespace).filter_map(move |(key, owner)| {
-        let labels = labels(owner)?;
-        (!selector::is_empty(labels) && selector::matches(labels, metadata)).then(|| key.clone())
-    })
-}
-
 /// The owners that a change of a pod concerns: those that managed or manage it, or would like to.
 pub(crate) fn concerned<T: Metadata<Ty = ObjectMeta>>(
     shelf: &Shelf<T>,
     kind: &Resource,
     heard: &Heard,
     labels: impl Fn(&T) -> Option<&LabelSelector>,
+    keys: &mut Vec<Key>,
+) {
+    let wants = |owner: &T, metadata: &ObjectMeta| {
+        labels(owner).is_some_and(|labels| !selector::is_empty(labels) && selector::matches(labels, metadata))
+    };
+    concerned_where(shelf, kind, heard, wants, keys);
+}
+
+/// As [`concerned`], for owners that say themselves which objects they would like to manage.
+pub(crate) fn concerned_where<T: Metadata<Ty = ObjectMeta>>(
+    shelf: &Shelf<T>,
+    kind: &Resource,
+    heard: &Heard,
+    wants: impl Fn(&T, &ObjectMeta) -> bool,
     keys: &mut Vec<Key>,
 ) {
     let owner = |object: &Option<Object>| {
@@ -82,7 +83,9 @@ pub(crate) fn concerned<T: Metadata<Ty = ObjectMeta>>(
         old.metadata().labels == new.metadata().labels && meta::controller_of(old.metadata()).is_none()
     });
     if !same_labels {
-        keys.extend(adopters(shelf, new.metadata(), labels));
+        let metadata = new.metadata();
+        let adopters = shelf.within(metadata.namespace.as_deref().unwrap_or_default());
+        keys.extend(adopters.filter(|(_, owner)| wants(owner, metadata)).map(|(key, _)| key.clone()));
     }
 }
 

@@ -2,9 +2,9 @@
 //! The rest is passed over, not read and dropped.
 
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, ContainerState, ContainerStatus, Node, NodeAffinity, NodeCondition, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodCondition, PodSpec, PodStatus,
-    Taint, Toleration,
+    Affinity, Container, ContainerPort, ContainerState, ContainerStatus, Node, NodeAffinity, NodeCondition,
+    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodCondition, PodIP,
+    PodSpec, PodStatus, Taint, Toleration,
 };
 use serde::Deserialize;
 
@@ -19,12 +19,16 @@ pub(crate) fn pod(text: &[u8]) -> Result<Pod, serde_json::Error> {
             node_name: spec.node_name,
             tolerations: spec.tolerations,
             affinity: spec.affinity.and_then(named_nodes),
+            hostname: spec.hostname,
+            subdomain: spec.subdomain,
+            containers: spec.containers.into_iter().filter_map(with_named_ports).collect(),
             init_containers: spec.init_containers.map(|list| list.into_iter().map(container).collect()),
             ..PodSpec::default()
         }),
         status: status.map(|status| PodStatus {
             phase: status.phase,
             conditions: status.conditions,
+            pod_ips: status.pod_ips.or_else(|| status.pod_ip.map(|ip| vec![PodIP { ip }])),
             container_statuses: statuses(status.container_statuses),
             init_container_statuses: statuses(status.init_container_statuses),
             ..PodStatus::default()
@@ -60,6 +64,10 @@ struct LeanPodSpec {
     node_name: Option<String>,
     tolerations: Option<Vec<Toleration>>,
     affinity: Option<LeanAffinity>,
+    hostname: Option<String>,
+    subdomain: Option<String>,
+    #[serde(default)]
+    containers: Vec<LeanContainer>,
     init_containers: Option<Vec<LeanContainer>>,
 }
 
@@ -94,6 +102,8 @@ struct LeanContainer {
     #[serde(default)]
     name: String,
     restart_policy: Option<String>,
+    #[serde(default)]
+    ports: Vec<ContainerPort>,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +111,10 @@ struct LeanContainer {
 struct LeanPodStatus {
     phase: Option<String>,
     conditions: Option<Vec<PodCondition>>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    #[serde(rename = "podIPs")]
+    pod_ips: Option<Vec<PodIP>>,
     container_statuses: Option<Vec<LeanContainerStatus>>,
     init_container_statuses: Option<Vec<LeanContainerStatus>>,
 }
@@ -155,7 +169,23 @@ fn named_nodes(lean: LeanAffinity) -> Option<Affinity> {
 }
 
 fn container(lean: LeanContainer) -> Container {
-    Container { name: lean.name, restart_policy: lean.restart_policy, ..Container::default() }
+    let ports = named(lean.ports);
+    Container { name: lean.name, restart_policy: lean.restart_policy, ports, ..Container::default() }
+}
+
+/// A container whose ports Services may ask for by name; of the others nothing is kept.
+fn with_named_ports(lean: LeanContainer) -> Option<Container> {
+    named(lean.ports).map(|ports| Container { ports: Some(ports), ..Container::default() })
+}
+
+fn named(ports: Vec<ContainerPort>) -> Option<Vec<ContainerPort>> {
+    let named = ports.into_iter().filter(|port| port.name.is_some()).map(|port| ContainerPort {
+        name: port.name,
+        container_port: port.container_port,
+        protocol: port.protocol,
+        ..ContainerPort::default()
+    });
+    Some(named.collect::<Vec<_>>()).filter(|ports| !ports.is_empty())
 }
 
 fn statuses(list: Option<Vec<LeanContainerStatus>>) -> Option<Vec<ContainerStatus>> {
@@ -186,7 +216,8 @@ mod tests {
             "spec":{"affinity":{"podAffinity":{},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
                     {"matchExpressions":[{"key":"k","operator":"Exists"}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n2"]}]}]}}},
                 "nodeName":"n","volumes":[{"name":"v"}],"tolerations":[{"key":"k","operator":"Exists"}],
-                "initContainers":[{"name":"i","image":"x","restartPolicy":"Always"}],"containers":[{"name":"c","image":"x"}]},
+                "initContainers":[{"name":"i","image":"x","restartPolicy":"Always"}],"hostname":"h","subdomain":"s","containers":[{"name":"c","image":"x"},
+                    {"name":"d","image":"x","ports":[{"containerPort":1},{"containerPort":80,"name":"web","protocol":"TCP"}]}]},
             "status":{"phase":"Failed","podIP":"10.0.0.1","conditions":[{"type":"Ready","status":"True"}],
                 "containerStatuses":[{"name":"c","ready":true,"restartCount":3,"imageID":"x","image":"x",
                     "state":{"terminated":{"exitCode":7}},"lastState":{}}]}}"#;
@@ -200,11 +231,15 @@ mod tests {
         assert_eq!((crate::pods::target(&lean), crate::pods::target(&whole)), (Some("n"), Some("n")));
         let (spec, all) = (lean.spec.unwrap(), whole.spec.unwrap());
         assert_eq!((spec.node_name, spec.tolerations), (all.node_name, all.tolerations));
-        assert_eq!((spec.containers, spec.volumes), (vec![], None));
+        let ports: Vec<_> = spec.containers.iter().flat_map(|one| one.ports.iter().flatten()).collect();
+        assert_eq!(ports, vec![&all.containers[1].ports.as_ref().unwrap()[1]], "those that have names");
+        assert_eq!((spec.hostname, spec.subdomain), (all.hostname, all.subdomain));
+        assert_eq!((spec.containers.len(), spec.volumes), (1, None));
         let (init, all) = (&spec.init_containers.unwrap()[0], &all.init_containers.unwrap()[0]);
         assert_eq!((&init.name, &init.restart_policy, &init.image), (&all.name, &all.restart_policy, &None));
         let (status, all) = (lean.status.unwrap(), whole.status.unwrap());
         assert_eq!((status.phase, status.conditions, status.pod_ip), (all.phase, all.conditions, None));
+        assert_eq!(status.pod_ips, Some(vec![PodIP { ip: "10.0.0.1".to_owned() }]));
         let (one, all) = (&status.container_statuses.unwrap()[0], &all.container_statuses.unwrap()[0]);
         assert_eq!((&one.name, one.ready, one.restart_count), (&all.name, all.ready, all.restart_count));
         assert_eq!((&one.state, &one.last_state), (&all.state, &all.last_state));

@@ -1,4 +1,4 @@
-//! What keeps a cluster going: replicas, rollouts, jobs, budgets, garbage, namespaces, nodes.
+//! What keeps a cluster going: replicas, rollouts, jobs, endpoints, budgets, garbage, namespaces, nodes.
 //!
 //! Each controller is two pure functions, [`Rules`]: which keys a change concerns, and what to do about a key. One
 //! [`Controller`] machine runs any of them: it queues keys, carries writes through to their end, and puts what came of
@@ -23,6 +23,7 @@ mod cron_jobs;
 mod daemon_sets;
 mod deployments;
 mod effect;
+mod endpoints;
 mod flight;
 mod garbage;
 mod graph;
@@ -46,6 +47,7 @@ mod queue;
 mod rank;
 mod recent;
 mod replica_sets;
+mod replication_controllers;
 pub mod resource;
 mod selector;
 mod service_accounts;
@@ -72,9 +74,11 @@ pub use world::{Heard, World};
 pub mod rules {
     pub use crate::{
         budgets::RULES as BUDGETS, cron_jobs::RULES as CRON_JOBS, daemon_sets::RULES as DAEMON_SETS,
-        deployments::RULES as DEPLOYMENTS, garbage::RULES as GARBAGE, jobs::RULES as JOBS,
-        namespaces::RULES as NAMESPACES, node_taints::RULES as NODE_TAINTS, nodes::RULES as NODES,
-        pod_gc::RULES as POD_GC, replica_sets::RULES as REPLICA_SETS,
+        deployments::RULES as DEPLOYMENTS, endpoints::mirror::RULES as MIRRORED_SLICES,
+        endpoints::slices::RULES as ENDPOINT_SLICES, endpoints::whole::RULES as ENDPOINTS,
+        garbage::RULES as GARBAGE, jobs::RULES as JOBS, namespaces::RULES as NAMESPACES,
+        node_taints::RULES as NODE_TAINTS, nodes::RULES as NODES, pod_gc::RULES as POD_GC,
+        replica_sets::RULES as REPLICA_SETS, replication_controllers::RULES as REPLICATION_CONTROLLERS,
         service_accounts::RULES as SERVICE_ACCOUNTS, stateful_sets::RULES as STATEFUL_SETS,
     };
 }

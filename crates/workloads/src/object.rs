@@ -6,7 +6,10 @@ use k8s_openapi::{
         apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::{CronJob, Job},
         coordination::v1::Lease,
-        core::v1::{ConfigMap, Namespace, Node, Pod, ReplicationController, ServiceAccount},
+        core::v1::{
+            ConfigMap, Endpoints, Namespace, Node, Pod, ReplicationController, Service, ServiceAccount,
+        },
+        discovery::v1::EndpointSlice,
         policy::v1::PodDisruptionBudget,
     },
 };
@@ -110,6 +113,9 @@ objects! {
     CronJob, CRON_JOBS;
     PodDisruptionBudget, BUDGETS;
     Lease, LEASES;
+    Service, SERVICES;
+    Endpoints, ENDPOINTS;
+    EndpointSlice, ENDPOINT_SLICES;
 }
 
 impl Object {

@@ -18,11 +18,24 @@ const BURST_MAX: usize = 500;
 const FAILURE: &str = "ReplicaFailure";
 const FAILED_CREATE: &str = "FailedCreate";
 const FAILED_DELETE: &str = "FailedDelete";
-const COMPONENT: &str = "replicaset-controller";
 
 /// What the controller is.
 pub const RULES: Rules =
     Rules { name: "replicaset", needs: &[&resource::REPLICA_SETS, &resource::PODS], concerns, decide };
+
+/// A kind that is managed as a replica set is.
+pub(crate) struct Managed {
+    pub(crate) resource: &'static Resource,
+    pub(crate) component: &'static str,
+    /// Whether its status counts pods that are terminating.
+    pub(crate) counts_terminating: bool,
+}
+
+const REPLICA_SETS: Managed = Managed {
+    resource: &resource::REPLICA_SETS,
+    component: "replicaset-controller",
+    counts_terminating: true,
+};
 
 fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
     match heard.latest() {
@@ -42,15 +55,20 @@ fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
 
 fn decide(context: &Context<'_>, plan: &mut Plan) {
     let Some(set) = context.world.replica_sets().get(context.key) else { return };
+    reconcile(context, set, &REPLICA_SETS, plan);
+}
+
+/// What to do about an object that is, or is like, a replica set.
+pub(crate) fn reconcile(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, plan: &mut Plan) {
     let spec = &set.spec;
-    let kinds = (&resource::REPLICA_SETS, &resource::PODS);
+    let kinds = (kind.resource, &resource::PODS);
     let claimed = claim(context.world.pods(), kinds, &set.metadata, &spec.selector, pods::is_active);
     claimed.writes.into_iter().for_each(|write| plan.write(write));
     let active = claimed.mine;
     if !meta::is_leaving(&set.metadata) {
-        manage(context, set, &active, plan);
+        manage(context, set, kind, &active, plan);
     }
-    report(context, set, &active, plan);
+    report(context, set, kind, &active, plan);
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
     if min_ready > 0 {
         let later = active.iter().filter_map(|pod| pods::available_at(pod, min_ready));
@@ -59,16 +77,15 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
 }
 
 /// Makes what is missing, deletes what is too much.
-fn manage(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &mut Plan) {
+fn manage(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, active: &[Arc<Pod>], plan: &mut Plan) {
     let wanted = size(set.spec.replicas.unwrap_or(1));
     if active.len() < wanted {
         let Some(template) = &set.spec.template else { return };
         let room = context.limits.owner_pods_max.saturating_sub(active.len());
         for number in 0..(wanted - active.len()).min(room).min(BURST_MAX) {
-            let body =
-                pods::with_new_name(template, &resource::REPLICA_SETS, &set.metadata, context.now, number);
+            let body = pods::with_new_name(template, kind.resource, &set.metadata, context.now, number);
             let name = body["metadata"]["name"].as_str().unwrap_or_default();
-            let note = note(set, "SuccessfulCreate", format!("Created pod: {name}"));
+            let note = note(set, kind, "SuccessfulCreate", format!("Created pod: {name}"));
             let namespace = context.key.namespace.clone();
             plan.write_and_tell(Write::Create { resource: &resource::PODS, namespace, body }, note);
         }
@@ -83,7 +100,7 @@ fn manage(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &m
         let message = format!("Deleted pod: {}", meta::name(&pod.metadata));
         plan.write_and_tell(
             writes::delete(&resource::PODS, &pod.metadata),
-            note(set, "SuccessfulDelete", message),
+            note(set, kind, "SuccessfulDelete", message),
         );
     }
 }
@@ -99,20 +116,20 @@ fn related(world: &World, set: &ReplicaSet) -> Vec<Arc<Pod>> {
     sets.into_iter().flat_map(|uid| world.pods().managed_by(uid)).cloned().collect()
 }
 
-fn note(set: &ReplicaSet, reason: &'static str, message: String) -> Note {
+fn note(set: &ReplicaSet, kind: &Managed, reason: &'static str, message: String) -> Note {
     Note {
-        resource: &resource::REPLICA_SETS,
+        resource: kind.resource,
         key: Key::of(&set.metadata),
         uid: meta::uid(&set.metadata).to_owned(),
         kind: EventType::Normal,
         reason,
         message,
-        component: COMPONENT,
+        component: kind.component,
     }
 }
 
 /// Writes the status, if it says something else.
-fn report(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &mut Plan) {
+fn report(context: &Context<'_>, set: &ReplicaSet, kind: &Managed, active: &[Arc<Pod>], plan: &mut Plan) {
     let spec = &set.spec;
     let old = set.status.clone().unwrap_or_default();
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
@@ -125,33 +142,35 @@ fn report(context: &Context<'_>, set: &ReplicaSet, active: &[Arc<Pod>], plan: &m
     let ready = count(active.iter().filter(|pod| pods::is_ready(pod)));
     let available = count(active.iter().filter(|pod| pods::is_available(context.now, pod, min_ready)));
     let leaving = context.world.pods().managed_by(meta::uid(&set.metadata));
-    let terminating = count(
-        leaving.filter(|pod| pods::is_terminating(pod) && selector::matches(&spec.selector, &pod.metadata)),
-    );
+    let leaving =
+        leaving.filter(|pod| pods::is_terminating(pod) && selector::matches(&spec.selector, &pod.metadata));
+    let terminating = kind.counts_terminating.then(|| count(leaving));
     let conditions = conditions(context, set, active.len());
     let same = old.replicas == replicas
         && old.fully_labeled_replicas.unwrap_or(0) == labelled
         && old.ready_replicas.unwrap_or(0) == ready
         && old.available_replicas.unwrap_or(0) == available
-        && old.terminating_replicas == Some(terminating)
+        && old.terminating_replicas == terminating
         && old.observed_generation == set.metadata.generation
         && old.conditions.clone().unwrap_or_default() == conditions;
     if same {
         return;
     }
-    let status = json!({
+    let mut status = json!({
         "replicas": replicas,
         "fullyLabeledReplicas": unless_zero(labelled),
         "readyReplicas": unless_zero(ready),
         "availableReplicas": unless_zero(available),
-        "terminatingReplicas": terminating,
         "observedGeneration": set.metadata.generation,
         "conditions": if conditions.is_empty() { Value::Null } else { json!(conditions) },
     });
-    let write = writes::status(&resource::REPLICA_SETS, &set.metadata, status);
+    if let Some(terminating) = terminating {
+        status["terminatingReplicas"] = json!(terminating);
+    }
+    let write = writes::status(kind.resource, &set.metadata, status);
     match newly_failed(&conditions, &old.conditions.unwrap_or_default()) {
         Some((reason, message)) => {
-            let note = Note { kind: EventType::Warning, ..note(set, reason, message.to_owned()) };
+            let note = Note { kind: EventType::Warning, ..note(set, kind, reason, message.to_owned()) };
             plan.write_and_tell(write, note);
         }
         None => plan.write(write),

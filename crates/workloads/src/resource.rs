@@ -59,7 +59,7 @@ resources! {
     SERVICE_ACCOUNTS = "", "v1", "serviceaccounts", "ServiceAccount", true;
     /// Config maps.
     CONFIG_MAPS = "", "v1", "configmaps", "ConfigMap", true;
-    /// Replication controllers; budgets ask them how many pods there should be.
+    /// Replication controllers.
     REPLICATION_CONTROLLERS = "", "v1", "replicationcontrollers", "ReplicationController", true;
     /// Deployments.
     DEPLOYMENTS = "apps", "v1", "deployments", "Deployment", true;
@@ -79,12 +79,14 @@ resources! {
     BUDGETS = "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true;
     /// Leases, by which nodes say that they are alive.
     LEASES = "coordination.k8s.io", "v1", "leases", "Lease", true;
-    /// Secrets; these and those below are known by their metadata alone.
-    SECRETS = "", "v1", "secrets", "Secret", true;
     /// Services.
     SERVICES = "", "v1", "services", "Service", true;
     /// Endpoints.
     ENDPOINTS = "", "v1", "endpoints", "Endpoints", true;
+    /// Endpoints in portions.
+    ENDPOINT_SLICES = "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true;
+    /// Secrets; these and those below are known by their metadata alone.
+    SECRETS = "", "v1", "secrets", "Secret", true;
     /// Claims of storage.
     VOLUME_CLAIMS = "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true;
     /// Storage.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use crate::prelude::*;
+use crate::{meta, prelude::*};
 
 /// Whether the selector means an object with these labels. An operator that nobody knows means nothing.
 pub(crate) fn matches(selector: &LabelSelector, metadata: &ObjectMeta) -> bool {
@@ -10,6 +10,11 @@ pub(crate) fn matches(selector: &LabelSelector, metadata: &ObjectMeta) -> bool {
     let labels = metadata.labels.as_ref().unwrap_or(&empty);
     selector.match_labels.iter().flatten().all(|(label, value)| labels.get(label) == Some(value))
         && selector.match_expressions.iter().flatten().all(|requirement| meets(requirement, labels))
+}
+
+/// Whether an object has all of these labels.
+pub(crate) fn has_all(wanted: &BTreeMap<String, String>, metadata: &ObjectMeta) -> bool {
+    wanted.iter().all(|(label, value)| meta::label(metadata, label) == Some(value))
 }
 
 /// Whether every object is meant.

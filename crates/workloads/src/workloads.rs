@@ -12,6 +12,7 @@ use crate::{
 pub const ALL: &[Rules] = &[
     rules::DEPLOYMENTS,
     rules::REPLICA_SETS,
+    rules::REPLICATION_CONTROLLERS,
     rules::STATEFUL_SETS,
     rules::DAEMON_SETS,
     rules::JOBS,
@@ -22,6 +23,9 @@ pub const ALL: &[Rules] = &[
     rules::NODE_TAINTS,
     rules::POD_GC,
     rules::SERVICE_ACCOUNTS,
+    rules::ENDPOINT_SLICES,
+    rules::ENDPOINTS,
+    rules::MIRRORED_SLICES,
     rules::GARBAGE,
 ];
 

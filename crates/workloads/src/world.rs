@@ -7,7 +7,8 @@ use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::{CronJob, Job},
     coordination::v1::Lease,
-    core::v1::{ConfigMap, Namespace, Node, Pod, ReplicationController, ServiceAccount},
+    core::v1::{ConfigMap, Endpoints, Namespace, Node, Pod, ReplicationController, Service, ServiceAccount},
+    discovery::v1::EndpointSlice,
     policy::v1::PodDisruptionBudget,
 };
 
@@ -52,6 +53,9 @@ pub struct World {
     cron_jobs: Shelf<CronJob>,
     budgets: Shelf<PodDisruptionBudget>,
     leases: Shelf<Lease>,
+    services: Shelf<Service>,
+    endpoints: Shelf<Endpoints>,
+    endpoint_slices: Shelf<EndpointSlice>,
     graph: Graph,
     gone: Recent<String>,
     listed: BTreeSet<&'static Resource>,
@@ -114,6 +118,9 @@ dispatch! {
     CronJob => cron_jobs, CRON_JOBS, CronJob;
     PodDisruptionBudget => budgets, BUDGETS, PodDisruptionBudget;
     Lease => leases, LEASES, Lease;
+    Service => services, SERVICES, Service;
+    Endpoints => endpoints, ENDPOINTS, Endpoints;
+    EndpointSlice => endpoint_slices, ENDPOINT_SLICES, EndpointSlice;
 }
 
 impl Default for World {
@@ -135,6 +142,9 @@ impl Default for World {
             cron_jobs: Shelf::default(),
             budgets: Shelf::default(),
             leases: Shelf::default(),
+            services: Shelf::default(),
+            endpoints: Shelf::default(),
+            endpoint_slices: Shelf::default(),
             graph: Graph::default(),
             gone: Recent::new(GONE_MAX),
             listed: BTreeSet::new(),

@@ -10,7 +10,7 @@ use crate::{
     Column, Context, Errors, Rules,
     kind::age,
     path::Path,
-    value::{canonical_quantities, entries, field_mut, fill, number, put},
+    value::{canonical_quantities, entries, field_mut, fill, has, is_filled, number, put},
 };
 
 const COLUMNS: &[Column] = &[
@@ -73,7 +73,49 @@ impl Rules for ReplicationController {
         template::default(spec);
         fill(spec, "replicas", 1);
         let labels = spec["template"]["metadata"].get("labels").cloned().unwrap_or_default();
-        fill(spec, "selector", labels);
+        if labels.is_object() {
+            if !is_filled(spec, "selector") {
+                put(spec, "selector", labels.clone());
+            }
+            let metadata = field_mut(object, "metadata");
+            if !is_filled(metadata, "labels") {
+                put(metadata, "labels", labels);
+            }
+        }
+        canonical_quantities(object, "core/v1.ReplicationController");
+    }
+
+    fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
+        put(object, "status", json!({"replicas": 0}));
+    }
+
+    fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        let (spec, path) = (&object["spec"], Path::root("spec"));
+        for field in ["minReadySeconds", "replicas"] {
+            if number(spec, field) < 0 {
+                errors.invalid(path.field(field), number(spec, field), "must be greater than or equal to 0");
+            }
+        }
+        if !is_filled(spec, "selector") {
+            errors.required(path.field("selector"), "");
+        }
+        if !has(spec, "template") {
+            return errors.required(path.field("template"), "");
+        }
+        let labels = &spec["template"]["metadata"]["labels"];
+        if !entries(spec, "selector").all(|(key, value)| labels.get(key) == Some(value)) {
+            let why = "`selector` does not match template `labels`";
+            errors.invalid("spec.template.metadata.labels", labels.clone(), why);
+        }
+        template::pods(errors, &path, spec, &["Always"]);
+        if has(&spec["template"]["spec"], "activeDeadlineSeconds") {
+            let why = "activeDeadlineSeconds in ReplicationController is not Supported";
+            errors.forbidden("spec.template.spec.activeDeadlineSeconds", why);
+        }
+    }
+
+    fn validate_update(&self, new: &Value, _old: &Value, context: &Context<'_>, errors: &mut Errors) {
+        self.validate_create(new, context, errors);
     }
 
     fn select(&self, object: &Value, field: &str) -> Option<String> {

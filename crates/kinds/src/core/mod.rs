@@ -1,6 +1,7 @@
 //! The core group, and events under both their names.
 
 mod config;
+mod endpoints;
 mod event;
 mod label_keys;
 mod namespace;
@@ -12,6 +13,7 @@ mod pod_validation;
 mod priority;
 mod quota;
 mod service;
+mod service_account;
 mod storage;
 mod storage_class;
 mod storage_validation;
@@ -19,6 +21,7 @@ mod storage_validation;
 mod tests;
 
 pub(crate) use config::{ConfigMap, Secret};
+pub(crate) use endpoints::{EndpointSlice, Endpoints};
 pub(crate) use event::{CoreEvent, NewEvent};
 pub(crate) use namespace::Namespace;
 pub(crate) use node::Node;
@@ -26,7 +29,9 @@ pub(crate) use pod::Pod;
 pub(crate) use pod_validation::spec as pod_template;
 pub(crate) use priority::PriorityClass;
 pub(crate) use quota::ResourceQuota;
-pub(crate) use service::{Endpoints, Service, ServiceAccount};
+pub(crate) use service::Service;
+pub use service::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
+pub(crate) use service_account::ServiceAccount;
 pub(crate) use storage::{PersistentVolume, PersistentVolumeClaim};
 pub(crate) use storage_class::StorageClass;
 pub(crate) use storage_validation::claim as volume_claim_spec;

@@ -610,39 +610,6 @@ fn quotas_are_amounts_that_can_be() {
     assert_eq!(World::new().status(quotas, &made, used).wrong(), ["status.used[pods] Invalid"]);
 }
 
-#[test]
-fn the_address_of_a_service_stays_unless_it_is_a_name() {
-    let services = kind("", "services");
-    let service = |spec: Value| {
-        let mut object = json!({"metadata": {"name": "s"}, "spec": spec});
-        object["spec"]["ports"] = json!([{"port": 80}]);
-        object
-    };
-    let made = World::new().create(services, service(json!({"clusterIP": "10.0.0.1"}))).ok();
-    assert_eq!(made["spec"]["clusterIPs"], json!(["10.0.0.1"]));
-    let update = |old: &Value, spec: Value| World::new().update(services, old, service(spec));
-    let kept = update(&made, json!({})).ok();
-    assert_eq!(
-        (&kept["spec"]["clusterIP"], &kept["spec"]["clusterIPs"]),
-        (&json!("10.0.0.1"), &json!(["10.0.0.1"]))
-    );
-    let moved = ["spec.clusterIPs[0] Invalid"];
-    assert_eq!(update(&made, json!({"clusterIP": "10.0.0.2"})).wrong(), moved);
-    assert_eq!(update(&made, json!({"clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.1"]})).wrong(), moved);
-    assert_eq!(update(&made, json!({"clusterIP": "None"})).wrong(), moved);
-    let headless = World::new().create(services, service(json!({"clusterIP": "None"}))).ok();
-    assert_eq!(update(&headless, json!({"clusterIP": "10.0.0.2"})).wrong(), moved);
-    // One without an address gets one, once.
-    let bare = World::new().create(services, service(json!({}))).ok();
-    let given = update(&bare, json!({"clusterIP": "10.0.0.3"})).ok();
-    assert_eq!(given["spec"]["clusterIPs"], json!(["10.0.0.3"]));
-    // A name has none, and what was one gets another.
-    let name = update(&made, json!({"type": "ExternalName", "externalName": "x.example.com", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]})).ok();
-    assert_eq!((name["spec"].get("clusterIP"), name["spec"].get("clusterIPs")), (None, None));
-    let back = update(&name, json!({"type": "ClusterIP", "clusterIP": "10.0.0.4"})).ok();
-    assert_eq!(back["spec"]["clusterIPs"], json!(["10.0.0.4"]));
-}
-
 /// A pod that says which claims it wants, on a server without them: it is a pod like any other, unless it was there before.
 #[test]
 fn fields_of_features_that_are_off_are_dropped_unless_in_use() {

@@ -3,7 +3,7 @@
 use super::{BASE, CLUSTER, Row, STATUS, Version, v1};
 use crate::{
     Release,
-    core::{NewEvent, PriorityClass},
+    core::{EndpointSlice, NewEvent, PriorityClass},
     lease::Lease,
     pod_group::{self, PodGroup},
     policy::DisruptionBudget,
@@ -78,5 +78,16 @@ pub(super) const COORDINATION: &[Row] = &[Row {
     create_on_update: true,
     unconditional_update: false,
     versions: &v1("coordination/v1.Lease"),
+    ..BASE
+}];
+
+pub(super) const DISCOVERY: &[Row] = &[Row {
+    group: "discovery.k8s.io",
+    kind: "EndpointSlice",
+    rules: &EndpointSlice,
+    plural: "endpointslices",
+    singular: "endpointslice",
+    generation: true,
+    versions: &v1("discovery/v1.EndpointSlice"),
     ..BASE
 }];

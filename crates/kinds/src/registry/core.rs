@@ -1,6 +1,6 @@
 //! The core group.
 
-use super::{BASE, CLUSTER, Row, STATUS, v1};
+use super::{BASE, CLUSTER, Row, SCALE, STATUS, v1};
 use crate::{
     apps::ReplicationController,
     core::{
@@ -105,9 +105,9 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "Service",
-        unheeded: Some("a Service is stored and gets no cluster IP, and nothing routes to it"),
         rules: &Service,
         plural: "services",
+        create_on_update: true,
         singular: "service",
         delete_returns_object: true,
         short: &["svc"],
@@ -123,18 +123,18 @@ pub(super) const CORE: &[Row] = &[
         singular: "endpoints",
         short: &["ep"],
         versions: &v1("core/v1.Endpoints"),
+        create_on_update: true,
         ..BASE
     },
     Row {
         kind: "ReplicationController",
-        unheeded: Some("a ReplicationController is stored and makes no pods; use a Deployment"),
         rules: &ReplicationController,
         plural: "replicationcontrollers",
         singular: "replicationcontroller",
         short: &["rc"],
         categories: &["all"],
         versions: &v1("core/v1.ReplicationController"),
-        subresources: &[STATUS],
+        subresources: &[STATUS, SCALE],
         generation: true,
         ..BASE
     },
@@ -151,7 +151,9 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "PersistentVolumeClaim",
-        unheeded: Some("a PersistentVolumeClaim is stored and not bound to a volume"),
+        unheeded: Some(
+            "a PersistentVolumeClaim is bound by simulated nodes alone, to a volume that stores nothing",
+        ),
         rules: &PersistentVolumeClaim,
         delete_returns_object: true,
         plural: "persistentvolumeclaims",

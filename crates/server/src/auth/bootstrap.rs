@@ -100,7 +100,13 @@ async fn send(server: &Server, method: &str, path: &str, kind: &str, body: &Valu
     ask(server, method, path, kind, body.to_string()).await
 }
 
-async fn ask(server: &Server, method: &str, path: &str, kind: &str, body: String) -> Result<u16, String> {
+pub(crate) async fn ask(
+    server: &Server,
+    method: &str,
+    path: &str,
+    kind: &str,
+    body: String,
+) -> Result<u16, String> {
     let user =
         User { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..User::default() };
     let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
@@ -116,6 +122,7 @@ const BINDINGS: &[(&str, &str, &str)] = &[
     ("system:monitoring", "Group", "system:monitoring"),
     ("system:kube-scheduler", "User", "system:kube-scheduler"),
     ("system:kube-controller-manager", "User", "system:kube-controller-manager"),
+    ("system:node-proxier", "User", "system:kube-proxy"),
 ];
 
 /// What of the core group anybody who may look may look at: no secrets.
@@ -132,9 +139,12 @@ const OPEN_CORE: &[&str] = &[
     "pods/log",
     "pods/status",
     "replicationcontrollers",
+    "replicationcontrollers/scale",
+    "replicationcontrollers/status",
     "resourcequotas",
     "serviceaccounts",
     "services",
+    "services/status",
 ];
 
 fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
@@ -210,10 +220,19 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
         ),
         ("system:kube-controller-manager", everything),
         (
+            "system:node-proxier",
+            vec![
+                rule(&[""], &["services", "nodes"], READ),
+                rule(&["discovery.k8s.io"], &["endpointslices"], READ),
+                rule(&["", "events.k8s.io"], &["events"], &["create", "patch", "update"]),
+            ],
+        ),
+        (
             "view",
             vec![
                 rule(&[""], OPEN_CORE, READ),
                 rule(&["apps", "batch", "policy"], &["*"], READ),
+                rule(&["discovery.k8s.io"], &["endpointslices"], READ),
                 rule(&["resource.k8s.io"], claims, READ),
             ],
         ),
@@ -230,6 +249,7 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
                         "pods",
                         "pods/eviction",
                         "replicationcontrollers",
+                        "replicationcontrollers/scale",
                         "secrets",
                         "serviceaccounts",
                         "services",
@@ -237,6 +257,7 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
                     WRITE,
                 ),
                 rule(&["apps", "batch", "policy"], &["*"], WRITE),
+                rule(&["discovery.k8s.io"], &["endpointslices"], READ),
                 rule(&["resource.k8s.io"], claims, WRITE),
             ],
         ),

@@ -20,6 +20,7 @@ use crate::{
     request::Verb,
     respond::Answer,
     server::Call,
+    service_pool::{self, Reservation},
     table,
 };
 
@@ -93,7 +94,7 @@ pub(super) async fn insert(
         }
         let name = object::meta(&object, "name").to_owned();
         let attempt = if generated { object.clone() } else { std::mem::take(&mut object) };
-        let (ready, further) = prepared(call, attempt, &name, generated, asked)
+        let (ready, further, _reserved) = prepared(call, attempt, &name, generated, asked)
             .await
             .map_err(|error| error.after_warnings(&warnings))?;
         warnings.extend(further);
@@ -212,14 +213,16 @@ fn wipe(object: &mut Value) {
     }
 }
 
-/// What a new object goes through with each name that is tried.
-async fn prepared(
-    call: &Call<'_>,
+/// What a new object goes through with each name that is tried: the object as it is to be stored, what to warn of, and what it holds until
+/// it is stored.
+async fn prepared<'a>(
+    call: &Call<'a>,
     mut object: Value,
     name: &str,
     generated: bool,
     asked: bool,
-) -> Result<(Value, Vec<String>), ApiError> {
+) -> Result<(Value, Vec<String>, Option<Reservation<'a>>), ApiError> {
+    let reserved = service_pool::allocate(call, &mut object, None)?;
     let (errors, object) = call.with_context(|context| {
         let mut errors = Errors::new();
         let metadata = object::meta_mut(&mut object);
@@ -248,7 +251,7 @@ async fn prepared(
         let validated = admission::validate(call, subject).await;
         warnings.extend(validated.map_err(|error| error.after_warnings(&warnings))?);
     }
-    Ok((object, warnings))
+    Ok((object, warnings, reserved))
 }
 
 fn exists(call: &Call<'_>, name: &str, taken: &Item) -> ApiError {

@@ -13,6 +13,7 @@ use crate::{
     admission::{self, Subject},
     disk, limits, object,
     server::Call,
+    service_pool::{self, Reservation},
 };
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
@@ -59,7 +60,8 @@ pub(super) async fn change(
         if change.expected.is_some_and(|expected| expected != item.modified) {
             return Err(ApiError::modified(&call.kind, name));
         }
-        let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known).await?;
+        let (new, warnings, _reserved) =
+            prepared_update(call, &old, change.object, change.owners_known).await?;
         if call.query.dry_run() {
             return Ok(Written { item: unsaved(&item, &new)?, warnings });
         }
@@ -98,12 +100,13 @@ pub(super) async fn change(
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
 }
 
-async fn prepared_update(
-    call: &Call<'_>,
+/// The object as it is to be stored, what to warn of, and what it holds until it is stored.
+async fn prepared_update<'a>(
+    call: &Call<'a>,
     old: &Value,
     mut new: Value,
     mut owners_known: bool,
-) -> Result<(Value, Vec<String>), ApiError> {
+) -> Result<(Value, Vec<String>, Option<Reservation<'a>>), ApiError> {
     let name = object::meta(old, "name").to_owned();
     let wanted_uid = object::meta(&new, "uid").to_owned();
     if !wanted_uid.is_empty() && wanted_uid != object::meta(old, "uid") {
@@ -126,6 +129,7 @@ async fn prepared_update(
             (new, warnings) = mutated(call, &name, new, old, &mut owners_known).await?;
         }
     }
+    let reserved = service_pool::allocate(call, &mut new, Some(old))?;
     let (errors, mut new) = call.with_context(|context| finished(call, new, old, context));
     admission::may_update(call, &new, old)?;
     if !errors.is_empty() {
@@ -141,7 +145,7 @@ async fn prepared_update(
     if !owners_known {
         new = tracked(call, Some(old), new);
     }
-    Ok((new, warnings))
+    Ok((new, warnings, reserved))
 }
 
 fn updated<'a>(name: &'a str, new: &'a Value, old: &'a Value) -> Subject<'a> {

@@ -162,7 +162,10 @@ pub(super) fn of(call: &Call<'_>, object: &Value) -> Value {
         None => (
             count(object.pointer("/spec/replicas")),
             count(object.pointer("/status/replicas")),
-            selector_text(&object["spec"]["selector"]["matchLabels"]),
+            selector_text(match &object["spec"]["selector"] {
+                plain if call.kind.is("", "replicationcontrollers") => plain,
+                selector => &selector["matchLabels"],
+            }),
         ),
     };
     let metadata = &object["metadata"];

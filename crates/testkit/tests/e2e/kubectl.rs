@@ -233,8 +233,8 @@ fn people_apply() {
 #[test]
 fn people_go_over_to_server_side_apply() {
     let console = Console::open();
-    let map =
-        |data: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: m}}, data: {data}}}");
+    // Not in braces from the first letter on: kubectl before 1.33 takes that for JSON.
+    let map = |data: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\ndata: {data}\n");
     let both = console.file("both.yaml", &map("{a: '1', b: '1'}"));
     let one = console.file("one.yaml", &map("{a: '1'}"));
     console.says(&["apply", "-f", &both], &["configmap/m created"]);
@@ -407,4 +407,66 @@ fn people_empty_a_node() {
     console.says(&["uncordon", "n1"], &["uncordoned"]);
     console.says(&["taint", "node", "n1", "example.com/x=y:NoSchedule"], &["tainted"]);
     console.says(&["describe", "node", "n1"], &["example.com/x=y:NoSchedule"]);
+}
+
+const SCALE: &str = "
+apiVersion: autoscaling/v1
+kind: Scale
+metadata: {name: web, namespace: default}
+spec: {replicas: 3}
+";
+
+const CONTROLLER: &str = "
+apiVersion: v1
+kind: ReplicationController
+metadata: {name: rc}
+spec:
+  replicas: 1
+  template:
+    metadata: {labels: {app: rc}}
+    spec: {containers: [{name: c, image: 'registry.example/c:1', ports: [{containerPort: 80}]}]}
+";
+
+#[test]
+fn people_expose_what_they_run() {
+    let cluster = Cluster::options().plane(Plane::simulated(1, 1)).start().unwrap();
+    let console = Console { program: tools::kubectl(), folder: tempfile::tempdir().unwrap(), cluster };
+    let (deployment, controller) =
+        (console.file("web.yaml", DEPLOYMENT), console.file("rc.yaml", CONTROLLER));
+    console.until(&["apply", "-f", &deployment], &["deployment.apps/web"]);
+    console.ok(&["apply", "-f", &controller]);
+    console.ok(&["wait", "--for=condition=Available", "deployment/web", "--timeout=100s"]);
+    console
+        .says(&["expose", "deployment", "web", "--port=80", "--target-port=8080"], &["service/web exposed"]);
+    console.says(&["expose", "rc", "rc", "--type=NodePort", "--name=rc"], &["service/rc exposed"]);
+    console
+        .until(&["describe", "service", "web"], &["IP Family Policy:", "SingleStack", "Endpoints:", ":8080"]);
+    console.until(&["get", "endpointslices"], &["web-", "rc-", "IPv4"]);
+    console.says(&["scale", "rc", "rc", "--replicas=2"], &["replicationcontroller/rc scaled"]);
+    console.until(&["get", "rc", "rc"], &["rc     2         2         2"]);
+    console.says(&["get", "svc", "kubernetes"], &["10.96.0.1", "443/TCP"]);
+    console
+        .says(&["create", "service", "nodeport", "np", "--tcp=80:8080", "--node-port=31234"], &["created"]);
+    console.fails(
+        &["create", "service", "nodeport", "np2", "--tcp=80", "--node-port=31234"],
+        &["provided port is already allocated"],
+    );
+    console
+        .says(&["create", "service", "externalname", "ext", "--external-name=x.example.com"], &["created"]);
+    console.says(&["create", "service", "clusterip", "head", "--clusterip=None"], &["created"]);
+    console.says(
+        &["create", "service", "loadbalancer", "lb", "--tcp=80"],
+        &["created", "gets no external address"],
+    );
+    console.says(&["get", "svc"], &["80:31234/TCP", "x.example.com", "<pending>", "None"]);
+    console.says(&["patch", "svc", "web", "-p", r#"{"spec":{"type":"NodePort"}}"#], &["patched"]);
+    console.says(&["apply", "-f", &deployment], &["unchanged"]);
+    console.ok(&["delete", "rc", "rc"]);
+    console.until(&["get", "pods", "-l", "app=rc", "--no-headers"], &[]);
+    // A kind that is no resource of its own, and one that nobody defined.
+    let scale = console.file("scale.yaml", SCALE);
+    console.fails(&["apply", "-f", &scale], &["no matches for kind \"Scale\" in version \"autoscaling/v1\""]);
+    let unknown =
+        console.file("unknown.yaml", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: x}\n");
+    console.fails(&["apply", "-f", &unknown], &["ensure CRDs are installed first"]);
 }

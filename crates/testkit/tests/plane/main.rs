@@ -16,6 +16,7 @@ mod rivals;
 mod road;
 mod rules;
 mod scheduling;
+mod services;
 mod stage;
 mod stories;
 mod timed;

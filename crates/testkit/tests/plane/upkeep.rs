@@ -161,6 +161,10 @@ fn contents() -> Vec<(&'static str, Value)> {
         ("/api/v1/serviceaccounts", json!({})),
         ("/api/v1/services", json!({"spec": {"ports": [{"port": 80}]}})),
         ("/api/v1/endpoints", json!({})),
+        (
+            "/apis/discovery.k8s.io/v1/endpointslices",
+            json!({"addressType": "IPv4", "endpoints": [], "ports": []}),
+        ),
         ("/api/v1/replicationcontrollers", json!({"spec": {"selector": {"app": "a"}, "template": template}})),
         (
             "/api/v1/persistentvolumeclaims",

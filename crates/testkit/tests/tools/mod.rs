@@ -13,6 +13,8 @@ use std::{
 const CLIENT: &str = "requirements.txt";
 /// kubectl itself.
 const KUBECTL: &str = "kubectl.txt";
+/// Helm.
+const HELM: &str = "helm.txt";
 
 /// Runs a program; what it said is part of the failure.
 #[track_caller]
@@ -36,6 +38,14 @@ pub(crate) fn kubectl() -> PathBuf {
     match env::var_os("KUBECTL") {
         Some(program) => program.into(),
         None => environment(KUBECTL).join("bin/kubectl"),
+    }
+}
+
+/// A Helm: the one that `HELM` names, or one that is known to work.
+pub(crate) fn helm() -> PathBuf {
+    match env::var_os("HELM") {
+        Some(program) => program.into(),
+        None => environment(HELM).join("bin/helm"),
     }
 }
 

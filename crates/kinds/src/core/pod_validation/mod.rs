@@ -15,7 +15,9 @@ use std::{collections::BTreeSet, net::IpAddr};
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
-pub(super) use self::{scheduling::TAINT_EFFECTS, status::status, update::update};
+pub(super) use self::{
+    probes::port as port_or_name, scheduling::TAINT_EFFECTS, status::status, update::update,
+};
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, name, not_supported},
@@ -83,7 +85,8 @@ fn choice(errors: &mut Errors, path: &Path<'_>, holder: &Value, field: &str, kno
     }
 }
 
-fn port_number(errors: &mut Errors, path: &Path<'_>, port: i64) {
+/// A port.
+pub(in crate::core) fn port_number(errors: &mut Errors, path: &Path<'_>, port: i64) {
     if !(1..=65_535).contains(&port) {
         errors.invalid(path, port, "must be between 1 and 65535, inclusive");
     }

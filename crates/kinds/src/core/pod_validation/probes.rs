@@ -110,7 +110,7 @@ fn action(errors: &mut Errors, path: &Path<'_>, kind: &str, action: &Value, grac
 }
 
 /// A number, or the name of a port.
-fn port(errors: &mut Errors, path: &Path<'_>, port: &Value) {
+pub(in crate::core) fn port(errors: &mut Errors, path: &Path<'_>, port: &Value) {
     match port.as_str() {
         Some(name) => port_name(errors, path, name),
         None => super::port_number(errors, path, port.as_i64().unwrap_or_default()),

@@ -135,13 +135,23 @@ impl Api {
                 if resource.namespaced {
                     body["metadata"]["namespace"] = json!(namespace);
                 }
-                self.create(now, resource, body).map_or(Outcome::Conflict, |object| Outcome::Done(Some(object.to_string().into_bytes())))
+                self.create(now, resource, body)
+                    .map_or(Outcome::Conflict, |object| Outcome::Done(Some(object.to_string().into_bytes())))
             }
             Write::Patch { resource, key, subresource, body, .. } => {
                 self.patch(resource, key, subresource, body)
             }
             Write::Replace { resource, key, body, .. } => {
-                self.patch(resource, key, "", &json!({"metadata": {"uid": body["metadata"]["uid"], "resourceVersion": body["metadata"]["resourceVersion"]}, "spec": body["spec"]}))
+                let mut patch = body.clone();
+                let metadata = &body["metadata"];
+                patch["metadata"] =
+                    json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
+                for field in ["labels", "annotations"] {
+                    if !metadata[field].is_null() {
+                        patch["metadata"][field] = metadata[field].clone();
+                    }
+                }
+                self.patch(resource, key, "", &patch)
             }
             Write::Delete { resource, key, uid, resource_version, propagation, .. } => {
                 let Some(old) = self.objects.get(&(*resource, key.clone())) else { return Outcome::Gone };
