@@ -8,15 +8,15 @@ use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::Options;
 use lazaret_server::{
     Authenticator, Features, HttpOptions, Part, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
-    log_store_notices, make_private_folder, parse_runtime_config, serve,
+    Signer, log_store_notices, make_private_folder, parse_runtime_config, serve,
 };
 use lazaret_store::{OpenError, Store};
 use tokio::sync::watch;
 
 use self::parts::Parts;
 use crate::{
-    Verdict, gates, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, pages, place::Place,
-    scheduling::SchedulingArgs, signal,
+    Verdict, address::AddressArgs, gates, limits::LimitArgs, listen::Listen, log::Logging, output,
+    pace::Pace, pages, place::Place, scheduling::SchedulingArgs, signal,
 };
 
 /// Start a Kubernetes-compatible API server with an embedded store.
@@ -37,6 +37,8 @@ pub(crate) struct Args {
     /// Where to listen, an address or a host name; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7443", value_parser = Listen::parse)]
     listen: Listen,
+    #[command(flatten)]
+    address: AddressArgs,
     /// Keep objects in memory only
     #[arg(long, conflicts_with = "encryption_key_file")]
     ephemeral: bool,
@@ -106,11 +108,14 @@ impl Args {
             self.limits.server(),
         );
         let listener = self.listen.bind("--listen").await?;
-        let address = listener.local_addr().context("find out where it listens")?;
+        let address = self.address.of(listener.local_addr().context("find out where it listens")?);
+        server.set_address(address.clone());
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
         server.publish_authority(secrets.authority()).await.map_err(|error| anyhow!(error))?;
+        let signer = (!self.api_only).then(|| secrets.signer());
+        let local = address.local();
         let renewal = Renewal::start(secrets, folder, address)?;
-        announce(&renewal.kubeconfig(), address, self.nodes)?;
+        announce(&renewal.kubeconfig(), local, self.nodes)?;
 
         let parts = if self.api_only {
             None
@@ -134,6 +139,7 @@ impl Args {
             () = renewing => {}
             () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
             () = forgetting.watch_disk() => {}
+            () = sign_certificates(&forgetting, signer) => {}
             () = pages::follow() => {}
             asked = signal::to_stop() => {
                 asked?;
@@ -180,6 +186,14 @@ impl Args {
             }
             Err(error) => Err(anyhow!(error)),
         }
+    }
+}
+
+/// Approves and signs requests for certificates, unless the API is served and nothing else.
+async fn sign_certificates(server: &Server, signer: Option<Signer>) {
+    match signer {
+        Some(signer) => server.serve_certificate_requests(signer).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod admission;
 mod apps;
+pub mod certificates;
 mod check;
 mod context;
 mod core;

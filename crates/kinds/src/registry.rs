@@ -24,6 +24,7 @@ const GROUPS: &[&[Row]] = &[
     access::AUTHENTICATION,
     access::AUTHORIZATION,
     apps::BATCH,
+    access::CERTIFICATES,
     control::POLICY,
     access::ROLES,
     storage::STORAGE,

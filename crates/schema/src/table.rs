@@ -273,6 +273,7 @@ const TABLES: &[(&str, &str)] = tables! {
     "batch/v1" => "batch_v1",
     "policy/v1" => "policy_v1",
     "rbac/v1" => "rbac_v1",
+    "certificates/v1" => "certificates_v1",
     "coordination/v1" => "coordination_v1",
     "events/v1" => "events_v1",
     "scheduling/v1" => "scheduling_v1",

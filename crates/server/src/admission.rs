@@ -1,5 +1,6 @@
 //! What is looked at beyond the object itself before it is written.
 
+pub(crate) mod certificates;
 mod node;
 mod pods;
 mod policies;

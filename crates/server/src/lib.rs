@@ -5,6 +5,7 @@
 //! refused with a reason before it costs anything more. The only clock is [`clock`].
 
 mod accounts;
+mod address;
 mod admission;
 mod auth;
 mod body;
@@ -13,6 +14,7 @@ mod certificates;
 #[cfg(feature = "client")]
 mod client;
 mod clock;
+mod compression;
 mod connection;
 mod continuation;
 mod definitions;
@@ -48,13 +50,16 @@ mod runtime_config;
 mod secrets;
 mod selector;
 mod server;
+mod signing;
 mod stall;
 mod streams;
 mod table;
 mod tls;
 mod trees;
 mod verbs;
+mod websocket;
 
+pub use address::ServerAddress;
 pub use auth::{Authenticator, Peer, Rbac, TokenKeys};
 pub use body::{Body, Chunks};
 pub use certificates::{
@@ -69,4 +74,5 @@ pub use renewal::{Renewal, Renewed};
 pub use runtime_config::parse_runtime_config;
 pub use secrets::{ADMIN, Secrets, SecretsError, make_private_folder};
 pub use server::{Authorizer, Server, ServerOptions};
+pub use signing::Signer;
 pub use tls::{Tls, TlsFiles};

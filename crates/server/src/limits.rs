@@ -36,6 +36,10 @@ impl Default for Limits {
 /// The part of a limit by which writes that keep a cluster going may exceed it.
 const RESERVE_DIVISOR: u64 = 8;
 
+/// Requests for certificates. A node makes one every few months, and they are deleted after a day at most; whoever holds a bootstrap token
+/// may make any number.
+const CERTIFICATE_REQUESTS_MAX: usize = 10_000;
+
 const EVENTS: &str = "/core/events/";
 
 /// Whether one more object may be made.
@@ -67,6 +71,14 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         if objects as u64 >= objects_max {
             return refuse(format!(
                 "exceeded limit: there are {objects} objects of {objects_max} (--objects-max)"
+            ));
+        }
+    }
+    if call.kind.is("certificates.k8s.io", "certificatesigningrequests") {
+        let requests = store.count_in(call.key(""));
+        if requests >= CERTIFICATE_REQUESTS_MAX {
+            return refuse(format!(
+                "exceeded limit: there are {requests} certificatesigningrequests of {CERTIFICATE_REQUESTS_MAX}"
             ));
         }
     }

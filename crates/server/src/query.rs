@@ -1,6 +1,6 @@
 //! The query of a URL.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use percent_encoding::percent_decode_str;
 
@@ -20,6 +20,12 @@ impl Query {
             parameters.entry(decode(key)).or_insert_with(|| decode(value));
         }
         Self { parameters }
+    }
+
+    /// All values of a parameter, for the few that count more than once.
+    pub(crate) fn all(text: &str, name: &str) -> BTreeSet<String> {
+        let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(value)).collect()
     }
 
     /// A parameter, unless absent or empty.

@@ -175,6 +175,7 @@ fn prepared(
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, name, &errors));
     }
+    admission::certificates::create(call, &object, name)?;
     let mut warnings = errors.warnings().to_vec();
     warnings.extend(admission::ask_policies(call, Operation::Create, name, (&object, &Value::Null))?);
     Ok((object, warnings))

@@ -127,7 +127,11 @@ fn prepared_update(
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             return Ok::<_, ApiError>((errors, new));
         }
-        if status {
+        if call.target.subresource == "approval" {
+            call.kind.rules.prepare_approval(&mut new, old, context);
+            validate_metadata(&call.kind, &new, Some(old), &mut errors);
+            call.kind.rules.validate_approval(&new, old, context, &mut errors);
+        } else if status {
             call.kind.rules.prepare_status(&mut new, old, context);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_status(&new, old, context, &mut errors);
@@ -147,6 +151,7 @@ fn prepared_update(
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, &name, &errors));
     }
+    admission::certificates::update(call, &new, old)?;
     let mut warnings = errors.warnings().to_vec();
     // Those two are posted, and were asked about when they came.
     if !["binding", "eviction"].contains(&call.target.subresource.as_str()) {
@@ -198,6 +203,7 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value
 pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.target.subresource.as_str() {
         "status" => call.kind.rules.status_resets(),
+        "approval" => &["spec", "status.certificate"],
         _ if call.kind.subresource("status").is_some() => &["status"],
         _ => &[],
     }

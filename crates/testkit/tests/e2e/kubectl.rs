@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_testkit::{Cluster, Plane};
 use tempfile::TempDir;
 
@@ -407,4 +408,38 @@ fn people_empty_a_node() {
     console.says(&["uncordon", "n1"], &["uncordoned"]);
     console.says(&["taint", "node", "n1", "example.com/x=y:NoSchedule"], &["tainted"]);
     console.says(&["describe", "node", "n1"], &["example.com/x=y:NoSchedule"]);
+}
+
+const REQUEST: &str = include_str!("../../../kinds/src/certificates/testdata/two-groups.csr");
+
+#[test]
+fn certificates_are_approved_and_denied() {
+    let console = Console::open();
+    for name in ["alice", "mallory"] {
+        let request = STANDARD.encode(REQUEST);
+        let text = format!(
+            "
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {{name: {name}}}
+spec:
+  signerName: kubernetes.io/kube-apiserver-client
+  expirationSeconds: 86400
+  usages: [client auth, digital signature]
+  request: {request}
+"
+        );
+        let file = console.file(name, &text);
+        console.ok(&["create", "-f", &file]);
+    }
+    console.says(
+        &["get", "csr"],
+        &["SIGNERNAME", "REQUESTOR", "REQUESTEDDURATION", "CONDITION", "kubernetes-admin", "24h", "Pending"],
+    );
+    console.says(&["certificate", "approve", "alice"], &["alice approved"]);
+    console.says(&["certificate", "deny", "mallory"], &["mallory denied"]);
+    console.says(&["get", "csr", "alice"], &["Approved"]);
+    console.says(&["get", "csr", "mallory"], &["Denied"]);
+    console.says(&["describe", "csr", "alice"], &["KubectlApprove"]);
+    console.says(&["explain", "csr.spec.signerName"], &["signerName"]);
 }

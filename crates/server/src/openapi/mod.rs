@@ -1,5 +1,8 @@
 //! The OpenAPI document of each group version, made from the table of shapes.
 
+pub(crate) mod v2;
+mod v2_protobuf;
+
 use std::collections::BTreeSet;
 
 use lazaret_json::{Map, Value, json};
