@@ -20,6 +20,9 @@ pub struct Limits {
     pub namespace_pods_max: usize,
     /// Events, which are forgotten after a while and must not fill the store until then.
     pub events_max: usize,
+    /// Requests for certificates. A node makes one every few months, and they are deleted after a day at most; whoever holds a bootstrap
+    /// token may make any number.
+    pub certificate_requests_max: usize,
 }
 
 impl Default for Limits {
@@ -29,16 +32,13 @@ impl Default for Limits {
             store_bytes_max: 2 << 30,
             namespace_pods_max: 60_000,
             events_max: 100_000,
+            certificate_requests_max: 10_000,
         }
     }
 }
 
 /// The part of a limit by which writes that keep a cluster going may exceed it.
 const RESERVE_DIVISOR: u64 = 8;
-
-/// Requests for certificates. A node makes one every few months, and they are deleted after a day at most; whoever holds a bootstrap token
-/// may make any number.
-const CERTIFICATE_REQUESTS_MAX: usize = 10_000;
 
 const EVENTS: &str = "/core/events/";
 
@@ -75,10 +75,10 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         }
     }
     if call.kind.is("certificates.k8s.io", "certificatesigningrequests") {
-        let requests = store.count_in(call.key(""));
-        if requests >= CERTIFICATE_REQUESTS_MAX {
+        let (requests, most) = (store.count_in(call.key("")), limits.certificate_requests_max);
+        if requests >= most {
             return refuse(format!(
-                "exceeded limit: there are {requests} certificatesigningrequests of {CERTIFICATE_REQUESTS_MAX}"
+                "exceeded limit: there are {requests} certificatesigningrequests of {most} (--certificate-requests-max)"
             ));
         }
     }

@@ -9,7 +9,7 @@ use lazaret_kinds::User;
 
 use crate::{Server, object};
 
-const NAMESPACE: &str = "kube-system";
+pub(crate) const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 const GROUP: &str = "system:bootstrappers";
 const ID_BYTES: usize = 6;
@@ -35,17 +35,12 @@ fn parse(token: &str) -> Option<(&str, &str)> {
 }
 
 fn user(stored: &Value, id: &str, secret: &str, now: Timestamp) -> Option<User> {
-    let data = |key: &str| {
-        let text = stored["data"].get(key).and_then(Value::as_str).unwrap_or_default();
-        STANDARD.decode(text).unwrap_or_default()
-    };
+    let data = |key: &str| data(stored, key);
     if object::is_deleting(stored) || stored["type"] != SECRET_TYPE {
         return None;
     }
     let matches = equal(&data("token-secret"), secret.as_bytes());
-    let expiration = String::from_utf8(data("expiration")).ok()?;
-    let expired = !expiration.is_empty() && expiration.parse::<Timestamp>().map_or(true, |end| end <= now);
-    if !matches || data("token-id") != id.as_bytes() || expired {
+    if !matches || data("token-id") != id.as_bytes() || is_expired(stored, now) {
         return None;
     }
     if data("usage-bootstrap-authentication") != b"true" {
@@ -53,6 +48,21 @@ fn user(stored: &Value, id: &str, secret: &str, now: Timestamp) -> Option<User> 
     }
     let groups = groups(&String::from_utf8(data("auth-extra-groups")).ok()?)?;
     Some(User { name: format!("system:bootstrap:{id}"), groups, ..User::default() })
+}
+
+/// Whether a secret is a bootstrap token whose time has passed, or cannot be read.
+pub(crate) fn is_expired(stored: &Value, now: Timestamp) -> bool {
+    let end = data(stored, "expiration");
+    let passed = || {
+        let end = std::str::from_utf8(&end).ok().and_then(|end| end.parse::<Timestamp>().ok());
+        end.is_none_or(|end| end <= now)
+    };
+    stored["type"] == SECRET_TYPE && !end.is_empty() && passed()
+}
+
+fn data(stored: &Value, key: &str) -> Vec<u8> {
+    let text = stored["data"].get(key).and_then(Value::as_str).unwrap_or_default();
+    STANDARD.decode(text).unwrap_or_default()
 }
 
 /// Takes as long whatever differs.

@@ -16,10 +16,12 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::{Instant, sleep_until};
 
 use super::Signer;
-use crate::{Server, Validity, clock, object};
+use crate::{Server, Validity, auth::bootstrap_tokens, clock, object};
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
+/// What the names of bootstrap tokens begin with.
+const TOKEN_PREFIX: &str = "bootstrap-token-";
 /// Old requests are looked for this often, as in Kubernetes.
 const CLEAN_EVERY: Duration = Duration::from_secs(3_600);
 /// After a write failed or the watch fell behind, everything is looked at again after this, and later and later up to the other.
@@ -56,6 +58,7 @@ impl Server {
                 }
             }
             if cleaning {
+                outcome = worse(outcome, self.delete_expired_tokens().await);
                 clean_at = Instant::now() + CLEAN_EVERY;
             }
             if outcome == Outcome::Done {
@@ -154,9 +157,33 @@ impl Server {
     }
 
     async fn delete_request(&self, found: &Value) -> Outcome {
+        self.delete_own(&path(found), found).await
+    }
+
+    /// Deletes this very version of an object.
+    async fn delete_own(&self, path: &str, found: &Value) -> Outcome {
         let (uid, version) = (object::meta(found, "uid"), object::meta(found, "resourceVersion"));
         let body = json!({"preconditions": {"uid": uid, "resourceVersion": version}});
-        self.send_own("DELETE", &path(found), "application/json", &body).await
+        self.send_own("DELETE", path, "application/json", &body).await
+    }
+
+    /// Deletes bootstrap tokens that are good for nothing any more.
+    async fn delete_expired_tokens(&self) -> Outcome {
+        let Some(secrets) = lazaret_kinds::find("", "secrets") else { return Outcome::Done };
+        let prefix = object::key(secrets, bootstrap_tokens::NAMESPACE, TOKEN_PREFIX);
+        let Ok(range) = self.store().range(&prefix, &RangeOptions::default()) else {
+            return Outcome::TryAgain;
+        };
+        let mut outcome = Outcome::Done;
+        for item in &range.items {
+            let found = self.read(item);
+            if bootstrap_tokens::is_expired(&found, clock::now()) {
+                let name = utf8_percent_encode(object::meta(&found, "name"), NON_ALPHANUMERIC);
+                let path = format!("/api/v1/namespaces/{}/secrets/{name}", bootstrap_tokens::NAMESPACE);
+                outcome = worse(outcome, self.delete_own(&path, &found).await);
+            }
+        }
+        outcome
     }
 
     async fn send_own(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Outcome {
