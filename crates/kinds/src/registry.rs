@@ -32,6 +32,7 @@ const GROUPS: &[&[Row]] = &[
     extension::DEFINITIONS,
     control::SCHEDULING,
     control::COORDINATION,
+    control::NODE,
     resource::RESOURCE,
 ];
 

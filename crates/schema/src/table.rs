@@ -276,6 +276,7 @@ const TABLES: &[(&str, &str)] = tables! {
     "certificates/v1" => "certificates_v1",
     "coordination/v1" => "coordination_v1",
     "events/v1" => "events_v1",
+    "node/v1" => "node_v1",
     "scheduling/v1" => "scheduling_v1",
     "scheduling/v1beta1" => "scheduling_v1beta1",
     "scheduling/v1alpha3" => "scheduling_v1alpha3",

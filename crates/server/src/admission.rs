@@ -4,6 +4,7 @@ pub(crate) mod certificates;
 mod node;
 mod pods;
 mod policies;
+mod runtime_class;
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Scope, admission::Operation};

@@ -3,7 +3,7 @@
 use super::{BASE, CLUSTER, Row, STATUS, Version, v1};
 use crate::{
     Release,
-    core::{NewEvent, PriorityClass},
+    core::{NewEvent, PriorityClass, RuntimeClass},
     lease::Lease,
     pod_group::{self, PodGroup},
     policy::DisruptionBudget,
@@ -79,4 +79,16 @@ pub(super) const COORDINATION: &[Row] = &[Row {
     unconditional_update: false,
     versions: &v1("coordination/v1.Lease"),
     ..BASE
+}];
+
+pub(super) const NODE: &[Row] = &[Row {
+    group: "node.k8s.io",
+    kind: "RuntimeClass",
+    rules: &RuntimeClass,
+    plural: "runtimeclasses",
+    singular: "runtimeclass",
+    create_on_update: true,
+    unconditional_update: false,
+    versions: &v1("node/v1.RuntimeClass"),
+    ..CLUSTER
 }];

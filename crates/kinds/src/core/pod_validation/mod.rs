@@ -15,7 +15,12 @@ use std::{collections::BTreeSet, net::IpAddr};
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
-pub(super) use self::{scheduling::TAINT_EFFECTS, status::status, update::update};
+pub(super) use self::{
+    containers::overhead,
+    scheduling::{TAINT_EFFECTS, placement},
+    status::status,
+    update::update,
+};
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, name, not_supported},
