@@ -440,6 +440,13 @@ spec:
     console.says(&["certificate", "deny", "mallory"], &["mallory denied"]);
     console.says(&["get", "csr", "alice"], &["Approved"]);
     console.says(&["get", "csr", "mallory"], &["Denied"]);
-    console.says(&["describe", "csr", "alice"], &["KubectlApprove"]);
-    console.says(&["explain", "csr.spec.signerName"], &["signerName"]);
+    console.says(&["get", "csr", "alice", "-o", "yaml"], &["KubectlApprove"]);
+    console.says(&["describe", "csr", "alice"], &["Requesting User:", "kubernetes-admin", "developers"]);
+    // The second way reads the document of version 2, in protobuf.
+    for arguments in [
+        &["explain", "csr.spec.signerName"][..],
+        &["explain", "csr.spec.signerName", "--output=plaintext-openapiv2"],
+    ] {
+        console.says(arguments, &["CertificateSigningRequest", "signerName"]);
+    }
 }
