@@ -19,6 +19,9 @@ pub(crate) struct LimitArgs {
     /// Events that are stored
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().events_max)]
     events_max: usize,
+    /// CertificateSigningRequests that are stored
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().certificate_requests_max)]
+    certificate_requests_max: usize,
     /// Pods that one ReplicaSet, StatefulSet or Job makes
     #[arg(long, value_name = "COUNT", default_value_t = WorkloadLimits::default().owner_pods_max, conflicts_with = "api_only")]
     owner_pods_max: usize,
@@ -27,8 +30,13 @@ pub(crate) struct LimitArgs {
 impl LimitArgs {
     /// What the server holds.
     pub(crate) fn server(&self) -> Limits {
-        let Self { objects_max, store_bytes_max, namespace_pods_max, events_max, .. } = *self;
-        Limits { objects_max, store_bytes_max, namespace_pods_max, events_max }
+        Limits {
+            objects_max: self.objects_max,
+            store_bytes_max: self.store_bytes_max,
+            namespace_pods_max: self.namespace_pods_max,
+            events_max: self.events_max,
+            certificate_requests_max: self.certificate_requests_max,
+        }
     }
 
     /// What one workload makes.

@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+mod address;
 mod allocate;
 mod args;
 mod cel;

@@ -3,7 +3,7 @@
 mod parts;
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     path::Path,
     time::Duration,
 };
@@ -12,15 +12,15 @@ use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::Options;
 use lazaret_server::{
     Authenticator, Features, HttpOptions, Part, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
-    ServiceRanges, log_store_notices, make_private_folder, parse_runtime_config, serve,
+    ServiceRanges, Signer, log_store_notices, make_private_folder, parse_runtime_config, serve,
 };
 use lazaret_store::{OpenError, Store};
 use tokio::sync::watch;
 
 use self::parts::Parts;
 use crate::{
-    Verdict, gates, limits::LimitArgs, listen::Listen, log::Logging, output, pace::Pace, pages, place::Place,
-    scheduling::SchedulingArgs, signal,
+    Verdict, address::AddressArgs, gates, limits::LimitArgs, listen::Listen, log::Logging, output,
+    pace::Pace, pages, place::Place, scheduling::SchedulingArgs, signal,
 };
 
 /// Start a Kubernetes-compatible API server with an embedded store.
@@ -41,6 +41,8 @@ pub(crate) struct Args {
     /// Where to listen, an address or a host name; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7443", value_parser = Listen::parse)]
     listen: Listen,
+    #[command(flatten)]
+    address: AddressArgs,
     /// Keep objects in memory only
     #[arg(long, conflicts_with = "encryption_key_file")]
     ephemeral: bool,
@@ -117,12 +119,15 @@ impl Args {
         );
         server.use_service_ranges(self.service_ranges()?);
         let listener = self.listen.bind("--listen").await?;
-        let address = listener.local_addr().context("find out where it listens")?;
+        let address = self.address.of(listener.local_addr().context("find out where it listens")?);
+        server.set_address(address.clone());
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
         server.publish_authority(secrets.authority()).await.map_err(|error| anyhow!(error))?;
-        server.write_own_service(reachable(address)).await.map_err(|error| anyhow!(error))?;
+        let signer = (!self.api_only).then(|| secrets.signer());
+        let local = address.local();
+        server.write_own_service(local).await.map_err(|error| anyhow!(error))?;
         let renewal = Renewal::start(secrets, folder, address)?;
-        announce(&renewal.kubeconfig(), address, self.nodes)?;
+        announce(&renewal.kubeconfig(), local, self.nodes)?;
 
         let parts = if self.api_only {
             None
@@ -146,7 +151,8 @@ impl Args {
             () = renewing => {}
             () = forgetting.forget_events(Duration::from_secs(self.event_ttl)) => {}
             () = forgetting.watch_disk() => {}
-            () = forgetting.keep_own_service(reachable(address)) => {}
+            () = forgetting.keep_own_service(local) => {}
+            () = sign_certificates(&forgetting, signer) => {}
             () = pages::follow() => {}
             asked = signal::to_stop() => {
                 asked?;
@@ -201,13 +207,12 @@ impl Args {
     }
 }
 
-/// An address that clients can connect to: one that stands for all of them stands for loopback.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        let loopback: (IpAddr, IpAddr) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
-        address.set_ip(if address.is_ipv4() { loopback.0 } else { loopback.1 });
+/// Approves and signs requests for certificates, unless the API is served and nothing else.
+async fn sign_certificates(server: &Server, signer: Option<Signer>) {
+    match signer {
+        Some(signer) => server.serve_certificate_requests(signer).await,
+        None => std::future::pending().await,
     }
-    address
 }
 
 fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize) -> Result<()> {

@@ -40,7 +40,7 @@ pub struct Context<'a> {
 }
 
 /// A question to the authorizer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Access<'a> {
     /// The verb.
     pub verb: &'a str,

@@ -8,6 +8,7 @@
 mod addresses;
 pub mod admission;
 mod apps;
+pub mod certificates;
 mod check;
 mod context;
 mod core;

@@ -11,7 +11,9 @@ use crate::Kind;
 pub fn check_name(kind: &Kind, name: &str) -> Result<(), String> {
     match (&*kind.group, &*kind.plural) {
         ("", "namespaces") => validate_dns_label(name).map_err(|error| error.to_string()),
-        ("rbac.authorization.k8s.io", _) => path_segment(name),
+        ("rbac.authorization.k8s.io", _) | ("certificates.k8s.io", "certificatesigningrequests") => {
+            path_segment(name)
+        }
         _ => validate_dns_subdomain(name).map_err(|error| error.to_string()),
     }
 }

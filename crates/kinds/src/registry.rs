@@ -24,6 +24,7 @@ const GROUPS: &[&[Row]] = &[
     access::AUTHENTICATION,
     access::AUTHORIZATION,
     apps::BATCH,
+    access::CERTIFICATES,
     control::POLICY,
     access::ROLES,
     storage::STORAGE,
@@ -32,6 +33,7 @@ const GROUPS: &[&[Row]] = &[
     control::SCHEDULING,
     control::COORDINATION,
     control::DISCOVERY,
+    control::NODE,
     resource::RESOURCE,
 ];
 

@@ -11,11 +11,13 @@
 //! [`create_subresource`].
 
 mod attributes;
+pub(crate) mod certificates;
 mod connect;
 mod node;
 mod pods;
 mod policies;
 mod rules;
+mod runtime_class;
 mod webhooks;
 
 use lazaret_json::{Value, json};

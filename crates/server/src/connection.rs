@@ -30,6 +30,7 @@ use crate::{
     metrics::FlowMetrics,
     stall::Impatient,
     streams::Streams,
+    websocket::Socket,
 };
 
 /// Streams of one HTTP/2 connection: client-go sends all watches of a process over one.
@@ -144,6 +145,8 @@ pub(crate) struct Activity {
     asked: AtomicBool,
     identified: AtomicBool,
     close: Notify,
+    /// The websocket that the connection becomes.
+    socket: Mutex<Option<Socket>>,
     started: Instant,
 }
 
@@ -156,10 +159,20 @@ impl Activity {
             asked: AtomicBool::new(false),
             identified: AtomicBool::new(false),
             close: Notify::new(),
+            socket: Mutex::new(None),
             started,
         };
         this.touch();
         this
+    }
+
+    /// From now on the connection is a websocket, once the answer to the handshake is sent.
+    pub(crate) fn becomes(&self, socket: Socket) {
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
+    }
+
+    fn take_socket(&self) -> Option<Socket> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn is_identified(&self) -> bool {
@@ -275,14 +288,22 @@ async fn requests<S>(
         })
     };
     let builder = builder(front.limits.stall);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    tokio::select! {
+    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let ended = tokio::select! {
         // How a connection ended is the client's affair.
-        _ = connection.as_mut() => return,
+        _ = connection.as_mut() => true,
         () = activity.idle_for_too_long(&front.limits) => {
             front.server.metrics().flow().connection_closed("idle");
+            false
         }
-        _ = stop.wait_for(|stop| *stop) => {}
+        _ = stop.wait_for(|stop| *stop) => false,
+    };
+    if ended {
+        // Its watch ends when the server stops.
+        if let Some(socket) = activity.take_socket() {
+            socket.run().await;
+        }
+        return;
     }
     connection.as_mut().graceful_shutdown();
     let _ = timeout(GRACE, connection).await;

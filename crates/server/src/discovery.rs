@@ -31,10 +31,14 @@ fn architecture() -> &'static str {
     }
 }
 
+/// Where there is something to find, whatever form is asked for.
+pub(crate) fn index(server: &Server) -> Answer {
+    Answer::value(200, &json!({"paths": paths(server)}))
+}
+
 pub(crate) fn answer(server: &Server, path: &str, form: Form) -> Option<Answer> {
     let parts: Vec<&str> = path.split('/').collect();
     let value = match parts.as_slice() {
-        [""] => json!({"paths": paths(server)}),
         ["api"] if form == Form::AggregatedDiscovery => return Some(aggregated(server, true)),
         ["apis"] if form == Form::AggregatedDiscovery => return Some(aggregated(server, false)),
         ["api"] => json!({
@@ -57,14 +61,16 @@ pub(crate) fn answer(server: &Server, path: &str, form: Form) -> Option<Answer> 
     Some(Answer::value(200, &value))
 }
 
-/// Where there is something to find.
 fn paths(server: &Server) -> Vec<String> {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in groups(server) {
         let below = versions(server, &group).into_iter().map(|version| format!("/apis/{group}/{version}"));
         paths.extend(std::iter::once(format!("/apis/{group}")).chain(below));
     }
-    paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(
+        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(str::to_owned),
+    );
     paths.sort();
     paths
 }
@@ -189,7 +195,7 @@ fn storage_hash(kind: &Kind) -> String {
 }
 
 /// The same for the same bytes, and hardly ever for others.
-fn fingerprint(bytes: &[u8]) -> u64 {
+pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

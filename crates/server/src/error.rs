@@ -242,6 +242,12 @@ impl ApiError {
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
+    /// The body is encoded in a way that is not undone.
+    pub(crate) fn unsupported_encoding() -> Self {
+        let why = "the body of the request was in an unknown encoding - accepted content encodings include: identity";
+        Self::new(415, "UnsupportedMediaType", why)
+    }
+
     pub(crate) fn unsupported_media_type(known: &str) -> Self {
         Self::new(
             415,

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, fmt, sync::Arc, thread::available_parallelism};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri};
-use hyper::body::Incoming;
+use http::{Method, Request, Response, StatusCode, Uri};
+use hyper::{body::Incoming, upgrade::OnUpgrade};
 use lazaret_flow::{Caller, Level, seats_of_body, seats_of_list};
 use tokio::sync::Semaphore;
 
@@ -12,6 +12,7 @@ use crate::{
     ApiError, Authenticator, Body, Peer, Server, User,
     accounts::{Accounts, Holder},
     body_intake::{IntakeError, receive},
+    compression::{self, accepts_gzip},
     connection::{Activity, Busy, Table},
     delivery::Delivery,
     flow_control::FlowControl,
@@ -21,6 +22,7 @@ use crate::{
     request::Path,
     respond::failure,
     streams::Piecewise,
+    websocket::{Handshake, Socket},
 };
 
 /// A body as large as this takes milliseconds of computing: a level has half of the machine for such bodies, so that others find a thread.
@@ -104,10 +106,11 @@ impl Front {
     pub(crate) async fn answer(
         self: Arc<Self>,
         activity: Arc<Activity>,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         peer: Peer,
     ) -> Result<Response<Piecewise>, Infallible> {
         let mut delivery = Delivery::new(Busy::new(&activity));
+        let socket = SocketRequest::of(&mut request);
         let response = match self.run(&activity, request, peer, &mut delivery).await {
             Ok(response) => match delivery.admit(response.body()) {
                 Ok(()) => response,
@@ -115,7 +118,10 @@ impl Front {
             },
             Err(response) => *response,
         };
-        Ok(response.map(|body| Piecewise::new(body).delivered_by(delivery)))
+        Ok(match socket {
+            Some(socket) => socket.answer(&activity, response, delivery),
+            None => response.map(|body| Piecewise::new(body).delivered_by(delivery)),
+        })
     }
 
     async fn run(
@@ -140,6 +146,8 @@ impl Front {
                 return Err(refused("connections"));
             }
         }
+        compression::check_request(request.headers()).map_err(|error| Box::new(failure(&error)))?;
+        let packed = *request.method() == Method::GET && !asked.watch && accepts_gzip(request.headers());
         let holder = Holder { level, user: name, connection: activity.id };
         let (parts, body) = request.into_parts();
         let received = match receive(body, &self.inbound, &holder).await {
@@ -160,7 +168,10 @@ impl Front {
             .await
             .map_err(|_| Box::new(failure(&too_many_requests())))?;
         let held = Held::new(seat);
-        let response = self.handle(level, user, request, &held).await;
+        let mut response = self.handle(level, user, request, &held).await;
+        if packed {
+            response = compression::compressed(response).await;
+        }
         drop(received.held);
         let seat = held.into_seat().filter(|_| self.lingers(level, asked, &response));
         delivery.deliver(&self.outbound, holder, watch, seat);
@@ -209,6 +220,41 @@ impl Front {
     /// Whether an answer is still being rendered, and keeps its seat.
     fn lingers(&self, level: Level, asked: Asked, response: &Response<Body>) -> bool {
         matches!(response.body(), Body::Stream(_)) && !asked.watch && level != Level::Exempt
+    }
+}
+
+/// A watch that was asked for over a websocket.
+struct SocketRequest {
+    handshake: Result<Handshake, ApiError>,
+    upgrade: OnUpgrade,
+}
+
+impl SocketRequest {
+    fn of(request: &mut Request<Incoming>) -> Option<Self> {
+        let handshake = Handshake::of(request)?;
+        Asked::of(request.method(), request.uri())
+            .watch
+            .then(|| Self { handshake, upgrade: hyper::upgrade::on(request) })
+    }
+
+    /// The answer to the handshake; the events follow when the connection has become a websocket.
+    fn answer(
+        self,
+        activity: &Activity,
+        response: Response<Body>,
+        delivery: Delivery,
+    ) -> Response<Piecewise> {
+        let watches = response.status() == StatusCode::OK && matches!(response.body(), Body::Stream(_));
+        let answer = match self.handshake {
+            Ok(handshake) if watches => {
+                let events = Piecewise::new(response.into_body()).delivered_by(delivery);
+                activity.becomes(Socket::new(self.upgrade, events));
+                return handshake.accepted().map(Piecewise::new);
+            }
+            Err(error) if watches => failure(&error),
+            Ok(_) | Err(_) => response,
+        };
+        answer.map(|body| Piecewise::new(body).delivered_by(delivery))
     }
 }
 

@@ -29,11 +29,12 @@ fn checks(server: &Server, whole: &str) -> impl Iterator<Item = (String, Result<
 pub(crate) fn answer(
     server: &Server,
     path: &str,
-    query: &Query,
+    query: &str,
     sees_reasons: bool,
 ) -> Result<Answer, ApiError> {
     let (whole, one) = path.split_once('/').unwrap_or((path, ""));
-    let excluded = query.get("exclude").unwrap_or_default();
+    let (mut unknown, verbose) = (Query::all(query, "exclude"), Query::parse(query).has("verbose"));
+    let excluded = unknown.clone();
     let chosen: Vec<_> = checks(server, whole).filter(|(name, _)| one.is_empty() || *name == one).collect();
     if chosen.is_empty() {
         return Err(ApiError::no_such_path());
@@ -41,7 +42,8 @@ pub(crate) fn answer(
     let mut report = String::new();
     let mut failed = false;
     for (name, outcome) in chosen {
-        if *name == *excluded {
+        unknown.remove(&name);
+        if excluded.contains(&name) {
             report.push_str(&format!("[+]{name} excluded: ok\n"));
             continue;
         }
@@ -55,7 +57,12 @@ pub(crate) fn answer(
             }
         }
     }
-    Ok(match (failed, query.has("verbose")) {
+    if !unknown.is_empty() {
+        let names: Vec<String> = unknown.iter().map(|name| format!("{name:?}")).collect();
+        let names = names.join(",");
+        report.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
+    }
+    Ok(match (failed, verbose) {
         (true, _) => Answer::text(500, format!("{report}{whole} check failed\n")),
         (false, true) => Answer::text(200, format!("{report}{whole} check passed\n")),
         (false, false) => Answer::text(200, "ok"),

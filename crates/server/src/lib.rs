@@ -1,10 +1,12 @@
 //! The Kubernetes API, served from the embedded store: discovery, verbs, patches, watches, tables, over HTTP and in process.
 //!
-//! **Invariant.** Knows how objects are asked for, changed and watched; never what becomes of them: no controller lives here. What was
+//! **Invariant.** Knows how objects are asked for, changed and watched; never what becomes of them: no controller lives here but the signer of
+//! certificates, whose key never leaves the server. What was
 //! acknowledged is in the store; every read is at a revision; every write has a precondition. A body that is too large, too deep or malformed is
 //! refused with a reason before it costs anything more. The only clock is [`clock`].
 
 mod accounts;
+mod address;
 mod admission;
 mod auth;
 mod body;
@@ -13,6 +15,7 @@ mod certificates;
 #[cfg(feature = "client")]
 mod client;
 mod clock;
+mod compression;
 mod connection;
 mod continuation;
 mod definitions;
@@ -52,13 +55,16 @@ mod selector;
 mod server;
 mod service_pool;
 mod service_ranges;
+mod signing;
 mod stall;
 mod streams;
 mod table;
 mod tls;
 mod trees;
 mod verbs;
+mod websocket;
 
+pub use address::ServerAddress;
 pub use auth::{Authenticator, Peer, Rbac, TokenKeys};
 pub use body::{Body, Chunks};
 pub use certificates::{
@@ -74,4 +80,5 @@ pub use runtime_config::parse_runtime_config;
 pub use secrets::{ADMIN, Secrets, SecretsError, make_private_folder};
 pub use server::{Authorizer, Server, ServerOptions};
 pub use service_ranges::ServiceRanges;
+pub use signing::Signer;
 pub use tls::{Tls, TlsFiles};

@@ -20,6 +20,9 @@ pub struct Limits {
     pub namespace_pods_max: usize,
     /// Events, which are forgotten after a while and must not fill the store until then.
     pub events_max: usize,
+    /// Requests for certificates. A node makes one every few months, and they are deleted after a day at most; whoever holds a bootstrap
+    /// token may make any number.
+    pub certificate_requests_max: usize,
 }
 
 impl Default for Limits {
@@ -29,6 +32,7 @@ impl Default for Limits {
             store_bytes_max: 2 << 30,
             namespace_pods_max: 60_000,
             events_max: 100_000,
+            certificate_requests_max: 10_000,
         }
     }
 }
@@ -67,6 +71,14 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         if objects as u64 >= objects_max {
             return refuse(format!(
                 "exceeded limit: there are {objects} objects of {objects_max} (--objects-max)"
+            ));
+        }
+    }
+    if call.kind.is("certificates.k8s.io", "certificatesigningrequests") {
+        let (requests, most) = (store.count_in(call.key("")), limits.certificate_requests_max);
+        if requests >= most {
+            return refuse(format!(
+                "exceeded limit: there are {requests} certificatesigningrequests of {most} (--certificate-requests-max)"
             ));
         }
     }

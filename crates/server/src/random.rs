@@ -1,7 +1,7 @@
 //! The one place of this crate where dice are thrown: UIDs, generated names, addresses and ports.
 
 /// Random bytes from the operating system. A machine that has none cannot give out identities that never repeat.
-fn bytes<const N: usize>() -> [u8; N] {
+pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     #[allow(clippy::expect_used, reason = "there is nothing sensible to do without randomness")]
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");

@@ -1,11 +1,11 @@
 //! Renews the certificates of a running server: the serving certificate, the one in the administrator's kubeconfig, the authority's.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
 
 use crate::{
-    ADMIN, Secrets, SecretsError, Server, Tls,
+    ADMIN, Secrets, SecretsError, Server, ServerAddress, Tls,
     certificates::{Validity, needs_renewal},
     clock,
 };
@@ -28,7 +28,7 @@ pub struct Renewed {
 #[derive(Debug)]
 pub struct Renewal {
     secrets: Secrets,
-    address: SocketAddr,
+    address: ServerAddress,
     folder: PathBuf,
     tls: Tls,
     server: Validity,
@@ -40,18 +40,22 @@ impl Renewal {
     ///
     /// # Errors
     /// When the authority is damaged, or the kubeconfig cannot be written.
-    pub fn start(secrets: Secrets, folder: PathBuf, address: SocketAddr) -> Result<Self, SecretsError> {
-        Self::start_at(secrets, folder, address, clock::now())
+    pub fn start(
+        secrets: Secrets,
+        folder: PathBuf,
+        address: impl Into<ServerAddress>,
+    ) -> Result<Self, SecretsError> {
+        Self::start_at(secrets, folder, address.into(), clock::now())
     }
 
     fn start_at(
         secrets: Secrets,
         folder: PathBuf,
-        address: SocketAddr,
+        address: ServerAddress,
         now: Timestamp,
     ) -> Result<Self, SecretsError> {
-        let (tls, server) = secrets.tls_at(address, now)?;
-        let client = secrets.write_kubeconfig(&folder, address, now)?;
+        let (tls, server) = secrets.tls_at(&address, now)?;
+        let client = secrets.write_kubeconfig(&folder, address.local(), now)?;
         Ok(Self { secrets, address, folder, tls, server, client })
     }
 
@@ -76,12 +80,12 @@ impl Renewal {
         let due = |validity: Validity| needs_renewal(now, validity.not_before, validity.not_after);
         let server = due(self.server);
         if server {
-            self.server = self.secrets.replace_certificate(&self.tls, self.address, now)?;
+            self.server = self.secrets.replace_certificate(&self.tls, &self.address, now)?;
         }
         // The kubeconfig says whom to trust, too.
         let kubeconfig = authority || due(self.client);
         if kubeconfig {
-            self.client = self.secrets.write_kubeconfig(&self.folder, self.address, now)?;
+            self.client = self.secrets.write_kubeconfig(&self.folder, self.address.local(), now)?;
         }
         Ok(Renewed { authority, server, kubeconfig })
     }
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn certificates_are_renewed_while_the_server_runs() {
         let folder = std::env::temp_dir().join(format!("lazaret-renewal-{}", std::process::id()));
-        let address = ([127, 0, 0, 1], 1).into();
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
         let secrets = Secrets::load_or_make_at(&folder, day(0)).unwrap();
         let first = secrets.authority().to_owned();
         let mut renewal = Renewal::start_at(secrets, folder.clone(), address, day(0)).unwrap();

@@ -14,7 +14,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 
 use crate::{
-    Identity, Pem, Tls, TlsFiles, TokenKeys,
+    Identity, Pem, ServerAddress, Signer, Tls, TlsFiles, TokenKeys,
     certificates::{
         Validity, authority_needs_renewal, certificate_authority, client_certificate, renewed_authority,
         server_certificate,
@@ -25,14 +25,12 @@ use crate::{
 /// The user that a kubeconfig is for unless it says otherwise.
 pub const ADMIN: Identity<'_> = Identity { name: "kubernetes-admin", group: "system:masters" };
 
-/// Under which names a server on this machine is found, besides its address.
-const HOSTS: &[&str] = &["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default.svc"];
-
 const AUTHORITY_FILE: &str = "ca.crt";
 
 /// The secrets of one server.
 pub struct Secrets {
     authority: Pem,
+    signer: Signer,
     token_key: Vec<u8>,
     /// Where they are kept.
     folder: Option<PathBuf>,
@@ -78,8 +76,10 @@ impl Secrets {
     }
 
     fn generate_at(now: Timestamp) -> Result<Self, SecretsError> {
+        let authority = certificate_authority(now).map_err(authority_error)?;
         Ok(Self {
-            authority: certificate_authority(now).map_err(authority_error)?,
+            signer: Signer::new(authority.clone()),
+            authority,
             token_key: TokenKeys::generate().map_err(SecretsError::TokenKey)?,
             folder: None,
         })
@@ -113,8 +113,10 @@ impl Secrets {
         }
         let read = |path: &Path| fs::read(path).map_err(|source| file("read", path, source));
         let text = |path: &Path| Ok::<_, SecretsError>(String::from_utf8_lossy(&read(path)?).into_owned());
+        let authority = Pem { certificate: text(&certificate)?, key: text(&key)? };
         let mut secrets = Self {
-            authority: Pem { certificate: text(&certificate)?, key: text(&key)? },
+            signer: Signer::new(authority.clone()),
+            authority,
             token_key: read(&token)?,
             folder: Some(folder.to_owned()),
         };
@@ -132,7 +134,14 @@ impl Secrets {
             write_private(&folder.join(AUTHORITY_FILE), renewed.certificate.as_bytes())?;
         }
         self.authority.certificate = renewed.certificate;
+        self.signer.replace(self.authority.clone());
         Ok(true)
+    }
+
+    /// Signs certificates with the authority, also after that was renewed.
+    #[must_use]
+    pub fn signer(&self) -> Signer {
+        self.signer.clone()
     }
 
     /// The key that signs tokens.
@@ -148,12 +157,12 @@ impl Secrets {
     /// # Errors
     /// When the authority is damaged.
     pub fn tls(&self, address: SocketAddr) -> Result<Tls, SecretsError> {
-        self.tls_at(address, clock::now()).map(|(tls, _)| tls)
+        self.tls_at(&address.into(), clock::now()).map(|(tls, _)| tls)
     }
 
     pub(crate) fn tls_at(
         &self,
-        address: SocketAddr,
+        address: &ServerAddress,
         now: Timestamp,
     ) -> Result<(Tls, Validity), SecretsError> {
         let (server, validity) = self.server(address, now)?;
@@ -165,7 +174,7 @@ impl Secrets {
     pub(crate) fn replace_certificate(
         &self,
         tls: &Tls,
-        address: SocketAddr,
+        address: &ServerAddress,
         now: Timestamp,
     ) -> Result<Validity, SecretsError> {
         let (server, validity) = self.server(address, now)?;
@@ -173,13 +182,8 @@ impl Secrets {
         Ok(validity)
     }
 
-    fn server(&self, address: SocketAddr, now: Timestamp) -> Result<(Pem, Validity), SecretsError> {
-        let mut hosts: Vec<String> = HOSTS.iter().map(|&host| host.to_owned()).collect();
-        let own = address.ip().to_string();
-        if !hosts.contains(&own) {
-            hosts.push(own);
-        }
-        let pem = server_certificate(&self.authority, &hosts, now)
+    fn server(&self, address: &ServerAddress, now: Timestamp) -> Result<(Pem, Validity), SecretsError> {
+        let pem = server_certificate(&self.authority, &address.certificate_names(), now)
             .map_err(|error| SecretsError::Certificate("server's certificate", error))?;
         let validity = readable(&pem)?;
         Ok((pem, validity))

@@ -14,11 +14,11 @@ use lazaret_store::{Committed, Op, Store, TxnError};
 use tokio::sync::watch;
 
 use crate::{
-    ApiError, Body, TokenKeys,
+    ApiError, Body, ServerAddress, TokenKeys,
     admission::{self, AdmissionRules, DefaultPriority, WebhookLimits, find_default_priority},
-    auth::{attributes::authorize_unknown, authenticated, bootstrap, tokens},
+    auth::{attributes::authorize_unknown, authenticated, bootstrap, bootstrap_tokens, tokens},
     clock,
-    definitions::{self, Definitions},
+    definitions::{self, Customs, Definitions},
     derived::Derived,
     discovery, disk, health,
     held::Held,
@@ -100,6 +100,7 @@ struct Inner {
     webhook_limits: WebhookLimits,
     recent: Recent,
     trees: Trees,
+    openapi: openapi::v2::Cache,
     limits: Limits,
     service_pool: Pool,
     service_ranges: OnceLock<ServiceRanges>,
@@ -108,6 +109,8 @@ struct Inner {
     ending: watch::Sender<bool>,
     options: ServerOptions,
     metrics: Metrics,
+    /// Where it is found, once it listens.
+    address: OnceLock<ServerAddress>,
     /// Numbers of whoever else runs in this process.
     further_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
     /// Whether whoever else runs in this process works.
@@ -140,6 +143,13 @@ pub(crate) struct Call<'a> {
     pub(crate) held: Held,
 }
 
+/// A request for something that is no object.
+struct OtherRequest<'a> {
+    method: &'a Method,
+    path: &'a str,
+    query: &'a str,
+}
+
 impl Server {
     /// A server over a store.
     #[must_use]
@@ -156,11 +166,13 @@ impl Server {
                 store,
                 options,
                 metrics,
+                address: OnceLock::new(),
                 further_metrics: OnceLock::new(),
                 further_checks: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
+                openapi: openapi::v2::Cache::default(),
                 limits,
                 service_pool: Pool::default(),
                 service_ranges: OnceLock::new(),
@@ -239,11 +251,13 @@ impl Server {
                     self.authorize_path(user, "post", &path)?;
                     return self.compact_store().await;
                 }
-                if path == openapi::V2_PATH && parts.method == Method::GET {
+                let answer = if path == openapi::v2::PATH && parts.method == Method::GET {
                     self.authorize_path(user, "get", &path)?;
-                    return Ok(openapi::older(text(header::ACCEPT)));
-                }
-                let answer = self.other(user, &parts.method, &path, form?, &query)?;
+                    openapi::v2::answer(self, text(header::ACCEPT)).await?
+                } else {
+                    let query = parts.uri.query().unwrap_or_default();
+                    self.other(user, &OtherRequest { method: &parts.method, path: &path, query }, form)?
+                };
                 return Ok(answer.unless_known(text(header::IF_NONE_MATCH)));
             }
         };
@@ -280,11 +294,10 @@ impl Server {
     fn other(
         &self,
         user: &User,
-        method: &Method,
-        path: &str,
-        form: Form,
-        query: &Query,
+        asked: &OtherRequest<'_>,
+        form: Result<Form, ApiError>,
     ) -> Result<Answer, ApiError> {
+        let OtherRequest { method, path, query } = *asked;
         let verb = method.as_str().to_ascii_lowercase();
         self.authorize_path(user, &verb, path)?;
         if !matches!(*method, Method::GET | Method::HEAD) {
@@ -305,7 +318,8 @@ impl Server {
             }
             "version" => Ok(Answer::value(200, &discovery::version(self.features().release()))),
             _ if path == "openapi/v3" || path.starts_with("openapi/v3/") => openapi::answer(self, path),
-            _ => discovery::answer(self, path, form).ok_or_else(ApiError::no_such_path),
+            "" => Ok(discovery::index(self)),
+            _ => discovery::answer(self, path, form?).ok_or_else(ApiError::no_such_path),
         }
     }
 
@@ -392,6 +406,17 @@ impl Server {
         &self.inner.service_pool
     }
 
+    /// Tells the server where it is found. The first who says so counts.
+    pub fn set_address(&self, address: ServerAddress) {
+        let _ = self.inner.address.set(address);
+    }
+
+    /// Where the server is found, if it listens.
+    #[must_use]
+    pub fn address(&self) -> Option<&ServerAddress> {
+        self.inner.address.get()
+    }
+
     /// Ends every watch the way it ends when its time is over, so that clients begin again elsewhere. There is no way back.
     pub fn end_watches(&self) {
         self.inner.ending.send_replace(true);
@@ -411,6 +436,15 @@ impl Server {
     pub(crate) fn kinds(&self) -> Vec<KindRef> {
         let customs = self.inner.definitions.get(self);
         lazaret_kinds::all().iter().map(KindRef::Builtin).chain(customs.all()).collect()
+    }
+
+    /// The kinds that definitions bring: another value when one of them changed.
+    pub(crate) fn customs(&self) -> Arc<Customs> {
+        self.inner.definitions.get(self)
+    }
+
+    pub(crate) fn openapi_cache(&self) -> &openapi::v2::Cache {
+        &self.inner.openapi
     }
 
     /// Whether a version of a kind is served here.
@@ -497,6 +531,12 @@ impl Server {
 
     /// Whose token this is, if it is meant for one of the audiences.
     fn authenticate_token(&self, token: &str, audiences: &[&str]) -> Result<tokens::Accepted, String> {
+        if audiences.contains(&tokens::ISSUER)
+            && let Some(user) = bootstrap_tokens::authenticate(self, token, clock::now())
+        {
+            let audiences = vec![tokens::ISSUER.to_owned()];
+            return Ok(tokens::Accepted { user: authenticated(user), audiences });
+        }
         let keys = self.inner.options.token_keys.as_ref().ok_or("this server gives out no tokens")?;
         tokens::authenticate(self, keys, token, audiences).map(|mut accepted| {
             accepted.user = authenticated(accepted.user);

@@ -5,6 +5,7 @@ mod support;
 
 use std::task::Poll;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::Request;
 use lazaret_json::{Value, json};
@@ -198,6 +199,26 @@ async fn a_full_store_takes_no_more_and_can_be_cleaned_up() {
         api.delete(&format!("{CONFIG_MAPS}/{name}"), None).await.expect(200);
     }
     api.post(CONFIG_MAPS, &config_map("more", 10)).await.expect(201);
+}
+
+#[tokio::test]
+async fn requests_for_certificates_have_a_limit_of_their_own() {
+    let api = within(Limits { certificate_requests_max: 2, ..Limits::default() });
+    let pem = include_str!("../../kinds/src/certificates/testdata/two-groups.csr");
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let request = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {
+            "signerName": "example.com/mine", "request": STANDARD.encode(pem), "usages": ["client auth"],
+        }})
+    };
+    for name in ["a", "b"] {
+        api.post(path, &request(name)).await.expect(201);
+    }
+    let refused = api.post(path, &request("c")).await.expect(403);
+    let expected = "there are 2 certificatesigningrequests of 2 (--certificate-requests-max)";
+    assert!(refused["message"].as_str().unwrap().contains(expected), "{refused}");
+    api.delete(&format!("{path}/a"), None).await.expect(200);
+    api.post(path, &request("c")).await.expect(201);
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! Who somebody is, and what they may do.
 
-use super::{BASE, CLUSTER, Row, v1};
+use super::{BASE, CLUSTER, Row, STATUS, v1};
 use crate::{
-    kind::Verbs,
+    certificates::CertificateSigningRequest,
+    kind::{Subresource, Verbs},
     rbac::{ClusterRoleBinding, Role, RoleBinding},
 };
 
@@ -65,6 +66,21 @@ pub(super) const AUTHORIZATION: &[Row] = &[
         ..CLUSTER
     },
 ];
+
+const APPROVAL: Subresource =
+    Subresource { name: "approval", takes: None, verbs: &["get", "patch", "update"] };
+
+pub(super) const CERTIFICATES: &[Row] = &[Row {
+    group: "certificates.k8s.io",
+    kind: "CertificateSigningRequest",
+    rules: &CertificateSigningRequest,
+    plural: "certificatesigningrequests",
+    singular: "certificatesigningrequest",
+    short: &["csr"],
+    subresources: &[APPROVAL, STATUS],
+    versions: &v1("certificates/v1.CertificateSigningRequest"),
+    ..CLUSTER
+}];
 
 pub(super) const ROLES: &[Row] = &[
     Row {

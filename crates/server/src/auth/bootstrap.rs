@@ -1,9 +1,13 @@
 //! What every cluster begins with: namespaces, roles, priorities.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_json::{Value, json};
-use lazaret_kinds::User;
+use lazaret_kinds::{
+    User,
+    certificates::{CLIENT_SIGNER, KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER},
+};
 
-use crate::Server;
+use crate::{Server, ServerAddress};
 
 /// Policies that replace pods on tainted nodes and devices: the same definition that other clusters are given.
 const REPLACEMENT_POLICIES: &str = include_str!("../../../../deploy/taintreplacementpolicies.yaml");
@@ -21,7 +25,7 @@ pub(crate) async fn ensure(server: &Server) -> Result<(), String> {
         )
         .await?;
     }
-    for (name, rules) in cluster_roles() {
+    for (name, rules) in cluster_roles().into_iter().chain(certificate_roles()) {
         let role = json!({"metadata": {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}, "rules": rules});
         create(server, "/apis/rbac.authorization.k8s.io/v1/clusterroles", role).await?;
     }
@@ -67,7 +71,34 @@ pub(crate) async fn publish(server: &Server, authority: &str) -> Result<(), Stri
         "metadata": {"name": "extension-apiserver-authentication-reader", "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}},
         "rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["extension-apiserver-authentication"], "verbs": ["get", "list", "watch"]}],
     });
-    create(server, "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles", reader).await
+    create(server, "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles", reader).await?;
+    match server.address().and_then(ServerAddress::endpoint) {
+        Some(endpoint) => publish_cluster_info(server, authority, &endpoint.to_string()).await,
+        None => Ok(()),
+    }
+}
+
+/// Tells everybody, without credentials, where the server is and whom to trust: what a node that joins looks up.
+async fn publish_cluster_info(server: &Server, authority: &str, endpoint: &str) -> Result<(), String> {
+    const NAME: &str = "kubeadm:bootstrap-signer-clusterinfo";
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public";
+    let kubeconfig = format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    certificate-authority-data: {}\n    server: https://{endpoint}\n",
+        STANDARD.encode(authority)
+    );
+    let info = json!({"metadata": {"name": "cluster-info"}, "data": {"kubeconfig": kubeconfig}});
+    put_map(server, "kube-public", info).await?;
+    let role = json!({
+        "metadata": {"name": NAME},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["cluster-info"], "verbs": ["get"]}],
+    });
+    create(server, &format!("{ROLES}/roles"), role).await?;
+    let binding = json!({
+        "metadata": {"name": NAME},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}],
+    });
+    create(server, &format!("{ROLES}/rolebindings"), binding).await
 }
 
 /// Makes a config map, or gives one that is there these data.
@@ -114,12 +145,21 @@ pub(crate) async fn ask(
     Ok(server.handle(&user, request).await.status().as_u16())
 }
 
+// DEVIATION(bootstrap-bindings): kubeadm makes them for a group of its own.
+/// What lets a node with a bootstrap token get its first certificate, and renew it.
+const NODE_CLIENT: &str = "system:certificates.k8s.io:certificatesigningrequests:nodeclient";
+const SELF_NODE_CLIENT: &str = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient";
+const NODE_BOOTSTRAPPER: &str = "system:node-bootstrapper";
+
 const BINDINGS: &[(&str, &str, &str)] = &[
     ("cluster-admin", "Group", "system:masters"),
     ("system:discovery", "Group", "system:authenticated"),
     ("system:basic-user", "Group", "system:authenticated"),
     ("system:public-info-viewer", "Group", "system:unauthenticated"),
     ("system:monitoring", "Group", "system:monitoring"),
+    (NODE_BOOTSTRAPPER, "Group", "system:bootstrappers"),
+    (NODE_CLIENT, "Group", "system:bootstrappers"),
+    (SELF_NODE_CLIENT, "Group", "system:nodes"),
     ("system:kube-scheduler", "User", "system:kube-scheduler"),
     ("system:kube-controller-manager", "User", "system:kube-controller-manager"),
     ("system:node-proxier", "User", "system:kube-proxy"),
@@ -149,6 +189,26 @@ const OPEN_CORE: &[&str] = &[
 
 fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": groups, "resources": resources, "verbs": verbs})
+}
+
+fn certificate_roles() -> Vec<(&'static str, Vec<Value>)> {
+    let group = &["certificates.k8s.io"];
+    let create = |resource| vec![rule(group, &[resource], &["create"])];
+    let approve = |signer: &str| {
+        vec![
+            json!({"apiGroups": group, "resources": ["signers"], "resourceNames": [signer], "verbs": ["approve"]}),
+        ]
+    };
+    let requests = rule(group, &["certificatesigningrequests"], &["create", "get", "list", "watch"]);
+    vec![
+        (NODE_BOOTSTRAPPER, vec![requests]),
+        (NODE_CLIENT, create("certificatesigningrequests/nodeclient")),
+        (SELF_NODE_CLIENT, create("certificatesigningrequests/selfnodeclient")),
+        ("system:certificates.k8s.io:kube-apiserver-client-approver", approve(CLIENT_SIGNER)),
+        ("system:certificates.k8s.io:kube-apiserver-client-kubelet-approver", approve(KUBELET_CLIENT_SIGNER)),
+        ("system:certificates.k8s.io:kubelet-serving-approver", approve(KUBELET_SERVING_SIGNER)),
+        ("system:certificates.k8s.io:legacy-unknown-approver", approve("kubernetes.io/legacy-unknown")),
+    ]
 }
 
 fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {

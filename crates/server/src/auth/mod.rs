@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod bootstrap;
+pub(crate) mod bootstrap_tokens;
 mod covers;
 pub(crate) mod escalation;
 mod impersonation;
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 use lazaret_kinds::User;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{ApiError, Server, clock};
+use crate::{ApiError, Server, clock, websocket::bearer_token};
 
 pub use rbac::Rbac;
 pub use tokens::TokenKeys;
@@ -75,12 +76,17 @@ impl Authenticator {
             (Ok(Some(user)), _) => Arc::clone(user),
             // As in Kubernetes, a token counts even if the certificate is refused.
             (_, Some(token)) => Arc::new(self.of_token(server, token).ok_or_else(ApiError::unauthorized)?),
-            (Err(Expired), None) => return Err(ApiError::unauthorized()),
-            (Ok(None), None) => Arc::new(User {
-                name: ANONYMOUS.into(),
-                groups: vec!["system:unauthenticated".into()],
-                ..User::default()
-            }),
+            (known, None) => match (bearer_token(headers)?, known) {
+                (Some(token), _) => {
+                    Arc::new(self.of_token(server, &token).ok_or_else(ApiError::unauthorized)?)
+                }
+                (None, Err(Expired)) => return Err(ApiError::unauthorized()),
+                (None, Ok(_)) => Arc::new(User {
+                    name: ANONYMOUS.into(),
+                    groups: vec!["system:unauthenticated".into()],
+                    ..User::default()
+                }),
+            },
         };
         impersonation::act_as(server, headers, user)
     }
@@ -106,7 +112,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 pub(crate) fn of_certificate(der: &[u8]) -> Option<User> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = certificate.subject();
-    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    // The last one, as Kubernetes reads it.
+    let name = subject.iter_common_name().last()?.as_str().ok()?.to_owned();
     let groups =
         subject.iter_organization().filter_map(|entry| entry.as_str().ok()).map(str::to_owned).collect();
     Some(authenticated(User { name, groups, ..User::default() }))

@@ -244,6 +244,7 @@ async fn prepared<'a>(
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, name, &errors));
     }
+    admission::certificates::create(call, &object, name)?;
     let mut warnings = errors.warnings().to_vec();
     if asked {
         let (operation, old) = (Operation::Create, &Value::Null);

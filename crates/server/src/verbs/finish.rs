@@ -135,6 +135,7 @@ async fn prepared_update<'a>(
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, &name, &errors).after_warnings(&warnings));
     }
+    admission::certificates::update(call, &new, old)?;
     warnings.extend(errors.warnings().iter().cloned());
     if asked {
         let (shown_new, shown_old) = (shown(call, &new), shown(call, old));
@@ -212,6 +213,11 @@ fn finished(call: &Call<'_>, mut new: Value, old: &Value, context: &Context<'_>)
             }
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
         }
+        "approval" => {
+            call.kind.rules.prepare_approval(&mut new, old, context);
+            validate_metadata(&call.kind, &new, Some(old), &mut errors);
+            call.kind.rules.validate_approval(&new, old, context, &mut errors);
+        }
         "status" => {
             call.kind.rules.prepare_status(&mut new, old, context);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
@@ -271,6 +277,7 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value
 pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.target.subresource.as_str() {
         "status" => call.kind.rules.status_resets(),
+        "approval" => &["spec", "status.certificate"],
         _ if call.kind.subresource("status").is_some() => &["status"],
         _ => &[],
     }

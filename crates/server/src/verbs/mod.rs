@@ -72,12 +72,12 @@ async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiE
         }
     }
     match (call.target.subresource.as_str(), verb) {
-        ("" | "status", Verb::Get) => get(call),
+        ("" | "status" | "approval", Verb::Get) => get(call),
         ("", Verb::List) => list::list(call).await,
         ("", Verb::Watch) => watch::watch(call).await,
         ("", Verb::Create) if call.target.name.is_empty() => create::create(call, &body).await,
-        ("" | "status" | "finalize", Verb::Update) => update::update(call, &body).await,
-        ("" | "status", Verb::Patch) => patch::patch(call, &body).await,
+        ("" | "status" | "approval" | "finalize", Verb::Update) => update::update(call, &body).await,
+        ("" | "status" | "approval", Verb::Patch) => patch::patch(call, &body).await,
         ("", Verb::Delete) => delete::delete(call, &body).await,
         ("", Verb::DeleteCollection) => delete::delete_collection(call, &body).await,
         ("log", Verb::Get) => pods::log(call),

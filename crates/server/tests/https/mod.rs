@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use lazaret_json::Value;
 use lazaret_server::{
-    Authenticator, Features, HttpOptions, Identity, Pem, Rbac, Server, ServerOptions, Tls, TlsFiles,
+    Authenticator, Features, HttpOptions, Identity, Pem, Rbac, Server, ServerOptions, Signer, Tls, TlsFiles,
     TokenKeys, certificate_authority, client_certificate, serve, server_certificate,
 };
 use lazaret_store::Store;
@@ -32,6 +32,7 @@ pub(crate) struct Cluster {
     port: u16,
     pub(crate) authority: Pem,
     pub(crate) tls: Tls,
+    pub(crate) server: Server,
     stop: watch::Sender<bool>,
 }
 
@@ -56,6 +57,13 @@ impl Cluster {
         #[allow(clippy::disallowed_methods, reason = "the server runs beside the test")]
         tokio::spawn(serve(server.clone(), listener, http, stopped));
         Self { server, port, authority, tls, stop }
+    }
+
+    /// Approves and signs requests for certificates from now on.
+    pub(crate) fn sign_certificates(&self) {
+        let (server, signer) = (self.server.clone(), Signer::new(self.authority.clone()));
+        #[allow(clippy::disallowed_methods, reason = "the signer runs beside the test")]
+        tokio::spawn(async move { server.serve_certificate_requests(signer).await });
     }
 
     pub(crate) fn identity(&self, name: &str, group: &str) -> Option<Pem> {
@@ -101,6 +109,21 @@ impl Cluster {
         path: &str,
         body: &str,
     ) -> (u16, Value, String) {
+        let (head, content) = self.exchange(who, headers, method, path, body).await;
+        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let text = String::from_utf8_lossy(&content).into_owned();
+        (code, serde_json::from_str(&text).unwrap_or_else(|_| text.into()), head)
+    }
+
+    /// The same; what came back is the head as text, and the content as it is.
+    pub(crate) async fn exchange(
+        &self,
+        who: Option<&Pem>,
+        headers: &str,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> (String, Vec<u8>) {
         let mut stream = self.connect(who).await;
         let content_type = if headers.to_ascii_lowercase().contains("content-type:") {
             ""
@@ -118,10 +141,9 @@ impl Cluster {
         let read = stream.read_to_end(&mut answer);
         // A peer that closes without a farewell has still said everything.
         let _ = tokio::time::timeout(Duration::from_secs(30), read).await.expect("an answer in time");
-        let text = String::from_utf8_lossy(&answer).into_owned();
-        let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        let (head, content) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        (code, serde_json::from_str(content).unwrap_or_else(|_| content.into()), head.to_owned())
+        let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(answer.len());
+        let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+        (head, answer.get(end + 4..).unwrap_or_default().to_vec())
     }
 
     /// A connection of a client with this certificate.

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_testkit::{Cluster, Plane};
 use tempfile::TempDir;
 
@@ -469,4 +470,45 @@ fn people_expose_what_they_run() {
     let unknown =
         console.file("unknown.yaml", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: x}\n");
     console.fails(&["apply", "-f", &unknown], &["ensure CRDs are installed first"]);
+}
+
+const REQUEST: &str = include_str!("../../../kinds/src/certificates/testdata/two-groups.csr");
+
+#[test]
+fn certificates_are_approved_and_denied() {
+    let console = Console::open();
+    for name in ["alice", "mallory"] {
+        let request = STANDARD.encode(REQUEST);
+        let text = format!(
+            "
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {{name: {name}}}
+spec:
+  signerName: kubernetes.io/kube-apiserver-client
+  expirationSeconds: 86400
+  usages: [client auth, digital signature]
+  request: {request}
+"
+        );
+        let file = console.file(name, &text);
+        console.ok(&["create", "-f", &file]);
+    }
+    console.says(
+        &["get", "csr"],
+        &["SIGNERNAME", "REQUESTOR", "REQUESTEDDURATION", "CONDITION", "kubernetes-admin", "24h", "Pending"],
+    );
+    console.says(&["certificate", "approve", "alice"], &["alice approved"]);
+    console.says(&["certificate", "deny", "mallory"], &["mallory denied"]);
+    console.says(&["get", "csr", "alice"], &["Approved"]);
+    console.says(&["get", "csr", "mallory"], &["Denied"]);
+    console.says(&["get", "csr", "alice", "-o", "yaml"], &["KubectlApprove"]);
+    console.says(&["describe", "csr", "alice"], &["Requesting User:", "kubernetes-admin", "developers"]);
+    // The second way reads the document of version 2, in protobuf.
+    for arguments in [
+        &["explain", "csr.spec.signerName"][..],
+        &["explain", "csr.spec.signerName", "--output=plaintext-openapiv2"],
+    ] {
+        console.says(arguments, &["CertificateSigningRequest", "signerName"]);
+    }
 }

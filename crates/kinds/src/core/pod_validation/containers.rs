@@ -214,6 +214,14 @@ pub(super) fn resources(errors: &mut Errors, path: &Path<'_>, resources: &Value)
     }
 }
 
+/// What a pod takes besides its containers: as limits, Kubernetes calls them so in errors.
+pub(in crate::core) fn overhead(errors: &mut Errors, path: &Path<'_>, fixed: &Value) {
+    let path = path.field("limits");
+    for (resource, value) in fixed.as_object().into_iter().flatten() {
+        amount(errors, &path.key(resource), resource, value);
+    }
+}
+
 /// One amount of a resource.
 pub(super) fn amount(errors: &mut Errors, path: &Path<'_>, resource: &str, value: &Value) {
     label_name(errors, path, resource);

@@ -16,7 +16,11 @@ use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
 pub(super) use self::{
-    probes::port as port_or_name, scheduling::TAINT_EFFECTS, status::status, update::update,
+    containers::overhead,
+    probes::port as port_or_name,
+    scheduling::{TAINT_EFFECTS, placement},
+    status::status,
+    update::update,
 };
 use crate::{
     Errors, FieldProblem,

@@ -20,12 +20,20 @@ pub(in crate::core) const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSche
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Selectors, affinities, tolerations, gates and how evenly pods are spread.
-pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+/// Labels that a node must have, and its taints that do not matter.
+pub(in crate::core) fn placement(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     for (key, value) in entries(spec, "nodeSelector") {
         label_name(errors, &path.field("nodeSelector"), key);
         label_value(errors, &path.field("nodeSelector"), value.as_str().unwrap_or_default());
     }
+    for (at, toleration) in list(spec, "tolerations").iter().enumerate() {
+        self::toleration(errors, &path.field("tolerations").index(at), toleration);
+    }
+}
+
+/// Selectors, affinities, tolerations, gates and how evenly pods are spread.
+pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    placement(errors, path, spec);
     let mut gates = BTreeSet::new();
     for (at, gate) in list(spec, "schedulingGates").iter().map(|gate| text(gate, "name")).enumerate() {
         let path = path.field("schedulingGates");
@@ -34,9 +42,6 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
         } else {
             errors.push(path.index(at), FieldProblem::Duplicate(gate.into()));
         }
-    }
-    for (at, toleration) in list(spec, "tolerations").iter().enumerate() {
-        self::toleration(errors, &path.field("tolerations").index(at), toleration);
     }
     if let Some(group) = some(spec, "schedulingGroup") {
         let path = path.field("schedulingGroup");

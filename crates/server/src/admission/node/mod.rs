@@ -91,6 +91,7 @@ fn admit(attempt: &Attempt<'_>, around: &Surroundings<'_>) -> Verdict {
         ("", "persistentvolumeclaims", "status") => claims::status(attempt),
         ("", "persistentvolumeclaims", _) => Err(Refusal::from("may only update PVC status")),
         ("", "serviceaccounts", "token") => tokens::token(attempt, around),
+        ("certificates.k8s.io", "certificatesigningrequests", _) => own::certificate_request(attempt),
         ("coordination.k8s.io", "leases", _) => own::lease(attempt),
         ("storage.k8s.io", "csinodes", _) => own::csi_node(attempt),
         ("resource.k8s.io", "resourceslices", _) => own::slice(attempt),

@@ -1,9 +1,10 @@
 //! Objects that exist once for each node: its lease, its CSINode, the slices of its devices.
 
 use lazaret_json::Value;
+use lazaret_kinds::certificates::{KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER};
 
 use super::{Attempt, Operation, Refusal, Verdict};
-use crate::auth::node::LEASE_NAMESPACE;
+use crate::{admission::certificates::parsed, auth::node::LEASE_NAMESPACE};
 
 pub(super) fn lease(attempt: &Attempt<'_>) -> Verdict {
     if attempt.namespace != LEASE_NAMESPACE {
@@ -14,6 +15,22 @@ pub(super) fn lease(attempt: &Attempt<'_>) -> Verdict {
         return Err(Refusal::from("can only access node lease with the same name as the requesting node"));
     }
     Ok(())
+}
+
+/// A node asks for certificates of its own name only.
+pub(super) fn certificate_request(attempt: &Attempt<'_>) -> Verdict {
+    let signer = attempt.object["spec"]["signerName"].as_str().unwrap_or_default();
+    let of_nodes = [KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER].contains(&signer);
+    if attempt.operation != Operation::Create || !of_nodes {
+        return Ok(());
+    }
+    let request =
+        parsed(attempt.object).map_err(|why| Refusal::Forbidden(format!("unable to parse csr: {why}")))?;
+    let name = format!("system:node:{}", attempt.node);
+    if request.common_name == name {
+        return Ok(());
+    }
+    Err(Refusal::Forbidden(format!("can only create a node CSR with CN={name}")))
 }
 
 pub(super) fn csi_node(attempt: &Attempt<'_>) -> Verdict {

@@ -1,5 +1,8 @@
 //! The OpenAPI document of each group version, made from the table of shapes.
 
+pub(crate) mod v2;
+mod v2_protobuf;
+
 use std::collections::BTreeSet;
 
 use lazaret_json::{Map, Value, json};
@@ -21,31 +24,6 @@ pub(crate) fn answer(server: &Server, path: &str) -> Result<Answer, ApiError> {
     let (path, kinds) =
         group_versions.into_iter().find(|(path, _)| path == document).ok_or_else(ApiError::no_such_path)?;
     Ok(Answer::value(200, &of_version(&path, &kinds)))
-}
-
-/// Where the older document is.
-pub(crate) const V2_PATH: &str = "openapi/v2";
-const V2_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-
-/// The older document, without any definition. kubectl asks for it when the newer ones do not know a kind, and fails where there is none
-/// instead of saying that the kind does not exist.
-///
-/// DEVIATION(openapi-v2): nothing is described there; every client since 1.27 reads the newer documents.
-pub(crate) fn older(accept: Option<&str>) -> Answer {
-    const TITLE: &str = "Kubernetes";
-    const VERSION: &str = "v1.37.0";
-    if accept.is_none_or(|accept| !accept.contains("proto-openapi")) {
-        let info = json!({"title": TITLE, "version": VERSION});
-        return Answer::value(200, &json!({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}));
-    }
-    // Fields of the message Document: swagger, info with title and version, paths, definitions. All of them are shorter than 128 bytes.
-    let field = |number: u8, bytes: &[u8]| {
-        let length = u8::try_from(bytes.len()).unwrap_or_default();
-        [&[number << 3 | 2, length], bytes].concat()
-    };
-    let info = [field(1, TITLE.as_bytes()), field(2, VERSION.as_bytes())].concat();
-    let document = [field(1, b"2.0"), field(2, &info), field(8, b""), field(9, b"")].concat();
-    Answer { content_type: V2_TYPE, ..Answer::json(200, document) }
 }
 
 type Kinds = Vec<(KindRef, Served)>;
