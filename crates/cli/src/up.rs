@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// Behave like this release of Kubernetes, 1.34 to 1.37: its feature gates, and no kind that came later
     #[arg(long, value_name = "1.MINOR", default_value_t = Release::NEWEST)]
     emulated_version: Release,
+    /// Admission plugins that are left out, as in Kubernetes: `ServiceAccount` gives pods an account and its token
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    disable_admission_plugins: Vec<Plugin>,
     /// Delete events this many seconds after they were last written; 0 keeps them
     #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
     event_ttl: u64,
@@ -60,6 +63,13 @@ pub(crate) struct Args {
     pace: Pace,
     #[command(flatten)]
     logging: Logging,
+}
+
+/// An admission plugin that a cluster can do without.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Plugin {
+    #[value(name = "ServiceAccount")]
+    ServiceAccount,
 }
 
 /// After so many tasks of its own a thread takes one that was woken from outside. The store's thread wakes whoever waits for a write to
@@ -105,6 +115,11 @@ impl Args {
             },
             self.limits.server(),
         );
+        for plugin in &self.disable_admission_plugins {
+            match plugin {
+                Plugin::ServiceAccount => server.disable_service_account_admission(),
+            }
+        }
         let listener = self.listen.bind("--listen").await?;
         let address = listener.local_addr().context("find out where it listens")?;
         server.bootstrap().await.map_err(|error| anyhow!(error))?;

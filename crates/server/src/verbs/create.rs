@@ -82,14 +82,15 @@ pub(super) async fn insert(
         let name = object::meta(&object, "name").to_owned();
         // Only a generated name is ever tried again.
         let attempt = if generated { object.clone() } else { std::mem::take(&mut object) };
-        let (ready, warnings) = prepared(call, attempt, &name, owners_known)?;
+        let (mut ready, warnings) = prepared(call, attempt, &name, owners_known)?;
         if call.query.dry_run() {
             return match call.store().get(call.key(&name)) {
                 Some(taken) => Err(exists(call, &name, &taken)),
                 None => Ok((dry(call, &name, &ready)?, warnings)),
             };
         }
-        let op = Op::create(call.key(&name).as_str(), object::encode(&ready)?);
+        let value = limits::encode_fitting(&mut ready, !owners_known)?;
+        let op = Op::create(call.key(&name).as_str(), value);
         let mut ops = vec![op];
         ops.extend(admission::namespace_guard(call));
         match call.server.commit(ops).await {

@@ -2,6 +2,7 @@
 
 mod containers;
 mod env;
+mod ephemeral;
 mod mounts;
 mod probes;
 mod scheduling;
@@ -15,7 +16,10 @@ use std::{collections::BTreeSet, net::IpAddr};
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
-pub(super) use self::{scheduling::TAINT_EFFECTS, status::status, update::update};
+pub(super) use self::{
+    ephemeral::update as update_ephemeral_containers, scheduling::TAINT_EFFECTS, status::status,
+    update::update,
+};
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, name, not_supported},
