@@ -48,6 +48,12 @@ pub trait Rules: Send + Sync {
     /// What is wrong with a change through the `approval` subresource.
     fn validate_approval(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
 
+    /// Reduces a write to the subresource that is a part of the spec to that part.
+    fn prepare_part(&self, _new: &mut Value, _old: &Value) {}
+
+    /// What is wrong with a change of that part.
+    fn validate_part(&self, _new: &Value, _old: &Value, _errors: &mut Errors) {}
+
     /// From the stored form to that of `version`.
     fn to_version(&self, _object: &mut Value, _version: &str) {}
 

@@ -1,10 +1,13 @@
 //! Server-side apply: merging what a manager wants into what is there, and keeping the record of who owns which field.
 
 mod compare;
+mod last_applied;
 mod merge;
 mod prune;
 
 use std::fmt;
+
+pub use last_applied::note_last_applied;
 
 use lazaret_json::{Value, json};
 
@@ -168,10 +171,11 @@ pub fn apply(
     let mut after = merge::merged(schema, ty, None, &before, &config);
     prune::prune(schema, ty, &mut after, &last, &wanted.union(&others));
 
-    let difference = compare::compare(schema, ty, &before, &after);
-    let conflicts = conflicts(&owners, &manager, &difference.changed);
-    if !conflicts.is_empty() && !request.force {
-        return Err(ApplyError::Conflicts(conflicts));
+    let difference = compare::compare_applied(schema, ty, &before, &after);
+    if !request.force {
+        refuse_conflicts(&owners, &manager, &difference.changed, || {
+            last_applied::unchanged_fields(schema, ty, &before, request)
+        })?;
     }
     owners.disown(&difference.changed, Some(&manager));
     owners.disown(&difference.removed, None);
@@ -295,6 +299,20 @@ impl ApplyRequest<'_> {
         }
         set
     }
+}
+
+/// Fields of others may not change, but for those that `allowed` lists. It is asked only where there is something to refuse.
+fn refuse_conflicts(
+    owners: &ManagedFields,
+    applier: &Manager,
+    changed: &FieldSet,
+    allowed: impl FnOnce() -> FieldSet,
+) -> Result<(), ApplyError> {
+    if conflicts(owners, applier, changed).is_empty() {
+        return Ok(());
+    }
+    let conflicts = conflicts(owners, applier, &changed.difference(&allowed()));
+    if conflicts.is_empty() { Ok(()) } else { Err(ApplyError::Conflicts(conflicts)) }
 }
 
 fn conflicts(owners: &ManagedFields, applier: &Manager, changed: &FieldSet) -> Vec<Conflict> {

@@ -163,8 +163,9 @@ pub(crate) enum Granular<'a> {
 
 pub(crate) fn granular<'a>(schema: &'a Schema, ty: TypeId, field: Option<&'a Field>) -> Granular<'a> {
     let atomic = field.is_some_and(|field| field.atomic);
+    let by_field = field.is_some_and(|field| field.granular);
     match schema.get(ty) {
-        Type::Struct(found) if !found.atomic && !atomic => Granular::Fields,
+        Type::Struct(found) if by_field || !found.atomic && !atomic => Granular::Fields,
         Type::Map(_) if !atomic => Granular::Fields,
         Type::List(item) => match field.map(|field| &field.list) {
             Some(kind @ (ListKind::Set | ListKind::Map(_))) => Granular::Items(*item, kind),

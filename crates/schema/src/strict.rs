@@ -28,6 +28,35 @@ pub enum Finding {
     },
 }
 
+const OBJECT: &str = "an object";
+const MAP: &str = "a map";
+const LIST: &str = "a list";
+const TEXT: &str = "a string";
+const NUMBER: &str = "a number";
+const TRUTH: &str = "true or false";
+
+impl Finding {
+    /// What Kubernetes says where a strategic merge makes something of the wrong type. Clients match on it.
+    #[must_use]
+    pub fn restore_error(&self) -> Option<String> {
+        let Self::Kind { expected, found, .. } = self else { return None };
+        let found = match *found {
+            OBJECT => "map",
+            LIST => "slice",
+            TEXT => "string",
+            NUMBER => "int64",
+            TRUTH => "bool",
+            _ => return None,
+        };
+        match *expected {
+            OBJECT => Some(format!("cannot restore struct from: {found}")),
+            MAP => Some(format!("cannot restore map from {found}")),
+            LIST => Some(format!("cannot restore slice from {found}")),
+            _ => None,
+        }
+    }
+}
+
 /// Everything wrong with `value` as a `ty`, but for what it shares with `known`, where all is well already; with `prune`, unknown fields are
 /// taken out of it. `null` stands for an absent value anywhere.
 pub fn check(
@@ -93,8 +122,9 @@ impl Walk<'_> {
                     self.value(*item, value, known, &Path::Field(path, name));
                 }
             }
-            (Type::Struct(_) | Type::Map(_), value) => self.mismatch(path, "an object", value),
-            (Type::List(_), value) => self.mismatch(path, "a list", value),
+            (Type::Struct(_), value) => self.mismatch(path, OBJECT, value),
+            (Type::Map(_), value) => self.mismatch(path, MAP, value),
+            (Type::List(_), value) => self.mismatch(path, LIST, value),
         }
     }
 
@@ -136,11 +166,11 @@ impl Walk<'_> {
     fn mismatch(&mut self, path: &Path<'_>, expected: &'static str, value: &Value) {
         let found = match value {
             Value::Null => "null",
-            Value::Bool(_) => "true or false",
-            Value::Number(_) => "a number",
-            Value::String(_) => "a string",
-            Value::Array(_) => "a list",
-            Value::Object(_) => "an object",
+            Value::Bool(_) => TRUTH,
+            Value::Number(_) => NUMBER,
+            Value::String(_) => TEXT,
+            Value::Array(_) => LIST,
+            Value::Object(_) => OBJECT,
             Value::Encoded(_) => "encoded",
         };
         self.report(Finding::Kind { path: path.to_string(), expected, found });

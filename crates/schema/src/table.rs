@@ -123,6 +123,8 @@ pub struct Field {
     pub list: ListKind,
     /// For a map or struct: owned as a whole.
     pub atomic: bool,
+    /// For a struct that is otherwise owned as a whole: owned by field here.
+    pub granular: bool,
     /// A strategic merge patch merges this list, matching items by this key (`None`: by value).
     pub merge: Option<Option<String>>,
     /// A strategic merge patch replaces this map.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use lazaret_json::{Value, json};
-use lazaret_kinds::{Kind, Release, Scope, Verbs};
+use lazaret_kinds::{Kind, Name, Release, Scope, Subresource, Verbs};
+use serde::Serialize;
 
 use crate::{Server, kind_ref::KindRef, negotiate::Form, respond::Answer};
 
@@ -54,8 +55,8 @@ pub(crate) fn answer(server: &Server, path: &str, form: Form) -> Option<Answer> 
             value["apiVersion"] = "v1".into();
             value
         }
-        ["api", version] => resources(server, "", version)?,
-        ["apis", group, version] => resources(server, group, version)?,
+        ["api", version] => return resources(server, "", version),
+        ["apis", group, version] => return resources(server, group, version),
         _ => return None,
     };
     Some(Answer::value(200, &value))
@@ -150,42 +151,86 @@ fn verbs(kind: &Kind) -> Vec<&'static str> {
     }
 }
 
-fn resources(server: &Server, group: &str, version: &str) -> Option<Value> {
+/// What a version of a group has. The order of the fields is Kubernetes' own: clients read this with text tools as well.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceList {
+    kind: &'static str,
+    api_version: &'static str,
+    group_version: String,
+    resources: Vec<Resource>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    name: String,
+    singular_name: String,
+    namespaced: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    group: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: &'static str,
+    kind: String,
+    verbs: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<Name>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage_version_hash: Option<String>,
+}
+
+impl Resource {
+    fn of(kind: &Kind) -> Self {
+        Self {
+            name: kind.plural.to_string(),
+            singular_name: kind.singular.to_string(),
+            namespaced: kind.scope == Scope::Namespaced,
+            group: "",
+            version: "",
+            kind: kind.kind.to_string(),
+            verbs: verbs(kind),
+            short_names: kind.short.clone(),
+            categories: kind.categories.clone(),
+            storage_version_hash: (kind.verbs != Verbs::Create).then(|| storage_hash(kind)),
+        }
+    }
+
+    fn under(kind: &Kind, subresource: &Subresource) -> Self {
+        let elsewhere = subresource.takes.filter(|(group, ..)| !group.is_empty());
+        let (group, version, _) = elsewhere.unwrap_or_default();
+        Self {
+            name: format!("{}/{}", kind.plural, subresource.name),
+            singular_name: String::new(),
+            group,
+            version,
+            kind: subresource.takes.map_or(&*kind.kind, |(_, _, kind)| kind).to_owned(),
+            verbs: subresource.verbs.to_vec(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            storage_version_hash: None,
+            ..Self::of(kind)
+        }
+    }
+}
+
+fn resources(server: &Server, group: &str, version: &str) -> Option<Answer> {
     let kinds = served(server, group, version);
     if kinds.is_empty() {
         return None;
     }
-    let mut list = Vec::new();
-    for kind in &kinds {
-        let mut entry = json!({
-            "name": kind.plural, "singularName": kind.singular, "namespaced": kind.scope == Scope::Namespaced, "kind": kind.kind, "verbs": verbs(kind),
-        });
-        if !kind.short.is_empty() {
-            entry["shortNames"] = json!(kind.short);
-        }
-        if !kind.categories.is_empty() {
-            entry["categories"] = json!(kind.categories);
-        }
-        if kind.verbs != Verbs::Create {
-            entry["storageVersionHash"] = storage_hash(kind).into();
-        }
-        list.push(entry);
-        for subresource in &kind.subresources {
-            let mut entry = json!({
-                "name": format!("{}/{}", kind.plural, subresource.name), "singularName": "", "namespaced": kind.scope == Scope::Namespaced,
-                "kind": subresource.takes.map_or(&*kind.kind, |(_, _, kind)| kind), "verbs": subresource.verbs,
-            });
-            if let Some((group, version, _)) = subresource.takes.filter(|(group, ..)| !group.is_empty()) {
-                entry["group"] = group.into();
-                entry["version"] = version.into();
-            }
-            list.push(entry);
-        }
-    }
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(
-        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list}),
-    )
+    let resources = kinds.iter().flat_map(|kind| {
+        let below = kind.subresources.iter().map(|subresource| Resource::under(kind, subresource));
+        std::iter::once(Resource::of(kind)).chain(below)
+    });
+    let list = ResourceList {
+        kind: "APIResourceList",
+        api_version: "v1",
+        group_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
+        resources: resources.collect(),
+    };
+    Some(Answer::json(200, serde_json::to_string(&list).ok()?))
 }
 
 /// Tells clients when the stored form changes. Any text that is the same for the same form will do.

@@ -50,13 +50,43 @@ pub(crate) fn read_object(
     validation: FieldValidation,
 ) -> Result<Incoming, ApiError> {
     let expected = kind.api_version(&served.version);
-    let (value, odd) = read_value(media, bytes, served.shape.builtin_name())?;
+    let (value, odd) = match media {
+        Media::Json => {
+            let parsed = parse_json(bytes).map_err(|error| unrecognized(kind, &error, bytes))?;
+            (parsed.value, repeated(&parsed.duplicates))
+        }
+        Media::Yaml
+        | Media::Protobuf
+        | Media::JsonPatch
+        | Media::MergePatch
+        | Media::StrategicMergePatch
+        | Media::ApplyPatch => read_value(media, bytes, served.shape.builtin_name())?,
+    };
     let mut incoming = checked(kind, served, value, None, odd, validation, Some((&expected, &kind.kind)))?;
     keep_raw(served, &mut incoming.object, media, bytes);
     Ok(incoming)
 }
 
 // DEVIATION(opaque-json)
+/// Bytes of a body that is no object of any kind, for people to see what it is.
+const SUMMARY_BYTES_MAX: usize = 30;
+
+fn unrecognized(kind: &Kind, error: &impl std::fmt::Display, bytes: &[u8]) -> ApiError {
+    let shown = &bytes[..bytes.len().min(SUMMARY_BYTES_MAX)];
+    let mut summary = match shown {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => String::from_utf8_lossy(shown).into_owned(),
+        _ => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if shown.len() < bytes.len() {
+        summary.push_str(" ...");
+    }
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {error} ({summary})",
+        kind.kind
+    ))
+}
+
 /// Puts JSON that is none of the server's business back as it was written: with the order of its fields, and with what is `null`. Protobuf
 /// carries it as text, and YAML has no text to keep.
 pub(crate) fn keep_raw(served: &Served, object: &mut Value, media: Media, bytes: &[u8]) {
@@ -187,6 +217,20 @@ pub(crate) fn read_message(media: Media, bytes: &[u8], shape: &str) -> Result<Va
     }
     drop_nulls(&mut value, None);
     Ok(value)
+}
+
+/// A message may leave out what it is; what it says must be so.
+pub(crate) fn check_message_type(value: &Value, api_versions: &[&str], kind: &str) -> Result<(), ApiError> {
+    let said = |field: &str| value[field].as_str().unwrap_or_default();
+    let (version, said_kind) = (said("apiVersion"), said("kind"));
+    if (version.is_empty() || api_versions.contains(&version)) && (said_kind.is_empty() || said_kind == kind)
+    {
+        return Ok(());
+    }
+    let short = version.rsplit('/').next().unwrap_or_default();
+    Err(ApiError::bad_request(format!(
+        "{said_kind} in version {short:?} cannot be handled as a {kind}: no kind {said_kind:?} is registered for version {version:?} here"
+    )))
 }
 
 /// Reads a body as a JSON value, whatever it is encoded in, and what is odd about it; the shape is for protobuf alone.

@@ -2,6 +2,7 @@
 //!
 //! Counting costs nothing that grows with what is stored. Writes that were under way when a limit was reached may still go through.
 
+use lazaret_json::Value as Json;
 use lazaret_kinds::Kind;
 use lazaret_store::{Action, Op, Store, TxnError, TxnInvalid, Value};
 
@@ -132,6 +133,17 @@ pub(crate) fn check_sizes(store: &Store, ops: &[Op], bytes_max: usize) -> Result
         }
     }
     Ok(())
+}
+
+/// The stored form of an object. A record of owners that makes an object too large is left out where the server made it, as Kubernetes
+/// does; one that a client applied stays, and the object is refused.
+pub(crate) fn encode_fitting(object: &mut Json, record_is_ours: bool) -> Result<Value, ApiError> {
+    let encoded = object::encode(object);
+    let fits = encoded.as_ref().is_ok_and(|value| stored_bytes(value) <= object::OBJECT_BYTES_MAX);
+    if fits || !record_is_ours || object::meta_mut(object).remove("managedFields").is_none() {
+        return Ok(encoded?);
+    }
+    Ok(object::encode(object)?)
 }
 
 /// How large a value is in the store, but for some digits of its revision.

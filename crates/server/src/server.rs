@@ -115,6 +115,8 @@ struct Inner {
     further_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
     /// Whether whoever else runs in this process works.
     further_checks: OnceLock<Box<FurtherChecks>>,
+    /// Set when pods get no service account by themselves.
+    accounts_left_out: OnceLock<()>,
 }
 
 /// Tasks by their names, and whether each works.
@@ -169,6 +171,7 @@ impl Server {
                 address: OnceLock::new(),
                 further_metrics: OnceLock::new(),
                 further_checks: OnceLock::new(),
+                accounts_left_out: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
@@ -389,6 +392,16 @@ impl Server {
     }
 
     /// What they say.
+    /// Does without the admission plugin `ServiceAccount`: pods have the account and the volumes that they come with, and no other.
+    pub fn disable_service_account_admission(&self) {
+        // Said twice is said once.
+        let _ = self.inner.accounts_left_out.set(());
+    }
+
+    pub(crate) fn admits_service_accounts(&self) -> bool {
+        self.inner.accounts_left_out.get().is_none()
+    }
+
     pub(crate) fn further_checks(&self) -> Vec<(String, bool)> {
         self.inner.further_checks.get().map(|checks| checks()).unwrap_or_default()
     }

@@ -117,6 +117,45 @@ async fn an_eviction_meets_the_pod_that_it_names() {
     }
 }
 
+/// A pod with a finalizer stays long enough to be looked at.
+fn held(name: &str) -> Value {
+    let mut pod = pod(name);
+    pod["metadata"]["finalizers"] = json!(["example.com/look"]);
+    pod
+}
+
+#[tokio::test]
+async fn every_evicted_pod_says_so_whatever_its_phase() {
+    let api = Api::start().await;
+    for (name, phase) in [("w", "Pending"), ("x", "Running"), ("y", "Succeeded"), ("z", "Failed")] {
+        let mut made = api.post(PODS, &held(name)).await.expect(201);
+        made["status"]["phase"] = phase.into();
+        api.put(&format!("{PODS}/{name}/status"), &made).await.expect(200);
+        let body =
+            |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        let path = format!("{PODS}/{name}/eviction");
+        let refused = api.post(&path, &body("other")).await.expect(400);
+        assert_eq!(refused["message"], "name in URL does not match name in Eviction object");
+        let mut unknown = body(name);
+        unknown["apiVersion"] = "policy/v2".into();
+        api.post(&path, &unknown).await.expect(400);
+        api.post(&format!("{path}?dryRun=All"), &body(name)).await.expect(201);
+        let before = api.get(&format!("{PODS}/{name}")).await.expect(200);
+        assert!(before["metadata"].get("deletionTimestamp").is_none(), "{phase}");
+        api.post(&path, &body(name)).await.expect(201);
+        let left = api.get(&format!("{PODS}/{name}")).await.expect(200);
+        assert!(left["metadata"]["deletionTimestamp"].is_string(), "{phase}: {left}");
+        let conditions = left["status"]["conditions"].as_array().unwrap();
+        let marks: Vec<&Value> = conditions.iter().filter(|one| one["type"] == "DisruptionTarget").collect();
+        assert_eq!(marks.len(), 1, "{phase}: {left}");
+        assert_eq!(
+            (&marks[0]["status"], &marks[0]["reason"], &marks[0]["message"]),
+            (&json!("True"), &json!("EvictionByEvictionAPI"), &json!("Eviction API: evicting")),
+            "{phase}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_pod_gets_the_topology_of_its_node_when_it_is_bound() {
     let api = Api::start().await;

@@ -23,6 +23,20 @@ fn pod(name: &str, spec: Value) -> Value {
 }
 
 #[tokio::test]
+async fn pods_can_do_without_an_account() {
+    let api = Api::start().await;
+    api.server.disable_service_account_admission();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "none", "containers": [{"name": "c", "image": "i"}]}});
+    let path = "/api/v1/namespaces/default/pods";
+    let made = api.post(path, &pod).await.expect(201);
+    assert_eq!(made["spec"]["serviceAccountName"], "none", "nobody asks whether there is one");
+    let plain = json!({"metadata": {"name": "q"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let made = api.post(path, &plain).await.expect(201);
+    assert_eq!((made["spec"].get("serviceAccountName"), made["spec"].get("volumes")), (None, None));
+    api.put(&format!("{path}/q"), &plain).await.expect(200);
+}
+
+#[tokio::test]
 async fn a_pod_gets_the_default_class_and_is_refused_one_that_is_not_there() {
     let api = Api::start().await;
     let plain = api.post(PODS, &pod("a", json!({}))).await.expect(201);

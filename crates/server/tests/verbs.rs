@@ -47,6 +47,119 @@ async fn an_object_lives_from_create_to_delete() {
 }
 
 #[tokio::test]
+async fn discovery_has_kubernetes_order_of_fields() {
+    let api = Api::start().await;
+    let text = api.raw("/api/v1").await;
+    assert!(
+        text.starts_with(r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":["#)
+    );
+    assert!(text.contains(r#"{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":["create","delete","deletecollection","get","list","patch","update","watch"],"shortNames":["cm"],"storageVersionHash":""#), "{text}");
+    assert!(text.contains(r#"{"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","version":"v1","kind":"Eviction","verbs":["create"]}"#), "{text}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_named_as_kubernetes_names_it() {
+    let api = Api::start().await;
+    let refused = api
+        .send("POST", "/api/v1/namespaces", "application/json", "apiVersion: v1\nkind: Pod\nmetadata: {}\n")
+        .await
+        .expect(400);
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.starts_with("the object provided is unrecognized (must be of type Namespace): couldn't get version/kind; json parse error: "), "{message}");
+    assert!(
+        message.ends_with("(61706956657273696f6e3a2076310a6b696e643a20506f640a6d65746164 ...)"),
+        "{message}"
+    );
+    api.post(MAPS, &config_map("a", json!({}))).await.expect(201);
+    for (patch, wanted) in [
+        (json!({"metadata": {"labels": "x"}}), "cannot restore map from string"),
+        (json!({"metadata": {"finalizers": 1}}), "cannot restore slice from int64"),
+        (json!({"metadata": true}), "cannot restore struct from: bool"),
+    ] {
+        let refused = api
+            .patch(&format!("{MAPS}/a"), "application/strategic-merge-patch+json", &patch)
+            .await
+            .expect(422);
+        assert!(refused["message"].as_str().unwrap().contains(wanted), "{refused}");
+    }
+}
+
+/// The record of owners of ten thousand keys is as large as they are.
+#[tokio::test]
+async fn an_object_that_fits_without_its_record_is_stored_without_it() {
+    let api = Api::start().await;
+    let long = "k".repeat(75);
+    let mut large = json!({});
+    (0..9_999).for_each(|at| large[format!("{long}-{at}").as_str()] = "A".into());
+    let made = api.post(MAPS, &config_map("a", large.clone())).await.expect(201);
+    assert!(made["metadata"].get("managedFields").is_none());
+    api.post(MAPS, &config_map("b", json!({}))).await.expect(201);
+    let written = api.put(&format!("{MAPS}/b"), &config_map("b", large)).await.expect(200);
+    assert!(written["metadata"].get("managedFields").is_none());
+    let apply = "application/apply-patch+yaml";
+    api.patch(&format!("{MAPS}/b?fieldManager=m"), apply, &config_map("b", json!({}))).await.expect(413);
+}
+
+/// `kubectl apply`, `kubectl apply --server-side`, and back.
+#[tokio::test]
+async fn both_ways_of_kubectl_apply_go_together() {
+    const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let api = Api::start().await;
+    let mut made = config_map("a", json!({"k": "1", "old": "1"}));
+    made["metadata"]["annotations"] = json!({LAST: made.to_string()});
+    api.post(&format!("{MAPS}?fieldManager=kubectl-client-side-apply"), &made).await.expect(201);
+    let path = format!("{MAPS}/a?fieldManager=kubectl");
+    let apply = "application/apply-patch+yaml";
+    let applied = api.patch(&path, apply, &config_map("a", json!({"k": "2"}))).await.expect(200);
+    assert_eq!(applied["data"]["k"], "2", "no conflict: kubectl set it");
+    let noted = applied["metadata"]["annotations"][LAST].as_str().unwrap();
+    assert_eq!(
+        noted,
+        "{\"apiVersion\":\"v1\",\"data\":{\"k\":\"2\"},\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"}}\n",
+        "the next plain apply knows what this one applied"
+    );
+}
+
+#[tokio::test]
+async fn ephemeral_containers_are_added_and_stay() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let api = Api::start().await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let made = api.post(PODS, &pod).await.expect(201);
+    let path = format!("{PODS}/p/ephemeralcontainers");
+    let merge = "application/strategic-merge-patch+json";
+    let debug = |more: Value| {
+        let mut container = json!({"name": "debug", "image": "busybox", "targetContainerName": "c"});
+        more.as_object().unwrap().iter().for_each(|(field, value)| container[field.as_str()] = value.clone());
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"activeDeadlineSeconds": 5, "ephemeralContainers": [container]}})
+    };
+    for (more, field) in [
+        (json!({"ports": [{"containerPort": 1}]}), "spec.ephemeralContainers[0].ports"),
+        (json!({"lifecycle": {}}), "spec.ephemeralContainers[0].lifecycle"),
+        (json!({"name": "c"}), "spec.ephemeralContainers[0].name"),
+        (json!({"targetContainerName": "x"}), "spec.ephemeralContainers[0].targetContainerName"),
+    ] {
+        let refused = api.patch(&path, merge, &debug(more)).await.expect(422);
+        assert_eq!(refused["details"]["causes"][0]["field"], field, "{refused}");
+    }
+    let added = api.patch(&path, merge, &debug(json!({}))).await.expect(200);
+    assert_eq!(added["spec"]["ephemeralContainers"][0]["imagePullPolicy"], "Always");
+    assert_eq!(
+        (added["metadata"].get("labels"), added["spec"].get("activeDeadlineSeconds")),
+        (None, None),
+        "nothing else changes there"
+    );
+    assert_eq!((&made["metadata"]["generation"], &added["metadata"]["generation"]), (&json!(1), &json!(2)));
+    let refused = api.patch(&path, merge, &debug(json!({"image": "other"}))).await.expect(422);
+    assert!(refused["message"].as_str().unwrap().contains("may not be changed"), "{refused}");
+    let mut without = added.clone();
+    without["spec"].as_object_mut().unwrap().remove("ephemeralContainers");
+    let refused = api.put(&path, &without).await.expect(422);
+    assert!(refused["message"].as_str().unwrap().contains("may not be removed"), "{refused}");
+    assert_eq!(api.get(&path).await.expect(200)["spec"], added["spec"]);
+}
+
+#[tokio::test]
 async fn names_are_generated_and_checked() {
     let api = Api::start().await;
     let made = api.post(MAPS, &json!({"metadata": {"generateName": "x-"}})).await.expect(201);

@@ -7,8 +7,20 @@ use crate::{
     Column, Context, Errors, Rules,
     kind::age,
     path::Path,
-    value::{canonical_quantities, entries, field_mut, fill, number, put, text},
+    rules::keep_status,
+    value::{canonical_quantities, entries, field_mut, fill, number, put, same, text},
 };
+
+/// Counts changes of the template. Clients see it, and cannot set it once there is an object.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn template_generation(object: &Value) -> i64 {
+    text(&object["metadata"]["annotations"], TEMPLATE_GENERATION).parse().unwrap_or_default()
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    put(field_mut(field_mut(object, "metadata"), "annotations"), TEMPLATE_GENERATION, generation.to_string());
+}
 
 /// Daemon sets.
 #[derive(Debug)]
@@ -32,6 +44,14 @@ impl Rules for DaemonSet {
     fn prepare_create(&self, object: &mut Value, _context: &Context<'_>) {
         let none = json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0});
         put(object, "status", none);
+        let said = template_generation(object).max(1);
+        set_template_generation(object, said);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
+        keep_status(new, old);
+        let changed = !same(&new["spec"]["template"], &old["spec"]["template"]);
+        set_template_generation(new, template_generation(old).max(1) + i64::from(changed));
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

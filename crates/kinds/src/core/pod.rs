@@ -7,10 +7,10 @@ use crate::{
     Column, Context, Errors, Rules,
     gate::{Gate, drop_disabled},
     pod_group,
-    rules::{keep_all_but_status, keep_status},
+    rules::{SPEC_AND_METADATA, keep_all_but_status, keep_status},
     value::{
         ByText, append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut,
-        map_mut, number, put, remove, some, text,
+        map_mut, number, put, put_or_remove, remove, some, take, text,
     },
 };
 
@@ -138,6 +138,17 @@ impl Rules for Pod {
 
     fn validate_status(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
         pod_validation::status(errors, new, old);
+    }
+
+    fn prepare_part(&self, new: &mut Value, old: &Value) {
+        let wanted = take(field_mut(new, "spec"), "ephemeralContainers");
+        keep_all_but_status(new, old, SPEC_AND_METADATA);
+        keep_status(new, old);
+        put_or_remove(field_mut(new, "spec"), "ephemeralContainers", wanted);
+    }
+
+    fn validate_part(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        pod_validation::update_ephemeral_containers(errors, new, old);
     }
 
     fn select(&self, object: &Value, field: &str) -> Option<String> {

@@ -93,6 +93,7 @@ fn field(ty: TypeId, schema: &Structural) -> Field {
             ListType::Map(keys) => ListKind::Map(keys.clone()),
         },
         atomic: schema.atomic,
+        granular: false,
         merge: None,
         replace: false,
         retain_keys: false,

@@ -23,12 +23,22 @@ pub(super) struct Difference {
 /// Compares two states; `null` is that of an object which is not there yet.
 pub(super) fn compare(schema: &Schema, ty: TypeId, before: &Value, after: &Value) -> Difference {
     let mut difference = Difference::default();
-    Walk { schema }.both(ty, None, (before, after), &mut difference);
+    Walk { schema, literal: false }.both(ty, None, (before, after), &mut difference);
+    difference
+}
+
+/// The same for what an apply makes of an object: whoever applies `false` or 0 where there is more changes the field, and does not leave
+/// it out.
+pub(super) fn compare_applied(schema: &Schema, ty: TypeId, before: &Value, after: &Value) -> Difference {
+    let mut difference = Difference::default();
+    Walk { schema, literal: true }.both(ty, None, (before, after), &mut difference);
     difference
 }
 
 struct Walk<'a> {
     schema: &'a Schema,
+    /// A value that says no more than its absence is still one.
+    literal: bool,
 }
 
 impl Walk<'_> {
@@ -50,7 +60,8 @@ impl Walk<'_> {
 
     fn fields(&self, ty: TypeId, (old, new): (Option<&Map>, Option<&Map>), found: &mut Difference) {
         for (name, gone) in old.into_iter().flatten() {
-            if new.and_then(|new| new.get(name)).is_some_and(|value| !is_empty(value)) {
+            let wanted = new.and_then(|new| new.get(name));
+            if wanted.is_some_and(|value| !is_empty(value) || self.literal && !value.is_null()) {
                 continue;
             }
             let child = child_type(self.schema, ty, name);
@@ -70,7 +81,8 @@ impl Walk<'_> {
                 continue;
             }
             let child = child_type(self.schema, ty, name);
-            if self.is_left_out(child, value) {
+            let replaces = self.literal && self.said(old, name, child).is_some();
+            if self.is_left_out(child, value) && !replaces {
                 continue;
             }
             let element = PathElement::field(name);

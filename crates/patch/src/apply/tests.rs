@@ -58,6 +58,68 @@ impl World {
 }
 
 #[test]
+fn applying_a_zero_value_over_another_is_a_change() {
+    let node = |wanted: bool| json!({"spec": {"unschedulable": wanted}});
+    let mut world = World::new("core/v1.Node");
+    world.apply("a", node(true)).unwrap();
+    let refused = world.apply("b", node(false)).unwrap_err();
+    assert!(
+        matches!(&refused, ApplyError::Conflicts(list) if list[0].fields == [".spec.unschedulable"]),
+        "{refused}"
+    );
+    world.apply_with(&ApplyRequest { force: true, ..request("b") }, node(false)).unwrap();
+    assert_eq!((world.owned("a").len(), world.owned("b")), (0, vec![".spec.unschedulable".to_owned()]));
+    // Of the same zero there may be several owners.
+    assert!(world.apply("a", node(false)).unwrap());
+    assert_eq!(world.owned("b"), world.owned("a"));
+}
+
+#[test]
+fn a_claim_reference_is_owned_by_field() {
+    let volume = |uid: &str| json!({"spec": {"claimRef": {"name": "c", "uid": uid}}});
+    let mut world = World::new("core/v1.PersistentVolume");
+    world.write("binder", volume("1"));
+    world.apply("me", json!({"spec": {"claimRef": {"name": "c"}}})).unwrap();
+    assert_eq!(world.body(), volume("1"), "what others set in it stays");
+}
+
+/// What a plain `kubectl apply` writes: the object, and in an annotation what it applied.
+fn client_side_applied(image: &str, label: &str) -> Value {
+    let applied = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": label}},
+        "spec": {"containers": [{"name": "c", "image": image}]},
+    });
+    let mut live = applied.clone();
+    live["metadata"]["annotations"] =
+        json!({"kubectl.kubernetes.io/last-applied-configuration": applied.to_string()});
+    live["spec"]["restartPolicy"] = "Always".into();
+    live
+}
+
+#[test]
+fn kubectl_takes_over_what_it_applied_without_the_server() {
+    let wanted = |label: &str, image: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": label}}, "spec": {"containers": [{"name": "c", "image": image}]}});
+    let mut world = World::new("core/v1.Pod");
+    world.write("kubectl-client-side-apply", client_side_applied("i", "1"));
+    let refused = world.apply("another", wanted("2", "j")).unwrap_err();
+    assert!(matches!(&refused, ApplyError::Conflicts(list) if list[0].fields.len() == 2), "{refused}");
+    world.apply("kubectl", wanted("2", "j")).unwrap();
+    assert_eq!(world.body()["spec"]["containers"][0]["image"], "j");
+    assert_eq!(world.body()["metadata"]["labels"]["a"], "2");
+
+    // What somebody else changed since is not kubectl's any more.
+    let mut world = World::new("core/v1.Pod");
+    world.write("kubectl-client-side-apply", client_side_applied("i", "1"));
+    let mut changed = world.body();
+    changed["spec"]["containers"][0]["image"] = "k".into();
+    world.write("somebody", changed);
+    let refused = world.apply("kubectl", wanted("2", "j")).unwrap_err();
+    let ApplyError::Conflicts(list) = &refused else { panic!("{refused}") };
+    assert_eq!(list.len(), 1, "{refused}");
+    assert_eq!((list[0].manager.name.as_str(), list[0].fields.len()), ("somebody", 1), "{refused}");
+}
+
+#[test]
 fn the_record_has_kubernetes_form() {
     let mut world = World::new("core/v1.ConfigMap");
     world.apply("a", json!({"metadata": {"name": "x", "labels": {"l": "1"}}, "data": {"k": "v"}})).unwrap();

@@ -33,7 +33,7 @@ pub(super) fn before_create(call: &Call<'_>, pod: &mut Value, name: &str) -> Res
         copy_topology(call, pod, &node);
     }
     priority(call, pod, name)?;
-    account(call, pod, name)
+    if call.server.admits_service_accounts() { account(call, pod, name) } else { Ok(()) }
 }
 
 /// Labels of a node that its pods get.

@@ -237,6 +237,13 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
             ],
         ),
         (
+            "system:auth-delegator",
+            vec![
+                rule(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
+                rule(&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
+            ],
+        ),
+        (
             "system:kube-scheduler",
             vec![
                 rule(

@@ -1,10 +1,10 @@
 //! Disruption budgets: how many pods may be evicted before their controller has looked again.
 
-use lazaret_json::Value;
+use lazaret_json::{Value, json};
 use lazaret_kinds::Kind;
 use lazaret_store::{Op, RangeOptions, TxnError};
 
-use super::finish::storage;
+use super::{finish::storage, pods::set_condition};
 use crate::{ApiError, object, selector::Selector, server::Call};
 
 /// A budget that others take from at the same time is read again so often.
@@ -16,9 +16,24 @@ const BEHIND_RETRY_SECONDS: u32 = 10;
 const CAUSE: &str = "DisruptionBudget";
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
+/// What an eviction cost.
+pub(super) enum Charge {
+    /// No budget covers the pod.
+    NotNeeded,
+    /// The budget has one disruption less.
+    Taken,
+    /// The budget does not count the pod, which is not ready.
+    NotReady {
+        /// The budget's name.
+        budget: String,
+    },
+}
+
 /// Takes one disruption from the budget that covers the pod, if one does. A dry run only asks.
-pub(super) async fn take(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(), ApiError> {
-    let Some(budgets) = lazaret_kinds::find("policy", "poddisruptionbudgets") else { return Ok(()) };
+pub(super) async fn take(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<Charge, ApiError> {
+    let Some(budgets) = lazaret_kinds::find("policy", "poddisruptionbudgets") else {
+        return Ok(Charge::NotNeeded);
+    };
     let prefix = object::key(budgets, &call.target.namespace, "");
     for _ in 0..ATTEMPTS_MAX {
         let range = call.store().range(&prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
@@ -28,7 +43,7 @@ pub(super) async fn take(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<
             .map(|item| (item, object::decode(&item.value)))
             .filter(|(_, b)| covers(call, b, pod));
         let (item, budget) = match (covering.next(), covering.next()) {
-            (None, _) => return Ok(()),
+            (None, _) => return Ok(Charge::NotNeeded),
             (Some(one), None) => one,
             (Some(_), Some(_)) => {
                 return Err(ApiError::internal(
@@ -37,15 +52,15 @@ pub(super) async fn take(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<
             }
         };
         if passes_over(&budget, pod) {
-            return Ok(());
+            return Ok(Charge::NotReady { budget: object::meta(&budget, "name").to_owned() });
         }
         let taken = taken(budgets, &budget, object::meta(pod, "name"), &Call::timestamp())?;
         if dry_run {
-            return Ok(());
+            return Ok(Charge::Taken);
         }
         let op = Op::update(item.key.clone(), item.modified, object::encode(&taken)?);
         match call.server.commit(vec![op]).await {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(Charge::Taken),
             Err(TxnError::Conflict { .. }) => {}
             Err(error) => return Err(storage(&error)),
         }
@@ -74,8 +89,7 @@ fn taken(kind: &Kind, budget: &Value, pod: &str, now: &str) -> Result<Value, Api
     let status = &budget["status"];
     let observed = status["observedGeneration"].as_i64().unwrap_or(0);
     if observed < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
-        let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(ApiError::too_many_requests(VIOLATION, BEHIND_RETRY_SECONDS).with_cause(CAUSE, &why, ""));
+        return Err(behind(name));
     }
     let forbidden = |why: &str, cause: &str| {
         let cause = format!("The disruption budget {name} does not allow evicting pods currently: {cause}");
@@ -96,8 +110,18 @@ fn taken(kind: &Kind, budget: &Value, pod: &str, now: &str) -> Result<Value, Api
     }
     let mut budget = budget.clone();
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
+    if allowed == 1 {
+        let condition = json!({"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "", "observedGeneration": observed});
+        set_condition(&mut budget, condition);
+    }
     budget["status"]["disruptedPods"][pod] = now.into();
     Ok(budget)
+}
+
+/// A budget that has to be looked at again before it permits anything.
+pub(super) fn behind(name: &str) -> ApiError {
+    let why = format!("The disruption budget {name} is still being processed by the server.");
+    ApiError::too_many_requests(VIOLATION, BEHIND_RETRY_SECONDS).with_cause(CAUSE, &why, "")
 }
 
 /// Why a budget that allows none does so, as well as its status tells.
@@ -163,8 +187,6 @@ fn is_ready(pod: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use lazaret_json::json;
-
     use super::*;
 
     fn attempt(status: Value) -> Result<Value, (u16, Option<u32>)> {
@@ -180,6 +202,11 @@ mod tests {
         assert_eq!(
             (&left["status"]["disruptionsAllowed"], &left["status"]["disruptedPods"]["p"]),
             (&json!(0), &json!("now"))
+        );
+        let condition = &left["status"]["conditions"][0];
+        assert_eq!(
+            (&condition["type"], &condition["status"], &condition["reason"]),
+            (&json!("DisruptionAllowed"), &json!("False"), &json!("InsufficientPods"))
         );
         for (status, expected) in [
             (json!({"observedGeneration": 1, "disruptionsAllowed": 1}), (429, Some(10))),

@@ -94,7 +94,7 @@ pub(super) async fn insert(
         }
         let name = object::meta(&object, "name").to_owned();
         let attempt = if generated { object.clone() } else { std::mem::take(&mut object) };
-        let (ready, further, _reserved) = prepared(call, attempt, &name, generated, asked)
+        let (mut ready, further, _reserved) = prepared(call, attempt, &name, generated, asked)
             .await
             .map_err(|error| error.after_warnings(&warnings))?;
         warnings.extend(further);
@@ -104,7 +104,8 @@ pub(super) async fn insert(
                 None => Ok((dry(call, &name, &ready)?, warnings)),
             };
         }
-        let op = Op::create(call.key(&name).as_str(), object::encode(&ready)?);
+        let value = limits::encode_fitting(&mut ready, !owners_known)?;
+        let op = Op::create(call.key(&name).as_str(), value);
         let mut ops = vec![op];
         ops.extend(admission::namespace_guard(call));
         match call.server.commit(ops).await {

@@ -154,6 +154,16 @@ impl DeleteOptions {
         Ok(())
     }
 
+    /// Whether the client said which version of the object it means.
+    pub(super) fn names_a_version(&self) -> bool {
+        self.revision.is_some()
+    }
+
+    /// The same for this version of the object alone, unless the client named one.
+    pub(super) fn pinned_to(self, revision: u64) -> Self {
+        Self { revision: self.revision.or_else(|| Some(revision.to_string())), ..self }
+    }
+
     /// The same for the object as the eviction itself has changed it.
     pub(super) fn met_at(self, revision: u64) -> Self {
         Self { revision: self.revision.map(|_| revision.to_string()), ..self }

@@ -7,7 +7,7 @@ use lazaret_kinds::{Context, Errors, FieldProblem, Kind, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 
-use super::scale;
+use super::{EPHEMERAL_CONTAINERS, scale};
 use crate::{
     ApiError,
     admission::{self, Subject},
@@ -60,7 +60,7 @@ pub(super) async fn change(
         if change.expected.is_some_and(|expected| expected != item.modified) {
             return Err(ApiError::modified(&call.kind, name));
         }
-        let (new, warnings, _reserved) =
+        let (mut new, warnings, _reserved) =
             prepared_update(call, &old, change.object, change.owners_known).await?;
         if call.query.dry_run() {
             return Ok(Written { item: unsaved(&item, &new)?, warnings });
@@ -76,7 +76,7 @@ pub(super) async fn change(
         let op = if gone {
             Op::delete(key.as_str(), item.modified)
         } else {
-            let value = object::encode(&new)?;
+            let value = limits::encode_fitting(&mut new, !change.owners_known)?;
             limits::may_grow(call, name, item.value.len(), &value)?;
             Op::update(key.as_str(), item.modified, value)
         };
@@ -218,6 +218,12 @@ fn finished(call: &Call<'_>, mut new: Value, old: &Value, context: &Context<'_>)
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_approval(&new, old, context, &mut errors);
         }
+        EPHEMERAL_CONTAINERS => {
+            call.kind.rules.prepare_part(&mut new, old);
+            count_generation(&call.kind, &mut new, old);
+            validate_metadata(&call.kind, &new, Some(old), &mut errors);
+            call.kind.rules.validate_part(&new, old, &mut errors);
+        }
         "status" => {
             call.kind.rules.prepare_status(&mut new, old, context);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
@@ -225,10 +231,7 @@ fn finished(call: &Call<'_>, mut new: Value, old: &Value, context: &Context<'_>)
         }
         _ => {
             call.kind.rules.prepare_update(&mut new, old, context);
-            if call.kind.generation && spec_differs(&call.kind, &new, old) {
-                let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-                object::meta_mut(&mut new).insert("generation", generation.into());
-            }
+            count_generation(&call.kind, &mut new, old);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_update(&new, old, context, &mut errors);
             call.kind.unheeded.into_iter().for_each(|warning| errors.warn(warning));
@@ -273,11 +276,16 @@ pub(super) fn tracked(call: &Call<'_>, old: Option<&Value>, new: Value) -> Value
     track_update(schema, shape, old, new, &request)
 }
 
+/// What a write of a part of the spec leaves alone.
+const BESIDE_SPEC: &[&str] =
+    &["status", "metadata.annotations", "metadata.finalizers", "metadata.labels", "metadata.ownerReferences"];
+
 /// What an endpoint never changes, so that nobody comes to own it there.
 pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.target.subresource.as_str() {
         "status" => call.kind.rules.status_resets(),
         "approval" => &["spec", "status.certificate"],
+        EPHEMERAL_CONTAINERS => BESIDE_SPEC,
         _ if call.kind.subresource("status").is_some() => &["status"],
         _ => &[],
     }
@@ -308,6 +316,13 @@ fn keep_server_fields(new: &mut Value, old: &Value) {
             Some(value) => metadata.insert(field.to_owned(), value),
             None => metadata.remove(field),
         };
+    }
+}
+
+fn count_generation(kind: &Kind, new: &mut Value, old: &Value) {
+    if kind.generation && spec_differs(kind, new, old) {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+        object::meta_mut(new).insert("generation", generation.into());
     }
 }
 

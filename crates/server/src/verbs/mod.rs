@@ -3,6 +3,7 @@
 mod budget;
 mod create;
 mod delete;
+mod eviction;
 mod finish;
 mod list;
 mod options;
@@ -59,6 +60,9 @@ async fn settle(server: &Server) -> Result<(), ApiError> {
     tokio::spawn(async move { definitions::settle(&server).await }).await.map_err(ApiError::internal)?
 }
 
+/// The subresource that is a part of the spec.
+const EPHEMERAL_CONTAINERS: &str = "ephemeralcontainers";
+
 /// Deletes the object that a call names.
 pub(crate) async fn delete_now(call: &Call<'_>) -> Result<(), ApiError> {
     delete::remove(call, &call.target.name, &delete::DeleteOptions::default()).await.map(drop)
@@ -72,19 +76,21 @@ async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiE
         }
     }
     match (call.target.subresource.as_str(), verb) {
-        ("" | "status" | "approval", Verb::Get) => get(call),
+        ("" | "status" | "approval" | EPHEMERAL_CONTAINERS, Verb::Get) => get(call),
         ("", Verb::List) => list::list(call).await,
         ("", Verb::Watch) => watch::watch(call).await,
         ("", Verb::Create) if call.target.name.is_empty() => create::create(call, &body).await,
-        ("" | "status" | "approval" | "finalize", Verb::Update) => update::update(call, &body).await,
-        ("" | "status" | "approval", Verb::Patch) => patch::patch(call, &body).await,
+        ("" | "status" | "approval" | "finalize" | EPHEMERAL_CONTAINERS, Verb::Update) => {
+            update::update(call, &body).await
+        }
+        ("" | "status" | "approval" | EPHEMERAL_CONTAINERS, Verb::Patch) => patch::patch(call, &body).await,
         ("", Verb::Delete) => delete::delete(call, &body).await,
         ("", Verb::DeleteCollection) => delete::delete_collection(call, &body).await,
         ("log", Verb::Get) => pods::log(call),
         ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => pods::no_stream(call).await,
         ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::scale(call, verb, &body).await,
         ("binding", Verb::Create) => pods::bind(call, &body).await,
-        ("eviction", Verb::Create) => pods::evict(call, &body).await,
+        ("eviction", Verb::Create) => eviction::evict(call, &body).await,
         ("token", Verb::Create) => review::token(call, &body).await,
         _ => Err(ApiError::method_not_allowed()),
     }

@@ -3,8 +3,10 @@
 use lazaret_json::Value;
 use lazaret_kinds::FieldProblem;
 use lazaret_patch::{
-    ApplyError, ApplyRequest, ManagedFields, PatchError, apply, json_patch, merge_patch, strategic_merge,
+    ApplyError, ApplyRequest, ManagedFields, PatchError, apply, json_patch, merge_patch, note_last_applied,
+    strategic_merge,
 };
+use lazaret_schema::{Finding, check};
 use memchr::memmem;
 
 use super::{
@@ -44,8 +46,9 @@ pub(super) async fn patch(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
         let known = current.clone();
         let patched = patched(call, media, current, &patch)?;
         let known = Some(&known);
+        let merged = patched.clone();
         let incoming = checked(&call.kind, &call.served, patched, known, odd.clone(), validation, None)
-            .map_err(|error| in_patch(call, &error))?;
+            .map_err(|error| in_patch(call, media, merged, error.message))?;
         warnings = incoming.warnings;
         check_identity(call, &incoming.object)?;
         let expected = expected(&incoming.object, modified);
@@ -126,6 +129,7 @@ async fn server_side_apply(
     let said = object::meta(&config, "resourceVersion").to_owned();
     let revision = (!said.is_empty()).then(|| said.parse::<u64>().unwrap_or(0));
     object::meta_mut(&mut config).remove("resourceVersion");
+    let sent = config.clone();
     call.kind.rules.from_version(&mut config, &call.served.version, None);
 
     let exists = call.store().get(call.key(&call.target.name)).is_some();
@@ -141,14 +145,16 @@ async fn server_side_apply(
             ));
         }
         object::meta_mut(&mut config).insert("name", call.target.name.clone().into());
-        let object = applied(call, None, &config)?;
+        let mut object = applied(call, None, &config)?;
+        note_last_applied(&mut object, &call.manager, &sent, expected);
         let (item, warnings) = create::insert(call, object, true).await?;
         return Ok(Answer::json(201, object::present(&call.kind, &call.served, &item))
             .warn(incoming.warnings)
             .warn(warnings));
     }
     let written = change(call, &call.target.name, |old, _| {
-        let object = applied(call, Some(old), &config)?;
+        let mut object = applied(call, Some(old), &config)?;
+        note_last_applied(&mut object, &call.manager, &sent, expected);
         Ok(Change { object, owners_known: true, expected: revision })
     })
     .await?;
@@ -200,11 +206,11 @@ fn refused(call: &Call<'_>, error: &PatchError) -> ApiError {
 }
 
 /// A patch whose result cannot be: the patch is at fault, not the stored object.
-fn in_patch(call: &Call<'_>, error: &ApiError) -> ApiError {
-    ApiError::invalid_field(
-        &call.kind,
-        &call.target.name,
-        "patch",
-        FieldProblem::Invalid(Value::Null, error.message.clone()),
-    )
+fn in_patch(call: &Call<'_>, media: Media, mut merged: Value, message: String) -> ApiError {
+    let restored = call.served.shape.find().filter(|_| media == Media::StrategicMergePatch);
+    let restored = restored.and_then(|(schema, shape)| {
+        check(schema, shape, &mut merged, None, false).iter().find_map(Finding::restore_error)
+    });
+    let why = restored.unwrap_or(message);
+    ApiError::invalid_field(&call.kind, &call.target.name, "patch", FieldProblem::Invalid(Value::Null, why))
 }

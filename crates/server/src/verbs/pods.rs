@@ -1,19 +1,20 @@
-//! What pods alone can have done to them: be bound to a node, be evicted.
+//! What pods alone have: a binding to a node, logs.
 
 use lazaret_json::{Value, json};
 
-use super::{
-    budget,
-    delete::{DeleteOptions, remove},
-    finish::{Change, change},
-};
+use super::finish::{Change, change};
 use crate::{
-    ApiError, admission, clock, input::read_message, negotiate, object, request::Target, respond::Answer,
+    ApiError, admission, clock,
+    input::{check_message_type, read_message},
+    negotiate, object,
+    request::Target,
+    respond::Answer,
     server::Call,
 };
 
 pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let mut binding = read_message(negotiate::body(call.content_type.as_deref())?, body, "core/v1.Binding")?;
+    check_message_type(&binding, &["v1"], "Binding")?;
     let name = call.target.name.clone();
     let node_of = |binding: &Value| {
         let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
@@ -128,7 +129,7 @@ fn unreachable(call: &Call<'_>, pod: &Value) -> ApiError {
 }
 
 /// The same call on the pod itself: binding writes spec and status at once.
-fn as_main<'a>(call: &Call<'a>) -> Call<'a> {
+pub(super) fn as_main<'a>(call: &Call<'a>) -> Call<'a> {
     call.on(Target { subresource: "binding".into(), ..call.target.clone() })
 }
 
@@ -155,41 +156,4 @@ pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
         }
         None => list.push(condition),
     }
-}
-
-pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
-    let mut eviction =
-        read_message(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
-    let name = call.target.name.clone();
-    let item = call.store().get(call.key(&name)).ok_or_else(|| ApiError::not_found(&call.kind, &name))?;
-    let pod = call.server.trees().get(&item);
-    let warnings = admission::create_subresource(call, &mut eviction, &pod).await?;
-    let mut options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
-    // DEVIATION(eviction-preconditions): no budget is taken from for an eviction that cannot be.
-    options.check_eviction(&pod, item.modified)?;
-    let needs_budget = !object::is_deleting(&pod)
-        && pod["status"]["phase"] != "Pending"
-        && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    if needs_budget {
-        budget::take(call, &pod, options.dry_run).await?;
-    }
-    // A dry run may be asked for in the body as well, where a plain change does not look.
-    if needs_budget && !options.dry_run {
-        let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
-        let marked = change(&as_main(call), &name, |old, modified| {
-            admission::check_subresource(call, &eviction, old)?;
-            options.check_eviction(old, modified)?;
-            let mut object = old.clone();
-            set_condition(&mut object, target.clone());
-            Ok(Change { object, owners_known: false, expected: None })
-        })
-        .await?;
-        options = options.met_at(marked.item.modified);
-    }
-    remove(call, &name, &options).await?;
-    Ok(Answer::value(
-        201,
-        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
-    )
-    .warn(warnings))
 }

@@ -26,6 +26,9 @@ pub(super) async fn update(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
         return Err(ApiError::bad_request("name must be provided: metadata.name"));
     }
     check_identity(call, &incoming.object)?;
+    if !call.kind.create_on_update && call.store().get(call.key(&name)).is_none() {
+        return Err(ApiError::not_found(&call.kind, &name));
+    }
     let expected = expected_revision(call, &incoming.object)?;
     if call.store().get(call.key(&name)).is_none() {
         if call.kind.create_on_update && call.target.subresource.is_empty() && expected.is_none() {

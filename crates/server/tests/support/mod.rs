@@ -114,6 +114,14 @@ impl Api {
         self.send("GET", path, "", "").await
     }
 
+    /// A body as it came.
+    pub(crate) async fn raw(&self, path: &str) -> String {
+        let request = Request::builder().uri(path).body(Bytes::new()).unwrap();
+        let response = self.server.handle(&self.user, request).await;
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
     pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
         self.request("GET", path, accept, "", Bytes::new()).await
     }

@@ -12,6 +12,8 @@ use crate::{jobs, limits::Limits, meta, prelude::*, writes};
 
 const COMPONENT: &str = "cronjob-controller";
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+/// Why a schedule without a time is no schedule: February has no 31st day.
+const NEVER_DUE: &str = "time difference between two schedules is less than 1 second";
 /// More times than these that passed without a job are worth a warning.
 const MISSED_MAX: usize = 100;
 
@@ -53,8 +55,13 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         }
     };
     let now = context.now.as_secs();
-    if let Some(next) = schedule.next(now) {
-        plan.look_again(Timestamp::from_secs(next));
+    match schedule.next(now) {
+        Some(next) => plan.look_again(Timestamp::from_secs(next)),
+        None => {
+            let message = format!("invalid schedule: {} : {NEVER_DUE}", spec.schedule);
+            Limits::tell_once(context, warning(cron, "InvalidSchedule", message), plan);
+            return;
+        }
     }
     let begin = meta::created(&cron.metadata).as_secs();
     let last = status::last_scheduled(cron, &mine).map_or(begin, |last| last.as_secs());

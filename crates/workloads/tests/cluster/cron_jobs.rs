@@ -44,6 +44,15 @@ fn events(rig: &Rig, reason: &str) -> usize {
 }
 
 #[test]
+fn a_schedule_without_a_time_is_told_of_once() {
+    let mut rig = Rig::new(ALL, 1, Faults::NONE);
+    rig.create(&resource::CRON_JOBS, cron_job("59 23 31 2 *", "Allow"));
+    rig.pass(10 * 60);
+    assert_eq!(events(&rig, "InvalidSchedule"), 1);
+    assert_eq!(made(&rig), [""; 0]);
+}
+
+#[test]
 fn a_job_is_made_at_each_time_and_old_ones_go() {
     for (seed, faults) in [(1, Faults::NONE), (2, Faults::MANY)] {
         let mut rig = Rig::new(ALL, seed, faults);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lazaret_json::Value;
 
-use super::{choice, env, mounts, port_name, port_number, probes, security};
+use super::{choice, env, ephemeral, mounts, port_name, port_number, probes, security};
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, not_supported},
@@ -47,26 +47,28 @@ pub(super) fn check(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             ports(errors, &path.field("ports"), container, is_true(spec, "hostNetwork"), &mut host_ports);
         }
     }
+    ephemeral::check(errors, path, spec, &volumes, &claims);
 }
 
 /// Pods, unlike templates of them, name images exactly.
 pub(super) fn check_images(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     for field in ["containers", "initContainers"] {
         for (at, container) in list(spec, field).iter().enumerate() {
-            let image = text(container, "image");
-            if image.trim() != image {
-                let path = path.field(field);
-                errors.invalid(
-                    path.index(at).field("image"),
-                    image,
-                    "must not have leading or trailing whitespace",
-                );
-            }
+            self::image(errors, &path.field(field).index(at), container);
         }
     }
 }
 
-fn container(
+/// The image of one container.
+pub(super) fn image(errors: &mut Errors, path: &Path<'_>, container: &Value) {
+    let image = text(container, "image");
+    if image.trim() != image {
+        errors.invalid(path.field("image"), image, "must not have leading or trailing whitespace");
+    }
+}
+
+/// What holds for containers of every sort.
+pub(super) fn container(
     errors: &mut Errors,
     path: &Path<'_>,
     container: &Value,

@@ -2,6 +2,7 @@
 
 mod containers;
 mod env;
+mod ephemeral;
 mod mounts;
 mod probes;
 mod scheduling;
@@ -17,6 +18,7 @@ use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
 pub(super) use self::{
     containers::overhead,
+    ephemeral::update as update_ephemeral_containers,
     probes::port as port_or_name,
     scheduling::{TAINT_EFFECTS, placement},
     status::status,

@@ -1,0 +1,114 @@
+//! The eviction subresource of pods.
+
+use lazaret_json::{Value, json};
+use lazaret_store::Item;
+
+use super::{
+    budget::{self, Charge},
+    delete::{DeleteOptions, remove},
+    finish::{Change, change},
+    pods::{as_main, set_condition},
+};
+use crate::{
+    ApiError, admission,
+    input::{check_message_type, read_message},
+    negotiate, object,
+    respond::Answer,
+    server::Call,
+};
+
+/// How often an eviction of a pending pod is tried again when the pod changes meanwhile.
+const ATTEMPTS_MAX: usize = 32;
+
+pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    let mut eviction =
+        read_message(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
+    check_message_type(&eviction, &["policy/v1", "policy/v1beta1"], "Eviction")?;
+    if object::meta(&eviction, "name") != call.target.name {
+        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let (_, pod) = read(call)?;
+    let warnings = admission::create_subresource(call, &mut eviction, &pod).await?;
+    let options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
+    for _ in 0..ATTEMPTS_MAX {
+        let (item, pod) = read(call)?;
+        // DEVIATION(eviction-preconditions): no budget is taken from for an eviction that cannot be.
+        options.check_eviction(&pod, item.modified)?;
+        let permit = permit(call, &pod, options.dry_run).await?;
+        let pinned = match permit {
+            Permit::AnyVersion => options.clone(),
+            Permit::WhilePending | Permit::WhileUnready { .. } => options.clone().pinned_to(item.modified),
+        };
+        match (mark_and_remove(call, &eviction, pinned).await, permit) {
+            (Ok(()), _) => return Ok(success().warn(warnings)),
+            (Err(error), Permit::WhilePending) if error.code == 409 && !options.names_a_version() => {}
+            (Err(error), Permit::WhileUnready { budget })
+                if error.code == 409 && !options.names_a_version() =>
+            {
+                return Err(budget::behind(&budget));
+            }
+            (Err(error), _) => return Err(error),
+        }
+    }
+    Err(ApiError::conflict(&call.kind, &call.target.name, "the pod changes all the time; try again"))
+}
+
+fn read(call: &Call<'_>) -> Result<(std::sync::Arc<Item>, Value), ApiError> {
+    let name = &call.target.name;
+    let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+    let pod = call.server.trees().get(&item);
+    Ok((item, pod))
+}
+
+/// For which versions of the pod an eviction is permitted.
+enum Permit {
+    AnyVersion,
+    /// No budget covers a pending pod, which may become ready at any time.
+    WhilePending,
+    /// The budget does not count pods that are not ready.
+    WhileUnready {
+        budget: String,
+    },
+}
+
+async fn permit(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<Permit, ApiError> {
+    match pod["status"]["phase"].as_str() {
+        _ if object::is_deleting(pod) => Ok(Permit::AnyVersion),
+        Some("Succeeded" | "Failed") => Ok(Permit::AnyVersion),
+        Some("Pending") => Ok(Permit::WhilePending),
+        _ => Ok(match budget::take(call, pod, dry_run).await? {
+            Charge::NotNeeded | Charge::Taken => Permit::AnyVersion,
+            Charge::NotReady { budget } => Permit::WhileUnready { budget },
+        }),
+    }
+}
+
+/// Says on the pod why it goes, so that its controller can tell an eviction from a failure, and deletes it. A dry run writes nothing.
+async fn mark_and_remove(
+    call: &Call<'_>,
+    eviction: &Value,
+    mut options: DeleteOptions,
+) -> Result<(), ApiError> {
+    let name = &call.target.name;
+    // A dry run may be asked for in the body as well, where a plain change does not look.
+    if !options.dry_run {
+        let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"});
+        let marked = change(&as_main(call), name, |old, modified| {
+            admission::check_subresource(call, eviction, old)?;
+            options.check_eviction(old, modified)?;
+            let mut object = old.clone();
+            set_condition(&mut object, target.clone());
+            Ok(Change { object, owners_known: false, expected: None })
+        })
+        .await?;
+        options = options.met_at(marked.item.modified);
+    }
+    remove(call, name, &options).await?;
+    Ok(())
+}
+
+fn success() -> Answer {
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Answer::value(201, &status)
+}
