@@ -17,6 +17,7 @@ mod input;
 mod limits;
 mod listen;
 mod log;
+mod node;
 mod numbers;
 mod output;
 mod pace;
