@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, cel, device, driver, output, plan, run, store, up};
+use crate::{Verdict, allocate, cel, device, driver, node, output, plan, run, store, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -36,6 +36,8 @@ enum Command {
     /// Run a driver of simulated GPUs for a kubelet, and make it fail
     #[command(subcommand)]
     Driver(driver::Command),
+    /// Run the DRA half of a node: drivers register, claims of its pods are prepared
+    Node(node::Args),
     /// Measure how fast a control plane places and evicts pods
     Bench(lazaret_bench::Args),
     /// See, taint, drain and explain the devices of a cluster
@@ -128,6 +130,7 @@ impl Cli {
             Command::Store(command) => command.run(),
             Command::Run(args) => args.run(),
             Command::Driver(command) => command.run(),
+            Command::Node(args) => args.run(),
             Command::Bench(args) => lazaret_bench::run(&args).map(|()| Verdict::Yes),
             Command::Device(args) => device::run(args),
             Command::Completion { shell } => {

@@ -18,6 +18,7 @@ mod input;
 mod limits;
 mod listen;
 mod log;
+mod node;
 mod numbers;
 mod nvidia;
 mod output;

@@ -189,6 +189,8 @@ where
 pub struct Client {
     grpc: tonic::client::Grpc<Sender>,
     _connection: Arc<Tasks>,
+    /// Its sender goes when the connection ends.
+    open: watch::Receiver<()>,
 }
 
 #[derive(Clone, Debug)]
@@ -219,8 +221,10 @@ impl Client {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(io::Error::other)?;
+        let (is_open, open) = watch::channel(());
         let mut tasks = Tasks::default();
         tasks.spawn(async move {
+            let _is_open = is_open;
             if let Err(error) = connection.await {
                 debug!(%error, "a connection ended");
             }
@@ -229,7 +233,13 @@ impl Client {
         let origin = http::Uri::from_static("http://localhost");
         let grpc = tonic::client::Grpc::with_origin(Sender(sender), origin)
             .max_decoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Self { grpc, _connection: Arc::new(tasks) })
+        Ok(Self { grpc, _connection: Arc::new(tasks), open })
+    }
+
+    /// Waits until the connection has ended.
+    pub async fn closed(&self) {
+        let mut open = self.open.clone();
+        while open.changed().await.is_ok() {}
     }
 
     /// Calls and waits for one message. The caller limits the time.

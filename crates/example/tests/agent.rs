@@ -110,6 +110,7 @@ async fn claim(cluster: &Cluster, pod: &str) -> ClaimView {
         controller: None,
         reserved_for: [pod.to_owned()].into(),
         drivers: Some([DRIVER.to_owned()].into()),
+        devices: vec![],
     }
 }
 

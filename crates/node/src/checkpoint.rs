@@ -30,6 +30,34 @@ pub struct ClaimState {
     /// All drivers with results in the claim, also those without devices.
     #[serde(rename = "DriverState", default, deserialize_with = "null_is_empty")]
     pub drivers: BTreeMap<String, DriverState>,
+    /// DEVIATION(checkpoint-held): the devices that it was given, whatever its drivers answered. Kubelet does not write it and skips it.
+    #[serde(
+        rename = "HeldDevices",
+        default,
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub held: Vec<HeldDevice>,
+}
+
+/// A device that a claim was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldDevice {
+    /// Its driver.
+    #[serde(rename = "Driver")]
+    pub driver: String,
+    /// Its pool.
+    #[serde(rename = "PoolName")]
+    pub pool: String,
+    /// Its name in the pool.
+    #[serde(rename = "DeviceName")]
+    pub device: String,
+    /// Which share of it.
+    #[serde(rename = "ShareID", default)]
+    pub share: Option<String>,
+    /// For administration: nobody else is kept from it.
+    #[serde(rename = "AdminAccess", default)]
+    pub is_admin: bool,
 }
 
 /// An element of a set, as Go writes one.
@@ -50,6 +78,13 @@ pub struct DriverState {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub skipped: Vec<String>,
+}
+
+impl DriverState {
+    /// Whether a call is not made for this driver.
+    pub(crate) fn skips(&self, call: &str) -> bool {
+        self.skipped.iter().any(|skipped| skipped == call || skipped == "*")
+    }
 }
 
 /// A device that was prepared.

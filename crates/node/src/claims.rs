@@ -8,7 +8,7 @@ use alloc::{
 
 use crate::{
     NodeError,
-    checkpoint::{ClaimState, DeviceState, DriverState, Nothing},
+    checkpoint::{ClaimState, DriverState, HeldDevice, Nothing},
 };
 
 /// A claim by name. The UID tells it from an earlier claim of the same name.
@@ -33,6 +33,8 @@ pub struct ClaimView {
     pub reserved_for: BTreeSet<String>,
     /// Drivers with results in its allocation; none: it is not allocated.
     pub drivers: Option<BTreeSet<String>>,
+    /// The devices that it was given.
+    pub devices: Vec<HeldDevice>,
 }
 
 /// A pod as far as claims are concerned.
@@ -70,7 +72,9 @@ pub(crate) enum Phase {
 pub(crate) struct Entry {
     pub(crate) uid: String,
     pub(crate) pods: BTreeSet<String>,
-    pub(crate) drivers: BTreeMap<String, Vec<DeviceState>>,
+    pub(crate) drivers: BTreeMap<String, DriverState>,
+    /// What it was given, whatever its drivers answered.
+    pub(crate) held: Vec<HeldDevice>,
     pub(crate) phase: Phase,
 }
 
@@ -79,26 +83,52 @@ pub(crate) type Key = (String, String);
 
 impl Entry {
     pub(crate) fn state(&self, (namespace, name): &Key) -> ClaimState {
-        let driver = |(name, devices): (&String, &Vec<DeviceState>)| {
-            (name.clone(), DriverState { devices: devices.clone(), skipped: Vec::new() })
-        };
         ClaimState {
             uid: self.uid.clone(),
             name: name.clone(),
             namespace: namespace.clone(),
             pods: self.pods.iter().map(|pod| (pod.clone(), Nothing {})).collect(),
-            drivers: self.drivers.iter().map(driver).collect(),
+            drivers: self.drivers.clone(),
+            held: self.held.clone(),
         }
     }
 
-    pub(crate) fn restored(state: ClaimState) -> (Key, Self) {
+    pub(crate) fn restored(mut state: ClaimState) -> (Key, Self) {
+        // A kubelet wrote only what its drivers answered.
+        if state.held.is_empty() {
+            let all = state.drivers.iter().flat_map(|(driver, done)| {
+                done.devices.iter().map(move |device| HeldDevice {
+                    driver: driver.clone(),
+                    pool: device.pool.clone(),
+                    device: device.device.clone(),
+                    share: device.share.clone(),
+                    is_admin: false,
+                })
+            });
+            state.held = all.collect();
+        }
         let entry = Self {
             uid: state.uid,
             pods: state.pods.into_keys().collect(),
-            drivers: state.drivers.into_iter().map(|(name, driver)| (name, driver.devices)).collect(),
+            drivers: state.drivers,
+            held: state.held,
             phase: Phase::Noted,
         };
         ((state.namespace, state.name), entry)
+    }
+
+    /// The driver's devices that this claim holds and another one wants, if there is one.
+    pub(crate) fn conflict<'a>(&self, wanted: &'a [HeldDevice]) -> Option<&'a HeldDevice> {
+        wanted.iter().find(|wanted| self.held.iter().any(|held| held.excludes(wanted)))
+    }
+}
+
+impl HeldDevice {
+    /// Two claims cannot have both: not if they are for administration, nor if they are different shares.
+    fn excludes(&self, other: &Self) -> bool {
+        let is_same = (&self.driver, &self.pool, &self.device) == (&other.driver, &other.pool, &other.device);
+        let is_shared = self.share.is_some() && other.share.is_some() && self.share != other.share;
+        is_same && !self.is_admin && !other.is_admin && !is_shared
     }
 }
 

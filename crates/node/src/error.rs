@@ -66,6 +66,17 @@ pub enum NodeError {
         /// The claim's UID.
         uid: String,
     },
+    /// A device is still prepared for another claim.
+    InUse {
+        /// The device.
+        device: String,
+        /// The claim that has it.
+        claim: String,
+    },
+    /// The claim is being taken back: the node may have answered that nothing is prepared for it.
+    Awaited(String),
+    /// There are too many claims on the node.
+    TooMany,
     /// The checkpoint cannot be written.
     Checkpoint(String),
 }
@@ -97,6 +108,13 @@ impl fmt::Display for NodeError {
                     "DRA driver {driver} answered for ResourceClaim {uid}, which it was not asked about"
                 )
             }
+            Self::InUse { device, claim } => {
+                write!(f, "device {device} is still prepared for ResourceClaim {claim}")
+            }
+            Self::Awaited(claim) => {
+                write!(f, "ResourceClaim {claim} is being taken back from a pod that was removed")
+            }
+            Self::TooMany => f.write_str("too many ResourceClaims are prepared on this node"),
             Self::Checkpoint(why) => write!(f, "write the checkpoint: {why}"),
         }
     }

@@ -1,8 +1,9 @@
 //! The DRA side of a node, as kubelet does it: which plugins are registered, which claims are prepared for which pods,
 //! and the checkpoint in kubelet's own file format.
 //!
-//! [`Manager`] is the machine: a shell gives it pods with their claims, plugins that come and go, and what became of its
-//! effects; it answers with calls to plugins and files to write. [`checkpoint`] reads and writes `dra_manager_state`.
+//! [`Node`] is the whole of it: a shell gives it pods, registration sockets, connections and health, and what became of its
+//! actions; it answers with calls to plugins and to the API, and files to write. Inside, [`Manager`] prepares and
+//! unprepares claims. [`checkpoint`] reads and writes `dra_manager_state`.
 //!
 //! **Invariant.** A pod starts only when every claim of it is prepared, and a claim is unprepared only after its last pod.
 //! What a plugin may have prepared is in the checkpoint before the plugin is called, and stays there until it has
@@ -13,16 +14,33 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod action;
+mod answers;
+mod backoff;
 pub mod checkpoint;
 mod claims;
 mod error;
+mod health;
 mod machine;
 mod mapping;
+mod node;
 mod plugins;
+mod pods;
+mod registry;
+mod wipes;
 
-pub use checkpoint::{CheckpointError, ClaimState, DeviceState, DriverState};
+pub use action::{Action, Call, Input, Life, Outcome, PluginInfo, PodRef, SeenNode, SeenPod};
+pub use answers::DEVICES_PER_CLAIM_MAX;
+pub use checkpoint::{CheckpointError, ClaimState, DeviceState, DriverState, HeldDevice};
 pub use claims::{ClaimId, ClaimView, PodClaim, PodView};
 pub use error::NodeError;
+pub use health::{DEVICES_PER_DRIVER_MAX, DeviceHealth, HealthReport, MESSAGE_BYTES_MAX};
 pub use machine::{Answer, ClaimAnswer, Effect, Manager, Operation};
-pub use mapping::{ContainerClaim, cdi_ids};
+pub use mapping::{ContainerClaim, ContainerUse, ResourceHealth, ResourceStatus, cdi_ids};
+pub use node::Node;
 pub use plugins::{Plugin, PluginError, Plugins, choose_health, choose_plugin};
+pub use registry::{SOCKETS_MAX, SocketId};
+pub use wipes::WIPE_AFTER_MS;
+
+/// Milliseconds since some instant. Nobody can set this clock.
+pub type Millis = u64;

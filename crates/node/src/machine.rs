@@ -8,9 +8,15 @@ use alloc::{
 
 use crate::{
     ClaimId, ClaimView, NodeError, Plugins, PodView,
-    checkpoint::{self, CheckpointError, ClaimState, DeviceState},
+    answers::checked,
+    checkpoint::{self, CheckpointError, ClaimState, DeviceState, DriverState},
     claims::{Entry, Key, Phase, check},
 };
+
+/// Claims on one node. A node has some hundred pods with a few claims each; all of them are in one file.
+const CLAIMS_MAX: usize = 4_096;
+/// The call that a driver may not need, as a claim's allocation names it.
+const SKIP_UNPREPARE: &str = "NodeUnprepareResources";
 
 /// The number of an operation on a pod.
 pub type Operation = u64;
@@ -61,6 +67,8 @@ pub type ClaimAnswer = Result<Vec<DeviceState>, String>;
 pub struct Manager {
     /// The plugins there are.
     pub plugins: Plugins,
+    /// UIDs of claims that are being taken back from pods that were removed. They are not prepared anew.
+    pub awaited: BTreeSet<String>,
     claims: BTreeMap<Key, Entry>,
     operations: BTreeMap<Operation, Work>,
     waits: BTreeMap<u64, Operation>,
@@ -126,6 +134,7 @@ impl Manager {
                 return Err(NodeError::Unpreparing(view.id.name.clone()));
             }
         }
+        self.check_devices(&views)?;
         if views.is_empty() {
             return Ok(self.nothing_to_do());
         }
@@ -135,10 +144,12 @@ impl Manager {
             let entry = self.claims.entry(key(view)).or_insert_with(|| Entry {
                 uid: view.id.uid.clone(),
                 pods: BTreeSet::new(),
-                drivers: drivers.iter().map(|driver| (driver.clone(), Vec::new())).collect(),
+                drivers: drivers.iter().map(|driver| (driver.clone(), DriverState::default())).collect(),
+                held: Vec::new(),
                 phase: Phase::Noted,
             });
             entry.pods.insert(pod.uid.clone());
+            entry.held.clone_from(&view.devices);
             if entry.phase == Phase::Noted {
                 for driver in drivers {
                     let batch = calls.entry(driver).or_default();
@@ -172,7 +183,8 @@ impl Manager {
             // The last pod stays in the entry until it is done: then somebody can find it and try again.
             entry.phase = Phase::Unpreparing;
             claims.push(key.clone());
-            for driver in entry.drivers.keys() {
+            let called = entry.drivers.iter().filter(|(_, state)| !state.skips(SKIP_UNPREPARE));
+            for (driver, _) in called {
                 calls.entry(driver.clone()).or_default().push(key.clone());
             }
         }
@@ -201,6 +213,12 @@ impl Manager {
         self.claims.values().any(|entry| entry.pods.contains(pod_uid))
     }
 
+    /// Whether something is or may be prepared for a claim.
+    #[must_use]
+    pub fn has_claim(&self, claim_uid: &str) -> bool {
+        self.claims.values().any(|entry| entry.uid == claim_uid)
+    }
+
     /// What is in the checkpoint.
     #[must_use]
     pub fn states(&self) -> Vec<ClaimState> {
@@ -224,6 +242,24 @@ impl Manager {
             },
             Err(error) => self.finish(operation, Err(error)),
         }
+    }
+
+    /// DEVIATION(node-second-line): no device for two claims, and nothing more for a claim that is being taken back.
+    fn check_devices(&self, views: &[&ClaimView]) -> Result<(), NodeError> {
+        for view in views {
+            // Of a claim that something is prepared for, nobody has said that nothing is.
+            if self.awaited.contains(&view.id.uid) && !self.has_claim(&view.id.uid) {
+                return Err(NodeError::Awaited(view.id.name.clone()));
+            }
+            let others = self.claims.iter().filter(|(_, entry)| entry.uid != view.id.uid);
+            for ((namespace, name), entry) in others {
+                if let Some(held) = entry.conflict(&view.devices) {
+                    let device = alloc::format!("{}/{}/{}", held.driver, held.pool, held.device);
+                    return Err(NodeError::InUse { device, claim: alloc::format!("{namespace}/{name}") });
+                }
+            }
+        }
+        if self.claims.len() + views.len() > CLAIMS_MAX { Err(NodeError::TooMany) } else { Ok(()) }
     }
 
     fn nothing_to_do(&mut self) -> Operation {
@@ -295,7 +331,8 @@ impl Manager {
                 Some(Err(why)) => return Err(NodeError::Call { driver: driver.into(), why }),
                 // Instead of what was there: a second attempt must not double the devices.
                 Some(Ok(devices)) if step == Step::CallPrepare => {
-                    entry.drivers.insert(driver.into(), devices);
+                    checked(&devices).map_err(|why| NodeError::Call { driver: driver.into(), why })?;
+                    entry.drivers.entry(driver.into()).or_default().devices = devices;
                 }
                 Some(Ok(_)) => {}
             }

@@ -1,8 +1,12 @@
-//! Which CDI names a container gets.
+//! Which CDI names a container gets, and what its status says of its devices.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
-use crate::checkpoint::{ClaimState, DeviceState};
+use crate::{
+    DeviceHealth, Millis,
+    checkpoint::{ClaimState, DeviceState},
+    health::Health,
+};
 
 /// A claim that a container uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +15,37 @@ pub struct ContainerClaim {
     pub claim: String,
     /// One request of it; none: all.
     pub request: Option<String>,
+}
+
+/// A container and the claims that it uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerUse {
+    /// Its name.
+    pub name: String,
+    /// It runs before the others. Its status says nothing of devices.
+    pub is_init: bool,
+    /// The claims, each with the name that it has in the pod. A claim that was made for extended resources has none.
+    pub claims: Vec<(Option<String>, ContainerClaim)>,
+}
+
+/// What a container's status says of one of its claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceStatus {
+    /// `claim:NAME` or `claim:NAME/REQUEST`.
+    pub name: String,
+    /// Its devices.
+    pub resources: Vec<ResourceHealth>,
+}
+
+/// The health of a device in a container's status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceHealth {
+    /// Its first CDI name; without one, driver, pool and device.
+    pub id: String,
+    /// How it is.
+    pub health: DeviceHealth,
+    /// What else there is to say.
+    pub message: Option<String>,
 }
 
 /// The CDI names of a container, in the order of its claims. A name that comes again is left out: runtimes differ in what they
@@ -33,8 +68,63 @@ pub fn cdi_ids(claims: &[ClaimState], namespace: &str, uses: &[ContainerClaim]) 
     ids
 }
 
+/// What the status of each container says of its devices. Containers without claims are left out, and claims without
+/// devices.
+pub(crate) fn statuses(
+    now: Millis,
+    claims: &[ClaimState],
+    health: &Health,
+    namespace: &str,
+    containers: &[ContainerUse],
+) -> BTreeMap<String, Vec<ResourceStatus>> {
+    let mut shown = BTreeMap::new();
+    for container in containers.iter().filter(|container| !container.is_init) {
+        let mut list: Vec<ResourceStatus> = Vec::new();
+        for (name, used) in container.claims.iter().filter_map(|(name, used)| Some((name.as_ref()?, used))) {
+            let name = match &used.request {
+                Some(request) => format!("claim:{name}/{request}"),
+                None => format!("claim:{name}"),
+            };
+            let resources = resources(now, claims, health, namespace, used);
+            if !resources.is_empty() && list.iter().all(|status| status.name != name) {
+                list.push(ResourceStatus { name, resources });
+            }
+        }
+        if !list.is_empty() {
+            shown.insert(container.name.clone(), list);
+        }
+    }
+    shown
+}
+
+fn resources(
+    now: Millis,
+    claims: &[ClaimState],
+    health: &Health,
+    namespace: &str,
+    used: &ContainerClaim,
+) -> Vec<ResourceHealth> {
+    let mut resources: Vec<ResourceHealth> = Vec::new();
+    let found = claims.iter().filter(|claim| claim.namespace == namespace && claim.name == used.claim);
+    for (driver, state) in found.flat_map(|claim| &claim.drivers) {
+        for device in state.devices.iter().filter(|device| is_for(device, used.request.as_deref())) {
+            let triple = || format!("{driver}/{}/{}", device.pool, device.device);
+            let id = device.cdi_ids.first().cloned().unwrap_or_else(triple);
+            if resources.iter().any(|known| known.id == id) {
+                continue;
+            }
+            let (health, message) = health.of(now, driver, &(device.pool.clone(), device.device.clone()));
+            resources.push(ResourceHealth { id, health, message });
+        }
+    }
+    resources
+}
+
+/// Drivers name the request, not which of its alternatives was chosen.
 fn is_for(device: &DeviceState, request: Option<&str>) -> bool {
     request.is_none_or(|request| {
-        device.requests.is_empty() || device.requests.iter().any(|name| name == request)
+        let request = request.split('/').next().unwrap_or_default();
+        device.requests.is_empty()
+            || device.requests.iter().any(|name| name.split('/').next() == Some(request))
     })
 }

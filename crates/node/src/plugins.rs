@@ -124,6 +124,12 @@ impl Plugins {
         plugins.iter().rev().find(|plugin| plugin.is_connected).or(plugins.last())
     }
 
+    /// The plugin at an endpoint.
+    #[must_use]
+    pub fn at(&self, driver: &str, endpoint: &str) -> Option<&Plugin> {
+        self.drivers.get(driver)?.iter().find(|plugin| plugin.endpoint == endpoint)
+    }
+
     /// Whether slices of a driver may stay: one of its endpoints is connected.
     #[must_use]
     pub fn is_usable(&self, driver: &str) -> bool {

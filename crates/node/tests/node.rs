@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_node::{
-    Answer, ClaimAnswer, ClaimId, ClaimView, ContainerClaim, DeviceState, Effect, Manager, NodeError,
-    PodClaim, PodView, cdi_ids, checkpoint,
+    Answer, ClaimAnswer, ClaimId, ClaimView, ContainerClaim, DeviceState, Effect, HeldDevice, Manager,
+    NodeError, PodClaim, PodView, cdi_ids, checkpoint,
 };
 use proptest::prelude::*;
 
@@ -13,10 +13,12 @@ use proptest::prelude::*;
 const ONE: &str = r#"{"Data":"{\"kind\":\"DRACheckpoint\",\"apiVersion\":\"checkpoint.dra.kubelet.k8s.io/v1\",\"ClaimInfoStateList\":[{\"ClaimUID\":\"067798be-454e-4be4-9047-1aa06aea63f7\",\"ClaimName\":\"example\",\"Namespace\":\"default\",\"PodUIDs\":{\"139cdb46-f989-4f17-9561-ca10cfb509a6\":{}},\"DriverState\":{\"test-driver.cdi.k8s.io\":{\"Devices\":[{\"PoolName\":\"worker-1\",\"DeviceName\":\"dev-1\",\"ShareID\":null,\"RequestNames\":[\"test request\"],\"CDIDeviceIDs\":[\"example.com/example=cdi-example\"]}]}}}]}","Checksum":2570581864}"#;
 const SHARED: &str = r#"{"Data":"{\"kind\":\"DRACheckpoint\",\"apiVersion\":\"checkpoint.dra.kubelet.k8s.io/v1\",\"ClaimInfoStateList\":[{\"ClaimUID\":\"067798be-454e-4be4-9047-1aa06aea63f7\",\"ClaimName\":\"example\",\"Namespace\":\"default\",\"PodUIDs\":{\"139cdb46-f989-4f17-9561-ca10cfb509a6\":{}},\"DriverState\":{\"test-driver.cdi.k8s.io\":{\"Devices\":[{\"PoolName\":\"worker-1\",\"DeviceName\":\"dev-1\",\"ShareID\":\"aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa\",\"RequestNames\":[\"test request\"],\"CDIDeviceIDs\":[\"example.com/example=cdi-example\"]}]}}}]}","Checksum":736302156}"#;
 const NULLS: &str = r#"{"Data":"{\"kind\":\"DRACheckpoint\",\"apiVersion\":\"checkpoint.dra.kubelet.k8s.io/v1\",\"ClaimInfoStateList\":[{\"ClaimUID\":\"067798be-454e-4be4-9047-1aa06aea63f7\",\"ClaimName\":\"example-1\",\"Namespace\":\"default\",\"PodUIDs\":{\"139cdb46-f989-4f17-9561-ca10cfb509a6\":{}},\"DriverState\":{\"test-driver.cdi.k8s.io\":{\"Devices\":[{\"PoolName\":\"worker-1\",\"DeviceName\":\"dev-1\",\"ShareID\":null,\"RequestNames\":[\"test request\"],\"CDIDeviceIDs\":[\"example.com/example=cdi-example\"]}]}}},{\"ClaimUID\":\"4cf8db2d-06c0-7d70-1a51-e59b25b2c16c\",\"ClaimName\":\"example-2\",\"Namespace\":\"default\",\"PodUIDs\":{\"139cdb46-f989-4f17-9561-ca10cfb509a6\":{}},\"DriverState\":{\"test-driver.cdi.k8s.io\":{\"Devices\":[{\"PoolName\":\"worker-1\",\"DeviceName\":\"dev-2\",\"ShareID\":null,\"RequestNames\":null,\"CDIDeviceIDs\":null}]}}}]}","Checksum":2820117767}"#;
+/// A file that a kubelet v1.37.1 wrote, after it had prepared a claim with the example driver.
+const WRITTEN: &str = r#"{"Data":"{\"kind\":\"DRACheckpoint\",\"apiVersion\":\"checkpoint.dra.kubelet.k8s.io/v1\",\"ClaimInfoStateList\":[{\"ClaimUID\":\"fbd89e47-5f6c-4b75-b3a1-561063bc560f\",\"ClaimName\":\"user-gpu-cf27j\",\"Namespace\":\"default\",\"PodUIDs\":{\"6d466ec8-ba60-414a-ad66-30418c3255cb\":{}},\"DriverState\":{\"gpu.example.com\":{\"Devices\":[{\"PoolName\":\"node-k\",\"DeviceName\":\"gpu-0\",\"ShareID\":null,\"RequestNames\":[\"gpu\"],\"CDIDeviceIDs\":[\"gpu.example.com/gpu=fbd89e47-5f6c-4b75-b3a1-561063bc560f-gpu-0\"]}]}}}]}","Checksum":1567070657}"#;
 
 #[test]
 fn files_of_kubelet_are_read_and_written_to_the_byte() {
-    for file in [ONE, SHARED] {
+    for file in [ONE, SHARED, WRITTEN] {
         let claims = checkpoint::read(file.as_bytes()).unwrap();
         assert_eq!(String::from_utf8(checkpoint::write(&claims).unwrap()).unwrap(), file);
     }
@@ -26,6 +28,29 @@ fn files_of_kubelet_are_read_and_written_to_the_byte() {
     let shared = checkpoint::read(SHARED.as_bytes()).unwrap();
     let device = &shared[0].drivers["test-driver.cdi.k8s.io"].devices[0];
     assert_eq!(device.share.as_deref(), Some("aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"));
+}
+
+#[test]
+fn what_a_kubelet_has_prepared_is_kept_from_others_and_unprepared() {
+    let mut node = Node { manager: Manager::restore(WRITTEN.as_bytes()).unwrap(), ..Node::default() };
+    node.file = Some(WRITTEN.into());
+    node.register(&["gpu.example.com"]);
+    let mut wants_the_same = claim("other", &["gpu.example.com"], &["p"]);
+    wants_the_same.devices = vec![HeldDevice {
+        driver: "gpu.example.com".into(),
+        pool: "node-k".into(),
+        device: "gpu-0".into(),
+        ..HeldDevice::default()
+    }];
+    let error = node.manager.prepare(&pod("p", &["other"]), &found(&[wants_the_same])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "device gpu.example.com/node-k/gpu-0 is still prepared for ResourceClaim default/user-gpu-cf27j"
+    );
+    let gone = node.manager.inactive(&BTreeSet::new()).into_iter().next().unwrap();
+    node.manager.unprepare(&gone).unwrap();
+    assert_eq!(node.all(), [Ok(())]);
+    assert_eq!(node.calls, ["-gpu.example.com:user-gpu-cf27j"]);
 }
 
 #[test]
@@ -48,6 +73,7 @@ fn claim(name: &str, drivers: &[&str], pods: &[&str]) -> ClaimView {
         controller: None,
         reserved_for: pods.iter().map(|pod| (*pod).to_owned()).collect(),
         drivers: (!drivers.is_empty()).then(|| drivers.iter().map(|driver| (*driver).to_owned()).collect()),
+        devices: vec![],
     }
 }
 

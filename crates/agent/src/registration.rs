@@ -1,0 +1,68 @@
+//! One registration: who a plugin is, and what it is told.
+
+use std::{path::Path, time::Duration};
+
+use lazaret_driver::{
+    Client,
+    proto::{self, InfoRequest, RegistrationStatus, RegistrationStatusResponse},
+};
+use lazaret_node::{Outcome, PluginInfo};
+use tokio::time::timeout;
+
+/// As kubelet has them.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+const INFO_TIMEOUT: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of what a plugin says about its own error that anybody reads.
+const TEXT_BYTES_MAX: usize = 1_024;
+
+/// Asks who is there.
+pub(crate) async fn ask(socket: &str) -> Outcome {
+    let asked = async {
+        let mut plugin = dial(socket).await?;
+        let info = plugin.call(proto::GET_INFO, InfoRequest {});
+        let info = timeout(INFO_TIMEOUT, info).await.map_err(|_| no_answer("GetInfo", INFO_TIMEOUT))?;
+        info.map_err(|status| format!("GetInfo: {}", said(&status)))
+    };
+    match asked.await {
+        Ok(proto::PluginInfo { r#type, name, endpoint, supported_versions }) => {
+            Outcome::Plugin(PluginInfo { kind: r#type, driver: name, endpoint, services: supported_versions })
+        }
+        Err(why) => Outcome::Failed(why),
+    }
+}
+
+/// Tells a plugin what became of its registration.
+pub(crate) async fn notify(socket: &str, error: Option<String>) -> Outcome {
+    let status = RegistrationStatus { plugin_registered: error.is_none(), error: error.unwrap_or_default() };
+    let told = async {
+        let mut plugin = dial(socket).await?;
+        let told = timeout(NOTIFY_TIMEOUT, plugin.call(proto::NOTIFY, status)).await;
+        let told = told.map_err(|_| no_answer("NotifyRegistrationStatus", NOTIFY_TIMEOUT))?;
+        told.map_err(|status| format!("NotifyRegistrationStatus: {}", said(&status)))
+    };
+    match told.await {
+        Ok(RegistrationStatusResponse {}) => Outcome::Done,
+        Err(why) => Outcome::Failed(why),
+    }
+}
+
+async fn dial(socket: &str) -> Result<Client, String> {
+    let dialled = timeout(DIAL_TIMEOUT, Client::connect(Path::new(socket))).await;
+    dialled.map_err(|_| no_answer("connect", DIAL_TIMEOUT))?.map_err(|error| format!("connect: {error}"))
+}
+
+fn no_answer(call: &str, after: Duration) -> String {
+    format!("{call}: no answer within {} s", after.as_secs())
+}
+
+/// What came back instead of an answer, as it can be shown.
+pub(crate) fn said(status: &tonic::Status) -> String {
+    format!("{:?}: {}", status.code(), cut(status.message()))
+}
+
+/// The start of a text.
+pub(crate) fn cut(text: &str) -> &str {
+    let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or_default()]
+}

@@ -1,0 +1,8 @@
+//! The agent as it runs: sockets, files and an API server, with plugins that do as they are told.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod health;
+mod hostile;
+mod lifecycle;
+mod plugin;
+mod world;
