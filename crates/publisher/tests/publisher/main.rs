@@ -371,3 +371,36 @@ fn pools_of_a_cluster_have_no_node_and_no_owner() {
     assert_eq!((slice.metadata.owner_references, slice.spec.node_name), (None, None));
     assert_eq!(slice.spec.all_nodes, Some(true));
 }
+
+#[test]
+fn one_pool_of_several_owners_is_left_to_its_owner() {
+    let scope = Scope::Pool { owner: NODE.into(), pool: "mine".into() };
+    let mut publisher = Publisher::new(DRIVER, scope);
+    let now = lazaret_model::Timestamp::EPOCH;
+    let other = {
+        let mut world = World::new();
+        world.publisher = Publisher::new(DRIVER, Scope::Cluster);
+        world.want(pools(&[("theirs", devices(1))]));
+        world.list();
+        world.settle();
+        world.slices.into_values().next().unwrap()
+    };
+    publisher.list(now, vec![other], "1");
+    for wrong in [pools(&[("theirs", devices(1))]), pools(&[("mine", devices(1)), ("theirs", vec![])])] {
+        let error = publisher.want(wrong).unwrap_err();
+        assert!(error.to_string().contains("expected exactly one pool with the name mine"), "{error}");
+    }
+    publisher.want(pools(&[])).unwrap();
+    publisher.think(now);
+    let Some((id, lazaret_publisher::Effect::ReadOwner { name })) = publisher.poll() else { panic!() };
+    assert_eq!(name, NODE);
+    publisher.acknowledge(now, id, Answer::Owner("uid".into()));
+    publisher.think(now);
+    assert_eq!(publisher.poll(), None, "the other's slice is not deleted");
+    publisher.want(pools(&[("mine", devices(1))])).unwrap();
+    publisher.think(now);
+    let Some((_, lazaret_publisher::Effect::Create(slice))) = publisher.poll() else { panic!() };
+    assert_eq!(slice.metadata.generate_name.as_deref(), Some("00000-gpu.example.com-node-1-"));
+    assert_eq!(slice.metadata.owner_references.as_ref().unwrap()[0].uid, "uid");
+    assert_eq!((slice.spec.node_name.as_ref(), slice.spec.all_nodes), (None, Some(true)));
+}
