@@ -21,6 +21,8 @@ use crate::{
 
 /// For one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Instead of a version: the server has something else, or it is not known what.
+const UNSETTLED: u64 = 0;
 /// News that wait for the publisher.
 const NEWS_MAX: usize = 64;
 
@@ -29,13 +31,13 @@ const NEWS_MAX: usize = 64;
 pub struct Publisher {
     inventory: Arc<Inventory>,
     scope: Option<Scope>,
-    /// The newest version that the server has.
+    /// The version that the server has.
     settled: watch::Sender<u64>,
 }
 
 impl Publisher {
     pub(crate) fn new(inventory: Arc<Inventory>, scope: Option<Scope>) -> Self {
-        Self { inventory, scope, settled: watch::Sender::new(0) }
+        Self { inventory, scope, settled: watch::Sender::new(UNSETTLED) }
     }
 
     pub(crate) fn settled_sender(&self) -> watch::Sender<u64> {
@@ -126,9 +128,9 @@ impl Shell {
             while let Some(problem) = self.core.poll_problem() {
                 self.problems.report(Problem::Publish(problem));
             }
-            if self.core.is_settled() && self.inventory.is_complete() {
-                settled.send_if_modified(|before| std::mem::replace(before, version) != version);
-            }
+            let is_settled = !is_paused && self.core.is_settled() && self.inventory.is_complete();
+            let has = if is_settled { version } else { UNSETTLED };
+            settled.send_if_modified(|before| std::mem::replace(before, has) != has);
             let core_wake = self.core.wake().filter(|_| !is_paused);
             let wake = [core_wake, self.inventory.wake()].into_iter().flatten().min();
             tokio::select! {

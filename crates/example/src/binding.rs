@@ -22,6 +22,9 @@ const PAGE: u32 = 500;
 /// A watch is opened anew after this.
 const WATCH_SECONDS: u32 = 290;
 
+/// Without a word for longer than a watch lasts, it is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 30);
+
 /// What became of making a device ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -59,7 +62,7 @@ where
         let version = loop {
             let page = api.list(&params).await?;
             for claim in &page.items {
-                self.look(claim).await;
+                self.look(claim).await?;
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
@@ -68,9 +71,9 @@ where
         };
         let events = api.watch(&WatchParams::default().timeout(WATCH_SECONDS), &version).await?;
         tokio::pin!(events);
-        while let Some(event) = events.next().await {
+        while let Ok(Some(event)) = tokio::time::timeout(SILENCE_MAX, events.next()).await {
             match event? {
-                WatchEvent::Added(claim) | WatchEvent::Modified(claim) => self.look(&claim).await,
+                WatchEvent::Added(claim) | WatchEvent::Modified(claim) => self.look(&claim).await?,
                 WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(_) => return Ok(()),
             }
@@ -78,9 +81,9 @@ where
         Ok(())
     }
 
-    async fn look(&self, claim: &ResourceClaim) {
+    async fn look(&self, claim: &ResourceClaim) -> Result<(), kube::Error> {
         if waiting(claim, &self.driver, &self.pool).is_empty() {
-            return;
+            return Ok(());
         }
         let outcome = (self.make_ready)().await;
         let (namespace, name) = (claim.metadata.namespace.clone(), claim.metadata.name.clone());
@@ -88,11 +91,10 @@ where
         let mut answered = claim.clone();
         answer(&mut answered, &self.driver, &self.pool, &outcome);
         let api: Api<ResourceClaim> = Api::namespaced(self.client.clone(), &namespace);
-        // A conflict is a newer claim, which is about to be seen.
-        match api.replace_status(&name, &PostParams::default(), &answered).await {
-            Ok(_) => info!(namespace, name, ?outcome, "devices of a claim were made ready"),
-            Err(error) => debug!(namespace, name, %error, "write the conditions of devices"),
-        }
+        // A claim that has changed meanwhile is read again with all others.
+        api.replace_status(&name, &PostParams::default(), &answered).await?;
+        info!(namespace, name, ?outcome, "devices of a claim were made ready");
+        Ok(())
     }
 }
 

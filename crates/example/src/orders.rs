@@ -18,6 +18,8 @@ pub const FAIL_ANNOTATION: &str = "driver.lazaret.dev/fail";
 const READ_EVERY: Duration = Duration::from_secs(5);
 /// A watch is opened anew after this.
 const WATCH_SECONDS: u32 = 290;
+/// Without a word for longer than a watch lasts, it is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 30);
 /// Devices that can be ordered to fail. An annotation has at most 256 KiB.
 const ORDERS_MAX: usize = 4_096;
 /// Effects that a taint can have.
@@ -91,7 +93,7 @@ pub(crate) async fn follow(
         match api.watch(&params, &version).await {
             Ok(events) => {
                 tokio::pin!(events);
-                while let Some(event) = events.next().await {
+                while let Ok(Some(event)) = tokio::time::timeout(SILENCE_MAX, events.next()).await {
                     match event {
                         Ok(WatchEvent::Added(node) | WatchEvent::Modified(node)) => hear(&node),
                         Ok(WatchEvent::Bookmark(_)) => {}

@@ -44,7 +44,13 @@ impl World {
     }
 
     async fn start_with(&self, driver: &str, extras: Extras) -> Example {
-        let options = Options {
+        let example = start_with(self.cluster.client(), self.options(driver), extras).await.unwrap();
+        example.running.publisher().settled().await;
+        example
+    }
+
+    fn options(&self, driver: &str) -> Options {
+        Options {
             driver: driver.into(),
             node: "n".into(),
             devices: 3,
@@ -54,10 +60,7 @@ impl World {
             health_interval: Duration::from_millis(5),
             recover_after: Duration::from_millis(1),
             faults: vec![],
-        };
-        let example = start_with(self.cluster.client(), options, extras).await.unwrap();
-        example.running.publisher().settled().await;
-        example
+        }
     }
 
     fn cdi(&self) -> PathBuf {
@@ -461,4 +464,36 @@ async fn a_driver_works_after_a_soak() {
     let claim = world.claim("a", "gpu-0", false).await;
     prepare(&example, &claim).await.unwrap();
     assert_eq!(unprepare(&example, &claim).await, "");
+}
+
+#[tokio::test]
+async fn every_fault_can_be_there_from_the_start() {
+    let world = World::new().await;
+    let faults = [
+        "fail gpu-0 xid 79",
+        "flap gpu-0 hot",
+        "vanish gpu-1",
+        "return gpu-2 gpu-9",
+        "hang prepare",
+        "error unprepare busy",
+        "error bind no",
+        "publish stale",
+        "frames giant",
+    ];
+    let options = Options {
+        faults: faults.iter().map(|line| line.parse().unwrap()).collect(),
+        ..world.options(DRIVER)
+    };
+    let example = start_with(world.cluster.client(), options, Extras::default()).await.unwrap();
+    let mut listed: Vec<String> = say(&example, "list").await.lines().map(str::to_owned).collect();
+    let mut wanted = faults.map(str::to_owned);
+    listed.sort();
+    wanted.sort();
+    assert_eq!(listed, wanted);
+    let names = |devices: &[Device]| devices.iter().map(|device| device.name.clone()).collect::<Vec<_>>();
+    world.devices_when(|devices| names(devices) == ["gpu-0", "gpu-9", "stale-0"]).await;
+    let wrong =
+        Options { faults: vec!["fail gpu-8 xid".parse().unwrap()], ..world.options("other.example.com") };
+    let error = start_with(world.cluster.client(), wrong, Extras::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no device \"gpu-8\"");
 }

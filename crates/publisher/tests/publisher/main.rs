@@ -6,6 +6,7 @@ mod health;
 mod server;
 
 use k8s_openapi::{
+    api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm},
     api::resource::v1::{Counter, CounterSet, Device, DeviceCapacity, DeviceCounterConsumption},
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -403,4 +404,31 @@ fn one_pool_of_several_owners_is_left_to_its_owner() {
     assert_eq!(slice.metadata.generate_name.as_deref(), Some("00000-gpu.example.com-node-1-"));
     assert_eq!(slice.metadata.owner_references.as_ref().unwrap()[0].uid, "uid");
     assert_eq!((slice.spec.node_name.as_ref(), slice.spec.all_nodes), (None, Some(true)));
+}
+
+#[test]
+fn from_where_a_pool_is_reached_can_change() {
+    let selector = |zone: &str| {
+        let requirement = NodeSelectorRequirement {
+            key: "zone".into(),
+            operator: "In".into(),
+            values: Some(vec![zone.into()]),
+        };
+        let term = NodeSelectorTerm { match_expressions: Some(vec![requirement]), match_fields: None };
+        NodeSelector { node_selector_terms: vec![term] }
+    };
+    let mut world = World::new();
+    world.publisher = Publisher::new(DRIVER, Scope::Cluster);
+    world.list();
+    let pool = |nodes: Nodes| [("fabric".to_owned(), Pool { nodes, ..Pool::of(devices(1)) })].into();
+    world.want(pool(Nodes::Selected(selector("a"))));
+    assert_eq!(world.settle(), ["create @1"]);
+    world.want(pool(Nodes::Selected(selector("b"))));
+    assert_eq!(world.settle(), ["update @1"]);
+    let spec = &world.slices.values().next().unwrap().spec;
+    assert_eq!((&spec.node_selector, spec.all_nodes), (&Some(selector("b")), None));
+    world.want(pool(Nodes::PerDevice));
+    assert_eq!(world.settle(), ["update @1"]);
+    let spec = &world.slices.values().next().unwrap().spec;
+    assert_eq!((&spec.node_selector, spec.per_device_node_selection), (&None, Some(true)));
 }
