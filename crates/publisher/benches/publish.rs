@@ -1,5 +1,5 @@
 //! How long a change takes from what the driver wants to the writes that bring it about. `cargo bench -p lazaret-publisher`.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ fn settle(publisher: &mut Publisher, version: &mut u64) -> (usize, usize) {
 #[divan::bench(args = [64, 1_000, 10_000], sample_count = 50)]
 fn one_taint_changes(bencher: Bencher, devices: usize) {
     let rule = HealthRule::new(format!("{DRIVER}/xid"), TaintEffect::NoSchedule).after(0, 0);
-    let table = HealthTable::new(DRIVER).with("xid", rule).unwrap_or_else(|error| panic!("{error}"));
+    let table = HealthTable::new(DRIVER).with("xid", rule).unwrap();
     let mut health = Health::new(table);
     let pools = BTreeMap::from([("node-1".to_owned(), Pool::of((0..devices).map(device).collect()))]);
     let mut publisher = Publisher::new(DRIVER, Scope::Node { name: "node-1".into() });
