@@ -71,3 +71,78 @@ fn the_example_publishes_fails_on_command_and_leaves_no_socket() {
     }
     assert_eq!(devices(&cluster).len(), 4, "another instance may take over");
 }
+
+/// A driver that runs beside `lazaret up`.
+struct Example<'a> {
+    cluster: &'a Cluster,
+    root: tempfile::TempDir,
+}
+
+impl<'a> Example<'a> {
+    fn new(cluster: &'a Cluster) -> Self {
+        Self { cluster, root: tempfile::Builder::new().prefix("d").tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.root.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn start(&self, more: &[&str]) -> Ends {
+        let words = ["driver", "example", "--driver-name", "example.lazaret.dev", "--node-name", "node-1"];
+        let mut command = self.cluster.command(&words);
+        command.args(["--devices", "2", "--health-interval-ms", "10", "--recover-after-ms", "1"]);
+        command.args(["--kubelet-root", &self.path("kubelet"), "--cdi-root", &self.path("cdi")]);
+        let child = Ends(command.args(more).spawn().unwrap());
+        let socket = self.root.path().join("kubelet/plugins/example.lazaret.dev/control.sock");
+        wait_until("the driver listens", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+        child
+    }
+
+    fn tell(&self, command: &str) -> std::process::Output {
+        let control = self.path("kubelet/plugins/example.lazaret.dev/control.sock");
+        self.cluster.command(&["driver", "tell", "--socket", &control, command]).output().unwrap()
+    }
+}
+
+#[test]
+fn a_driver_that_crashed_starts_again_where_it_left_its_sockets() {
+    let cluster = Cluster::start(&["--nodes", "1", "--devices", "0"]);
+    let example = Example::new(&cluster);
+    let mut first = example.start(&["--profile", "fpga", "--partitions", "2"]);
+    cluster.until("devices and their parts are published", |cluster| devices(cluster).len() == 6);
+    example.tell("crash");
+    assert!(!first.0.wait().unwrap().success());
+    let registry = example.root.path().join("kubelet/plugins_registry");
+    assert_eq!(std::fs::read_dir(&registry).unwrap().count(), 1, "nothing was cleaned up");
+    let _second = example.start(&["--soak-seed", "3", "--soak-interval-ms", "500", "--soak-faults", "fail"]);
+    cluster.until("another process publishes its own", |cluster| devices(cluster).len() == 2);
+    cluster.until("faults come by chance", |cluster| {
+        devices(cluster).iter().any(|device| device["taints"].as_array().is_some_and(|list| !list.is_empty()))
+    });
+}
+
+#[test]
+fn kubectl_device_makes_a_driver_fail_and_says_so_when_nobody_listens() {
+    let cluster = Cluster::start(&["--nodes", "1", "--devices", "0"]);
+    let example = Example::new(&cluster);
+    let mut driver = example.start(&[]);
+    cluster.until("two devices are published", |cluster| devices(cluster).len() == 2);
+    let device = |words: &[&str]| {
+        let mut command = cluster.command(&["device"]);
+        command.args(words).output().unwrap()
+    };
+    let failed = device(&["fail", "node-1/gpu-1", "--reason", "fan"]);
+    assert!(failed.status.success(), "{failed:?}");
+    assert_eq!(String::from_utf8(failed.stdout).unwrap(), "node-1/gpu-1 reported failing\n");
+    let taint = &devices(&cluster)[1]["taints"][0];
+    assert_eq!((&taint["key"], &taint["value"]), (&"example.lazaret.dev/unhealthy".into(), &"fan".into()));
+    let recovered = device(&["recover", "node-1/gpu-1"]);
+    assert!(recovered.status.success(), "{recovered:?}");
+    assert!(devices(&cluster)[1]["taints"].is_null());
+    driver.0.kill().unwrap();
+    driver.0.wait().unwrap();
+    let ignored = device(&["fail", "node-1/gpu-0", "--timeout", "1s"]);
+    assert_eq!(ignored.status.code(), Some(1));
+    let text = String::from_utf8(ignored.stderr).unwrap();
+    assert!(text.contains("nothing happened to gpu-0. Is the driver running there?"), "{text}");
+}

@@ -92,10 +92,10 @@ pub(crate) enum Command {
     /// Look for problems with devices, drivers, rules and permissions
     #[command(after_help = CHECK)]
     Check(CheckArgs),
-    /// Make a simulated driver report a failing device
+    /// Make a driver that fails on command report a failing device
     #[command(after_help = FAIL)]
     Fail(Fail),
-    /// Make a simulated driver report a healthy device again
+    /// Make a driver that fails on command report a healthy device again
     #[command(after_help = RECOVER)]
     Recover(Recover),
     /// Print a completion script for a shell
@@ -363,7 +363,7 @@ fn parse_span(text: &str) -> Result<Span, String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fail {
-    /// A device of a simulated node
+    /// A device of a simulated node, or of a driver that fails on command
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
     /// What the driver's taint does
@@ -372,6 +372,9 @@ pub(crate) struct Fail {
     /// What is wrong with the device: the value of the driver's taint, letters, digits, '-', '_' and '.'
     #[arg(long, value_name = "WORD")]
     pub(crate) reason: Option<String>,
+    /// How long a driver that fails on command may take to report it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_span)]
+    pub(crate) timeout: Span,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Plain,
@@ -379,9 +382,12 @@ pub(crate) struct Fail {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recover {
-    /// A device of a simulated node
+    /// A device of a simulated node, or of a driver that fails on command
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
+    /// How long a driver that fails on command may take to report it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_span)]
+    pub(crate) timeout: Span,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Plain,

@@ -53,6 +53,14 @@ pub struct AllocatedDevice {
     pub configs: Vec<Value>,
 }
 
+impl AllocatedDevice {
+    /// The request as the allocation has it: `request`, or `request/subrequest`.
+    #[must_use]
+    pub fn request_ref(&self) -> String {
+        self.subrequest.as_ref().map_or_else(|| self.request.clone(), |sub| format!("{}/{sub}", self.request))
+    }
+}
+
 /// Reads a claim and checks that it is the one that is meant.
 pub(crate) async fn read(client: &kube::Client, driver: &str, id: &ClaimRef) -> Result<Claim, Status> {
     let place = format!("{}/{}", id.namespace, id.name);
@@ -62,11 +70,21 @@ pub(crate) async fn read(client: &kube::Client, driver: &str, id: &ClaimRef) -> 
         Err(_) => {
             return Err(Status::unavailable(format!("read ResourceClaim {place}: no answer from the API")));
         }
-        Ok(Err(error)) => return Err(Status::unavailable(format!("read ResourceClaim {place}: {error}"))),
+        Ok(Err(error)) => return Err(api_status(&error, &format!("read ResourceClaim {place}"))),
         Ok(Ok(None)) => return Err(Status::not_found(format!("ResourceClaim {place} not found"))),
         Ok(Ok(Some(object))) => object,
     };
     from_object(driver, id, object)
+}
+
+/// What kubelet is told of an error of the API. It tries again in any case.
+pub(crate) fn api_status(error: &kube::Error, what: &str) -> Status {
+    if let kube::Error::Api(status) = error
+        && matches!(status.code, 401 | 403)
+    {
+        return Status::permission_denied(format!("{what}: {}", status.message));
+    }
+    Status::unavailable(format!("{what}: {error}"))
 }
 
 fn from_object(driver: &str, id: &ClaimRef, object: ResourceClaim) -> Result<Claim, Status> {

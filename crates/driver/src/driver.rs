@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{AllocatedDevice, Claim, ClaimRef, Observation};
+use crate::{AllocatedDevice, Claim, ClaimRef, DeviceMetadata, Observation};
 
 /// A driver: what is known of the hardware.
 ///
@@ -42,9 +42,9 @@ pub enum HealthReport {
 }
 
 /// A device that is ready for use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PreparedDevice {
-    /// The requests of the claim that it is for; all, if there are none.
+    /// The requests of the claim that it is for, as `request` or `request/subrequest`; all, if there are none.
     pub requests: Vec<String>,
     /// Its pool.
     pub pool: String,
@@ -54,6 +54,8 @@ pub struct PreparedDevice {
     pub cdi_ids: Vec<String>,
     /// Of a device that is shared, which share.
     pub share_id: Option<String>,
+    /// What containers can read of it, where [`Kit::device_metadata`](crate::Kit::device_metadata) is on.
+    pub metadata: Option<DeviceMetadata>,
 }
 
 impl PreparedDevice {
@@ -61,11 +63,12 @@ impl PreparedDevice {
     #[must_use]
     pub fn of(device: &AllocatedDevice) -> Self {
         Self {
-            requests: vec![device.request.clone()],
+            requests: vec![device.request_ref()],
             pool: device.pool.clone(),
             device: device.device.clone(),
             cdi_ids: Vec::new(),
             share_id: device.share_id.clone(),
+            metadata: None,
         }
     }
 
@@ -74,6 +77,12 @@ impl PreparedDevice {
     pub fn with_cdi(mut self, id: impl Into<String>) -> Self {
         self.cdi_ids.push(id.into());
         self
+    }
+
+    /// The same, with what containers can read of it.
+    #[must_use]
+    pub fn with_metadata(self, metadata: DeviceMetadata) -> Self {
+        Self { metadata: Some(metadata), ..self }
     }
 }
 

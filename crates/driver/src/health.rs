@@ -40,7 +40,11 @@ pub(crate) async fn monitor<D: Driver>(
 ) {
     let stale = timeout(interval);
     loop {
-        tokio::time::sleep(interval).await;
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            () = inventory.look_wanted.notified() => {}
+        }
+        let number = inventory.begin_look();
         let look = driver.health();
         tokio::pin!(look);
         let report = match tokio::time::timeout(stale, &mut look).await {
@@ -55,7 +59,7 @@ pub(crate) async fn monitor<D: Driver>(
             }
         };
         if let HealthReport::Observed(observations) = report {
-            inventory.observe(clock.now(), &observations);
+            inventory.observe(clock.now(), number, &observations);
         }
     }
 }

@@ -14,14 +14,20 @@ use thiserror::Error;
 use tokio::sync::{Mutex, watch};
 
 use crate::{
-    Driver, HealthReport, KUBELET_ROOT, Publisher, Registration, Running, SocketError, Sockets,
+    Driver, HealthReport, KUBELET_ROOT, KubeletService, MetadataVersion, Publisher, Registration, Running,
+    SocketError, Sockets,
+    calls::Calls,
+    classic,
     clock::Clock,
-    grpc, health,
+    grpc::{self, Spoil},
+    health,
     inventory::Inventory,
     lock::{self, Serialize},
-    publish,
-    running::Problems,
-    service::{Calls, Plugin, Registrar},
+    metadata::MetadataFiles,
+    proto, publish,
+    registrar::Registrar,
+    running::{Problems, Registered},
+    service::Plugin,
     sockets::Bound,
     tasks::Tasks,
 };
@@ -43,6 +49,11 @@ pub struct Kit {
     table: HealthTable,
     health_interval: Duration,
     pools: Option<BTreeMap<String, Pool>>,
+    services: Vec<KubeletService>,
+    is_classic: bool,
+    metadata: Option<Vec<MetadataVersion>>,
+    cdi: PathBuf,
+    spoil: Option<Spoil>,
 }
 
 impl fmt::Debug for Kit {
@@ -75,8 +86,14 @@ pub enum StartError {
     #[error(transparent)]
     Pools(#[from] PoolError),
     /// There is something to publish, and neither a node nor the cluster to publish it for.
-    #[error("pools were given, and neither Kit::node nor Kit::cluster")]
+    #[error("pools were given, and none of Kit::node, Kit::pool and Kit::cluster")]
     NoScope,
+    /// Of the versions of device metadata, the newest must be written.
+    #[error("device metadata: the newest version, v1beta1, must be one of those that are written")]
+    MetadataVersions,
+    /// Kubelet refuses a driver without any version of this service.
+    #[error("no version of DRAPlugin is offered")]
+    NoPlugin,
 }
 
 impl Kit {
@@ -96,6 +113,11 @@ impl Kit {
             table,
             health_interval: HEALTH_INTERVAL,
             pools: None,
+            services: KubeletService::ALL.to_vec(),
+            is_classic: false,
+            metadata: None,
+            cdi: lazaret_cdi::DYNAMIC_DIRECTORY.into(),
+            spoil: None,
         };
         kit.kubelet_root(KUBELET_ROOT)
     }
@@ -104,6 +126,12 @@ impl Kit {
     #[must_use]
     pub fn node(self, name: impl Into<String>) -> Self {
         Self { scope: Some(Scope::Node { name: name.into() }), ..self }
+    }
+
+    /// Publishes one pool that this node owns and other nodes reach too. Slices name no node, and go with their owner.
+    #[must_use]
+    pub fn pool(self, owner: impl Into<String>, pool: impl Into<String>) -> Self {
+        Self { scope: Some(Scope::Pool { owner: owner.into(), pool: pool.into() }), ..self }
     }
 
     /// Publishes devices that no single node has.
@@ -163,12 +191,48 @@ impl Kit {
         Self { pools: Some(pools), ..self }
     }
 
+    /// Offers these services only; all of [`KubeletService::ALL`] unless said otherwise. Those of health are offered
+    /// only by a driver that looks at its devices.
+    #[must_use]
+    pub fn services(self, services: impl IntoIterator<Item = KubeletService>) -> Self {
+        Self { services: services.into_iter().collect(), ..self }
+    }
+
+    /// Answers the classic protocol as well: registers a second time, as a plugin of type `ResourcePlugin`. The client
+    /// must be allowed to list claims, which that protocol names by their UIDs. Off unless it is turned on.
+    #[must_use]
+    pub fn classic(self, on: bool) -> Self {
+        Self { is_classic: on, ..self }
+    }
+
+    /// Writes for each request of a prepared claim a file that containers read: what its devices are
+    /// ([`PreparedDevice::metadata`](crate::PreparedDevice::metadata)). In these versions of the format, of which the
+    /// newest must be one. Off unless it is turned on.
+    #[must_use]
+    pub fn device_metadata(self, versions: impl IntoIterator<Item = MetadataVersion>) -> Self {
+        Self { metadata: Some(versions.into_iter().collect()), ..self }
+    }
+
+    /// Where CDI files of device metadata go; `/var/run/cdi` unless said otherwise.
+    #[must_use]
+    pub fn cdi_directory(self, path: impl Into<PathBuf>) -> Self {
+        Self { cdi: path.into(), ..self }
+    }
+
+    /// Passes every byte that the service socket sends through this function, which may change it: for drivers that test
+    /// what calls them.
+    #[must_use]
+    pub fn spoil(self, spoil: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Self {
+        Self { spoil: Some(Arc::new(spoil)), ..self }
+    }
+
     /// Starts: looks at the devices, listens for calls, publishes, and then lets kubelet know.
     ///
     /// # Errors
     /// What keeps it from starting. Nothing is left behind.
     pub async fn start<D: Driver>(self, driver: D) -> Result<Running, StartError> {
         let sockets = self.sockets()?;
+        let metadata = self.metadata_files()?;
         let (clock, driver) = (Clock::start(), Arc::new(driver));
         let inventory = Arc::new(Inventory::new(self.table.clone()));
         let (problems, unread) = Problems::new();
@@ -184,49 +248,91 @@ impl Kit {
             client: self.client.clone(),
             serialize: Arc::new(self.serialization()),
             inventory: Arc::clone(&inventory),
-            is_monitored,
+            services: self.offered(is_monitored)?,
+            classic: self.is_classic.then(classic::Claims::default),
+            metadata: metadata.clone(),
             health_timeout: health::timeout(self.health_interval),
             calls: Arc::clone(&calls),
             closing: closed.clone(),
         });
-        servers.spawn(grpc::serve(listener, plugin, closed.clone()));
+        servers.spawn(grpc::serve(listener, plugin, closed.clone(), self.spoil.clone()));
 
-        let publisher = Publisher::new(Arc::clone(&inventory));
-        match (self.scope, self.pools) {
-            (Some(scope), pools) => {
-                if let Some(pools) = pools {
-                    publisher.publish(pools)?;
-                }
-                let shell = publish::Shell::new(self.client, &self.name, scope, inventory, clock, problems);
-                background.spawn(shell.run(publisher.settled_sender()));
-            }
-            (None, Some(_)) => return Err(StartError::NoScope),
-            (None, None) => {}
+        let publisher = Publisher::new(Arc::clone(&inventory), self.scope.clone());
+        if let Some(pools) = self.pools.clone() {
+            publisher.publish(pools)?;
         }
-
-        let (sender, status) = watch::channel(Registration::Waiting);
-        let registrar = Registrar {
-            driver: self.name.clone(),
-            endpoint: sockets.service.clone(),
-            services: services(is_monitored),
-            status: sender,
-        };
+        if let Some(scope) = self.scope.clone() {
+            let client = self.client.clone();
+            let shell = publish::Shell::new(client, &self.name, scope, inventory, clock, problems);
+            background.spawn(shell.run(publisher.settled_sender()));
+        } else if self.pools.is_some() {
+            return Err(StartError::NoScope);
+        }
         // Last: from here on kubelet calls.
-        let (registration_socket, listener) = Bound::listen(&sockets.registration)?;
-        servers.spawn(grpc::serve(listener, Arc::new(registrar), closed));
+        let registered = self.register(&sockets, is_monitored, &closed, &mut servers)?;
         Ok(Running {
             name: self.name,
             sockets,
-            registration_socket,
+            registered,
             service_socket,
             closing,
             servers,
             _background: background,
             calls,
-            status,
             problems: Mutex::new(unread),
             publisher,
+            metadata,
         })
+    }
+
+    /// Listens on the registration sockets.
+    fn register(
+        &self,
+        sockets: &Sockets,
+        is_monitored: bool,
+        closed: &watch::Receiver<bool>,
+        servers: &mut Tasks,
+    ) -> Result<Registered, StartError> {
+        let offered = self.offered(is_monitored)?.into_iter().map(|service| service.name().to_owned());
+        let mut listen = |socket: &Path, plugin_type, services| -> Result<_, StartError> {
+            let (sender, status) = watch::channel(Registration::Waiting);
+            let endpoint = sockets.service.clone();
+            let registrar =
+                Registrar { plugin_type, driver: self.name.clone(), endpoint, services, status: sender };
+            let (bound, listener) = Bound::listen(socket)?;
+            servers.spawn(grpc::serve(listener, Arc::new(registrar), closed.clone(), None));
+            Ok((bound, status))
+        };
+        let (socket, status) = listen(&sockets.registration, proto::PLUGIN_TYPE, offered.collect())?;
+        let classic = match self.is_classic {
+            true => {
+                let versions = vec![proto::CLASSIC_VERSION.to_owned()];
+                Some(listen(&sockets.classic, proto::CLASSIC_PLUGIN_TYPE, versions)?)
+            }
+            false => None,
+        };
+        Ok(Registered { _socket: socket, status, classic })
+    }
+
+    /// What is offered, in kubelet's order of preference.
+    fn offered(&self, is_monitored: bool) -> Result<Vec<KubeletService>, StartError> {
+        let mut offered = self.services.clone();
+        offered.retain(|service| is_monitored || !service.is_health());
+        offered.sort_unstable();
+        offered.dedup();
+        if offered.iter().all(|service| service.is_health()) {
+            return Err(StartError::NoPlugin);
+        }
+        Ok(offered)
+    }
+
+    fn metadata_files(&self) -> Result<Option<Arc<MetadataFiles>>, StartError> {
+        let Some(versions) = &self.metadata else { return Ok(None) };
+        if !versions.contains(&MetadataVersion::V1beta1) {
+            return Err(StartError::MetadataVersions);
+        }
+        let files = MetadataFiles::new(&self.name, &self.data, &self.cdi, versions.clone());
+        Ok(Some(Arc::new(files)))
     }
 
     fn sockets(&self) -> Result<Sockets, StartError> {
@@ -261,23 +367,17 @@ impl Kit {
         problems: &Problems,
         tasks: &mut Tasks,
     ) -> bool {
+        let look = inventory.begin_look();
         match tokio::time::timeout(FIRST_LOOK_MAX, driver.health()).await {
             Ok(HealthReport::NotMonitored) => {
                 inventory.not_monitored();
                 return false;
             }
-            Ok(HealthReport::Observed(observations)) => inventory.observe(clock.now(), &observations),
+            Ok(HealthReport::Observed(observations)) => inventory.observe(clock.now(), look, &observations),
             Err(_) => problems.report(crate::Problem::StaleHealth),
         }
         let (driver, inventory) = (Arc::clone(driver), Arc::clone(inventory));
         tasks.spawn(health::monitor(driver, inventory, clock, self.health_interval, problems.clone()));
         true
     }
-}
-
-/// The newest first: kubelet takes the first that it knows.
-fn services(is_monitored: bool) -> Vec<String> {
-    let health = ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"];
-    let plugin = ["v1.DRAPlugin", "v1beta1.DRAPlugin"];
-    plugin.into_iter().chain(health.into_iter().filter(|_| is_monitored)).map(str::to_owned).collect()
 }

@@ -11,7 +11,10 @@
 //! - **One call at a time**, also while two instances overlap in a rolling update (`serialize.lock`).
 //! - **ResourceSlices**: pools, generations, splitting, repair, retry ([`Publisher`]).
 //! - **Health**: what [`Driver::health`] observes becomes taints and the health that pods show, by one table
-//!   ([`HealthTable`]), with debounce and recovery.
+//!   ([`HealthTable`]), with debounce and recovery. A new device is looked at before it is published.
+//! - **Device metadata**: files in which containers read what their devices are ([`Kit::device_metadata`]).
+//! - **The classic protocol**, `ResourcePlugin`, answered by the same trait ([`Kit::classic`]).
+//! - **An end**: [`Running::stop`] answers calls in flight and removes the sockets; [`probe`] asks whether it lives.
 //!
 //! ```no_run
 //! use lazaret_driver::{Claim, ClaimRef, Driver, Failure, Kit, PreparedDevice};
@@ -43,31 +46,40 @@
 //! A call of kubelet ends with an answer for every claim it named. Nothing that arrives on a socket can take more than a
 //! stated amount of memory or time. A taint is published until it is cleared: no other publication can lose it.
 
+mod calls;
 mod claim;
+mod classic;
 mod clock;
 mod driver;
+mod follow;
 mod grpc;
 mod health;
 mod inventory;
 mod kit;
 mod lock;
+mod metadata;
+mod offer;
 mod probe;
 pub mod proto;
 mod publish;
+mod registrar;
 mod running;
 mod service;
 mod sockets;
+mod spoil;
 mod tasks;
 
 pub use claim::{AllocatedDevice, Claim, ClaimRef};
 pub use driver::{Driver, Failure, HealthReport, PreparedDevice};
 pub use grpc::Client;
 pub use kit::{Kit, StartError};
-pub use lazaret_model::Effect as TaintEffect;
+pub use lazaret_model::{Effect as TaintEffect, validate_dns_label as validate_device_name};
 pub use lazaret_publisher::{
     Condition, DeviceKey, Dropped, Gate, HealthRule, HealthTable, Nodes, Observation, Pool, PoolError,
     Problem as PublishProblem, TableError,
 };
+pub use metadata::{DeviceMetadata, MetadataError, MetadataVersion};
+pub use offer::KubeletService;
 pub use probe::{ProbeError, probe};
 pub use publish::Publisher;
 pub use running::{Problem, Registration, Running};

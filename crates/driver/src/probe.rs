@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use thiserror::Error;
 
 use crate::{
-    Sockets,
+    KubeletService, Sockets,
     grpc::Client,
     proto::{self, ClaimsRequest, InfoRequest, PluginInfo, PrepareResponse},
 };
@@ -49,7 +49,9 @@ pub async fn probe(driver: &str, sockets: &Sockets) -> Result<(), ProbeError> {
     if info.name != driver {
         return Err(ProbeError::Another { wanted: driver.to_owned(), found: info.name });
     }
-    let _: PrepareResponse = ask(&sockets.service, proto::PREPARE_V1, ClaimsRequest::default()).await?;
+    let has_v1 = info.supported_versions.iter().any(|name| name == KubeletService::PluginV1.name());
+    let call = if has_v1 { proto::PREPARE_V1 } else { proto::PREPARE_V1BETA1 };
+    let _: PrepareResponse = ask(&sockets.service, call, ClaimsRequest::default()).await?;
     Ok(())
 }
 

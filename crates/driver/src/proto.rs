@@ -12,6 +12,11 @@ use prost::Message;
 /// The type of a plugin that is a DRA driver.
 pub const PLUGIN_TYPE: &str = "DRAPlugin";
 
+/// The type of a plugin that speaks the classic protocol, of the first text of the enhancement.
+pub const CLASSIC_PLUGIN_TYPE: &str = "ResourcePlugin";
+/// What a plugin of that type says its versions are.
+pub const CLASSIC_VERSION: &str = "1.0.0";
+
 pub const GET_INFO: &str = "/pluginregistration.Registration/GetInfo";
 pub const NOTIFY: &str = "/pluginregistration.Registration/NotifyRegistrationStatus";
 pub const PREPARE_V1: &str = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources";
@@ -20,6 +25,10 @@ pub const PREPARE_V1BETA1: &str = "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugi
 pub const UNPREPARE_V1BETA1: &str = "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources";
 pub const WATCH_V1: &str = "/v1.DRAResourceHealth/NodeWatchResources";
 pub const WATCH_V1ALPHA1: &str = "/v1alpha1.DRAResourceHealth/NodeWatchResources";
+
+/// The text names the calls and not their service; this is the name that Kubernetes 1.26 gave it.
+pub const CLASSIC_PREPARE: &str = "/v1alpha1.Node/NodePrepareResource";
+pub const CLASSIC_UNPREPARE: &str = "/v1alpha1.Node/NodeUnprepareResource";
 
 #[derive(Clone, PartialEq, Message)]
 pub struct InfoRequest {}
@@ -154,3 +163,32 @@ pub enum HealthStatus {
     Healthy = 1,
     Unhealthy = 2,
 }
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ClassicPrepareRequest {
+    /// The UID of the claim.
+    #[prost(string, tag = "1")]
+    pub resource_uid: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ClassicPrepareResponse {
+    /// Qualified CDI names.
+    #[prost(string, repeated, tag = "1")]
+    pub cdi_device: Vec<String>,
+}
+
+/// The text gives both of its fields the number 1, which no schema can have. Written out like that, the UID comes first
+/// and the CDI names follow under the same number; with another number for the names, they are in `cdi_device`. Both
+/// can be read.
+#[derive(Clone, PartialEq, Message)]
+pub struct ClassicUnprepareRequest {
+    /// The UID of the claim, and possibly CDI names after it.
+    #[prost(string, repeated, tag = "1")]
+    pub resource_id: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub cdi_device: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ClassicUnprepareResponse {}

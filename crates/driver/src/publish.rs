@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
 use k8s_openapi::api::{core::v1::Node, resource::v1::ResourceSlice};
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, PostParams, Preconditions, WatchEvent, WatchParams},
+    api::{DeleteParams, PostParams, Preconditions},
 };
 use lazaret_publisher::{Answer, Effect, Pool, PoolError, Scope};
 use tokio::sync::{mpsc, watch};
-use tracing::{debug, info};
+use tracing::info;
 
 use crate::{
     clock::Clock,
+    follow::{News, Selection, follow},
     inventory::Inventory,
     running::{Problem, Problems},
     tasks::Tasks,
@@ -21,15 +21,8 @@ use crate::{
 
 /// For one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Slices of one page of a list.
-const PAGE: u32 = 500;
-/// A watch is opened anew after this.
-const WATCH_SECONDS: u32 = 290;
-/// Without a word for longer than a watch lasts, it is lost.
-const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 30);
-/// After a failed list or watch: the first pause, doubled with each failure, and the longest.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Instead of a version: the server has something else, or it is not known what.
+const UNSETTLED: u64 = 0;
 /// News that wait for the publisher.
 const NEWS_MAX: usize = 64;
 
@@ -37,13 +30,14 @@ const NEWS_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Publisher {
     inventory: Arc<Inventory>,
-    /// The newest version that the server has.
+    scope: Option<Scope>,
+    /// The version that the server has.
     settled: watch::Sender<u64>,
 }
 
 impl Publisher {
-    pub(crate) fn new(inventory: Arc<Inventory>) -> Self {
-        Self { inventory, settled: watch::Sender::new(0) }
+    pub(crate) fn new(inventory: Arc<Inventory>, scope: Option<Scope>) -> Self {
+        Self { inventory, scope, settled: watch::Sender::new(UNSETTLED) }
     }
 
     pub(crate) fn settled_sender(&self) -> watch::Sender<u64> {
@@ -51,14 +45,26 @@ impl Publisher {
     }
 
     /// Publishes these pools, instead of all that were published before. Taints that health adds are added to them. Does
-    /// not wait: what fails is tried again until it is there, or something else is wanted.
+    /// not wait: what fails is tried again until it is there, or something else is wanted. Devices that were not there
+    /// before are looked at before they are published.
     ///
     /// # Errors
     /// When no server would take them. What was published before stays.
     pub fn publish(&self, pools: BTreeMap<String, Pool>) -> Result<(), PoolError> {
-        lazaret_publisher::validate(&pools)?;
+        lazaret_publisher::validate(self.scope.as_ref().unwrap_or(&Scope::Cluster), &pools)?;
         self.inventory.set_pools(pools);
         Ok(())
+    }
+
+    /// Writes nothing until [`resume`](Self::resume), whatever is wanted or becomes of the slices meanwhile: while
+    /// something else works on them, or to test what a cluster does with a driver that has stopped publishing.
+    pub fn pause(&self) {
+        self.inventory.pause(true);
+    }
+
+    /// Goes on: what is wanted by then is published, and what others changed is repaired.
+    pub fn resume(&self) {
+        self.inventory.pause(false);
     }
 
     /// Waits until the server has what is wanted now, or something newer.
@@ -69,18 +75,11 @@ impl Publisher {
     }
 }
 
-/// News from the server.
-enum News {
-    Listed(Vec<ResourceSlice>, String),
-    Set(Box<ResourceSlice>),
-    Gone(Box<ResourceSlice>),
-}
-
 /// Runs the publisher.
 pub(crate) struct Shell {
     client: kube::Client,
     core: lazaret_publisher::Publisher,
-    fields: String,
+    selection: Selection,
     inventory: Arc<Inventory>,
     clock: Clock,
     problems: Problems,
@@ -95,29 +94,28 @@ impl Shell {
         clock: Clock,
         problems: Problems,
     ) -> Self {
-        let node = match &scope {
-            Scope::Node { name } => name.as_str(),
-            Scope::Cluster => "",
-        };
-        let fields = format!("spec.driver={driver},spec.nodeName={node}");
+        let selection = Selection::new(driver, &scope);
         let core = lazaret_publisher::Publisher::new(driver, scope);
-        Self { client, core, fields, inventory, clock, problems }
+        Self { client, core, selection, inventory, clock, problems }
     }
 
     pub(crate) async fn run(mut self, settled: watch::Sender<u64>) {
         let (news_sender, mut news) = mpsc::channel(NEWS_MAX);
         let (answer_sender, mut answers) = mpsc::channel(NEWS_MAX);
         let mut tasks = Tasks::default();
-        tasks.spawn(follow(Api::all(self.client.clone()), self.fields.clone(), news_sender));
+        let (slices, problems) = (Api::all(self.client.clone()), self.problems.clone());
+        tasks.spawn(follow(slices, self.selection.clone(), news_sender, problems));
         let mut version = 0;
         loop {
-            let now = self.clock.now();
+            let (now, is_paused) = (self.clock.now(), self.inventory.is_paused());
             if let Some((newer, pools)) = self.inventory.composed(now, version) {
                 version = newer;
                 // A refusal is reported as a problem.
                 let _ = self.core.want(pools);
             }
-            self.core.think(now);
+            if !is_paused {
+                self.core.think(now);
+            }
             while let Some((id, effect)) = self.core.poll() {
                 let (client, answers) = (self.client.clone(), answer_sender.clone());
                 tasks.spawn(async move {
@@ -130,10 +128,11 @@ impl Shell {
             while let Some(problem) = self.core.poll_problem() {
                 self.problems.report(Problem::Publish(problem));
             }
-            if self.core.is_settled() {
-                settled.send_if_modified(|before| std::mem::replace(before, version) != version);
-            }
-            let wake = [self.core.wake(), self.inventory.wake()].into_iter().flatten().min();
+            let is_settled = !is_paused && self.core.is_settled() && self.inventory.is_complete();
+            let has = if is_settled { version } else { UNSETTLED };
+            settled.send_if_modified(|before| std::mem::replace(before, has) != has);
+            let core_wake = self.core.wake().filter(|_| !is_paused);
+            let wake = [core_wake, self.inventory.wake()].into_iter().flatten().min();
             tokio::select! {
                 () = self.inventory.changed.notified() => {}
                 () = self.clock.sleep_until(wake) => {}
@@ -194,71 +193,5 @@ fn failed(error: &kube::Error) -> Answer {
         429 => Answer::Failed(why),
         400..=499 => Answer::Refused(why),
         _ => Answer::Failed(why),
-    }
-}
-
-/// Lists, watches, and lists again when the watch is lost.
-async fn follow(api: Api<ResourceSlice>, fields: String, news: mpsc::Sender<News>) {
-    let mut pause = PAUSE_MIN;
-    loop {
-        let Err(error) = once(&api, &fields, &news, &mut pause).await else { return };
-        debug!(error, "the watch of slices ended");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
-    }
-}
-
-/// One list and the watches after it, until something fails. `Ok` when nobody listens any more.
-async fn once(
-    api: &Api<ResourceSlice>,
-    fields: &str,
-    news: &mpsc::Sender<News>,
-    pause: &mut Duration,
-) -> Result<(), String> {
-    let (mut slices, mut params) = (Vec::new(), ListParams::default().fields(fields).limit(PAGE));
-    let mut version = loop {
-        let page = api.list(&params).await.map_err(|error| error.to_string())?;
-        slices.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => break page.metadata.resource_version.unwrap_or_default(),
-        }
-    };
-    if news.send(News::Listed(slices, version.clone())).await.is_err() {
-        return Ok(());
-    }
-    *pause = PAUSE_MIN;
-    loop {
-        let params = WatchParams::default().fields(fields).timeout(WATCH_SECONDS);
-        let events = api.watch(&params, &version).await.map_err(|error| error.to_string())?;
-        tokio::pin!(events);
-        loop {
-            let event = tokio::time::timeout(SILENCE_MAX, events.next()).await;
-            let Some(event) = event.map_err(|_| "the watch is silent".to_owned())? else { break };
-            let heard = match event.map_err(|error| error.to_string())? {
-                WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
-                    advance(&mut version, &slice);
-                    News::Set(Box::new(slice))
-                }
-                WatchEvent::Deleted(slice) => {
-                    advance(&mut version, &slice);
-                    News::Gone(Box::new(slice))
-                }
-                WatchEvent::Bookmark(mark) => {
-                    version = mark.metadata.resource_version;
-                    continue;
-                }
-                WatchEvent::Error(status) => return Err(status.message),
-            };
-            if news.send(heard).await.is_err() {
-                return Ok(());
-            }
-        }
-    }
-}
-
-fn advance(version: &mut String, slice: &ResourceSlice) {
-    if let Some(newer) = &slice.metadata.resource_version {
-        version.clone_from(newer);
     }
 }

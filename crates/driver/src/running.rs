@@ -6,7 +6,10 @@ use thiserror::Error;
 use tokio::sync::{Mutex, mpsc, watch};
 use tracing::warn;
 
-use crate::{ProbeError, Publisher, Sockets, probe, service::Calls, sockets::Bound, tasks::Tasks};
+use crate::{
+    ClaimRef, MetadataError, PreparedDevice, ProbeError, Publisher, Sockets, calls::Calls,
+    metadata::MetadataFiles, probe, sockets::Bound, tasks::Tasks,
+};
 
 /// How long answers may take to reach kubelet when a driver ends.
 const ANSWERS_MAX: Duration = Duration::from_secs(1);
@@ -30,6 +33,9 @@ pub enum Problem {
     /// Of publishing.
     #[error("{0}")]
     Publish(lazaret_publisher::Problem),
+    /// Slices cannot be listed or watched, so nothing is published. It is tried again.
+    #[error("the slices of this driver cannot be read, and none is written: {0}")]
+    Watch(String),
     /// [`Driver::health`](crate::Driver::health) has not returned for too long.
     #[error("the health of the devices is not known any more")]
     StaleHealth,
@@ -51,21 +57,29 @@ impl Problems {
     }
 }
 
+/// The registration sockets, and what kubelet said on them.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    pub(crate) _socket: Bound,
+    pub(crate) status: watch::Receiver<Registration>,
+    pub(crate) classic: Option<(Bound, watch::Receiver<Registration>)>,
+}
+
 /// A driver that runs. It ends when this is dropped; [`stop`](Self::stop) lets calls under way finish first.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) name: String,
     pub(crate) sockets: Sockets,
     /// In the order in which they go: kubelet should look for another instance before this one stops answering.
-    pub(crate) registration_socket: Bound,
+    pub(crate) registered: Registered,
     pub(crate) service_socket: Bound,
     pub(crate) closing: watch::Sender<bool>,
     pub(crate) servers: Tasks,
     pub(crate) _background: Tasks,
     pub(crate) calls: Arc<Calls>,
-    pub(crate) status: watch::Receiver<Registration>,
     pub(crate) problems: Mutex<mpsc::Receiver<Problem>>,
     pub(crate) publisher: Publisher,
+    pub(crate) metadata: Option<Arc<MetadataFiles>>,
 }
 
 impl Running {
@@ -84,7 +98,28 @@ impl Running {
     /// What kubelet thinks of it.
     #[must_use]
     pub fn registration(&self) -> watch::Receiver<Registration> {
-        self.status.clone()
+        self.registered.status.clone()
+    }
+
+    /// What kubelet thinks of it as a plugin of the classic protocol; none unless [`Kit::classic`](crate::Kit::classic)
+    /// is on.
+    #[must_use]
+    pub fn classic_registration(&self) -> Option<watch::Receiver<Registration>> {
+        self.registered.classic.as_ref().map(|(_, status)| status.clone())
+    }
+
+    /// Writes the metadata file of a request anew, under its next generation: when something of the devices became known
+    /// after the claim was prepared. `devices` are those that `prepare` gave for it.
+    ///
+    /// # Errors
+    /// When the request is not prepared, or its file cannot be written.
+    pub fn update_metadata(
+        &self,
+        claim: &ClaimRef,
+        request: &str,
+        devices: &[PreparedDevice],
+    ) -> Result<(), MetadataError> {
+        self.metadata.as_ref().ok_or(MetadataError::Off)?.update(claim, request, devices)
     }
 
     /// The next problem. All are logged too.
@@ -103,8 +138,8 @@ impl Running {
     /// Ends it: kubelet is told by the registration socket going, calls under way are answered, then the service goes.
     /// Slices stay: another instance takes over, or kubelet removes them after a while.
     pub async fn stop(self) {
-        let Self { registration_socket, service_socket, mut servers, closing, calls, _background, .. } = self;
-        drop(registration_socket);
+        let Self { registered, service_socket, mut servers, closing, calls, _background, .. } = self;
+        drop(registered);
         calls.drain().await;
         closing.send_replace(true);
         // A peer that does not read its answer is not waited for.

@@ -1,82 +1,38 @@
-//! The services of a driver: who it is, and what it does with claims.
+//! The services on the service socket: what a driver does with claims, and how its devices are.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::Future,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
 
 use http::Request;
 use hyper::body::Incoming;
 use lazaret_cdi::QualifiedName;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
-use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
+use tokio::sync::watch;
 use tonic::Status;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::{
-    Claim, ClaimRef, Driver, Failure, PreparedDevice, Registration, claim,
+    Claim, ClaimRef, Driver, Failure, KubeletService, PreparedDevice,
+    calls::Calls,
+    claim, classic,
     grpc::{self, Answer, Service},
     health,
     inventory::Inventory,
     lock::Serialize,
+    metadata::MetadataFiles,
     proto::{
-        self, ClaimsRequest, DeviceMessage, InfoRequest, PluginInfo, PrepareResponse, PreparedClaim,
-        RegistrationStatus, RegistrationStatusResponse, UnprepareResponse, UnpreparedClaim, WatchRequest,
+        self, ClaimsRequest, DeviceMessage, PrepareResponse, PreparedClaim, UnprepareResponse,
+        UnpreparedClaim, WatchRequest,
     },
-    tasks::Tasks,
 };
 
 /// Claims of one call. A pod has a handful.
 const CLAIMS_MAX: usize = 256;
 /// Of a UID. Kubernetes makes them of 36.
 const UID_BYTES_MAX: usize = 128;
-/// Calls that run or wait for their turn. Kubelet tries again every 90 s; a driver that hangs must not pile them up.
-const CALLS_MAX: usize = 64;
 /// Devices of one claim. The API allows 32 results; a driver may add parents and the like.
 const DEVICES_PER_CLAIM_MAX: usize = 512;
 
-/// Answers on the registration socket.
-pub(crate) struct Registrar {
-    pub(crate) driver: String,
-    pub(crate) endpoint: PathBuf,
-    pub(crate) services: Vec<String>,
-    pub(crate) status: watch::Sender<Registration>,
-}
-
-impl Service for Registrar {
-    fn call(self: Arc<Self>, request: Request<Incoming>) -> Answer {
-        match request.uri().path() {
-            proto::GET_INFO => grpc::unary(request, move |_: InfoRequest| async move {
-                Ok(PluginInfo {
-                    r#type: proto::PLUGIN_TYPE.into(),
-                    name: self.driver.clone(),
-                    endpoint: self.endpoint.to_string_lossy().into_owned(),
-                    supported_versions: self.services.clone(),
-                })
-            }),
-            proto::NOTIFY => {
-                grpc::unary(request, move |status: RegistrationStatus| async move { self.notify(status) })
-            }
-            path => grpc::unimplemented(path),
-        }
-    }
-}
-
-impl Registrar {
-    fn notify(&self, status: RegistrationStatus) -> Result<RegistrationStatusResponse, Status> {
-        if status.plugin_registered {
-            info!(driver = self.driver, "kubelet registered the driver");
-            self.status.send_replace(Registration::Registered);
-            return Ok(RegistrationStatusResponse {});
-        }
-        warn!(driver = self.driver, error = status.error, "kubelet refused the driver");
-        self.status.send_replace(Registration::Refused(status.error.clone()));
-        Err(Status::failed_precondition(format!("registration failed: {}", status.error)))
-    }
-}
+pub(crate) type Prepared = Result<Vec<PreparedDevice>, Failure>;
 
 /// Answers on the service socket.
 pub(crate) struct Plugin<D> {
@@ -85,7 +41,11 @@ pub(crate) struct Plugin<D> {
     pub(crate) client: kube::Client,
     pub(crate) serialize: Arc<Serialize>,
     pub(crate) inventory: Arc<Inventory>,
-    pub(crate) is_monitored: bool,
+    /// What is offered; everything else is unimplemented.
+    pub(crate) services: Vec<KubeletService>,
+    /// The calls of the classic protocol, with the claims that it knows.
+    pub(crate) classic: Option<classic::Claims>,
+    pub(crate) metadata: Option<Arc<MetadataFiles>>,
     pub(crate) health_timeout: Duration,
     pub(crate) calls: Arc<Calls>,
     pub(crate) closing: watch::Receiver<bool>,
@@ -93,18 +53,32 @@ pub(crate) struct Plugin<D> {
 
 impl<D: Driver> Service for Plugin<D> {
     fn call(self: Arc<Self>, request: Request<Incoming>) -> Answer {
-        match request.uri().path() {
-            proto::PREPARE_V1 => grpc::unary(request, move |claims| self.prepare(claims, true)),
-            proto::PREPARE_V1BETA1 => grpc::unary(request, move |claims| self.prepare(claims, false)),
-            proto::UNPREPARE_V1 | proto::UNPREPARE_V1BETA1 => {
-                grpc::unary(request, move |claims| self.unprepare(claims))
+        let path = request.uri().path();
+        match path {
+            proto::CLASSIC_PREPARE if self.classic.is_some() => {
+                return grpc::unary(request, move |message| classic::prepare(self, message));
             }
-            proto::WATCH_V1 | proto::WATCH_V1ALPHA1 if self.is_monitored => {
+            proto::CLASSIC_UNPREPARE if self.classic.is_some() => {
+                return grpc::unary(request, move |message| classic::unprepare(self, message));
+            }
+            _ => {}
+        }
+        let Some(service) = self.services.iter().copied().find(|service| service.serves(path)) else {
+            return grpc::unimplemented(path);
+        };
+        match (service, path) {
+            (KubeletService::HealthV1 | KubeletService::HealthV1alpha1, _) => {
                 grpc::streaming(request, move |_: WatchRequest| {
                     Ok(health::stream(self.inventory.reports(), self.closing.clone(), self.health_timeout))
                 })
             }
-            path => grpc::unimplemented(path),
+            (_, proto::UNPREPARE_V1 | proto::UNPREPARE_V1BETA1) => {
+                grpc::unary(request, move |claims| self.unprepare(claims))
+            }
+            (service, _) => {
+                let has_shares = service == KubeletService::PluginV1;
+                grpc::unary(request, move |claims| self.prepare(claims, has_shares))
+            }
         }
     }
 }
@@ -120,102 +94,87 @@ impl<D: Driver> Plugin<D> {
         for id in &ids {
             claims.push(claim::read(&self.client, &self.name, id).await?);
         }
-        let results =
-            self.run(move |driver| async move { driver.prepare(&claims).await }, ids.is_empty()).await?;
-        let claims = answers(&ids, results)?
-            .map(|(id, result)| {
-                let entry = match result.and_then(|devices| messages(devices, has_shares)) {
-                    Ok(devices) => PreparedClaim { devices, error: String::new() },
-                    Err(failure) => {
-                        warn!(claim = id.name, namespace = id.namespace, %failure, "prepare failed");
-                        PreparedClaim { devices: Vec::new(), error: text(&failure) }
-                    }
-                };
-                (id.uid.clone(), entry)
-            })
-            .collect();
-        Ok(PrepareResponse { claims })
+        let results = self.prepare_claims(claims).await?;
+        let entry = |(id, result): (ClaimRef, Prepared)| {
+            let entry = match result.and_then(|devices| messages(devices, has_shares)) {
+                Ok(devices) => PreparedClaim { devices, error: String::new() },
+                Err(failure) => PreparedClaim { devices: Vec::new(), error: told("prepare", &id, &failure) },
+            };
+            (id.uid, entry)
+        };
+        Ok(PrepareResponse { claims: ids.into_iter().zip(results).map(entry).collect() })
     }
 
     async fn unprepare(self: Arc<Self>, request: ClaimsRequest) -> Result<UnprepareResponse, Status> {
         let ids = ids(request)?;
-        let named = ids.clone();
-        let results =
-            self.run(move |driver| async move { driver.unprepare(&named).await }, ids.is_empty()).await?;
-        let claims = answers(&ids, results)?
-            .map(|(id, result)| {
-                let error = result.err().map(|failure| {
-                    warn!(claim = id.name, namespace = id.namespace, %failure, "unprepare failed");
-                    text(&failure)
-                });
-                (id.uid.clone(), UnpreparedClaim { error: error.unwrap_or_default() })
-            })
-            .collect::<BTreeMap<_, _>>();
-        Ok(UnprepareResponse { claims })
+        let results = self.unprepare_claims(ids.clone()).await?;
+        let entry = |(id, result): (ClaimRef, Result<(), Failure>)| {
+            let error = result.err().map(|failure| told("unprepare", &id, &failure)).unwrap_or_default();
+            (id.uid, UnpreparedClaim { error })
+        };
+        Ok(UnprepareResponse { claims: ids.into_iter().zip(results).map(entry).collect() })
+    }
+
+    /// Prepares claims in their turn: one result for each.
+    pub(crate) async fn prepare_claims(&self, claims: Vec<Claim>) -> Result<Vec<Prepared>, Status> {
+        let (count, metadata) = (claims.len(), self.metadata.clone());
+        self.run(count, move |driver: Arc<D>| async move {
+            let mut results = driver.prepare(&claims).await;
+            for (claim, result) in claims.iter().zip(&mut results) {
+                if let (Some(files), Ok(devices)) = (&metadata, result) {
+                    files.write_claim(claim, devices);
+                }
+            }
+            results
+        })
+        .await
+    }
+
+    /// Unprepares claims in their turn: one result for each.
+    pub(crate) async fn unprepare_claims(
+        &self,
+        ids: Vec<ClaimRef>,
+    ) -> Result<Vec<Result<(), Failure>>, Status> {
+        let (count, metadata) = (ids.len(), self.metadata.clone());
+        self.run(count, move |driver: Arc<D>| async move {
+            let mut results = driver.unprepare(&ids).await;
+            for (id, result) in ids.iter().zip(&mut results) {
+                if let (Some(files), Ok(())) = (&metadata, &result) {
+                    *result = files
+                        .remove_claim(id)
+                        .map_err(|error| Failure::new(format_args!("remove the device metadata: {error}")));
+                }
+            }
+            results
+        })
+        .await
     }
 
     /// Calls the driver in its turn, to the end whatever becomes of the caller. A call without claims is a question
-    /// whether somebody is there: it takes its turn, and asks the driver nothing.
-    async fn run<R, F, A>(&self, call: F, is_empty: bool) -> Result<Vec<R>, Status>
+    /// whether somebody is there, and is answered at once. A driver that answers for more or fewer claims than it was
+    /// asked about is wrong about all of them.
+    async fn run<R, F, A>(&self, count: usize, call: F) -> Result<Vec<R>, Status>
     where
         R: Send + 'static,
         F: FnOnce(Arc<D>) -> A + Send + 'static,
         A: Future<Output = Vec<R>> + Send + 'static,
     {
-        let (driver, serialize) = (Arc::clone(&self.driver), Arc::clone(&self.serialize));
-        if is_empty {
+        if count == 0 {
             return Ok(Vec::new());
         }
-        self.calls
-            .run(async move {
-                let turn = serialize.turn().await?;
-                let results = call(driver).await;
-                drop(turn);
-                Ok(results)
-            })
-            .await
-    }
-}
-
-/// Calls of the driver under way.
-#[derive(Debug)]
-pub(crate) struct Calls {
-    places: Arc<Semaphore>,
-    tasks: Mutex<Tasks>,
-}
-
-impl Default for Calls {
-    fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(CALLS_MAX)), tasks: Mutex::default() }
-    }
-}
-
-impl Calls {
-    async fn run<R: Send + 'static>(
-        &self,
-        call: impl Future<Output = Result<R, Status>> + Send + 'static,
-    ) -> Result<R, Status> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let place = place.map_err(|error| match error {
-            TryAcquireError::NoPermits => Status::resource_exhausted("too many calls wait for the driver"),
-            TryAcquireError::Closed => Status::unavailable("the driver ends"),
-        })?;
-        let (sender, answer) = oneshot::channel();
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(async move {
-            let result = call.await;
-            drop(place);
-            // Kubelet may have stopped waiting.
-            let _ = sender.send(result);
+        let (driver, serialize) = (Arc::clone(&self.driver), Arc::clone(&self.serialize));
+        let called = self.calls.run(async move {
+            let turn = serialize.turn().await?;
+            let results = call(driver).await;
+            drop(turn);
+            Ok(results)
         });
-        // The task ends without an answer when the driver panics.
-        answer.await.unwrap_or_else(|_| Err(Status::internal("the driver panicked")))
-    }
-
-    /// Waits for calls under way; no more are begun.
-    pub(crate) async fn drain(&self) {
-        self.places.close();
-        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        tasks.join().await;
+        let results = called.await?;
+        if results.len() != count {
+            let why = format!("the driver gave {} results for {count} claims", results.len());
+            return Err(Status::internal(why));
+        }
+        Ok(results)
     }
 }
 
@@ -242,18 +201,9 @@ fn ids(request: ClaimsRequest) -> Result<Vec<ClaimRef>, Status> {
     claims.collect()
 }
 
-fn is_uid(uid: &str) -> bool {
+pub(crate) fn is_uid(uid: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !uid.is_empty() && uid.len() <= UID_BYTES_MAX && !uid.starts_with('.') && uid.bytes().all(allowed)
-}
-
-/// Each claim with its result. A driver that answers for more or fewer claims than it was asked about is wrong about all of them.
-fn answers<R>(ids: &[ClaimRef], results: Vec<R>) -> Result<impl Iterator<Item = (&ClaimRef, R)>, Status> {
-    if results.len() != ids.len() {
-        let why = format!("the driver gave {} results for {} claims", results.len(), ids.len());
-        return Err(Status::internal(why));
-    }
-    Ok(ids.iter().zip(results))
 }
 
 fn messages(devices: Vec<PreparedDevice>, has_shares: bool) -> Result<Vec<DeviceMessage>, Failure> {
@@ -283,8 +233,14 @@ fn base(request: &str) -> &str {
     request.split('/').next().unwrap_or(request)
 }
 
+/// What kubelet is told of a failure.
+fn told(call: &str, id: &ClaimRef, failure: &Failure) -> String {
+    warn!(claim = id.name, namespace = id.namespace, %failure, "{call} failed");
+    text(failure)
+}
+
 /// An empty text would be a success.
-fn text(failure: &Failure) -> String {
+pub(crate) fn text(failure: &Failure) -> String {
     let text = failure.to_string();
     if text.is_empty() { "failed for no stated reason".into() } else { text }
 }

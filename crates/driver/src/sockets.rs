@@ -23,6 +23,8 @@ const PATH_BYTES_MAX: usize = 107;
 pub struct Sockets {
     /// Where kubelet asks who this is.
     pub registration: PathBuf,
+    /// Where it asks for plugins of the classic protocol, if that is offered.
+    pub classic: PathBuf,
     /// Where kubelet sends its calls.
     pub service: PathBuf,
 }
@@ -60,7 +62,8 @@ impl Sockets {
     /// When a path is too long.
     pub fn single(driver: &str, registry: &Path, data: &Path) -> Result<Self, SocketError> {
         let registration = first_short_enough(registry, &[format!("{driver}@reg.sock"), hashed(driver, "")])?;
-        Ok(Self { registration, service: first_short_enough(data, &["dra.sock".into()])? })
+        let service = first_short_enough(data, &["dra.sock".into()])?;
+        Ok(Self { classic: classic(&registration), registration, service })
     }
 
     /// Those of one of several instances that overlap in a rolling update, which the UID of its pod tells apart.
@@ -77,8 +80,14 @@ impl Sockets {
         let registration = first_short_enough(registry, &names)?;
         let service =
             first_short_enough(data, &[format!("dra-{pod_uid}.sock"), format!("dra-{short}.sock")])?;
-        Ok(Self { registration, service })
+        Ok(Self { classic: classic(&registration), registration, service })
     }
+}
+
+/// The classic plugin's socket has the same name with another ending, as long as the first.
+fn classic(registration: &Path) -> PathBuf {
+    let name = registration.file_name().unwrap_or_default().to_string_lossy();
+    registration.with_file_name(name.replace("@reg.sock", "@cls.sock"))
 }
 
 fn hashed(driver: &str, pod_uid: &str) -> String {
@@ -162,6 +171,7 @@ mod tests {
         let single = Sockets::single("gpu.example.com", registry, data).unwrap();
         assert_eq!(single.registration, registry.join("gpu.example.com@reg.sock"));
         assert_eq!(single.service, data.join("dra.sock"));
+        assert_eq!(single.classic, registry.join("gpu.example.com@cls.sock"));
         let deep = PathBuf::from(format!("/{}", "x".repeat(100)));
         let error = Sockets::single("gpu.example.com", &deep, data).unwrap_err();
         assert!(error.to_string().contains("at most 107"), "{error}");

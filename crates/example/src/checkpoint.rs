@@ -10,14 +10,16 @@ use std::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::Unit;
+
 /// A larger file is not read. A claim takes a few hundred bytes.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// The claims that are prepared, by UID, each with the UUIDs of its GPUs.
+/// The claims that are prepared, by UID, each with the UUIDs of the devices that are its alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
-    /// UUIDs of GPUs, by the UID of the claim that holds them.
+    /// UUIDs of devices, by the UID of the claim that holds them.
     pub claims: BTreeMap<String, Vec<String>>,
 }
 
@@ -75,11 +77,12 @@ impl Checkpoint {
         written.and_then(|()| fs::rename(&temporary, path)).map_err(failed)
     }
 
-    /// The claim that holds a GPU, other than this one.
+    /// The claim other than this one that holds a device, or a part of it, or what it is a part of.
     #[must_use]
     pub fn other_holder(&self, uuid: &str, claim: &str) -> Option<&str> {
-        let holds =
-            |(other, gpus): &(&String, &Vec<String>)| *other != claim && gpus.iter().any(|gpu| gpu == uuid);
+        let holds = |(other, held): &(&String, &Vec<String>)| {
+            *other != claim && held.iter().any(|held| Unit::overlaps(held, uuid))
+        };
         self.claims.iter().find(holds).map(|(other, _)| other.as_str())
     }
 }

@@ -48,10 +48,11 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener, ControlError> {
     Ok(listener)
 }
 
-pub(crate) async fn serve(
-    listener: UnixListener,
-    answer: impl Fn(&str) -> Result<String, CommandError> + Send + Sync + 'static,
-) {
+pub(crate) async fn serve<F, A>(listener: UnixListener, answer: F)
+where
+    F: Fn(String) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<String, CommandError>> + Send + 'static,
+{
     let answer = Arc::new(answer);
     let mut connections = JoinSet::new();
     loop {
@@ -66,14 +67,15 @@ pub(crate) async fn serve(
     }
 }
 
-async fn converse<A>(stream: UnixStream, answer: Arc<A>)
+async fn converse<F, A>(stream: UnixStream, answer: Arc<F>)
 where
-    A: Fn(&str) -> Result<String, CommandError>,
+    F: Fn(String) -> A,
+    A: Future<Output = Result<String, CommandError>>,
 {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read.take(CONNECTION_BYTES_MAX)).lines();
     while let Ok(Ok(Some(line))) = tokio::time::timeout(SILENCE_MAX, lines.next_line()).await {
-        let text = answer(&line).unwrap_or_else(|error| format!("error: {error}"));
+        let text = answer(line).await.unwrap_or_else(|error| format!("error: {error}"));
         if write.write_all(format!("{text}\n").as_bytes()).await.is_err() {
             return;
         }

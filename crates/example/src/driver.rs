@@ -1,41 +1,35 @@
-//! The driver.
+//! The driver, and what runs beside it.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use lazaret_cdi::{ContainerEdits, Device as CdiDevice, Spec, SpecDirectory};
 use lazaret_driver::{
     Claim, ClaimRef, Condition, DeviceKey, Driver, Failure, HealthReport, HealthRule, HealthTable, Kit,
-    Observation, Pool, PreparedDevice, Publisher, Running, StartError, TableError, TaintEffect,
+    MetadataVersion, Observation, PreparedDevice, Publisher, Running, StartError, TableError, TaintEffect,
 };
 use thiserror::Error;
 use tokio::task::JoinSet;
+use tracing::{info, warn};
 
 use crate::{
-    Checkpoint, Faults, Gpu,
+    Shape, Soak, SoakOptions,
+    binding::{Binder, Outcome},
+    command::{Call, Command, CommandError, Wrong},
     control::{self, ControlError},
-    faults::{Call, Command, CommandError, Mode},
-    gpu::gpus,
+    faults::{Consequence, ordered},
+    orders,
+    state::State,
+    wrong,
 };
 
-/// Between two looks whether a call that hangs may work again.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The class of CDI devices.
-const CLASS: &str = "gpu";
+/// How long a wrong publication waits for what is right to be published first.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// How the driver is run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The driver's name.
     pub driver: String,
-    /// The node whose GPUs these are.
+    /// The node whose devices these are.
     pub node: String,
     /// How many there are.
     pub devices: usize,
@@ -45,12 +39,25 @@ pub struct Options {
     pub cdi: PathBuf,
     /// The UID of the driver's pod, if instances overlap in a rolling update.
     pub pod_uid: Option<String>,
-    /// How often GPUs are looked at.
+    /// How often devices are looked at.
     pub health_interval: Duration,
     /// How long a condition must be over before its taint goes.
     pub recover_after: Duration,
     /// Faults from the start.
     pub faults: Vec<Command>,
+}
+
+/// What the driver does beyond publishing GPUs.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// Which devices there are.
+    pub shape: Shape,
+    /// Whether containers can read what their devices are.
+    pub has_metadata: bool,
+    /// Whether the classic protocol is answered as well.
+    pub is_classic: bool,
+    /// Faults by chance.
+    pub soak: Option<SoakOptions>,
 }
 
 /// Why the driver does not run.
@@ -88,22 +95,38 @@ impl Example {
     }
 }
 
-/// Starts the driver.
+/// Starts a driver of GPUs.
 ///
 /// # Errors
 /// What keeps it from starting.
 pub async fn start(client: kube::Client, options: Options) -> Result<Example, RunError> {
+    start_with(client, options, Extras::default()).await
+}
+
+/// Starts a driver.
+///
+/// # Errors
+/// What keeps it from starting.
+pub async fn start_with(client: kube::Client, options: Options, extras: Extras) -> Result<Example, RunError> {
     let data = options.kubelet_root.join("plugins").join(&options.driver);
-    let state = Arc::new(State::new(&options, data.join("checkpoint.json")));
+    let has_binding = extras.shape.has_binding_conditions;
+    let state = Arc::new(State::new(&options, extras.shape.clone(), data.join("checkpoint.json")));
     for command in &options.faults {
         state.apply(command.clone())?;
     }
-    let mut kit = Kit::new(&options.driver, client)
+    let spoiled = Arc::clone(&state);
+    let mut kit = Kit::new(&options.driver, client.clone())
         .node(&options.node)
         .kubelet_root(&options.kubelet_root)
         .health_table(table(&options)?)
         .health_interval(options.health_interval)
+        .classic(extras.is_classic)
+        .cdi_directory(&options.cdi)
+        .spoil(move |bytes| spoiled.spoil(bytes))
         .pools(state.pools());
+    if extras.has_metadata {
+        kit = kit.device_metadata([MetadataVersion::V1beta1, MetadataVersion::V1alpha1]);
+    }
     let mut socket = "control.sock".to_owned();
     if let Some(uid) = &options.pod_uid {
         kit = kit.rolling_update(uid);
@@ -112,30 +135,107 @@ pub async fn start(client: kube::Client, options: Options) -> Result<Example, Ru
     let running = kit.start(Simulated(Arc::clone(&state))).await?;
     let control = data.join(socket);
     let listener = control::listen(&control)?;
-    let publisher = running.publisher().clone();
+    let teller = Teller { state, publisher: running.publisher().clone(), client };
     let mut tasks = JoinSet::new();
-    tasks.spawn(control::serve(listener, move |line| answer(&state, &publisher, line)));
+    teller.spawn(&mut tasks, extras.soak, has_binding);
+    tasks.spawn(control::serve(listener, move |line| teller.clone().answer(line)));
     Ok(Example { running, control, _tasks: tasks })
 }
 
-fn answer(state: &State, publisher: &Publisher, line: &str) -> Result<String, CommandError> {
-    let command: Command = line.parse()?;
-    match command {
-        Command::Crash => std::process::abort(),
-        Command::List => return Ok(state.faults().list()),
-        Command::Fail(..)
-        | Command::Flap(..)
-        | Command::Recover(_)
-        | Command::Vanish(_)
-        | Command::Return(..)
-        | Command::Hang(_)
-        | Command::Error(..)
-        | Command::Work(_) => {}
+/// Carries commands out.
+#[derive(Clone)]
+struct Teller {
+    state: Arc<State>,
+    publisher: Publisher,
+    client: kube::Client,
+}
+
+impl Teller {
+    async fn answer(self, line: String) -> Result<String, CommandError> {
+        let command: Command = line.parse()?;
+        if command == Command::List {
+            return Ok(self.state.faults().list());
+        }
+        self.carry_out(command).await?;
+        Ok("ok".into())
     }
-    if state.apply(command)? {
-        publisher.publish(state.pools()).map_err(|error| CommandError::Unknown(error.to_string()))?;
+
+    async fn carry_out(&self, command: Command) -> Result<(), CommandError> {
+        if command == Command::Crash {
+            std::process::abort();
+        }
+        match self.state.apply(command)? {
+            Consequence::None => Ok(()),
+            Consequence::Devices => {
+                let published = self.publisher.publish(self.state.pools());
+                published.map_err(|error| CommandError::Api(error.to_string()))
+            }
+            Consequence::Publishing(None) => {
+                self.publisher.resume();
+                Ok(())
+            }
+            Consequence::Publishing(Some(wrong)) => self.publish_wrong(wrong).await,
+        }
     }
-    Ok("ok".into())
+
+    async fn publish_wrong(&self, wrong: Wrong) -> Result<(), CommandError> {
+        self.publisher.resume();
+        // A server that is away does not keep the driver from being silent.
+        let _ = tokio::time::timeout(SETTLE_MAX, self.publisher.settled()).await;
+        self.publisher.pause();
+        let done = wrong::publish(&self.client, &self.state.driver, &self.state.node, wrong).await;
+        if done.is_err() {
+            // What did not happen is not listed.
+            let _ = self.state.apply(Command::Publish(None));
+            self.publisher.resume();
+        }
+        done
+    }
+
+    /// What runs beside the control socket.
+    fn spawn(&self, tasks: &mut JoinSet<()>, soak: Option<SoakOptions>, has_binding: bool) {
+        let state = Arc::clone(&self.state);
+        let order = move |orders| state.faults().order(orders);
+        let (node, driver) = (self.state.node.clone(), self.state.driver.clone());
+        tasks.spawn(orders::follow(self.client.clone(), node, driver, order));
+        let wrong = self.state.faults().wrong();
+        if let Some(wrong) = wrong {
+            let teller = self.clone();
+            tasks.spawn(async move {
+                if let Err(error) = teller.publish_wrong(wrong).await {
+                    warn!(%error, "publish something wrong from the start");
+                }
+            });
+        }
+        if let Some(options) = soak {
+            tasks.spawn(self.clone().soak(options));
+        }
+        if has_binding {
+            let state = Arc::clone(&self.state);
+            let make_ready = move || {
+                let state = Arc::clone(&state);
+                async move {
+                    let made = state.mode(Call::Bind).await;
+                    made.map_or_else(|failure| Outcome::Failed(failure.to_string()), |()| Outcome::Ready)
+                }
+            };
+            let (driver, pool) = (self.state.driver.clone(), self.state.node.clone());
+            tasks.spawn(Binder { client: self.client.clone(), driver, pool, make_ready }.run());
+        }
+    }
+
+    async fn soak(self, options: SoakOptions) {
+        let mut soak = Soak::new(&options);
+        loop {
+            tokio::time::sleep(options.interval).await;
+            let command = soak.next(&self.state.names, &self.state.faults());
+            let Some(command) = command else { continue };
+            info!(seed = options.seed, %command, "a fault by chance");
+            if let Err(error) = self.carry_out(command).await {
+                warn!(%error, "the fault did not come about");
+            }
+        }
+    }
 }
 
 /// What conditions mean here. Names are those of what real GPUs have.
@@ -145,118 +245,15 @@ fn table(options: &Options) -> Result<HealthTable, TableError> {
     let rule = |name: &str, effect: TaintEffect| {
         HealthRule::new(format!("{driver}/{name}"), effect).after(100, clear_ms)
     };
-    HealthTable::new(driver)
+    let mut table = HealthTable::new(driver)
         .with("xid", rule("xid", TaintEffect::NoSchedule))?
         .with("lost", rule("lost", TaintEffect::NoExecute))?
         .with("ecc", rule("ecc", TaintEffect::NoSchedule))?
-        .with("hot", rule("hot", TaintEffect::None))
-}
-
-#[derive(Debug)]
-struct State {
-    driver: String,
-    node: String,
-    gpus: Vec<Gpu>,
-    names: Vec<String>,
-    cdi: SpecDirectory,
-    checkpoint: PathBuf,
-    faults: Mutex<Faults>,
-    looks: AtomicU64,
-}
-
-impl State {
-    fn new(options: &Options, checkpoint: PathBuf) -> Self {
-        let gpus = gpus(&options.node, options.devices);
-        Self {
-            driver: options.driver.clone(),
-            node: options.node.clone(),
-            names: gpus.iter().map(|gpu| gpu.name.clone()).collect(),
-            gpus,
-            cdi: SpecDirectory::new(&options.cdi),
-            checkpoint,
-            faults: Mutex::default(),
-            looks: AtomicU64::new(0),
-        }
+        .with("hot", rule("hot", TaintEffect::None))?;
+    for effect in [TaintEffect::NoExecute, TaintEffect::NoSchedule, TaintEffect::None] {
+        table = table.with(ordered(effect.name()), rule("unhealthy", effect))?;
     }
-
-    fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn apply(&self, command: Command) -> Result<bool, CommandError> {
-        self.faults().apply(&self.names, command)
-    }
-
-    /// GPUs that are there, under the names that they have now.
-    fn present(&self) -> Vec<Gpu> {
-        let faults = self.faults();
-        let present =
-            self.gpus.iter().filter_map(|gpu| Some(Gpu { name: faults.name_of(&gpu.name)?, ..gpu.clone() }));
-        present.collect()
-    }
-
-    fn pools(&self) -> BTreeMap<String, Pool> {
-        let devices = self.present().iter().map(Gpu::device).collect();
-        [(self.node.clone(), Pool::of(devices))].into()
-    }
-
-    /// Waits while a call is to hang.
-    async fn mode(&self, call: Call) -> Result<(), Failure> {
-        loop {
-            let mode = self.faults().mode(call);
-            match mode {
-                Mode::Work => return Ok(()),
-                Mode::Fail(why) => return Err(Failure::new(why)),
-                Mode::Hang => tokio::time::sleep(LOOK_EVERY).await,
-            }
-        }
-    }
-
-    fn file_of(&self, uid: &str) -> String {
-        SpecDirectory::transient_name(&self.driver, CLASS, uid)
-    }
-
-    fn prepare(&self, claim: &Claim) -> Result<Vec<PreparedDevice>, Failure> {
-        let (uid, present) = (&claim.id.uid, self.present());
-        let mut checkpoint = Checkpoint::read(&self.checkpoint)?;
-        let (mut cdi, mut prepared, mut held) = (Vec::new(), Vec::new(), Vec::new());
-        for device in &claim.devices {
-            let gpu = present.iter().find(|gpu| gpu.name == device.device && device.pool == self.node);
-            let gpu = gpu
-                .ok_or_else(|| Failure::new(format_args!("there is no {}/{}", device.pool, device.device)))?;
-            if let Some(other) = checkpoint.other_holder(&gpu.uuid, uid).filter(|_| !device.admin_access) {
-                return Err(Failure::new(format_args!("{} is in use by claim {other}", gpu.name)));
-            }
-            if !device.admin_access {
-                held.push(gpu.uuid.clone());
-            }
-            let name = format!("{uid}-{}", gpu.name);
-            let variable = gpu.name.to_uppercase().replace('-', "_");
-            let mut env =
-                vec![format!("{variable}_UUID={}", gpu.uuid), format!("{variable}_RESOURCE_CLAIM={uid}")];
-            if device.admin_access {
-                env.push("DRA_ADMIN_ACCESS=true".into());
-            }
-            prepared.push(PreparedDevice::of(device).with_cdi(format!("{}/{CLASS}={name}", self.driver)));
-            cdi.push(CdiDevice::new(name, ContainerEdits { env, ..ContainerEdits::default() }));
-        }
-        // First the note, then the file: what is not noted is never cleaned up.
-        checkpoint.claims.insert(uid.clone(), held);
-        checkpoint.write(&self.checkpoint)?;
-        if !cdi.is_empty() {
-            self.cdi.write(&self.file_of(uid), &Spec::new(format!("{}/{CLASS}", self.driver), cdi))?;
-        }
-        Ok(prepared)
-    }
-
-    fn unprepare(&self, claim: &ClaimRef) -> Result<(), Failure> {
-        self.cdi.remove(&self.file_of(&claim.uid))?;
-        let mut checkpoint = Checkpoint::read(&self.checkpoint)?;
-        if checkpoint.claims.remove(&claim.uid).is_some() {
-            checkpoint.write(&self.checkpoint)?;
-        }
-        Ok(())
-    }
+    Ok(table)
 }
 
 struct Simulated(Arc<State>);
@@ -278,15 +275,11 @@ impl Driver for Simulated {
 
     async fn health(&self) -> HealthReport {
         let failure = self.0.mode(Call::Health).await.err();
-        let look = self.0.looks.fetch_add(1, Ordering::Relaxed);
-        let faults = self.0.faults();
-        let observe = |gpu: &Gpu| {
-            let device = DeviceKey { pool: self.0.node.clone(), device: faults.name_of(&gpu.name)? };
-            let found = faults.conditions(&gpu.name, look).into_iter();
-            let found = found.map(|(name, detail)| Condition { name, detail }).collect();
+        let observe = |(device, conditions): (String, Vec<(String, String)>)| {
+            let found = conditions.into_iter().map(|(name, detail)| Condition { name, detail }).collect();
             let found = failure.as_ref().map_or(Ok(found), |failure| Err(failure.to_string()));
-            Some(Observation { device, found })
+            Observation { device: DeviceKey { pool: self.0.node.clone(), device }, found }
         };
-        HealthReport::Observed(self.0.gpus.iter().filter_map(observe).collect())
+        HealthReport::Observed(self.0.look().into_iter().map(observe).collect())
     }
 }

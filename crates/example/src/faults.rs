@@ -1,19 +1,10 @@
-//! What is to go wrong.
+//! What goes wrong at this time.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::collections::BTreeMap;
 
-use thiserror::Error;
+use lazaret_driver::validate_device_name;
 
-/// A call of kubelet or of the kit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Call {
-    /// Claims are made usable.
-    Prepare,
-    /// That is undone.
-    Unprepare,
-    /// GPUs are looked at.
-    Health,
-}
+use crate::command::{Call, Command, CommandError, Frames, Wrong};
 
 /// What a call does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,161 +18,126 @@ pub enum Mode {
     Fail(String),
 }
 
-/// One line on the control socket.
+/// What an administrator wants a device to report: the effect of its taint, and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// `fail GPU CONDITION [DETAIL]`
-    Fail(String, String, String),
-    /// `flap GPU CONDITION`: at every second look.
-    Flap(String, String),
-    /// `recover GPU`: from everything.
-    Recover(String),
-    /// `vanish GPU`: it is not published any more.
-    Vanish(String),
-    /// `return GPU [NAME]`: it is, under this name.
-    Return(String, Option<String>),
-    /// `hang CALL`
-    Hang(Call),
-    /// `error CALL TEXT`
-    Error(Call, String),
-    /// `work CALL`
-    Work(Call),
-    /// `crash`: the process ends at once and cleans nothing up.
-    Crash,
-    /// `list`: the faults there are.
-    List,
+pub struct Order {
+    /// `NoExecute`, `NoSchedule` or `None`.
+    pub effect: String,
+    /// The value of the taint, may be empty.
+    pub reason: String,
 }
 
-/// Why a command was not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum CommandError {
-    /// There is no such command.
-    #[error(
-        "not understood: {0:?}; commands: fail GPU CONDITION [DETAIL], flap GPU CONDITION, recover GPU, vanish GPU, \
-         return GPU [NAME], hang|work prepare|unprepare|health, error prepare|unprepare|health TEXT, crash, list"
-    )]
-    Unknown(String),
-    /// There is no such GPU.
-    #[error("there is no GPU {0:?}")]
-    NoGpu(String),
-    /// Two GPUs would have one name.
-    #[error("there is a GPU {0:?}")]
-    NameTaken(String),
-}
-
-impl FromStr for Call {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "prepare" => Ok(Self::Prepare),
-            "unprepare" => Ok(Self::Unprepare),
-            "health" => Ok(Self::Health),
-            _ => Err(()),
-        }
-    }
-}
-
-impl FromStr for Command {
-    type Err = CommandError;
-
-    fn from_str(line: &str) -> Result<Self, CommandError> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let unknown = || CommandError::Unknown(line.chars().take(100).collect());
-        let call = |word: &str| word.parse::<Call>().map_err(|()| unknown());
-        Ok(match *words.as_slice() {
-            ["fail", gpu, condition] => Self::Fail(gpu.into(), condition.into(), String::new()),
-            ["fail", gpu, condition, ref detail @ ..] => {
-                Self::Fail(gpu.into(), condition.into(), detail.join(" "))
-            }
-            ["flap", gpu, condition] => Self::Flap(gpu.into(), condition.into()),
-            ["recover", gpu] => Self::Recover(gpu.into()),
-            ["vanish", gpu] => Self::Vanish(gpu.into()),
-            ["return", gpu] => Self::Return(gpu.into(), None),
-            ["return", gpu, name] => Self::Return(gpu.into(), Some(name.into())),
-            ["hang", word] => Self::Hang(call(word)?),
-            ["work", word] => Self::Work(call(word)?),
-            ["error", word, ref text @ ..] if !text.is_empty() => Self::Error(call(word)?, text.join(" ")),
-            ["crash"] => Self::Crash,
-            ["list"] => Self::List,
-            _ => return Err(unknown()),
-        })
-    }
-}
-
-/// The faults there are. GPUs are called by the name they had at the start.
+/// The faults there are. Devices are called by the name they had at the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     conditions: BTreeMap<String, BTreeMap<String, (String, bool)>>,
-    /// Where a GPU is: nowhere, or under another name.
+    /// Where a device is: nowhere, or under another name.
     places: BTreeMap<String, Option<String>>,
     modes: BTreeMap<Call, Mode>,
+    wrong: Option<Wrong>,
+    frames: Option<Frames>,
+    /// By the name under which a device is published.
+    orders: BTreeMap<String, Order>,
+}
+
+/// What has to be done after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consequence {
+    /// Nothing more.
+    None,
+    /// Other devices are published than before.
+    Devices,
+    /// They are published in another way.
+    Publishing(Option<Wrong>),
 }
 
 impl Faults {
-    /// Carries a command out. `gpus` are the names at the start. Whether other devices are published than before.
+    /// Carries a command out. `devices` are the names at the start. Says what is left to be done.
     ///
     /// # Errors
-    /// When there is no such GPU. Nothing changes then.
-    pub fn apply(&mut self, gpus: &[String], command: Command) -> Result<bool, CommandError> {
-        if let Command::Fail(gpu, ..)
-        | Command::Flap(gpu, _)
-        | Command::Recover(gpu)
-        | Command::Vanish(gpu)
-        | Command::Return(gpu, _) = &command
-            && !gpus.contains(gpu)
+    /// When there is no such device. Nothing changes then.
+    pub fn apply(&mut self, devices: &[String], command: Command) -> Result<Consequence, CommandError> {
+        if let Command::Fail(device, ..)
+        | Command::Flap(device, _)
+        | Command::Recover(device)
+        | Command::Vanish(device)
+        | Command::Return(device, _) = &command
+            && !devices.contains(device)
         {
-            return Err(CommandError::NoGpu(gpu.clone()));
+            return Err(CommandError::NoDevice(device.clone()));
         }
         match command {
-            Command::Fail(gpu, condition, detail) => {
-                self.conditions.entry(gpu).or_default().insert(condition, (detail, false));
+            Command::Fail(device, condition, detail) => {
+                self.conditions.entry(device).or_default().insert(condition, (detail, false));
             }
-            Command::Flap(gpu, condition) => {
-                self.conditions.entry(gpu).or_default().insert(condition, (String::new(), true));
+            Command::Flap(device, condition) => {
+                self.conditions.entry(device).or_default().insert(condition, (String::new(), true));
             }
-            Command::Recover(gpu) => drop(self.conditions.remove(&gpu)),
-            Command::Vanish(gpu) => {
-                self.places.insert(gpu, None);
-                return Ok(true);
+            Command::Recover(device) => drop(self.conditions.remove(&device)),
+            Command::Vanish(device) => {
+                self.places.insert(device, None);
+                return Ok(Consequence::Devices);
             }
-            Command::Return(gpu, name) => {
-                let name = name.filter(|name| *name != gpu);
-                let taken = name.as_ref().filter(|name| {
-                    gpus.iter().any(|other| *other != gpu && self.name_of(other).as_ref() == Some(*name))
-                });
-                if let Some(name) = taken {
-                    return Err(CommandError::NameTaken(name.clone()));
-                }
-                match name {
-                    Some(name) => drop(self.places.insert(gpu, Some(name))),
-                    None => drop(self.places.remove(&gpu)),
-                }
-                return Ok(true);
+            Command::Return(device, name) => {
+                self.place(devices, device, name)?;
+                return Ok(Consequence::Devices);
             }
             Command::Hang(call) => drop(self.modes.insert(call, Mode::Hang)),
             Command::Error(call, why) => drop(self.modes.insert(call, Mode::Fail(why))),
             Command::Work(call) => drop(self.modes.remove(&call)),
+            Command::Publish(wrong) => {
+                self.wrong = wrong;
+                return Ok(Consequence::Publishing(wrong));
+            }
+            Command::Frames(frames) => self.frames = frames,
             Command::Crash | Command::List => {}
         }
-        Ok(false)
+        Ok(Consequence::None)
     }
 
-    /// Under which name a GPU is published; none if it vanished.
+    fn place(
+        &mut self,
+        devices: &[String],
+        device: String,
+        name: Option<String>,
+    ) -> Result<(), CommandError> {
+        let name = name.filter(|name| *name != device);
+        let wanted = name.as_ref().unwrap_or(&device);
+        validate_device_name(wanted).map_err(|_| CommandError::Name(wanted.clone()))?;
+        if devices.iter().any(|other| *other != device && self.name_of(other).as_ref() == Some(wanted)) {
+            return Err(CommandError::NameTaken(wanted.clone()));
+        }
+        match name {
+            Some(name) => drop(self.places.insert(device, Some(name))),
+            None => drop(self.places.remove(&device)),
+        }
+        Ok(())
+    }
+
+    /// What an administrator ordered, instead of all that was ordered before.
+    pub fn order(&mut self, orders: BTreeMap<String, Order>) {
+        self.orders = orders;
+    }
+
+    /// Under which name a device is published; none if it vanished.
     #[must_use]
-    pub fn name_of(&self, gpu: &str) -> Option<String> {
-        match self.places.get(gpu) {
-            None => Some(gpu.to_owned()),
+    pub fn name_of(&self, device: &str) -> Option<String> {
+        match self.places.get(device) {
+            None => Some(device.to_owned()),
             Some(place) => place.clone(),
         }
     }
 
-    /// What a GPU has at this look.
+    /// What a device has at this look, with its detail.
     #[must_use]
-    pub fn conditions(&self, gpu: &str, look: u64) -> Vec<(String, String)> {
-        let all = self.conditions.get(gpu).into_iter().flatten();
+    pub fn conditions(&self, device: &str, look: u64) -> Vec<(String, String)> {
+        let all = self.conditions.get(device).into_iter().flatten();
         let now = all.filter(|(_, (_, flaps))| !flaps || look.is_multiple_of(2));
-        now.map(|(condition, (detail, _))| (condition.clone(), detail.clone())).collect()
+        let mut found: Vec<(String, String)> =
+            now.map(|(condition, (detail, _))| (condition.clone(), detail.clone())).collect();
+        let order = self.name_of(device).and_then(|name| self.orders.get(&name));
+        found.extend(order.map(|order| (ordered(&order.effect), order.reason.clone())));
+        found
     }
 
     /// What a call does.
@@ -190,31 +146,65 @@ impl Faults {
         self.modes.get(&call).cloned().unwrap_or_default()
     }
 
+    /// What is wrong with what is published.
+    #[must_use]
+    pub fn wrong(&self) -> Option<Wrong> {
+        self.wrong
+    }
+
+    /// What is wrong with what is sent.
+    #[must_use]
+    pub fn frames(&self) -> Option<Frames> {
+        self.frames
+    }
+
+    /// The commands that would bring these faults about.
+    #[must_use]
+    pub fn commands(&self) -> Vec<Command> {
+        let mut commands = Vec::new();
+        for (device, conditions) in &self.conditions {
+            for (condition, (detail, flaps)) in conditions {
+                let (device, condition) = (device.clone(), condition.clone());
+                commands.push(match flaps {
+                    true => Command::Flap(device, condition),
+                    false => Command::Fail(device, condition, detail.clone()),
+                });
+            }
+        }
+        for (device, place) in &self.places {
+            let device = device.clone();
+            commands.push(match place {
+                None => Command::Vanish(device),
+                Some(name) => Command::Return(device, Some(name.clone())),
+            });
+        }
+        for (call, mode) in &self.modes {
+            commands.push(match mode {
+                Mode::Work => Command::Work(*call),
+                Mode::Hang => Command::Hang(*call),
+                Mode::Fail(why) => Command::Error(*call, why.clone()),
+            });
+        }
+        commands.extend(self.wrong.map(|wrong| Command::Publish(Some(wrong))));
+        commands.extend(self.frames.map(|frames| Command::Frames(Some(frames))));
+        commands
+    }
+
     /// For people, one a line.
     #[must_use]
     pub fn list(&self) -> String {
-        let mut lines = Vec::new();
-        for (gpu, conditions) in &self.conditions {
-            for (condition, (detail, flaps)) in conditions {
-                let verb = if *flaps { "flap" } else { "fail" };
-                lines.push(format!("{verb} {gpu} {condition} {detail}").trim_end().to_owned());
-            }
-        }
-        for (gpu, place) in &self.places {
-            lines.push(
-                place.as_ref().map_or_else(|| format!("vanish {gpu}"), |name| format!("return {gpu} {name}")),
-            );
-        }
-        for (call, mode) in &self.modes {
-            let name = format!("{call:?}").to_lowercase();
-            lines.push(match mode {
-                Mode::Work => format!("work {name}"),
-                Mode::Hang => format!("hang {name}"),
-                Mode::Fail(why) => format!("error {name} {why}"),
-            });
-        }
+        let mut lines: Vec<String> = self.commands().iter().map(ToString::to_string).collect();
+        let order = |(device, order): (&String, &Order)| {
+            format!("ordered {device} {} {}", order.effect, order.reason).trim_end().to_owned()
+        };
+        lines.extend(self.orders.iter().map(order));
         lines.join("\n")
     }
+}
+
+/// The condition of a device that was ordered to fail with this effect.
+pub(crate) fn ordered(effect: &str) -> String {
+    format!("ordered-{effect}")
 }
 
 #[cfg(test)]
@@ -235,6 +225,9 @@ mod tests {
             "return gpu-1 gpu-9",
             "hang prepare",
             "error unprepare no way",
+            "error bind not today",
+            "publish incomplete",
+            "frames giant",
         ];
         for line in lines {
             faults.apply(&names(), line.parse().unwrap()).unwrap();
@@ -249,6 +242,9 @@ mod tests {
             "return gpu-1",
             "work prepare",
             "work unprepare",
+            "work bind",
+            "work publish",
+            "work frames",
         ] {
             faults.apply(&names(), line.parse().unwrap()).unwrap();
         }
@@ -264,6 +260,9 @@ mod tests {
             "fail gpu-0",
             "hang everything",
             "error prepare",
+            "error publish x",
+            "publish",
+            "frames",
             "explode gpu-0",
             "return",
             "crash now",
@@ -271,8 +270,25 @@ mod tests {
             assert!(matches!(line.parse::<Command>(), Err(CommandError::Unknown(_))), "{line}");
         }
         let apply = |faults: &mut Faults, line: &str| faults.apply(&names(), line.parse().unwrap());
-        assert_eq!(apply(&mut faults, "fail gpu-7 xid"), Err(CommandError::NoGpu("gpu-7".into())));
+        assert_eq!(apply(&mut faults, "fail gpu-7 xid"), Err(CommandError::NoDevice("gpu-7".into())));
         assert_eq!(apply(&mut faults, "return gpu-0 gpu-1"), Err(CommandError::NameTaken("gpu-1".into())));
+        assert_eq!(apply(&mut faults, "return gpu-0 GPU_0"), Err(CommandError::Name("GPU_0".into())));
         assert_eq!(faults, Faults::default());
+        // A name that another device has taken meanwhile is not given back.
+        apply(&mut faults, "vanish gpu-0").unwrap();
+        apply(&mut faults, "return gpu-1 gpu-0").unwrap();
+        assert_eq!(apply(&mut faults, "return gpu-0"), Err(CommandError::NameTaken("gpu-0".into())));
+    }
+
+    #[test]
+    fn orders_are_by_the_name_that_is_published() {
+        let mut faults = Faults::default();
+        faults.apply(&names(), "return gpu-1 gpu-9".parse().unwrap()).unwrap();
+        let order = Order { effect: "NoExecute".into(), reason: "fan".into() };
+        faults.order([("gpu-9".to_owned(), order)].into());
+        assert_eq!(faults.conditions("gpu-1", 0), [("ordered-NoExecute".to_owned(), "fan".to_owned())]);
+        assert_eq!(faults.list(), "return gpu-1 gpu-9\nordered gpu-9 NoExecute fan");
+        faults.order(BTreeMap::new());
+        assert!(faults.conditions("gpu-1", 0).is_empty());
     }
 }

@@ -1,21 +1,37 @@
-//! A driver of simulated GPUs, made with the kit. It runs on any node, needs no hardware, and fails on command.
+//! A driver of simulated devices, made with the kit. It runs on any node, needs no hardware, and fails on command.
 //!
-//! It publishes GPUs ([`Gpu`]), writes a CDI file for each claim that it prepares, and remembers claims in a file
-//! ([`Checkpoint`]), so that a new process knows what the one before it did. Faults come by a control socket, one command a
-//! line ([`Command`]): a GPU has a condition, flaps, vanishes, comes back under another name; calls hang or fail; the
-//! process ends without cleaning up.
+//! It publishes GPUs, network interfaces or FPGAs ([`Shape`]), whole or in parts with shared counters, for one claim or
+//! for several that share their capacity, usable at once or after binding conditions. It writes a CDI file for each claim
+//! that it prepares, and remembers claims in a file ([`Checkpoint`]), so that a new process knows what the one before it
+//! did.
 //!
-//! **Invariant.** What is prepared is in a file before kubelet hears of it. A GPU is given to one claim at a time, unless
-//! for administration. A command that is not understood changes nothing.
+//! Faults ([`Command`]) come by a control socket, one command a line; by `kubectl device fail`, through an annotation of
+//! the Node ([`FAIL_ANNOTATION`]); from the start; or by chance with a seed ([`Soak`]): a device has a condition, flaps,
+//! vanishes, comes back under another name; calls hang or fail; slices are not written, or stale and incomplete ones are;
+//! the service socket sends broken frames; the process ends without cleaning up.
+//!
+//! **Invariant.** What is prepared is in a file before kubelet hears of it. A device is given to one claim at a time,
+//! unless it is shared or for administration, and never together with a part of it. A command that is not understood
+//! changes nothing, and one that could not be carried out is not listed.
 
+mod binding;
 mod checkpoint;
+mod clock;
+mod command;
 mod control;
 mod driver;
 mod faults;
-mod gpu;
+mod orders;
+mod soak;
+mod state;
+mod unit;
+mod wrong;
 
 pub use checkpoint::{Checkpoint, CheckpointError};
+pub use command::{Call, Command, CommandError, Frames, Wrong};
 pub use control::tell;
-pub use driver::{Example, Options, RunError, start};
-pub use faults::{Call, Command, CommandError, Faults, Mode};
-pub use gpu::{Gpu, gpus};
+pub use driver::{Example, Extras, Options, RunError, start, start_with};
+pub use faults::{Consequence, Faults, Mode, Order};
+pub use orders::FAIL_ANNOTATION;
+pub use soak::{FaultKind, Soak, SoakOptions};
+pub use unit::{FAILS_ON_COMMAND, Profile, Shape, Unit, pool, units};

@@ -145,3 +145,104 @@ fn missing_of_device(sent: &Device, kept: &Device, gates: &mut Vec<Gate>) {
         gates.push(Gate::Unknown);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{string::ToString, vec};
+    use k8s_openapi::{
+        api::resource::v1::{
+            CapacityRequestPolicy, Counter, CounterSet, DeviceCapacity, DeviceCounterConsumption, DeviceTaint,
+        },
+        apimachinery::pkg::api::resource::Quantity,
+    };
+
+    fn full() -> ResourceSliceSpec {
+        let counters = || [("slots".to_string(), Counter { value: Quantity("1".into()) })].into();
+        let consumption = DeviceCounterConsumption {
+            counter_set: "set".into(),
+            counters: counters(),
+            compatibility_groups: Some(vec!["half".into()]),
+        };
+        let capacity = DeviceCapacity {
+            value: Quantity("80Gi".into()),
+            request_policy: Some(CapacityRequestPolicy {
+                default: Some(Quantity("1Gi".into())),
+                ..CapacityRequestPolicy::default()
+            }),
+        };
+        let device = Device {
+            name: "gpu-0".into(),
+            taints: Some(vec![DeviceTaint {
+                key: "a".into(),
+                effect: "NoSchedule".into(),
+                ..DeviceTaint::default()
+            }]),
+            consumes_counters: Some(vec![consumption]),
+            allow_multiple_allocations: Some(true),
+            binds_to_node: Some(true),
+            binding_conditions: Some(vec!["ready".into()]),
+            capacity: Some([("memory".to_string(), capacity)].into()),
+            ..Device::default()
+        };
+        ResourceSliceSpec {
+            devices: Some(vec![device]),
+            shared_counters: Some(vec![CounterSet { name: "set".into(), counters: counters() }]),
+            per_device_node_selection: Some(true),
+            partition_type_attribute: Some("type".into()),
+            skip_node_operations: Some(vec!["*".into()]),
+            ..ResourceSliceSpec::default()
+        }
+    }
+
+    fn device(spec: &mut ResourceSliceSpec) -> &mut Device {
+        &mut spec.devices.as_mut().unwrap()[0]
+    }
+
+    /// Each field that a server without a feature drops, and the gate that is named for it.
+    #[test]
+    fn every_dropped_field_has_its_gate() {
+        type Drop = fn(&mut ResourceSliceSpec);
+        let rows: [(Drop, &str); 13] = [
+            (|_| {}, ""),
+            (|spec| device(spec).taints = None, "DRADeviceTaints"),
+            (|spec| spec.shared_counters = None, "DRAPartitionableDevices"),
+            (|spec| spec.per_device_node_selection = None, "DRAPartitionableDevices"),
+            (|spec| device(spec).consumes_counters = None, "DRAPartitionableDevices"),
+            (|spec| device(spec).binding_conditions = None, "DRADeviceBindingConditions"),
+            (|spec| device(spec).binds_to_node = None, "DRADeviceBindingConditions"),
+            (|spec| device(spec).allow_multiple_allocations = None, "DRAConsumableCapacity"),
+            (
+                |spec| {
+                    let capacity = device(spec).capacity.as_mut().unwrap();
+                    capacity.get_mut("memory").unwrap().request_policy = None;
+                },
+                "DRAConsumableCapacity",
+            ),
+            (|spec| spec.partition_type_attribute = None, "DRAPartitionableDevicesType"),
+            (|spec| spec.skip_node_operations = None, "DRAOptionalNodeOperations"),
+            (
+                |spec| {
+                    let consumes = device(spec).consumes_counters.as_mut().unwrap();
+                    consumes[0].compatibility_groups = None;
+                },
+                "DRADeviceCompatibilityGroups",
+            ),
+            (|spec| device(spec).name = "other".into(), "unknown"),
+        ];
+        for (drop, wanted) in rows {
+            let mut stored = full();
+            drop(&mut stored);
+            let gates = missing(&full(), &stored);
+            let names: Vec<&str> = gates.iter().map(|gate| gate.name()).collect();
+            assert_eq!(names.join(","), wanted);
+        }
+        let mut stored = full();
+        device(&mut stored).taints = None;
+        stored.skip_node_operations = None;
+        let gates = missing(&full(), &stored);
+        let dropped = Dropped { pool: "p".into(), index: 1, gates };
+        let text = "the API server dropped fields of slice 1 of pool p; feature gates: DRADeviceTaints, DRAOptionalNodeOperations";
+        assert_eq!(dropped.to_string(), text);
+    }
+}

@@ -158,7 +158,7 @@ impl Publisher {
     /// A publisher for a driver, which has not been told anything yet.
     #[must_use]
     pub fn new(driver: impl Into<String>, scope: Scope) -> Self {
-        let is_wanted = matches!(scope, Scope::Node { .. });
+        let is_wanted = scope.owner().is_some();
         Self {
             identity: Identity { driver: driver.into(), scope, owner: None },
             desired: None,
@@ -177,7 +177,7 @@ impl Publisher {
     /// # Errors
     /// When it cannot be published. What was wanted before still is.
     pub fn want(&mut self, pools: BTreeMap<String, Pool>) -> Result<(), PoolError> {
-        if let Err(error) = validate(&pools) {
+        if let Err(error) = validate(&self.identity.scope, &pools) {
             self.report(Problem::Invalid(error.clone()));
             return Err(error);
         }
@@ -271,10 +271,10 @@ impl Publisher {
         if self.owner.is_wanted {
             if !self.owner.is_in_flight
                 && self.owner.backoff.is_over(now)
-                && let Scope::Node { name } = &self.identity.scope
+                && let Some(name) = self.identity.scope.owner()
             {
                 self.owner.is_in_flight = true;
-                let effect = Effect::ReadOwner { name: name.clone() };
+                let effect = Effect::ReadOwner { name: name.into() };
                 self.next_id += 1;
                 self.in_flight.insert(self.next_id, Flight::Owner);
                 self.effects.push_back((self.next_id, effect));
@@ -475,16 +475,14 @@ impl Publisher {
     fn vanished(&mut self, now: Timestamp, slice: &ResourceSlice) {
         self.touched(now, &slice.spec.pool.name);
         // It may have gone with its Node, which may be back as another.
-        self.owner.is_wanted = matches!(self.identity.scope, Scope::Node { .. });
+        self.owner.is_wanted = self.identity.scope.owner().is_some();
     }
 
     fn is_ours(&self, slice: &ResourceSlice) -> bool {
-        let node = slice.spec.node_name.as_deref().filter(|name| !name.is_empty());
-        let here = match &self.identity.scope {
-            Scope::Node { name } => node == Some(name),
-            Scope::Cluster => node.is_none(),
-        };
-        here && slice.spec.driver == self.identity.driver
+        let scope = &self.identity.scope;
+        slice.spec.driver == self.identity.driver
+            && slice.spec.node_name.as_deref().unwrap_or_default() == scope.node_name()
+            && scope.only_pool().is_none_or(|pool| slice.spec.pool.name == pool)
     }
 
     fn report(&mut self, problem: Problem) {

@@ -119,7 +119,7 @@ fn spec(identity: &Identity, name: &str, pool: &Pool, content: &Content, count: 
     let (mut node_name, mut all_nodes, mut node_selector, mut per_device) = (None, None, None, None);
     match (&pool.nodes, &identity.scope) {
         (Nodes::Local, Scope::Node { name }) => node_name = Some(name.clone()),
-        (Nodes::All, _) | (Nodes::Local, Scope::Cluster) => all_nodes = Some(true),
+        (Nodes::All, _) | (Nodes::Local, Scope::Pool { .. } | Scope::Cluster) => all_nodes = Some(true),
         (Nodes::Selected(selector), _) => node_selector = Some(selector.clone()),
         (Nodes::PerDevice, _) => per_device = Some(true),
     }
@@ -149,11 +149,10 @@ fn spec(identity: &Identity, name: &str, pool: &Pool, content: &Content, count: 
 }
 
 fn owner(identity: &Identity) -> Option<Vec<OwnerReference>> {
-    let Scope::Node { name } = &identity.scope else { return None };
     let reference = OwnerReference {
         api_version: "v1".into(),
         kind: "Node".into(),
-        name: name.clone(),
+        name: identity.scope.owner()?.to_string(),
         uid: identity.owner.clone()?,
         controller: Some(true),
         block_owner_deletion: None,
@@ -163,9 +162,9 @@ fn owner(identity: &Identity) -> Option<Vec<OwnerReference>> {
 
 fn is_owned(identity: &Identity, slice: &ResourceSlice) -> bool {
     let uids = slice.metadata.owner_references.iter().flatten().map(|owner| owner.uid.as_str());
-    match (&identity.scope, &identity.owner) {
-        (Scope::Node { .. }, Some(owner)) => uids.eq([owner.as_str()]),
-        (Scope::Node { .. }, None) | (Scope::Cluster, _) => true,
+    match (identity.scope.owner(), &identity.owner) {
+        (Some(_), Some(uid)) => uids.eq([uid.as_str()]),
+        (Some(_), None) | (None, _) => true,
     }
 }
 

@@ -17,14 +17,52 @@ pub enum Scope {
         /// The name of the Node.
         name: String,
     },
+    /// One pool that a node owns and other nodes reach too. Slices name no node, and go with their owner. Several nodes
+    /// may have such pools of the same driver: each looks after its own alone.
+    Pool {
+        /// The name of the Node that owns the slices.
+        owner: String,
+        /// The name of the pool.
+        pool: String,
+    },
     /// Devices that no single node has. Nothing removes the slices but their driver.
     Cluster,
+}
+
+impl Scope {
+    /// The Node that owns the slices.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        match self {
+            Self::Node { name } => Some(name),
+            Self::Pool { owner, .. } => Some(owner),
+            Self::Cluster => None,
+        }
+    }
+
+    /// What `spec.nodeName` of the slices is; empty: it is not set.
+    #[must_use]
+    pub fn node_name(&self) -> &str {
+        match self {
+            Self::Node { name } => name,
+            Self::Pool { .. } | Self::Cluster => "",
+        }
+    }
+
+    /// The only pool there is, where there is just one.
+    #[must_use]
+    pub fn only_pool(&self) -> Option<&str> {
+        match self {
+            Self::Pool { pool, .. } => Some(pool),
+            Self::Node { .. } | Self::Cluster => None,
+        }
+    }
 }
 
 /// From where devices of a pool can be reached.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Nodes {
-    /// From the node of the scope.
+    /// From the node of the scope; from everywhere if the scope is no node.
     #[default]
     Local,
     /// From everywhere.
@@ -80,9 +118,9 @@ pub(crate) fn split(pool: &Pool) -> Vec<Content> {
 
 /// The name of a slice begins with its index, so that a sorted list is in the driver's order, and the slice is found again.
 pub(crate) fn name_prefix(index: usize, driver: &str, scope: &Scope) -> String {
-    match scope {
-        Scope::Node { name } => format!("{index:05x}-{driver}-{name}-"),
-        Scope::Cluster => format!("{index:05x}-{driver}-"),
+    match scope.owner() {
+        Some(owner) => format!("{index:05x}-{driver}-{owner}-"),
+        None => format!("{index:05x}-{driver}-"),
     }
 }
 

@@ -8,7 +8,7 @@ use core::fmt;
 
 use lazaret_model::{NameError, validate_dns_label, validate_pool_name};
 
-use crate::{DEVICES_MAX, Pool, TAINTS_PER_DEVICE_MAX};
+use crate::{DEVICES_MAX, Pool, Scope, TAINTS_PER_DEVICE_MAX};
 
 /// Why pools cannot be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,13 @@ pub enum PoolError {
     TooManyTaints(String, String),
     /// There are more devices than kubelet can follow.
     TooManyDevices(usize),
+    /// The scope is one pool, and others were given.
+    NotTheOnlyPool {
+        /// The pool of the scope.
+        only: String,
+        /// How many were given.
+        found: usize,
+    },
 }
 
 impl fmt::Display for PoolError {
@@ -52,17 +59,25 @@ impl fmt::Display for PoolError {
             Self::TooManyDevices(count) => {
                 write!(f, "{count} devices, at most {DEVICES_MAX} can be published")
             }
+            Self::NotTheOnlyPool { only, found } => {
+                write!(f, "found {found} pools; expected exactly one pool with the name {only}")
+            }
         }
     }
 }
 
 impl core::error::Error for PoolError {}
 
-/// Checks pools.
+/// Checks pools of a scope.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn validate(pools: &BTreeMap<String, Pool>) -> Result<(), PoolError> {
+pub fn validate(scope: &Scope, pools: &BTreeMap<String, Pool>) -> Result<(), PoolError> {
+    if let Some(only) = scope.only_pool()
+        && pools.keys().any(|name| name != only)
+    {
+        return Err(PoolError::NotTheOnlyPool { only: only.into(), found: pools.len() });
+    }
     let count = pools.values().map(|pool| pool.devices.len()).sum();
     if count > DEVICES_MAX {
         return Err(PoolError::TooManyDevices(count));

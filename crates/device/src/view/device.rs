@@ -233,6 +233,14 @@ pub fn row(cluster: &Cluster, id: &DeviceId) -> Option<DeviceRow> {
     }
 }
 
+/// Whether a device says that its driver makes it fail on command.
+pub fn fails_on_command(cluster: &Cluster, id: &DeviceId) -> bool {
+    let attributes = cluster.fleet.device(id).into_iter().flat_map(|device| device.attributes());
+    attributes.into_iter().any(|(key, _, value)| {
+        key.as_str() == "driver.lazaret.dev/failsOnCommand" && matches!(value, AttrValue::Bool(true))
+    })
+}
+
 /// Every device that is published or held, by name.
 pub fn device_ids(cluster: &mut Cluster) -> Vec<DeviceId> {
     let snapshot = cluster.fleet.snapshot();

@@ -25,14 +25,14 @@ pub use change::{Change, Intent, changes, describe_selector, exact, selector_of,
 pub use check::{Check, Facts, Permission, State as CheckState, checks};
 pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
 pub use describe::{Attribute, Capacity, Description, describe};
-pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, row, rows};
+pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, fails_on_command, row, rows};
 pub use drain::{
     Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, pods_seen,
 };
 pub use gates::{GateFacts, consequence, is_off};
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
 pub use near::nearest;
-pub use nodes::{fail_patch, failures, is_simulated};
+pub use nodes::{Obeys, fail_patch, failures, is_simulated};
 pub use pace::Pace;
 pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
 pub use plan_diff::diff;

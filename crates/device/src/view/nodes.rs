@@ -1,11 +1,36 @@
-//! What makes a simulated driver report a device as failing: an annotation of its node.
+//! What makes a driver report a device as failing that does so on command: an annotation of its node.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// A JSON object from device to what is wrong with it.
-const FAIL_ANNOTATION: &str = "hollow.lazaret.dev/fail";
+/// Who acts on an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obeys {
+    /// The driver of a simulated node, for all of its devices.
+    SimulatedNode,
+    /// A driver whose devices say that they fail on command, on any node.
+    Driver,
+}
+
+impl Obeys {
+    /// A JSON object from device to what is wrong with it.
+    fn annotation(self) -> &'static str {
+        match self {
+            Self::SimulatedNode => "hollow.lazaret.dev/fail",
+            Self::Driver => "driver.lazaret.dev/fail",
+        }
+    }
+
+    /// How a device is called there. A node may have several drivers.
+    #[must_use]
+    pub fn key(self, driver: &str, device: &str) -> String {
+        match self {
+            Self::SimulatedNode => device.to_owned(),
+            Self::Driver => format!("{driver}/{device}"),
+        }
+    }
+}
 
 /// Set on nodes that are simulated.
 const SIMULATED_LABEL: &str = "hollow.lazaret.dev/node";
@@ -20,10 +45,11 @@ pub fn is_simulated(node: &Value) -> bool {
 ///
 /// # Errors
 /// A sentence when the annotation holds something else than a JSON object.
-pub fn failures(node: &Value) -> Result<BTreeMap<String, Value>, String> {
-    let written = node["metadata"]["annotations"][FAIL_ANNOTATION].as_str().unwrap_or("{}");
+pub fn failures(obeys: Obeys, node: &Value) -> Result<BTreeMap<String, Value>, String> {
+    let annotation = obeys.annotation();
+    let written = node["metadata"]["annotations"][annotation].as_str().unwrap_or("{}");
     serde_json::from_str(written)
-        .map_err(|error| format!("annotation {FAIL_ANNOTATION} is not a JSON object: {error}"))
+        .map_err(|error| format!("annotation {annotation} is not a JSON object: {error}"))
 }
 
 /// The merge patch that makes `device` fail on a node, or recover where `failure` is absent. `None` when nothing would change.
@@ -31,11 +57,12 @@ pub fn failures(node: &Value) -> Result<BTreeMap<String, Value>, String> {
 /// # Errors
 /// A sentence when the annotation holds something else than a JSON object.
 pub fn fail_patch(
+    obeys: Obeys,
     node: &Value,
     device: &str,
     failure: Option<(&str, Option<&str>)>,
 ) -> Result<Option<Value>, String> {
-    let mut failures = failures(node)?;
+    let mut failures = failures(obeys, node)?;
     let before = failures.clone();
     match failure {
         Some((effect, reason)) => {
@@ -57,7 +84,7 @@ pub fn fail_patch(
         "metadata": {
             "uid": node["metadata"]["uid"],
             "resourceVersion": node["metadata"]["resourceVersion"],
-            "annotations": {FAIL_ANNOTATION: value},
+            "annotations": {obeys.annotation(): value},
         }
     })))
 }
@@ -66,12 +93,15 @@ pub fn fail_patch(
 mod tests {
     use super::*;
 
+    const FAIL_ANNOTATION: &str = "hollow.lazaret.dev/fail";
+    const SIMULATED: Obeys = Obeys::SimulatedNode;
+
     fn patched(written: Option<&str>, device: &str, failure: Option<(&str, Option<&str>)>) -> Option<Value> {
         let mut node = json!({"metadata": {"uid": "u", "resourceVersion": "1"}});
         if let Some(written) = written {
             node["metadata"]["annotations"] = json!({FAIL_ANNOTATION: written});
         }
-        let patch = fail_patch(&node, device, failure).unwrap()?;
+        let patch = fail_patch(SIMULATED, &node, device, failure).unwrap()?;
         Some(patch["metadata"]["annotations"][FAIL_ANNOTATION].clone())
     }
 
@@ -87,7 +117,8 @@ mod tests {
         assert_eq!(patched(Some(one), "gpu-1", None), Some(Value::Null));
         assert_eq!(patched(None, "gpu-1", None), None);
         assert!(
-            fail_patch(&json!({"metadata": {"annotations": {FAIL_ANNOTATION: "[]"}}}), "a", None).is_err()
+            fail_patch(SIMULATED, &json!({"metadata": {"annotations": {FAIL_ANNOTATION: "[]"}}}), "a", None)
+                .is_err()
         );
     }
 }

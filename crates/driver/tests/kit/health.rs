@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use lazaret_driver::{
-    Condition, HealthRule, HealthTable, TaintEffect,
-    proto::{self, HealthStatus, InfoRequest, PluginInfo, WatchRequest, WatchResponse},
+    Condition, HealthRule, HealthTable, KubeletService, StartError, TaintEffect,
+    proto::{self, HealthStatus, InfoRequest, PluginInfo, PrepareResponse, WatchRequest, WatchResponse},
 };
 
 use crate::world::{DRIVER, NODE, World, connect, pools};
@@ -114,4 +114,65 @@ async fn a_taint_survives_a_restart_of_the_driver() {
         after[0].metadata.resource_version, before[0].metadata.resource_version,
         "nothing was written"
     );
+}
+
+#[tokio::test]
+async fn a_new_device_is_looked_at_before_it_is_published() {
+    let world = World::new();
+    world.node().await;
+    *world.script.conditions.lock().unwrap() = conditions(&[("gpu-0", &[])]);
+    // Nobody looks by himself while this test runs.
+    let hour = Duration::from_secs(3600);
+    let kit = world.kit().node(NODE).pools(pools(1)).health_table(table()).health_interval(hour);
+    let running = kit.start(world.driver()).await.unwrap();
+    running.publisher().settled().await;
+    *world.script.conditions.lock().unwrap() = conditions(&[("gpu-0", &[]), ("gpu-1", &[("xid", "79")])]);
+    running.publisher().publish(pools(2)).unwrap();
+    let is_there = |slices: &[k8s_openapi::api::resource::v1::ResourceSlice]| {
+        slices[0].spec.devices.as_ref().is_some_and(|devices| devices.len() == 2)
+    };
+    let slices = world.slices_when(is_there).await;
+    let devices = slices[0].spec.devices.as_ref().unwrap();
+    assert!(devices[1].taints.is_some(), "it was never published without its taint");
+    assert!(devices[0].taints.is_none());
+}
+
+#[tokio::test]
+async fn a_driver_may_offer_some_services_only() {
+    let world = World::new();
+    *world.script.conditions.lock().unwrap() = conditions(&[("gpu-0", &[])]);
+    let rows: [(&[KubeletService], &[&str]); 3] = [
+        (&[KubeletService::HealthV1, KubeletService::PluginV1], &["v1.DRAPlugin", "v1.DRAResourceHealth"]),
+        (
+            &[KubeletService::PluginV1beta1, KubeletService::HealthV1alpha1],
+            &["v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"],
+        ),
+        (&[KubeletService::PluginV1], &["v1.DRAPlugin"]),
+    ];
+    for (services, wanted) in rows {
+        let running = world.kit().services(services.iter().copied()).start(world.driver()).await.unwrap();
+        let mut registration = connect(&running.sockets().registration).await;
+        let info: PluginInfo = registration.call(proto::GET_INFO, InfoRequest {}).await.unwrap();
+        assert_eq!(info.supported_versions, wanted);
+        running.probe().await.unwrap();
+        let mut client = connect(&running.sockets().service).await;
+        for (path, service) in [
+            (proto::PREPARE_V1, KubeletService::PluginV1),
+            (proto::PREPARE_V1BETA1, KubeletService::PluginV1beta1),
+        ] {
+            let answer: Result<PrepareResponse, _> = client.call(path, proto::ClaimsRequest::default()).await;
+            assert_eq!(answer.is_ok(), services.contains(&service), "{path}");
+        }
+        for (path, service) in [
+            (proto::WATCH_V1, KubeletService::HealthV1),
+            (proto::WATCH_V1ALPHA1, KubeletService::HealthV1alpha1),
+        ] {
+            let stream: Result<tonic::Streaming<WatchResponse>, _> =
+                client.watch(path, WatchRequest {}).await;
+            assert_eq!(stream.is_ok(), services.contains(&service), "{path}");
+        }
+        running.stop().await;
+    }
+    let error = world.kit().services([KubeletService::HealthV1]).start(world.driver()).await.unwrap_err();
+    assert!(matches!(error, StartError::NoPlugin), "{error}");
 }

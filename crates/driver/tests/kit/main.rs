@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod calls;
+mod classic;
+mod faulty;
 mod health;
+mod hostile;
+mod metadata;
 mod minimal;
 mod raw;
 mod registration;

@@ -15,6 +15,8 @@ const SETTINGS: u8 = 4;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Message(Vec<u8>),
+    /// A status and no message.
+    Refused,
     Reset(u32),
 }
 
@@ -34,6 +36,11 @@ pub(crate) fn authority_of(socket: &Path) -> String {
 
 /// Calls with this authority and an empty message.
 pub(crate) fn call(socket: &Path, authority: &str, path: &str) -> Came {
+    call_with(socket, authority, path, &[0, 0, 0, 0, 0])
+}
+
+/// Calls with this authority and these bytes instead of a message.
+pub(crate) fn call_with(socket: &Path, authority: &str, path: &str, sent_body: &[u8]) -> Came {
     let mut stream = UnixStream::connect(socket).unwrap();
     let mut headers = Vec::new();
     for (name, value) in [
@@ -55,7 +62,7 @@ pub(crate) fn call(socket: &Path, authority: &str, path: &str) -> Came {
     let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     frame(&mut sent, SETTINGS, 0, 0, &[]);
     frame(&mut sent, HEADERS, 0x4, 1, &headers);
-    frame(&mut sent, DATA, 0x1, 1, &[0, 0, 0, 0, 0]);
+    frame(&mut sent, DATA, 0x1, 1, sent_body);
     stream.write_all(&sent).unwrap();
     loop {
         let (kind, flags, on, body) = read(&mut stream);
@@ -66,6 +73,7 @@ pub(crate) fn call(socket: &Path, authority: &str, path: &str) -> Came {
                 stream.write_all(&answer).unwrap();
             }
             (RST_STREAM, 1) => return Came::Reset(u32::from_be_bytes(body.try_into().unwrap())),
+            (HEADERS, 1) if flags & 1 == 1 => return Came::Refused,
             (DATA, 1) if body.len() >= 5 => return Came::Message(body[5..].to_vec()),
             _ => {}
         }

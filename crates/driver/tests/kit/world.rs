@@ -11,6 +11,7 @@ use std::{
 
 use k8s_openapi::api::{
     core::v1::Node,
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
     resource::v1::{Device, ResourceClaim, ResourceSlice},
 };
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -148,6 +149,27 @@ impl World {
         let api: Api<Node> = Api::all(self.cluster.client());
         let node = serde_json::from_value(json!({"metadata": {"name": NODE}})).unwrap();
         api.create(&PostParams::default(), &node).await.unwrap();
+    }
+
+    /// Lets a user do what a driver has to.
+    pub(crate) async fn allow(&self, user: &str) {
+        let rule = |group: &str, resource: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
+        let slices = ["get", "list", "watch", "create", "update", "delete"];
+        let rules = [
+            rule("resource.k8s.io", "resourceclaims", &["get"]),
+            rule("resource.k8s.io", "resourceslices", &slices),
+            rule("", "nodes", &["get"]),
+        ];
+        let role = serde_json::from_value(json!({"metadata": {"name": "driver"}, "rules": rules})).unwrap();
+        let roles: Api<ClusterRole> = Api::all(self.cluster.client());
+        roles.create(&PostParams::default(), &role).await.unwrap();
+        let binding = json!({
+            "metadata": {"name": "driver"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "driver"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.cluster.client());
+        bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
     }
 
     pub(crate) fn slices_api(&self) -> Api<ResourceSlice> {

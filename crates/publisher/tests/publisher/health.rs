@@ -147,13 +147,13 @@ fn no_publication_loses_a_taint() {
     own.taints = Some(vec![taint("admin", "x")]);
     for devices in [vec![device("a")], vec![device("b"), own.clone()]] {
         let pools: BTreeMap<String, Pool> = [("pool".to_owned(), Pool::of(devices))].into();
-        let composed = compose(&pools, &health);
+        let composed = compose(&pools, &health, |_| false);
         let device = composed["pool"].devices.iter().find(|device| device.name == "a").unwrap();
         let keys: Vec<&str> = device.taints.iter().flatten().map(|taint| taint.key.as_str()).collect();
         assert_eq!(keys[0], "gpu.example.com/lost");
     }
     own.taints = Some((0..16).map(|number| taint(&format!("k{number}"), "")).collect());
     let pools: BTreeMap<String, Pool> = [("pool".to_owned(), Pool::of(vec![own]))].into();
-    let taints = compose(&pools, &health)["pool"].devices[0].taints.clone().unwrap();
+    let taints = compose(&pools, &health, |_| false)["pool"].devices[0].taints.clone().unwrap();
     assert_eq!((taints.len(), taints[0].key.as_str()), (16, "gpu.example.com/lost"));
 }

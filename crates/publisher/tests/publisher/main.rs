@@ -6,6 +6,7 @@ mod health;
 mod server;
 
 use k8s_openapi::{
+    api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm},
     api::resource::v1::{Counter, CounterSet, Device, DeviceCapacity, DeviceCounterConsumption},
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -370,4 +371,64 @@ fn pools_of_a_cluster_have_no_node_and_no_owner() {
     assert_eq!(slice.metadata.generate_name.as_deref(), Some("00000-gpu.example.com-"));
     assert_eq!((slice.metadata.owner_references, slice.spec.node_name), (None, None));
     assert_eq!(slice.spec.all_nodes, Some(true));
+}
+
+#[test]
+fn one_pool_of_several_owners_is_left_to_its_owner() {
+    let scope = Scope::Pool { owner: NODE.into(), pool: "mine".into() };
+    let mut publisher = Publisher::new(DRIVER, scope);
+    let now = lazaret_model::Timestamp::EPOCH;
+    let other = {
+        let mut world = World::new();
+        world.publisher = Publisher::new(DRIVER, Scope::Cluster);
+        world.want(pools(&[("theirs", devices(1))]));
+        world.list();
+        world.settle();
+        world.slices.into_values().next().unwrap()
+    };
+    publisher.list(now, vec![other], "1");
+    for wrong in [pools(&[("theirs", devices(1))]), pools(&[("mine", devices(1)), ("theirs", vec![])])] {
+        let error = publisher.want(wrong).unwrap_err();
+        assert!(error.to_string().contains("expected exactly one pool with the name mine"), "{error}");
+    }
+    publisher.want(pools(&[])).unwrap();
+    publisher.think(now);
+    let Some((id, lazaret_publisher::Effect::ReadOwner { name })) = publisher.poll() else { panic!() };
+    assert_eq!(name, NODE);
+    publisher.acknowledge(now, id, Answer::Owner("uid".into()));
+    publisher.think(now);
+    assert_eq!(publisher.poll(), None, "the other's slice is not deleted");
+    publisher.want(pools(&[("mine", devices(1))])).unwrap();
+    publisher.think(now);
+    let Some((_, lazaret_publisher::Effect::Create(slice))) = publisher.poll() else { panic!() };
+    assert_eq!(slice.metadata.generate_name.as_deref(), Some("00000-gpu.example.com-node-1-"));
+    assert_eq!(slice.metadata.owner_references.as_ref().unwrap()[0].uid, "uid");
+    assert_eq!((slice.spec.node_name.as_ref(), slice.spec.all_nodes), (None, Some(true)));
+}
+
+#[test]
+fn from_where_a_pool_is_reached_can_change() {
+    let selector = |zone: &str| {
+        let requirement = NodeSelectorRequirement {
+            key: "zone".into(),
+            operator: "In".into(),
+            values: Some(vec![zone.into()]),
+        };
+        let term = NodeSelectorTerm { match_expressions: Some(vec![requirement]), match_fields: None };
+        NodeSelector { node_selector_terms: vec![term] }
+    };
+    let mut world = World::new();
+    world.publisher = Publisher::new(DRIVER, Scope::Cluster);
+    world.list();
+    let pool = |nodes: Nodes| [("fabric".to_owned(), Pool { nodes, ..Pool::of(devices(1)) })].into();
+    world.want(pool(Nodes::Selected(selector("a"))));
+    assert_eq!(world.settle(), ["create @1"]);
+    world.want(pool(Nodes::Selected(selector("b"))));
+    assert_eq!(world.settle(), ["update @1"]);
+    let spec = &world.slices.values().next().unwrap().spec;
+    assert_eq!((&spec.node_selector, spec.all_nodes), (&Some(selector("b")), None));
+    world.want(pool(Nodes::PerDevice));
+    assert_eq!(world.settle(), ["update @1"]);
+    let spec = &world.slices.values().next().unwrap().spec;
+    assert_eq!((&spec.node_selector, spec.per_device_node_selection), (&None, Some(true)));
 }
