@@ -73,7 +73,7 @@ fn wanted() -> WatchFlags {
 fn watch(registry: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let kernel = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
     inotify::add_watch(&kernel, registry, wanted())?;
-    Ok(AsyncFd::register(kernel)?)
+    AsyncFd::new(kernel)
 }
 
 /// Waits until something has changed. What it was is not of interest: all is looked at again.

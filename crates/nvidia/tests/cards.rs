@@ -190,8 +190,8 @@ impl World {
     /// What a container with the prepared devices gets. Nodes of this host are plain files, so nothing is injected.
     fn edits(&self, claim: &ClaimMessage, prepared: &PreparedClaim) -> ContainerEdits {
         assert_eq!(prepared.error, "");
-        let file = fs::read_dir(self.cdi()).unwrap().flatten().map(|entry| entry.path());
-        let file = file.filter(|path| path.to_string_lossy().contains(&claim.uid)).next().unwrap();
+        let mut file = fs::read_dir(self.cdi()).unwrap().flatten().map(|entry| entry.path());
+        let file = file.find(|path| path.to_string_lossy().contains(&claim.uid)).unwrap();
         let spec: Spec = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
         let mut edits = spec.container_edits;
         for id in prepared.devices.iter().flat_map(|device| &device.cdi_device_ids) {

@@ -1,5 +1,7 @@
 //! Whether the server lives and is ready, as a whole and check by check.
 
+use std::collections::BTreeSet;
+
 use crate::{ApiError, Server, query::Query, respond::Answer};
 
 /// A check: its name, and what is wrong if something is.
@@ -33,7 +35,9 @@ pub(crate) fn answer(
     sees_reasons: bool,
 ) -> Result<Answer, ApiError> {
     let (whole, one) = path.split_once('/').unwrap_or((path, ""));
-    let (mut unknown, verbose) = (Query::all(query, "exclude"), Query::parse(query).has("verbose"));
+    let query = Query::parse(query);
+    let verbose = query.has("verbose");
+    let mut unknown: BTreeSet<String> = query.all("exclude").map(str::to_owned).collect();
     let excluded = unknown.clone();
     let chosen: Vec<_> = checks(server, whole).filter(|(name, _)| one.is_empty() || *name == one).collect();
     if chosen.is_empty() {

@@ -1,6 +1,6 @@
 //! The query of a URL.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use percent_encoding::percent_decode_str;
 
@@ -28,12 +28,6 @@ impl Query {
             }
         }
         Self { parameters, repeated }
-    }
-
-    /// All values of a parameter, for the few that count more than once.
-    pub(crate) fn all(text: &str, name: &str) -> BTreeSet<String> {
-        let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(value)).collect()
     }
 
     /// A parameter, unless absent or empty.
