@@ -462,8 +462,8 @@ async fn only_the_server_with_the_right_certificate_is_told_anything() {
             refused(stranger.port, "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
         ),
         (
-            json!({"url": url(closed), "caBundle": hook.ca_bundle()}),
-            refused(closed, &format!("dial tcp 127.0.0.1:{closed}: connect: connection refused")),
+            json!({"url": format!("https://127.0.0.1:{closed}/"), "caBundle": hook.ca_bundle()}),
+            format!("Internal error occurred: failed calling webhook \"w.example.com\": failed to call webhook: Post \"https://127.0.0.1:{closed}/?timeout=20s\": dial tcp 127.0.0.1:{closed}: connect: connection refused"),
         ),
         (
             json!({"url": url(hook.port), "caBundle": "bm8gUEVN"}),

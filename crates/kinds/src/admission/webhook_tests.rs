@@ -111,8 +111,8 @@ fn configurations_are_checked_in_the_words_of_kubernetes() {
         ),
         (service(json!({"name": "s", "namespace": "n", "path": "/a/b/"})), ""),
         (
-            service(json!({"name": "s", "namespace": "n", "path": "a"})),
-            "webhooks[0].clientConfig.service.path: Invalid value: \"a\": must start with a '/'",
+            service(json!({"name": "s", "namespace": "n", "path": "ab"})),
+            "webhooks[0].clientConfig.service.path: Invalid value: \"ab\": must start with a '/'",
         ),
         (
             service(json!({"name": "s", "namespace": "n", "path": "/a//b"})),
