@@ -40,6 +40,7 @@ fn checked(plural: &str, changes: &Value) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn configurations_are_checked_in_the_words_of_kubernetes() {
     let rules = |rule: Value| json!({"rules": [rule]});
     let rule = |field: &str, value: Value| {
