@@ -35,7 +35,7 @@ pub(super) async fn open(
 async fn dial(to: &str) -> Result<TcpStream, String> {
     let host = to.rsplit_once(':').map_or(to, |(host, _)| host);
     let addresses = lookup_host(to).await.map_err(|_| format!("dial tcp: lookup {host}: no such host"))?;
-    let mut failed = format!("dial tcp: lookup {host}: no such host");
+    let mut first = None;
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
@@ -43,10 +43,12 @@ async fn dial(to: &str) -> Result<TcpStream, String> {
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Err(error) => failed = format!("dial tcp {address}: connect: {}", system_text(&error)),
+            Err(error) => {
+                first.get_or_insert_with(|| format!("dial tcp {address}: connect: {}", system_text(&error)));
+            }
         }
     }
-    Err(failed)
+    Err(first.unwrap_or_else(|| format!("dial tcp: lookup {host}: no such host")))
 }
 
 /// The system's words for an error without the number that Rust puts behind it.
@@ -65,9 +67,9 @@ fn handshake_failed(error: &io::Error, name: &str) -> String {
     };
     let certificate = |why: &str| format!("tls: failed to verify certificate: x509: {why}");
     match found {
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            certificate("certificate signed by unknown authority")
-        }
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => certificate("certificate signed by unknown authority"),
         rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. })
             if presented.is_empty() =>
         {
