@@ -120,7 +120,9 @@ impl Args {
         let address = listener.local_addr().context("find out where it listens")?;
         server.bootstrap().await.map_err(|error| anyhow!(error))?;
         server.publish_authority(secrets.authority()).await.map_err(|error| anyhow!(error))?;
-        server.write_own_service(reachable(address)).await.map_err(|error| anyhow!(error))?;
+        if let Err(error) = server.write_own_service(reachable(address)).await {
+            output::note(&format!("the Service kubernetes is tried again later: {error}"));
+        }
         let renewal = Renewal::start(secrets, folder, address)?;
         announce(&renewal.kubeconfig(), address, self.nodes)?;
 
