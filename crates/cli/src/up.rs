@@ -136,7 +136,9 @@ impl Args {
         server.publish_authority(secrets.authority()).await.map_err(|error| anyhow!(error))?;
         let signer = (!self.api_only).then(|| secrets.signer());
         let local = address.local();
-        server.write_own_service(local).await.map_err(|error| anyhow!(error))?;
+        if let Err(error) = server.write_own_service(local).await {
+            output::note(&format!("the Service kubernetes is tried again later: {error}"));
+        }
         let renewal = Renewal::start(secrets, folder, address)?;
         announce(&renewal.kubeconfig(), local, self.nodes)?;
 

@@ -7,7 +7,6 @@ mod tools;
 
 use std::process::Command;
 
-use serde_json::json;
 use support::Cluster;
 
 /// Longer than a slow machine takes for any step.
@@ -29,9 +28,12 @@ fn a_chart_lives_a_whole_life() {
     let cluster = Cluster::start(&["--nodes", "2"]);
     helm(&cluster, &["create", "demo"]);
     let deployment = "/apis/apps/v1/namespaces/default/deployments/web-demo";
+    // Helm looks at the replica set, whose deployment follows it; and it is content with more than it asked for.
     let ready = |replicas: i64| {
-        let found = cluster.get(deployment);
-        assert_eq!(found["status"]["readyReplicas"], json!(replicas), "{found}");
+        cluster.until("the deployment says that its replicas are ready", |cluster| {
+            let status = &cluster.get(deployment)["status"];
+            status["readyReplicas"] == replicas && status["replicas"] == replicas
+        });
     };
     helm(&cluster, &["install", "web", "demo", "--wait", TIMEOUT]);
     ready(1);
@@ -53,8 +55,7 @@ fn a_chart_lives_a_whole_life() {
     assert_eq!(opened["spec"]["clusterIP"], service["spec"]["clusterIP"]);
     assert!(opened["spec"]["ports"][0]["nodePort"].as_i64().unwrap() >= 30_000, "{opened}");
     helm(&cluster, &["rollback", "web", "1", "--wait", TIMEOUT]);
-    // Helm is content with more than it asked for.
-    cluster.until("one replica is left", |cluster| cluster.get(deployment)["status"]["replicas"] == 1);
+    ready(1);
     let closed = cluster.get("/api/v1/namespaces/default/services/web-demo");
     assert_eq!(closed["spec"]["ports"][0].get("nodePort"), None, "{closed}");
     helm(&cluster, &["uninstall", "web", "--wait", TIMEOUT]);

@@ -1,8 +1,6 @@
 //! IP addresses and networks as fields of Services and endpoints have them.
 
-use std::net::IpAddr;
-
-use lazaret_json::Value;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{Errors, path::Path};
 
@@ -24,8 +22,8 @@ pub(crate) fn address_problem(text: &str) -> Option<&'static str> {
 }
 
 /// An address that is not among those that were accepted before must be valid.
-pub(crate) fn address(errors: &mut Errors, path: &Path<'_>, text: &str, accepted: &[Value]) -> bool {
-    if accepted.iter().any(|known| *known == *text) {
+pub(crate) fn address(errors: &mut Errors, path: &Path<'_>, text: &str, accepted: &BTreeSet<&str>) -> bool {
+    if accepted.contains(text) {
         return true;
     }
     match address_problem(text) {

@@ -35,7 +35,7 @@ impl Server {
             }
             let [Ok(mut service), Ok(mut endpoints), Ok(mut slice)] = watches else { return };
             let [wanted_service, wanted_endpoints, wanted_slice] =
-                self.own_objects(address).map(|(_, wanted)| wanted);
+                Self::own_objects(address).map(|(_, wanted)| wanted);
             let ended = tokio::select! {
                 ended = until_changed(&mut service, &wanted_service) => ended,
                 ended = until_changed(&mut endpoints, &wanted_endpoints) => ended,
@@ -53,12 +53,19 @@ impl Server {
     /// # Errors
     /// What could not be written.
     pub async fn write_own_service(&self, address: SocketAddr) -> Result<(), String> {
-        for (path, object) in self.own_objects(address) {
+        for (path, mut object) in Self::own_objects(address) {
             let plural = path.rsplit('/').next().unwrap_or_default();
             let group = if plural == "endpointslices" { "discovery.k8s.io" } else { "" };
             let stored = lazaret_kinds::find(group, plural).and_then(|kind| self.get(kind, NAMESPACE, NAME));
             let (method, path, kind) = match stored {
-                None => ("POST", path, "application/json"),
+                None => {
+                    if plural == "services" {
+                        // An address stays once it is given, also when the range becomes another.
+                        object["spec"]["clusterIP"] =
+                            self.service_ranges().first_address().to_string().into();
+                    }
+                    ("POST", path, "application/json")
+                }
                 Some(stored) if is_as_wanted(&object, &stored) => continue,
                 Some(_) => ("PATCH", format!("{path}/{NAME}"), "application/merge-patch+json"),
             };
@@ -71,14 +78,13 @@ impl Server {
         Ok(())
     }
 
-    fn own_objects(&self, address: SocketAddr) -> [(String, Value); 3] {
+    fn own_objects(address: SocketAddr) -> [(String, Value); 3] {
         let port = json!({"name": "https", "protocol": "TCP", "port": address.port()});
         let ip = address.ip();
         let service = json!({
             "metadata": {"name": NAME, "labels": {"component": "apiserver", "provider": "kubernetes"}},
             "spec": {
                 "type": "ClusterIP", "sessionAffinity": "None",
-                "clusterIP": self.service_ranges().first_address().to_string(),
                 "ipFamilyPolicy": "SingleStack",
                 "ports": [{"name": "https", "protocol": "TCP", "port": PORT, "targetPort": address.port()}],
             },

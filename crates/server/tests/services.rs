@@ -228,6 +228,32 @@ async fn the_service_kubernetes_is_kept() {
 }
 
 #[tokio::test]
+async fn the_service_kubernetes_keeps_its_address_when_the_range_becomes_another() {
+    let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
+    let first = over(store.clone()).await;
+    first.write_own_service("127.0.0.1:7443".parse().unwrap()).await.unwrap();
+    let options = ServerOptions {
+        features: Features::kubernetes_1_37(),
+        runtime_config: Vec::new(),
+        authorizer: Box::new(Rbac::default()),
+        token_keys: None,
+    };
+    let second = Server::new(store, options);
+    second.use_service_ranges(ServiceRanges::new("10.9.0.0/16", "30000-30019").unwrap());
+    second.write_own_service("127.0.0.1:7444".parse().unwrap()).await.unwrap();
+    let path = format!("{SERVICES}/kubernetes");
+    let (_, kept, _) = send(&second, "GET", &path, &Value::Null).await;
+    assert_eq!(
+        (address(&kept).as_str(), &kept["spec"]["ports"][0]["targetPort"]),
+        ("10.0.0.1", &json!(7444))
+    );
+    assert_eq!(send(&second, "DELETE", &path, &Value::Null).await.0, 200);
+    second.write_own_service("127.0.0.1:7444".parse().unwrap()).await.unwrap();
+    let (_, moved, _) = send(&second, "GET", &path, &Value::Null).await;
+    assert_eq!(address(&moved), "10.9.0.1", "who wants the new one deletes the old one");
+}
+
+#[tokio::test]
 async fn a_replication_controller_is_scaled_and_validated() {
     let server = server().await;
     let template =

@@ -1,5 +1,7 @@
 //! Where a Service leads: Endpoints, and EndpointSlices.
 
+use std::collections::BTreeSet;
+
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
@@ -113,7 +115,7 @@ fn subsets(errors: &mut Errors, object: &Value, context: &Context<'_>) {
 }
 
 fn subset_address(errors: &mut Errors, path: &Path<'_>, address: &Value, loopback: bool) {
-    ip::address(errors, &path.field("ip"), text(address, "ip"), &[]);
+    ip::address(errors, &path.field("ip"), text(address, "ip"), &BTreeSet::new());
     if !text(address, "hostname").is_empty() {
         name(errors, &path.field("hostname"), text(address, "hostname"), validate_dns_label);
     }
@@ -192,7 +194,7 @@ fn slice_head(errors: &mut Errors, object: &Value) {
     if ports.len() > PORTS_MAX {
         return errors.push(path, FieldProblem::TooMany(ports.len(), PORTS_MAX));
     }
-    let mut names = std::collections::BTreeSet::new();
+    let mut names = BTreeSet::new();
     for (at, port) in ports.iter().enumerate() {
         let (path, own) = (path.index(at), text(port, "name"));
         if !own.is_empty() {
@@ -240,7 +242,7 @@ fn slice_address(errors: &mut Errors, path: &Path<'_>, at: usize, kind: &str, ad
     let item = path.index(at);
     match kind {
         "IPv4" | "IPv6" => {
-            if !ip::address(errors, &item, address, &[]) {
+            if !ip::address(errors, &item, address, &BTreeSet::new()) {
                 return;
             }
             if ip::is_ipv6(address) != (kind == "IPv6") {

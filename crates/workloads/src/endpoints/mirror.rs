@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 
 use super::{
     SERVICE_NAME, SLICE_MANAGED_BY, family_of,
-    packing::{Group, Owner, identity, pack},
+    packing::{Group, Owner, PortKey, identity, pack, port_key},
 };
 use crate::{meta, prelude::*, writes};
 
@@ -84,8 +84,8 @@ fn is_mirrored(world: &World, key: &Key, endpoints: &Endpoints) -> bool {
         && world.services().get(key).is_some_and(|service| !selects(service))
 }
 
-fn groups(endpoints: &Endpoints, family: &'static str) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn groups(endpoints: &Endpoints, family: &'static str) -> BTreeMap<PortKey, Group> {
+    let mut groups: BTreeMap<PortKey, Group> = BTreeMap::new();
     for subset in endpoints.subsets.iter().flatten() {
         let ports = subset.ports.iter().flatten().map(|port| EndpointPort {
             name: Some(port.name.clone().unwrap_or_default()),
@@ -102,10 +102,8 @@ fn groups(endpoints: &Endpoints, family: &'static str) -> Vec<Group> {
         if made.is_empty() {
             continue;
         }
-        match groups.iter_mut().find(|group| group.ports == ports) {
-            Some(group) => group.endpoints.extend(made),
-            None => groups.push(Group { address_type: family, ports, endpoints: made }),
-        }
+        let empty = || Group { address_type: family, ports: ports.clone(), endpoints: BTreeMap::new() };
+        groups.entry(port_key(&ports)).or_insert_with(empty).endpoints.extend(made);
     }
     groups
 }

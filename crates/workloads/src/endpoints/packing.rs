@@ -23,6 +23,16 @@ pub(super) struct Group {
     pub(super) endpoints: BTreeMap<Identity, Endpoint>,
 }
 
+/// Ports, so that what has the same ones is found without looking at the others.
+pub(super) type PortKey = Vec<(Option<String>, Option<i32>, Option<String>, Option<String>)>;
+
+pub(super) fn port_key(ports: &[EndpointPort]) -> PortKey {
+    let key = |port: &EndpointPort| {
+        (port.name.clone(), port.port, port.protocol.clone(), port.app_protocol.clone())
+    };
+    ports.iter().map(key).collect()
+}
+
 /// What makes an endpoint the same one: its addresses and what it stands for.
 pub(super) type Identity = (Vec<String>, Option<String>, Option<String>);
 
@@ -43,25 +53,27 @@ struct Changes {
     delete: Vec<Arc<EndpointSlice>>,
 }
 
-/// Brings the slices of one address type in line with what they should have. `placeholder`: there is always a slice, if need be an empty one.
+/// Brings the slices of one address type in line with the groups of that type. `placeholder`: there is always a slice, if need be an empty one.
 pub(super) fn pack(
     context: &Context<'_>,
     owner: &Owner<'_>,
     existing: &[Arc<EndpointSlice>],
-    groups: Vec<Group>,
+    groups: BTreeMap<PortKey, Group>,
     placeholder: Option<&'static str>,
     plan: &mut Plan,
 ) {
     let mut changes = Changes::default();
-    let fits = |slice: &EndpointSlice, group: &Group| {
-        slice.address_type == group.address_type && slice.ports.as_deref().unwrap_or_default() == group.ports
-    };
-    for slice in existing.iter().filter(|slice| !groups.iter().any(|group| fits(slice, group))) {
-        changes.delete.push(Arc::clone(slice));
+    let mut by_ports: BTreeMap<PortKey, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
+    for slice in existing {
+        let key = port_key(slice.ports.as_deref().unwrap_or_default());
+        if groups.contains_key(&key) {
+            by_ports.entry(key).or_default().push(Arc::clone(slice));
+        } else {
+            changes.delete.push(Arc::clone(slice));
+        }
     }
-    for group in groups {
-        let own = existing.iter().filter(|slice| fits(slice, &group)).cloned().collect();
-        pack_group(owner, own, group, &mut changes);
+    for (key, group) in groups {
+        pack_group(owner, by_ports.remove(&key).unwrap_or_default(), group, &mut changes);
     }
     if let Some(address_type) = placeholder
         && changes.delete.len() == existing.len()

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 
 use super::{
     HEADLESS, SERVICE_NAME, SLICE_MANAGED_BY, addresses_in, concerned_services, host_name, is_headless,
-    packing::{Group, Owner, identity, pack},
+    packing::{Group, Owner, PortKey, identity, pack, port_key},
     selected, selector_of, target, target_port, zone,
 };
 use crate::{meta, pods, prelude::*};
@@ -70,7 +70,7 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
             let groups = groups(context.world, service, spec, &pods, family);
             pack(context, &owner, &existing, groups, Some(family), plan);
         } else {
-            pack(context, &owner, &existing, Vec::new(), None, plan);
+            pack(context, &owner, &existing, BTreeMap::new(), None, plan);
         }
     }
 }
@@ -95,8 +95,8 @@ fn groups(
     spec: &ServiceSpec,
     pods: &[&Arc<Pod>],
     family: &'static str,
-) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+) -> BTreeMap<PortKey, Group> {
+    let mut groups: BTreeMap<PortKey, Group> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !pods::is_finished(pod)) {
         let addresses: Vec<String> = addresses_in(pod, family).map(ToOwned::to_owned).collect();
         let node = world.nodes().get(&Key::new("", pods::node(pod)));
@@ -122,11 +122,9 @@ fn groups(
         };
         endpoint.hints = hints(spec, &endpoint, ready);
         let ports = ports(spec, pod);
-        let at = groups.iter().position(|group| group.ports == ports).unwrap_or_else(|| {
-            groups.push(Group { address_type: family, ports, endpoints: BTreeMap::new() });
-            groups.len() - 1
-        });
-        groups[at].endpoints.insert(identity(&endpoint), endpoint);
+        let empty = || Group { address_type: family, ports: ports.clone(), endpoints: BTreeMap::new() };
+        let group = groups.entry(port_key(&ports)).or_insert_with(empty);
+        group.endpoints.insert(identity(&endpoint), endpoint);
     }
     groups
 }

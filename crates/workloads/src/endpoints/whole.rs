@@ -128,9 +128,10 @@ fn subsets(service: &Service, spec: &ServiceSpec, pods: &[&Arc<Pod>]) -> Vec<End
     }
     addresses.append(&mut portless);
     addresses.sort_by(|(a, ..), (b, ..)| sort_key(a).cmp(&sort_key(b)));
+    let mut places = BTreeMap::new();
     for (address, ready, ports) in addresses {
-        let ports = Some(ports).filter(|ports| !ports.is_empty());
-        let at = subsets.iter().position(|subset| subset.ports == ports).unwrap_or_else(|| {
+        let at = *places.entry(ports.iter().map(port_key).collect::<Vec<_>>()).or_insert_with(|| {
+            let ports = Some(ports).filter(|ports| !ports.is_empty());
             subsets.push(EndpointSubset { ports, ..EndpointSubset::default() });
             subsets.len() - 1
         });
@@ -139,6 +140,10 @@ fn subsets(service: &Service, spec: &ServiceSpec, pods: &[&Arc<Pod>]) -> Vec<End
         list.get_or_insert_default().push(address);
     }
     subsets
+}
+
+fn port_key(port: &EndpointPort) -> (Option<String>, i32, Option<String>, Option<String>) {
+    (port.name.clone(), port.port, port.protocol.clone(), port.app_protocol.clone())
 }
 
 /// By address, as numbers where it is one of IPv4.

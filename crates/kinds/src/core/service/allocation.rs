@@ -1,6 +1,8 @@
 //! What a Service is given before it is stored: IP families, cluster IPs, node ports. Addresses and ports come from a pool that the server
 //! keeps; this decides which ones are asked for, and words the refusals.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use lazaret_json::{Value, json};
 
 use super::{
@@ -112,13 +114,12 @@ fn keep_allocated(spec: &mut Value, old: &Value) {
         }
     }
     if allocates_node_ports(old) && allocates_node_ports(spec) {
-        let used: Vec<i64> =
-            node_ports(old).into_iter().filter(|port| node_ports(spec).contains(port)).collect();
+        let used: BTreeSet<i64> = node_ports(old).intersection(&node_ports(spec)).copied().collect();
+        // Of several with the same name the last counts.
+        let by_name: BTreeMap<&str, i64> =
+            list(old, "ports").iter().map(|port| (text(port, "name"), number(port, "nodePort"))).collect();
         for port in list_mut(spec, "ports").iter_mut().filter(|port| number(port, "nodePort") == 0) {
-            // Of several with the same name the last counts.
-            let same_name =
-                list(old, "ports").iter().rev().find(|known| text(known, "name") == text(port, "name"));
-            let known = same_name.map_or(0, |known| number(known, "nodePort"));
+            let known = by_name.get(text(port, "name")).copied().unwrap_or_default();
             if known != 0 && !used.contains(&known) {
                 put(port, "nodePort", known);
             }
@@ -175,20 +176,24 @@ fn take_addresses(name: &str, spec: &mut Value, pool: &mut dyn ServicePool) -> R
 /// The node ports of a new Service. Entries with the same port share a node port.
 fn take_first_ports(spec: &mut Value, pool: &mut dyn ServicePool) -> Result<(), ServiceRefusal> {
     let allocates = allocates_node_ports(spec);
-    let asked: Vec<(i64, i64)> =
-        list(spec, "ports").iter().map(|port| (number(port, "port"), number(port, "nodePort"))).collect();
-    let mut by_port: Vec<(i64, i64)> = Vec::new();
+    // Of several with the same port the first that asks counts.
+    let asked: BTreeMap<i64, i64> = list(spec, "ports")
+        .iter()
+        .rev()
+        .map(|port| (number(port, "port"), number(port, "nodePort")))
+        .filter(|(_, node)| *node != 0)
+        .collect();
+    let mut by_port: BTreeMap<i64, i64> = BTreeMap::new();
     for (at, port) in list_mut(spec, "ports").iter_mut().enumerate() {
         let (own, wanted) = (number(port, "port"), number(port, "nodePort"));
         if wanted == 0 && !allocates {
             continue;
         }
-        match by_port.iter().find(|(known, _)| *known == own).map(|(_, taken)| *taken) {
+        match by_port.get(&own).copied() {
             None => {
-                let asked = asked.iter().find(|(other, node)| *other == own && *node != 0);
-                let taken = take_port(pool, at, asked.map(|(_, node)| *node))?;
+                let taken = take_port(pool, at, asked.get(&own).copied())?;
                 put(port, "nodePort", taken);
-                by_port.push((own, taken));
+                by_port.insert(own, taken);
             }
             Some(taken) if wanted == 0 => put(port, "nodePort", taken),
             Some(taken) if wanted == taken => {}
@@ -208,7 +213,7 @@ fn take_changed_ports(
 ) -> Result<(), ServiceRefusal> {
     let allocates = allocates_node_ports(spec);
     let mut own = node_ports(old);
-    let mut seen: Vec<(String, i64)> = Vec::new();
+    let mut seen: BTreeSet<(String, i64)> = BTreeSet::new();
     for (at, port) in list_mut(spec, "ports").iter_mut().enumerate() {
         let wanted = number(port, "nodePort");
         if wanted == 0 && !allocates {
@@ -219,13 +224,13 @@ fn take_changed_ports(
             wanted if own.contains(&wanted) => wanted,
             wanted => take_port(pool, at, Some(wanted))?,
         };
-        own.push(taken);
+        own.insert(taken);
         put(port, "nodePort", taken);
         let entry = (text(port, "protocol").to_owned(), taken);
         if seen.contains(&entry) {
             return Err(ServiceRefusal::Internal(format!("duplicate nodePort: {{{} {}}}", entry.0, entry.1)));
         }
-        seen.push(entry);
+        seen.insert(entry);
     }
     Ok(())
 }
@@ -286,7 +291,7 @@ fn allocates_node_ports(spec: &Value) -> bool {
     }
 }
 
-fn node_ports(spec: &Value) -> Vec<i64> {
+fn node_ports(spec: &Value) -> BTreeSet<i64> {
     list(spec, "ports").iter().map(|port| number(port, "nodePort")).filter(|port| *port != 0).collect()
 }
 
@@ -298,7 +303,8 @@ pub fn service_holdings(service: &Value) -> (Vec<&str>, Vec<i64>) {
         return (Vec::new(), Vec::new());
     }
     let addresses = list(spec, "clusterIPs").iter().filter_map(Value::as_str).filter(|text| *text != "None");
-    let mut ports = if has_node_ports(spec) { node_ports(spec) } else { Vec::new() };
+    let mut ports: Vec<i64> =
+        if has_node_ports(spec) { node_ports(spec).into_iter().collect() } else { Vec::new() };
     if needs_health_check(spec) {
         ports.extend(Some(number(spec, "healthCheckNodePort")).filter(|port| *port != 0));
     }

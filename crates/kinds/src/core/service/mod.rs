@@ -6,6 +6,8 @@ mod families;
 mod tests;
 mod validation;
 
+use std::collections::BTreeSet;
+
 use lazaret_json::{Value, json};
 use lazaret_model::validate_dns_label;
 
@@ -148,8 +150,9 @@ fn drop_what_the_type_does_not_have(new: &mut Value, old: &Value) {
             }
         }
     }
-    let node_ports =
-        |spec: &Value| list(spec, "ports").iter().map(|port| number(port, "nodePort")).collect::<Vec<_>>();
+    let node_ports = |spec: &Value| {
+        list(spec, "ports").iter().map(|port| number(port, "nodePort")).collect::<BTreeSet<_>>()
+    };
     let has_node_ports = |spec: &Value| matches!(text(spec, "type"), "NodePort" | "LoadBalancer");
     let known = node_ports(old);
     if has_node_ports(old)

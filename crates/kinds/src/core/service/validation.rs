@@ -1,5 +1,7 @@
 //! What a Service may say.
 
+use std::collections::BTreeSet;
+
 use lazaret_json::{Map, Value, json};
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
@@ -9,7 +11,7 @@ use crate::{
     check::{label_name, label_value, name, not_supported},
     core::pod_validation::{port_number, port_or_name},
     path::Path,
-    value::{entries, has, list, number, same_field, some, text},
+    value::{entries, has, list, number, same_field, some, text, texts},
 };
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
@@ -39,10 +41,10 @@ pub(super) fn service(errors: &mut Errors, object: &Value, old: Option<&Value>) 
     }
     affinity(errors, &path, spec);
     addresses(errors, spec, old);
-    let accepted = old.map_or(&[][..], |old| list(old, "externalIPs"));
+    let accepted = old.map(|old| texts(old, "externalIPs").collect()).unwrap_or_default();
     for (at, address) in list(spec, "externalIPs").iter().enumerate() {
         let (path, address) = (path.field("externalIPs"), address.as_str().unwrap_or_default());
-        if ip::address(errors, &path.index(at), address, accepted) {
+        if ip::address(errors, &path.index(at), address, &accepted) {
             ip::endpoint_address(errors, &path.index(at), address, false);
         }
     }
@@ -94,19 +96,20 @@ pub(super) fn addresses(errors: &mut Errors, spec: &Value, old: Option<&Value>) 
         _ => {}
     }
     let families = list(spec, "ipFamilies");
+    let mut seen = BTreeSet::new();
     for (at, family) in families.iter().enumerate() {
         let path = Path::root("spec.ipFamilies");
         if !FAMILIES.contains(&family.as_str().unwrap_or_default()) {
             errors.push(path.index(at), not_supported(family.as_str().unwrap_or_default(), FAMILIES));
         }
-        if families[..at].contains(family) {
+        if !seen.insert(family.as_str().unwrap_or_default()) {
             errors.push(path.index(at), FieldProblem::Duplicate(family.clone()));
         }
     }
     if has(spec, "ipFamilyPolicy") && !POLICIES.contains(&text(spec, "ipFamilyPolicy")) {
         errors.push("spec.ipFamilyPolicy", not_supported(text(spec, "ipFamilyPolicy"), POLICIES));
     }
-    let accepted = old.map_or(&[][..], |old| list(old, "clusterIPs"));
+    let accepted = old.map(|old| texts(old, "clusterIPs").collect()).unwrap_or_default();
     let mut good = true;
     for (at, address) in all.iter().enumerate() {
         let address = address.as_str().unwrap_or_default();
@@ -116,7 +119,7 @@ pub(super) fn addresses(errors: &mut Errors, spec: &Value, old: Option<&Value>) 
                 errors.invalid(path, shown(), "'None' must be the first and only value");
             }
         } else {
-            good &= ip::address(errors, &path.index(at), address, accepted);
+            good &= ip::address(errors, &path.index(at), address, &accepted);
         }
     }
     if all.len() > 2 {
@@ -173,6 +176,7 @@ fn by_type(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
 fn ports(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let ports = list(spec, "ports");
     let path = path.field("ports");
+    let mut names = BTreeSet::new();
     for (at, port) in ports.iter().enumerate() {
         let path = path.index(at);
         let own = text(port, "name");
@@ -182,7 +186,7 @@ fn ports(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             }
         } else {
             name(errors, &path.field("name"), own, validate_dns_label);
-            if ports[..at].iter().any(|other| text(other, "name") == own) {
+            if !names.insert(own) {
                 errors.push(path.field("name"), FieldProblem::Duplicate(own.into()));
             }
         }
@@ -241,17 +245,21 @@ fn repeated_ports(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
         }
     }
     let protocol_and = |port: &Value, field: &str| (text(port, "protocol").to_owned(), number(port, field));
+    let mut seen = BTreeSet::new();
     for (at, port) in ports.iter().enumerate().filter(|(_, port)| number(port, "nodePort") != 0) {
         let key = protocol_and(port, "nodePort");
-        if ports[..at].iter().any(|other| protocol_and(other, "nodePort") == key) {
-            errors.push(path.index(at).field("nodePort"), FieldProblem::Duplicate(key.1.into()));
+        let problem = FieldProblem::Duplicate(key.1.into());
+        if !seen.insert(key) {
+            errors.push(path.index(at).field("nodePort"), problem);
         }
     }
+    let mut seen = BTreeSet::new();
     for (at, port) in ports.iter().enumerate() {
         let key = protocol_and(port, "port");
-        if ports[..at].iter().any(|other| protocol_and(other, "port") == key) {
+        if seen.contains(&key) {
             errors.push(path.index(at), FieldProblem::Duplicate(as_key(&key.0, key.1)));
         }
+        seen.insert(key);
     }
 }
 
@@ -381,8 +389,8 @@ pub(super) fn status(errors: &mut Errors, new: &Value, old: &Value) {
     if text(&new["spec"], "type") != "LoadBalancer" && !ingress.is_empty() {
         return errors.forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'");
     }
-    let accepted: Vec<Value> =
-        list(&old["status"]["loadBalancer"], "ingress").iter().map(|entry| entry["ip"].clone()).collect();
+    let accepted: BTreeSet<&str> =
+        list(&old["status"]["loadBalancer"], "ingress").iter().map(|entry| text(entry, "ip")).collect();
     for (at, entry) in ingress.iter().enumerate() {
         let (path, address, mode) = (path.index(at), text(entry, "ip"), some(entry, "ipMode"));
         if !address.is_empty() {
