@@ -70,6 +70,10 @@ fn wanted() -> WatchFlags {
         | WatchFlags::ONLYDIR
 }
 
+#[allow(
+    deprecated,
+    reason = "its successor is unsafe for the sake of types other than OwnedFd, which keeps its file open"
+)]
 fn watch(registry: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let kernel = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
     inotify::add_watch(&kernel, registry, wanted())?;

@@ -32,7 +32,6 @@ pub(crate) struct Cluster {
     port: u16,
     pub(crate) authority: Pem,
     pub(crate) tls: Tls,
-    pub(crate) server: Server,
     stop: watch::Sender<bool>,
 }
 
