@@ -1,6 +1,7 @@
 //! What is looked at beyond the object itself before it is written.
 
 mod node;
+mod plugins;
 mod pods;
 mod policies;
 
@@ -10,6 +11,8 @@ use lazaret_store::{Expect, Op};
 
 use crate::{ApiError, auth::escalation, object, server::Call};
 
+pub use plugins::AdmissionPlugin;
+pub(crate) use plugins::DisabledPlugins;
 pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
 pub(crate) use policies::{POLICIES, ask as ask_policies, compile as compile_policies};
 
@@ -75,11 +78,28 @@ pub(crate) fn may_delete(call: &Call<'_>, name: &str, old: &Value) -> Result<Vec
 
 /// What a new object gets from its surroundings.
 pub(crate) fn create(call: &Call<'_>, object: &mut Value) {
+    if call.kind.is("", "nodes") && call.server.runs_plugin(AdmissionPlugin::TaintNodesByCondition) {
+        taint_not_ready(object);
+    }
     if call.kind.is("", "namespaces") {
         let name = object::meta(object, "name").to_owned();
         object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
         object["spec"]["finalizers"] = json!(["kubernetes"]);
         object["status"] = json!({"phase": "Active"});
+    }
+}
+
+/// A new node is not ready until its condition says otherwise; the controller that watches conditions takes the taint away.
+fn taint_not_ready(node: &mut Value) {
+    let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    let is_same = |known: &Value| known["key"] == taint["key"] && known["effect"] == taint["effect"];
+    let taints = &mut node["spec"]["taints"];
+    if let Value::Array(known) = taints {
+        if !known.iter().any(is_same) {
+            known.push(taint);
+        }
+    } else {
+        *taints = json!([taint]);
     }
 }
 

@@ -38,6 +38,7 @@ mod negotiate;
 mod object;
 mod openapi;
 mod panics;
+mod pretty;
 mod query;
 mod random;
 mod recent;
@@ -55,6 +56,7 @@ mod tls;
 mod trees;
 mod verbs;
 
+pub use admission::AdmissionPlugin;
 pub use auth::{Authenticator, Peer, Rbac, TokenKeys};
 pub use body::{Body, Chunks};
 pub use certificates::{

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::{
     ApiError, Body, TokenKeys,
-    admission::{self, DefaultPriority, find_default_priority},
+    admission::{self, AdmissionPlugin, DefaultPriority, DisabledPlugins, find_default_priority},
     auth::{attributes::authorize_unknown, authenticated, bootstrap, tokens},
     clock,
     definitions::{self, Definitions},
@@ -27,7 +27,7 @@ use crate::{
     metrics::{self, How, Metrics, Subject},
     negotiate,
     negotiate::Form,
-    object, openapi, panics,
+    object, openapi, panics, pretty,
     query::Query,
     recent::Recent,
     request::{Path, Target, Verb},
@@ -105,8 +105,7 @@ struct Inner {
     further_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
     /// Whether whoever else runs in this process works.
     further_checks: OnceLock<Box<FurtherChecks>>,
-    /// Set when pods get no service account by themselves.
-    accounts_left_out: OnceLock<()>,
+    disabled_plugins: DisabledPlugins,
 }
 
 /// Tasks by their names, and whether each works.
@@ -151,7 +150,7 @@ impl Server {
                 metrics,
                 further_metrics: OnceLock::new(),
                 further_checks: OnceLock::new(),
-                accounts_left_out: OnceLock::new(),
+                disabled_plugins: DisabledPlugins::default(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
@@ -192,6 +191,7 @@ impl Server {
     /// Answers one request on behalf of `user`.
     pub async fn handle(&self, user: &User, request: Request<Bytes>) -> Response<Body> {
         let mut measured = self.inner.metrics.begin(request.method());
+        let for_people = pretty::is_wanted(&request);
         let response = match panics::caught(self.answer(user, request, &mut measured.subject)).await {
             Ok(Ok(answer)) => answer.into_response(),
             Ok(Err(error)) => failure(&error),
@@ -202,7 +202,7 @@ impl Server {
             }
         };
         measured.end(response.status().as_u16());
-        response
+        if for_people { pretty::indent(response) } else { response }
     }
 
     async fn answer(
@@ -338,14 +338,13 @@ impl Server {
     }
 
     /// What they say.
-    /// Does without the admission plugin `ServiceAccount`: pods have the account and the volumes that they come with, and no other.
-    pub fn disable_service_account_admission(&self) {
-        // Said twice is said once.
-        let _ = self.inner.accounts_left_out.set(());
+    /// Does without an admission plugin from now on.
+    pub fn disable_admission_plugin(&self, plugin: AdmissionPlugin) {
+        self.inner.disabled_plugins.add(plugin);
     }
 
-    pub(crate) fn admits_service_accounts(&self) -> bool {
-        self.inner.accounts_left_out.get().is_none()
+    pub(crate) fn runs_plugin(&self, plugin: AdmissionPlugin) -> bool {
+        !self.inner.disabled_plugins.has(plugin)
     }
 
     pub(crate) fn further_checks(&self) -> Vec<(String, bool)> {

@@ -50,6 +50,7 @@ pub mod resource;
 mod selector;
 mod service_accounts;
 mod shelf;
+mod stale_disruptions;
 mod stateful_sets;
 mod tolerate;
 mod workloads;
@@ -75,6 +76,7 @@ pub mod rules {
         deployments::RULES as DEPLOYMENTS, garbage::RULES as GARBAGE, jobs::RULES as JOBS,
         namespaces::RULES as NAMESPACES, node_taints::RULES as NODE_TAINTS, nodes::RULES as NODES,
         pod_gc::RULES as POD_GC, replica_sets::RULES as REPLICA_SETS,
-        service_accounts::RULES as SERVICE_ACCOUNTS, stateful_sets::RULES as STATEFUL_SETS,
+        service_accounts::RULES as SERVICE_ACCOUNTS, stale_disruptions::RULES as STALE_DISRUPTIONS,
+        stateful_sets::RULES as STATEFUL_SETS,
     };
 }

@@ -3,11 +3,10 @@
 use std::{collections::HashSet, sync::Arc};
 
 use lazaret_json::{Text, Value};
-use lazaret_kinds::{Context, Errors, FieldProblem, Kind, admission::Operation};
+use lazaret_kinds::{Context, Errors, FieldProblem, Kind, SpecPart, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 
-use super::EPHEMERAL_CONTAINERS;
 use crate::{ApiError, admission, disk, limits, object, server::Call};
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
@@ -128,11 +127,11 @@ fn prepared_update(
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             return Ok::<_, ApiError>((errors, new));
         }
-        if call.target.subresource == EPHEMERAL_CONTAINERS {
-            call.kind.rules.prepare_part(&mut new, old);
+        if let Some(part) = SpecPart::of(&call.target.subresource) {
+            call.kind.rules.prepare_part(part, &mut new, old, context);
             count_generation(&call.kind, &mut new, old);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
-            call.kind.rules.validate_part(&new, old, &mut errors);
+            call.kind.rules.validate_part(part, &new, old, &mut errors);
         } else if status {
             call.kind.rules.prepare_status(&mut new, old, context);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
@@ -205,7 +204,7 @@ const BESIDE_SPEC: &[&str] =
 pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.target.subresource.as_str() {
         "status" => call.kind.rules.status_resets(),
-        EPHEMERAL_CONTAINERS => BESIDE_SPEC,
+        part if SpecPart::of(part).is_some() => BESIDE_SPEC,
         _ if call.kind.subresource("status").is_some() => &["status"],
         _ => &[],
     }
