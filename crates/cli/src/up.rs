@@ -7,8 +7,9 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 use anyhow::{Context, Result, anyhow};
 use lazaret_controllers::Options;
 use lazaret_server::{
-    Authenticator, Features, HttpOptions, Part, Rbac, Release, Renewal, Secrets, Server, ServerOptions,
-    ServiceRanges, Signer, log_store_notices, make_private_folder, parse_runtime_config, serve,
+    AdmissionPlugin, Authenticator, Features, HttpOptions, Part, Rbac, Release, Renewal, Secrets, Server,
+    ServerOptions, ServiceRanges, Signer, log_store_notices, make_private_folder, parse_runtime_config,
+    serve,
 };
 use lazaret_store::{OpenError, Store};
 use tokio::sync::watch;
@@ -57,9 +58,9 @@ pub(crate) struct Args {
     /// The node ports that Services are given, with the first and the last
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
     service_node_port_range: String,
-    /// Admission plugins that are left out, as in Kubernetes: `ServiceAccount` gives pods an account and its token
+    /// Admission plugins that are left out: ServiceAccount (accounts and tokens of pods), TaintNodesByCondition (taints of new nodes)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
-    disable_admission_plugins: Vec<Plugin>,
+    disable_admission_plugins: Vec<AdmissionPlugin>,
     /// Delete events this many seconds after they were last written; 0 keeps them
     #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
     event_ttl: u64,
@@ -71,13 +72,6 @@ pub(crate) struct Args {
     pace: Pace,
     #[command(flatten)]
     logging: Logging,
-}
-
-/// An admission plugin that a cluster can do without.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Plugin {
-    #[value(name = "ServiceAccount")]
-    ServiceAccount,
 }
 
 /// After so many tasks of its own a thread takes one that was woken from outside. The store's thread wakes whoever waits for a write to
@@ -125,9 +119,7 @@ impl Args {
         );
         server.use_service_ranges(self.service_ranges()?);
         for plugin in &self.disable_admission_plugins {
-            match plugin {
-                Plugin::ServiceAccount => server.disable_service_account_admission(),
-            }
+            server.disable_admission_plugin(*plugin);
         }
         let listener = self.listen.bind("--listen").await?;
         let address = self.address.of(listener.local_addr().context("find out where it listens")?);

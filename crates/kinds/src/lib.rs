@@ -42,4 +42,4 @@ pub use features::{Features, Part, Release};
 pub use kind::{Column, Heading, Kind, Name, RuleSet, Scope, Served, Shape, Subresource, Verbs, age_of};
 pub use names::{check_label_name, check_label_value, check_name};
 pub use registry::{all, find, find_kind};
-pub use rules::{Rules, ScalePaths};
+pub use rules::{Rules, ScalePaths, SpecPart};

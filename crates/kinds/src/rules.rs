@@ -48,11 +48,11 @@ pub trait Rules: Send + Sync {
     /// What is wrong with a change through the `approval` subresource.
     fn validate_approval(&self, _new: &Value, _old: &Value, _context: &Context<'_>, _errors: &mut Errors) {}
 
-    /// Reduces a write to the subresource that is a part of the spec to that part.
-    fn prepare_part(&self, _new: &mut Value, _old: &Value) {}
+    /// Reduces a write to a subresource that is a part of the spec to that part.
+    fn prepare_part(&self, _part: SpecPart, _new: &mut Value, _old: &Value, _context: &Context<'_>) {}
 
     /// What is wrong with a change of that part.
-    fn validate_part(&self, _new: &Value, _old: &Value, _errors: &mut Errors) {}
+    fn validate_part(&self, _part: SpecPart, _new: &Value, _old: &Value, _errors: &mut Errors) {}
 
     /// From the stored form to that of `version`.
     fn to_version(&self, _object: &mut Value, _version: &str) {}
@@ -110,6 +110,27 @@ pub trait Rules: Send + Sync {
     /// The schema as its author wrote it, of a defined kind.
     fn document(&self) -> Option<&Value> {
         None
+    }
+}
+
+/// A part of a spec that has a subresource of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecPart {
+    /// `ephemeralcontainers` of a pod.
+    EphemeralContainers,
+    /// `resize` of a pod: its cpu and memory.
+    Resize,
+}
+
+impl SpecPart {
+    /// The part that a subresource is, if it is one.
+    #[must_use]
+    pub fn of(subresource: &str) -> Option<Self> {
+        match subresource {
+            "ephemeralcontainers" => Some(Self::EphemeralContainers),
+            "resize" => Some(Self::Resize),
+            _ => None,
+        }
     }
 }
 

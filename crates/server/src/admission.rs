@@ -14,6 +14,7 @@ mod attributes;
 pub(crate) mod certificates;
 mod connect;
 mod node;
+mod plugins;
 mod pods;
 mod policies;
 mod rules;
@@ -28,6 +29,8 @@ use crate::{ApiError, auth::escalation, object, server::Call};
 
 pub(crate) use attributes::{DeleteAttributes, Subject};
 pub(crate) use connect::may_connect;
+pub use plugins::AdmissionPlugin;
+pub(crate) use plugins::DisabledPlugins;
 pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
 pub(crate) use rules::{ADMISSION_RULES, AdmissionRules, compile as compile_rules};
 pub(crate) use webhooks::{Mutated, WebhookLimits};
@@ -111,11 +114,28 @@ pub(crate) async fn may_delete(
 
 /// What a new object gets from its surroundings.
 pub(crate) fn create(call: &Call<'_>, object: &mut Value) {
+    if call.kind.is("", "nodes") && call.server.runs_plugin(AdmissionPlugin::TaintNodesByCondition) {
+        taint_not_ready(object);
+    }
     if call.kind.is("", "namespaces") {
         let name = object::meta(object, "name").to_owned();
         object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
         object["spec"]["finalizers"] = json!(["kubernetes"]);
         object["status"] = json!({"phase": "Active"});
+    }
+}
+
+/// A new node is not ready until its condition says otherwise; the controller that watches conditions takes the taint away.
+fn taint_not_ready(node: &mut Value) {
+    let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    let is_same = |known: &Value| known["key"] == taint["key"] && known["effect"] == taint["effect"];
+    let taints = &mut node["spec"]["taints"];
+    if let Value::Array(known) = taints {
+        if !known.iter().any(is_same) {
+            known.push(taint);
+        }
+    } else {
+        *taints = json!([taint]);
     }
 }
 

@@ -43,6 +43,7 @@ mod object;
 mod openapi;
 mod own_service;
 mod panics;
+mod pretty;
 mod query;
 mod random;
 mod recent;
@@ -65,6 +66,7 @@ mod verbs;
 mod websocket;
 
 pub use address::ServerAddress;
+pub use admission::AdmissionPlugin;
 pub use auth::{Authenticator, Peer, Rbac, TokenKeys};
 pub use body::{Body, Chunks};
 pub use certificates::{

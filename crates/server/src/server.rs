@@ -15,7 +15,10 @@ use tokio::sync::watch;
 
 use crate::{
     ApiError, Body, ServerAddress, TokenKeys,
-    admission::{self, AdmissionRules, DefaultPriority, WebhookLimits, find_default_priority},
+    admission::{
+        self, AdmissionPlugin, AdmissionRules, DefaultPriority, DisabledPlugins, WebhookLimits,
+        find_default_priority,
+    },
     auth::{attributes::authorize_unknown, authenticated, bootstrap, bootstrap_tokens, tokens},
     clock,
     definitions::{self, Customs, Definitions},
@@ -29,7 +32,7 @@ use crate::{
     metrics::{self, How, Metrics, Subject},
     negotiate,
     negotiate::Form,
-    object, openapi, panics,
+    object, openapi, panics, pretty,
     query::Query,
     recent::Recent,
     request::{Path, Target, Verb},
@@ -115,8 +118,7 @@ struct Inner {
     further_metrics: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
     /// Whether whoever else runs in this process works.
     further_checks: OnceLock<Box<FurtherChecks>>,
-    /// Set when pods get no service account by themselves.
-    accounts_left_out: OnceLock<()>,
+    disabled_plugins: DisabledPlugins,
 }
 
 /// Tasks by their names, and whether each works.
@@ -171,7 +173,7 @@ impl Server {
                 address: OnceLock::new(),
                 further_metrics: OnceLock::new(),
                 further_checks: OnceLock::new(),
-                accounts_left_out: OnceLock::new(),
+                disabled_plugins: DisabledPlugins::default(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
@@ -216,6 +218,7 @@ impl Server {
     /// Answers one request on behalf of `user`.
     pub async fn handle(&self, user: &User, request: Request<Bytes>) -> Response<Body> {
         let mut measured = self.inner.metrics.begin(request.method());
+        let for_people = pretty::is_wanted(&request);
         let response = match panics::caught(self.answer(user, request, &mut measured.subject)).await {
             Ok(Ok(answer)) => answer.into_response(),
             Ok(Err(error)) => failure(&error),
@@ -226,7 +229,7 @@ impl Server {
             }
         };
         measured.end(response.status().as_u16());
-        response
+        if for_people { pretty::indent(response) } else { response }
     }
 
     async fn answer(
@@ -392,14 +395,13 @@ impl Server {
     }
 
     /// What they say.
-    /// Does without the admission plugin `ServiceAccount`: pods have the account and the volumes that they come with, and no other.
-    pub fn disable_service_account_admission(&self) {
-        // Said twice is said once.
-        let _ = self.inner.accounts_left_out.set(());
+    /// Does without an admission plugin from now on.
+    pub fn disable_admission_plugin(&self, plugin: AdmissionPlugin) {
+        self.inner.disabled_plugins.add(plugin);
     }
 
-    pub(crate) fn admits_service_accounts(&self) -> bool {
-        self.inner.accounts_left_out.get().is_none()
+    pub(crate) fn runs_plugin(&self, plugin: AdmissionPlugin) -> bool {
+        !self.inner.disabled_plugins.has(plugin)
     }
 
     pub(crate) fn further_checks(&self) -> Vec<(String, bool)> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
-use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
+use lazaret_server::{AdmissionPlugin, Features, Rbac, Server, ServerOptions, User};
 use lazaret_store::Store;
 use support::Api;
 
@@ -23,9 +23,28 @@ fn pod(name: &str, spec: Value) -> Value {
 }
 
 #[tokio::test]
+async fn new_nodes_are_tainted_until_they_are_ready() {
+    const NODES: &str = "/api/v1/nodes";
+    let api = Api::start().await;
+    let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    let other = json!({"key": "k", "effect": "NoSchedule"});
+    for (name, taints, wanted) in [
+        ("a", json!([]), json!([taint])),
+        ("b", json!([other]), json!([other, taint])),
+        ("c", json!([taint]), json!([taint])),
+    ] {
+        let node = json!({"metadata": {"name": name}, "spec": {"taints": taints}});
+        assert_eq!(api.post(NODES, &node).await.expect(201)["spec"]["taints"], wanted);
+    }
+    api.server.disable_admission_plugin(AdmissionPlugin::TaintNodesByCondition);
+    let made = api.post(NODES, &json!({"metadata": {"name": "d"}})).await.expect(201);
+    assert!(made["spec"].get("taints").is_none(), "{made}");
+}
+
+#[tokio::test]
 async fn pods_can_do_without_an_account() {
     let api = Api::start().await;
-    api.server.disable_service_account_admission();
+    api.server.disable_admission_plugin(AdmissionPlugin::ServiceAccount);
     let pod = json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "none", "containers": [{"name": "c", "image": "i"}]}});
     let path = "/api/v1/namespaces/default/pods";
     let made = api.post(path, &pod).await.expect(201);

@@ -160,6 +160,45 @@ async fn ephemeral_containers_are_added_and_stay() {
 }
 
 #[tokio::test]
+async fn a_pod_is_resized_in_cpu_and_memory_alone() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let api = Api::start().await;
+    let resources =
+        |cpu: &str| json!({"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"memory": "2Gi"}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources("1")}]}});
+    let made = api.post(PODS, &pod).await.expect(201);
+    let (main, path) = (format!("{PODS}/p"), format!("{PODS}/p/resize"));
+    let merge = "application/strategic-merge-patch+json";
+    let patch =
+        |container: Value| json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}});
+    api.patch(&main, merge, &patch(json!({"name": "c", "resources": resources("2")}))).await.expect(422);
+    let resized = patch(json!({"name": "c", "image": "other", "resources": resources("2")}));
+    let resized = api.patch(&path, merge, &resized).await.expect(200);
+    let container = &resized["spec"]["containers"][0];
+    assert_eq!((&container["resources"], &container["image"]), (&resources("2"), &json!("i")));
+    assert!(resized["metadata"].get("labels").is_none(), "nothing else changes there");
+    assert_eq!((&made["metadata"]["generation"], &resized["metadata"]["generation"]), (&json!(1), &json!(2)));
+    for (container, field) in [
+        (json!({"name": "d", "image": "i"}), "spec.containers"),
+        (
+            json!({"name": "c", "resources": {"requests": {"cpu": null}}}),
+            "spec.containers[0].resources.requests",
+        ),
+        (json!({"name": "c", "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}}), "spec"),
+        (json!({"name": "c", "resources": {"requests": {"ephemeral-storage": "1Gi"}}}), "spec"),
+    ] {
+        let refused = api.patch(&path, merge, &patch(container)).await.expect(422);
+        assert_eq!(refused["details"]["causes"][0]["field"], field, "{refused}");
+    }
+    let mut status = resized.clone();
+    status["status"]["containerStatuses"] = json!([{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]);
+    api.put(&format!("{PODS}/p/status"), &status).await.expect(200);
+    let refused =
+        api.patch(&path, merge, &patch(json!({"name": "c", "resources": resources("3")}))).await.expect(422);
+    assert!(refused["message"].as_str().unwrap().contains("without support for resize"), "{refused}");
+}
+
+#[tokio::test]
 async fn names_are_generated_and_checked() {
     let api = Api::start().await;
     let made = api.post(MAPS, &json!({"metadata": {"generateName": "x-"}})).await.expect(201);

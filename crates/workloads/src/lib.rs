@@ -52,6 +52,7 @@ pub mod resource;
 mod selector;
 mod service_accounts;
 mod shelf;
+mod stale_disruptions;
 mod stateful_sets;
 mod tolerate;
 mod workloads;
@@ -79,6 +80,7 @@ pub mod rules {
         garbage::RULES as GARBAGE, jobs::RULES as JOBS, namespaces::RULES as NAMESPACES,
         node_taints::RULES as NODE_TAINTS, nodes::RULES as NODES, pod_gc::RULES as POD_GC,
         replica_sets::RULES as REPLICA_SETS, replication_controllers::RULES as REPLICATION_CONTROLLERS,
-        service_accounts::RULES as SERVICE_ACCOUNTS, stateful_sets::RULES as STATEFUL_SETS,
+        service_accounts::RULES as SERVICE_ACCOUNTS, stale_disruptions::RULES as STALE_DISRUPTIONS,
+        stateful_sets::RULES as STATEFUL_SETS,
     };
 }

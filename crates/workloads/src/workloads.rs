@@ -22,6 +22,7 @@ pub const ALL: &[Rules] = &[
     rules::NODES,
     rules::NODE_TAINTS,
     rules::POD_GC,
+    rules::STALE_DISRUPTIONS,
     rules::SERVICE_ACCOUNTS,
     rules::ENDPOINT_SLICES,
     rules::ENDPOINTS,

@@ -51,6 +51,22 @@ fn selectors_find_the_pods_of_the_template_and_stay() {
 }
 
 #[test]
+fn daemon_sets_count_changes_of_their_template() {
+    let daemons = kind("apps", "daemonsets");
+    let generation = |object: &Value| {
+        object["metadata"]["annotations"]["deprecated.daemonset.template.generation"].clone()
+    };
+    let world = World::new();
+    let created = world.create(daemons, workload()).ok();
+    assert_eq!(generation(&created), "1");
+    let label = world.update(daemons, &created, set(&created, "/metadata/labels", json!({"a": "b"}))).ok();
+    assert_eq!(generation(&label), "1");
+    let mut changed = set(&label, "/spec/template/spec/containers/0/image", json!("i:2"));
+    changed["metadata"]["annotations"] = json!({});
+    assert_eq!(generation(&world.update(daemons, &label, changed).ok()), "2", "clients cannot set it");
+}
+
+#[test]
 fn deployments() {
     let deployments = kind("apps", "deployments");
     let created = World::new().create(deployments, workload()).ok();

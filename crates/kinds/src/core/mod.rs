@@ -8,6 +8,7 @@ mod namespace;
 mod node;
 mod pod;
 mod pod_cells;
+mod pod_resources;
 pub(crate) mod pod_spec;
 mod pod_validation;
 mod priority;

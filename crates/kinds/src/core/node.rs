@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lazaret_json::{Value, json};
+use lazaret_json::Value;
 
 use super::pod_validation::TAINT_EFFECTS;
 use crate::{
@@ -12,13 +12,9 @@ use crate::{
     kind::age,
     path::Path,
     rules::{keep_all_but_status, keep_status},
-    value::{
-        append, canonical_quantities, entries, field_mut, has, is_filled, is_true, list, put, quantity,
-        remove, text,
-    },
+    value::{canonical_quantities, entries, has, is_filled, is_true, list, put, quantity, remove, text},
 };
 
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE: &str = "kubernetes.io/role";
 
@@ -49,14 +45,6 @@ impl Rules for Node {
 
     fn prepare_create(&self, object: &mut Value, context: &Context<'_>) {
         drop_disabled(GATES, object, None, context.features);
-        // A new node is not ready until its condition says otherwise; whoever watches conditions takes the taint away.
-        let spec = field_mut(object, "spec");
-        let marked = list(spec, "taints")
-            .iter()
-            .any(|taint| text(taint, "key") == NOT_READY && text(taint, "effect") == "NoSchedule");
-        if !marked {
-            append(spec, "taints", json!({"key": NOT_READY, "effect": "NoSchedule"}));
-        }
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {

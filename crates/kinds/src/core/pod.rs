@@ -2,12 +2,12 @@
 
 use lazaret_json::{Value, json};
 
-use super::{label_keys, pod_cells, pod_spec, pod_validation, priority};
+use super::{label_keys, pod_cells, pod_resources, pod_spec, pod_validation, priority};
 use crate::{
     Column, Context, Errors, Rules,
     gate::{Gate, drop_disabled},
     pod_group,
-    rules::{SPEC_AND_METADATA, keep_all_but_status, keep_status},
+    rules::{SPEC_AND_METADATA, SpecPart, keep_all_but_status, keep_status},
     value::{
         ByText, append, canonical_quantities, field_mut, fill, fill_zero, has, is_true, list, list_mut,
         map_mut, number, put, put_or_remove, remove, some, take, text,
@@ -78,6 +78,7 @@ impl Rules for Pod {
         let spec = field_mut(object, "spec");
         drop_disabled(GATES, spec, None, context.features);
         priority::resolve(spec, context);
+        pod_resources::default(spec, context.features.release());
         tolerate_lost_nodes(spec);
         let mut status = json!({"phase": "Pending", "qosClass": pod_spec::quality(spec)});
         if !list(spec, "schedulingGates").is_empty() {
@@ -140,15 +141,28 @@ impl Rules for Pod {
         pod_validation::status(errors, new, old);
     }
 
-    fn prepare_part(&self, new: &mut Value, old: &Value) {
-        let wanted = take(field_mut(new, "spec"), "ephemeralContainers");
+    fn prepare_part(&self, part: SpecPart, new: &mut Value, old: &Value, context: &Context<'_>) {
+        let mut wanted = take(new, "spec").unwrap_or_default();
         keep_all_but_status(new, old, SPEC_AND_METADATA);
         keep_status(new, old);
-        put_or_remove(field_mut(new, "spec"), "ephemeralContainers", wanted);
+        match part {
+            SpecPart::EphemeralContainers => {
+                let wanted = take(&mut wanted, "ephemeralContainers");
+                put_or_remove(field_mut(new, "spec"), "ephemeralContainers", wanted);
+            }
+            SpecPart::Resize => {
+                pod_validation::prepare_resize(&mut wanted, &old["spec"]);
+                pod_resources::default(&mut wanted, context.features.release());
+                put(new, "spec", wanted);
+            }
+        }
     }
 
-    fn validate_part(&self, new: &Value, old: &Value, errors: &mut Errors) {
-        pod_validation::update_ephemeral_containers(errors, new, old);
+    fn validate_part(&self, part: SpecPart, new: &Value, old: &Value, errors: &mut Errors) {
+        match part {
+            SpecPart::EphemeralContainers => pod_validation::update_ephemeral_containers(errors, new, old),
+            SpecPart::Resize => pod_validation::check_resize(errors, new, old),
+        }
     }
 
     fn select(&self, object: &Value, field: &str) -> Option<String> {

@@ -368,10 +368,6 @@ fn nodes() {
     let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/worker": ""}}, "status": {"capacity": {"cpu": "4", "memory": "1024Mi"}}});
     let created = World::new().create(nodes, node.clone()).ok();
     assert_eq!(created["status"]["allocatable"], json!({"cpu": "4", "memory": "1Gi"}));
-    assert_eq!(
-        created["spec"]["taints"],
-        json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
-    );
     let twice = json!([{"key": "k", "effect": "NoSchedule"}, {"key": "k", "effect": "NoSchedule"}]);
     assert_eq!(
         World::new().create(nodes, set(&node, "/spec/taints", twice)).wrong(),

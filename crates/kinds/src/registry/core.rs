@@ -28,6 +28,7 @@ pub(super) const CORE: &[Row] = &[
             STATUS,
             Subresource { name: "binding", takes: Some(("", "v1", "Binding")), verbs: &["create"] },
             Subresource { name: "ephemeralcontainers", takes: None, verbs: &["get", "patch", "update"] },
+            Subresource { name: "resize", takes: None, verbs: &["get", "patch", "update"] },
             Subresource { name: "log", takes: None, verbs: &["get"] },
             Subresource { name: "exec", takes: Some(("", "v1", "PodExecOptions")), verbs: STREAMED },
             Subresource { name: "attach", takes: Some(("", "v1", "PodAttachOptions")), verbs: STREAMED },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazaret_json::{Value, json};
 use lazaret_store::Item;
 
-use super::runtime_class;
+use super::{AdmissionPlugin, runtime_class};
 use crate::{ApiError, object, random, server::Call};
 
 const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -33,7 +33,7 @@ pub(super) fn before_create(call: &Call<'_>, pod: &mut Value, name: &str) -> Res
         copy_topology(call, pod, &node);
     }
     priority(call, pod, name)?;
-    if call.server.admits_service_accounts() { account(call, pod, name) } else { Ok(()) }
+    if call.server.runs_plugin(AdmissionPlugin::ServiceAccount) { account(call, pod, name) } else { Ok(()) }
 }
 
 /// Labels of a node that its pods get.

@@ -3,11 +3,11 @@
 use std::{collections::HashSet, sync::Arc};
 
 use lazaret_json::{Text, Value};
-use lazaret_kinds::{Context, Errors, FieldProblem, Kind, admission::Operation};
+use lazaret_kinds::{Context, Errors, FieldProblem, Kind, SpecPart, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 
-use super::{EPHEMERAL_CONTAINERS, scale};
+use super::scale;
 use crate::{
     ApiError,
     admission::{self, Subject},
@@ -202,6 +202,13 @@ async fn mutated(
 /// The rules of the kind: what they prepare, and what they find wrong.
 fn finished(call: &Call<'_>, mut new: Value, old: &Value, context: &Context<'_>) -> (Errors, Value) {
     let mut errors = Errors::new();
+    if let Some(part) = SpecPart::of(&call.target.subresource) {
+        call.kind.rules.prepare_part(part, &mut new, old, context);
+        count_generation(&call.kind, &mut new, old);
+        validate_metadata(&call.kind, &new, Some(old), &mut errors);
+        call.kind.rules.validate_part(part, &new, old, &mut errors);
+        return (errors, new);
+    }
     match call.target.subresource.as_str() {
         "binding" => {}
         "finalize" => {
@@ -217,12 +224,6 @@ fn finished(call: &Call<'_>, mut new: Value, old: &Value, context: &Context<'_>)
             call.kind.rules.prepare_approval(&mut new, old, context);
             validate_metadata(&call.kind, &new, Some(old), &mut errors);
             call.kind.rules.validate_approval(&new, old, context, &mut errors);
-        }
-        EPHEMERAL_CONTAINERS => {
-            call.kind.rules.prepare_part(&mut new, old);
-            count_generation(&call.kind, &mut new, old);
-            validate_metadata(&call.kind, &new, Some(old), &mut errors);
-            call.kind.rules.validate_part(&new, old, &mut errors);
         }
         "status" => {
             call.kind.rules.prepare_status(&mut new, old, context);
@@ -285,7 +286,7 @@ pub(super) fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.target.subresource.as_str() {
         "status" => call.kind.rules.status_resets(),
         "approval" => &["spec", "status.certificate"],
-        EPHEMERAL_CONTAINERS => BESIDE_SPEC,
+        part if SpecPart::of(part).is_some() => BESIDE_SPEC,
         _ if call.kind.subresource("status").is_some() => &["status"],
         _ => &[],
     }

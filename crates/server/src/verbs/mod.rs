@@ -60,9 +60,6 @@ async fn settle(server: &Server) -> Result<(), ApiError> {
     tokio::spawn(async move { definitions::settle(&server).await }).await.map_err(ApiError::internal)?
 }
 
-/// The subresource that is a part of the spec.
-const EPHEMERAL_CONTAINERS: &str = "ephemeralcontainers";
-
 /// Deletes the object that a call names.
 pub(crate) async fn delete_now(call: &Call<'_>) -> Result<(), ApiError> {
     delete::remove(call, &call.target.name, &delete::DeleteOptions::default()).await.map(drop)
@@ -76,14 +73,16 @@ async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiE
         }
     }
     match (call.target.subresource.as_str(), verb) {
-        ("" | "status" | "approval" | EPHEMERAL_CONTAINERS, Verb::Get) => get(call),
+        ("" | "status" | "approval" | "ephemeralcontainers" | "resize", Verb::Get) => get(call),
         ("", Verb::List) => list::list(call).await,
         ("", Verb::Watch) => watch::watch(call).await,
         ("", Verb::Create) if call.target.name.is_empty() => create::create(call, &body).await,
-        ("" | "status" | "approval" | "finalize" | EPHEMERAL_CONTAINERS, Verb::Update) => {
+        ("" | "status" | "approval" | "finalize" | "ephemeralcontainers" | "resize", Verb::Update) => {
             update::update(call, &body).await
         }
-        ("" | "status" | "approval" | EPHEMERAL_CONTAINERS, Verb::Patch) => patch::patch(call, &body).await,
+        ("" | "status" | "approval" | "ephemeralcontainers" | "resize", Verb::Patch) => {
+            patch::patch(call, &body).await
+        }
         ("", Verb::Delete) => delete::delete(call, &body).await,
         ("", Verb::DeleteCollection) => delete::delete_collection(call, &body).await,
         ("log", Verb::Get) => pods::log(call),

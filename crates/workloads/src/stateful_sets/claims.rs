@@ -81,11 +81,16 @@ fn create(set: &StatefulSet, template: &PersistentVolumeClaim, number: usize, pl
     let (name, own) = (name_of(set, template, number), meta::name(&set.metadata));
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     labels.extend(set.spec.selector.match_labels.clone().unwrap_or_default());
-    let body = json!({
+    let (_, goes_with_set) = policy(set);
+    let owner = goes_with_set.then(|| meta::controller_reference(&resource::STATEFUL_SETS, &set.metadata));
+    let mut body = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "labels": labels, "annotations": template.metadata.annotations},
         "spec": template.spec,
     });
+    if let Some(owner) = owner {
+        body["metadata"]["ownerReferences"] = json!([owner]);
+    }
     let namespace = set.metadata.namespace.clone().unwrap_or_default();
     let message = format!("create Claim {name} Pod {own}-{number} in StatefulSet {own} success");
     plan.write_and_tell(

@@ -29,9 +29,9 @@ pub(super) fn report(
         count(here.iter().filter(|pod| running(pod) && pods::is_available(context.now, pod, min_ready)));
     let updated = count(here.iter().filter(|pod| stays(pod) && revision_of(pod) == update));
     let mut on_current = count(here.iter().filter(|pod| stays(pod) && revision_of(pod) == current));
-    let rolling = set.spec.update_strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
-    // The update is over: what was new is now current.
-    if rolling != Some("OnDelete") && updated == replicas && ready == replicas {
+    // The update is over: what was new is now current. A pod that has failed or is missing may still be of the old template.
+    let wanted = set.spec.replicas.unwrap_or(1);
+    if [replicas, updated, ready] == [wanted; 3] {
         current = update;
         on_current = updated;
     }

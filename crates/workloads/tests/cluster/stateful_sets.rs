@@ -117,6 +117,29 @@ fn updates_go_from_the_top_down_to_the_partition() {
 }
 
 #[test]
+fn a_pod_that_failed_does_not_end_an_update() {
+    let mut rig = Rig::new(ALL, 3, Faults::NONE);
+    rig.create(&resource::STATEFUL_SETS, stateful_set(2, "Parallel"));
+    rig.settle(120);
+    rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| {
+        set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(1);
+    });
+    set_image(&mut rig, "example.com/main:2");
+    rig.settle(120);
+    // Somebody's finalizer holds it: for a while there is only one pod that counts, and that is new.
+    rig.api.change(&resource::PODS, "default", "db-0", |pod| {
+        pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        pod["status"] = json!({"phase": "Failed"});
+    });
+    rig.settle(120);
+    let status = &rig.object(&resource::STATEFUL_SETS, "db")["status"];
+    assert_ne!(status["currentRevision"], status["updateRevision"]);
+    rig.api.change(&resource::PODS, "default", "db-0", |pod| pod["metadata"]["finalizers"] = json!([]));
+    rig.settle(120);
+    assert_eq!(images(&rig), ["example.com/main:1", "example.com/main:2"]);
+}
+
+#[test]
 fn history_is_kept_and_cut() {
     let mut rig = Rig::new(ALL, 4, Faults::NONE);
     rig.create(&resource::STATEFUL_SETS, stateful_set(2, "Parallel"));
@@ -211,6 +234,9 @@ fn claims_go_with_their_pod_or_with_the_set_if_the_set_says_so() {
         let mut rig = Rig::new(ALL, 8, Faults::NONE);
         rig.create(&resource::STATEFUL_SETS, with_claims(3, "OrderedReady", retention));
         rig.settle(300);
+        let made = rig.api.log.iter().filter(|entry| entry.resource == &resource::VOLUME_CLAIMS);
+        let first = made.map(|entry| &entry.object["metadata"]["ownerReferences"]).next().unwrap();
+        assert_eq!(first.is_array(), retention.1 == "Delete", "the owner is there from the beginning");
         rig.api.change(&resource::STATEFUL_SETS, "default", "db", |set| set["spec"]["replicas"] = json!(1));
         rig.settle(120);
         assert_eq!((names(&rig).len(), claims(&rig).len()), (1, scaled), "{retention:?}");

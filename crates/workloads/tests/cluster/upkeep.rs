@@ -430,6 +430,29 @@ fn pods_of_a_node_that_has_gone_go_after_a_while() {
 }
 
 #[test]
+fn a_mark_that_nothing_follows_is_taken_back() {
+    let mut rig = Rig::new(&[rules::STALE_DISRUPTIONS], 14, Faults::NONE);
+    rig.pods = Pods::Wait;
+    let begin = stamp(rig.now);
+    for (name, phase, reason) in
+        [("stale", "Running", "x"), ("kubelet", "Running", "TerminationByKubelet"), ("failed", "Failed", "x")]
+    {
+        let mut made = pod(name, &json!({}));
+        let mark = json!({"type": "DisruptionTarget", "status": "True", "reason": reason, "lastTransitionTime": begin});
+        made["status"] = json!({"phase": phase, "conditions": [mark]});
+        rig.create(&resource::PODS, made);
+    }
+    let marks = |rig: &Rig| {
+        ["stale", "kubelet", "failed"]
+            .map(|name| rig.object(&resource::PODS, name)["status"]["conditions"][0]["status"].clone())
+    };
+    rig.pass(115);
+    assert_eq!(marks(&rig), ["True", "True", "True"]);
+    rig.pass(10);
+    assert_eq!(marks(&rig), ["False", "True", "True"]);
+}
+
+#[test]
 fn a_pod_that_leaves_without_a_node_goes_at_once() {
     let mut rig = Rig::new(&[rules::POD_GC], 13, Faults::NONE);
     rig.pods = Pods::Wait;

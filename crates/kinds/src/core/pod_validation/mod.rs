@@ -5,6 +5,7 @@ mod env;
 mod ephemeral;
 mod mounts;
 mod probes;
+mod resize;
 mod scheduling;
 mod security;
 mod status;
@@ -20,10 +21,12 @@ pub(super) use self::{
     containers::overhead,
     ephemeral::update as update_ephemeral_containers,
     probes::port as port_or_name,
+    resize::{check as check_resize, prepare as prepare_resize},
     scheduling::{TAINT_EFFECTS, placement},
     status::status,
     update::update,
 };
+use super::pod_resources;
 use crate::{
     Errors, FieldProblem,
     check::{dns_label, label_name, name, not_supported},
@@ -36,6 +39,21 @@ const SECONDS_MAX: i64 = i32::MAX as i64;
 const PORT_NAME_BYTES_MAX: usize = 15;
 const NAME_SERVERS_MAX: usize = 3;
 const SEARCH_PATHS_MAX: usize = 32;
+
+const SEARCH_DOMAIN_BYTES_MAX: usize = 253;
+const NO_SEARCH_DOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character or '_', in at most 253 bytes";
+
+/// A domain that may have underscores, as names of services have.
+fn is_search_domain(domain: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    domain.len() <= SEARCH_DOMAIN_BYTES_MAX
+        && domain.split('.').all(|label| {
+            let bytes = label.as_bytes();
+            bytes.first().is_some_and(|first| inside(*first))
+                && bytes.last().is_some_and(|last| inside(*last))
+                && bytes.iter().all(|byte| inside(*byte) || *byte == b'-')
+        })
+}
 
 /// A new pod.
 pub(super) fn create(errors: &mut Errors, pod: &Value) {
@@ -71,6 +89,7 @@ pub(crate) fn spec(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             containers::claim_references(errors, &path.field("claims"), used, &claims);
         }
         containers::resources(errors, &path.field("resources"), resources);
+        pod_resources::check(errors, &path.field("resources"), spec);
     }
     choice(errors, path, spec, "restartPolicy", &["Always", "OnFailure", "Never"]);
     choice(errors, path, spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
@@ -215,6 +234,11 @@ fn dns(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             config["searches"].clone(),
             format!("must not have more than {SEARCH_PATHS_MAX}"),
         );
+    }
+    for (at, domain) in texts(config, "searches").enumerate() {
+        if domain != "." && !is_search_domain(domain.strip_suffix('.').unwrap_or(domain)) {
+            errors.invalid(path.field("searches").index(at), domain, NO_SEARCH_DOMAIN);
+        }
     }
     for (at, option) in list(config, "options").iter().enumerate() {
         if text(option, "name").is_empty() {
