@@ -7,7 +7,9 @@ use alloc::{
 };
 
 use k8s_openapi::{
-    api::resource::v1::{Counter, CounterSet, Device, DeviceCapacity, DeviceTaint, ResourceSliceSpec},
+    api::resource::v1::{
+        Counter, CounterSet, Device, DeviceCapacity, DeviceTaint, ResourcePool, ResourceSliceSpec,
+    },
     apimachinery::pkg::api::resource::Quantity as Amount,
 };
 use lazaret_model::Quantity;
@@ -15,9 +17,34 @@ use lazaret_model::Quantity;
 /// Servers keep seconds, and clocks round differently.
 const TIME_TOLERANCE_S: i64 = 1;
 
-/// Whether the server has what the driver wants. A taint whose time the driver leaves open may have any.
+/// Whether the server has what the driver wants, whatever is said of the pool. A taint whose time the driver leaves open may
+/// have any. Devices that are the same to the byte, nearly all of them nearly always, cost one comparison.
 pub(crate) fn says_the_same(wanted: &ResourceSliceSpec, actual: &ResourceSliceSpec) -> bool {
-    canonical(wanted) == canonical(actual) && times_agree(wanted, actual)
+    let list = |spec: &ResourceSliceSpec| spec.devices.as_ref().map_or(0, Vec::len);
+    let devices = wanted.devices.iter().flatten().zip(actual.devices.iter().flatten());
+    let is_same = |(wanted, actual): (&Device, &Device)| {
+        wanted == actual || canonical_device(wanted.clone()) == canonical_device(actual.clone())
+    };
+    list(wanted) == list(actual)
+        && canonical(&without_devices(wanted)) == canonical(&without_devices(actual))
+        && devices.into_iter().all(is_same)
+        && times_agree(wanted, actual)
+}
+
+/// All but the devices and the pool.
+fn without_devices(spec: &ResourceSliceSpec) -> ResourceSliceSpec {
+    ResourceSliceSpec {
+        all_nodes: spec.all_nodes,
+        devices: None,
+        driver: spec.driver.clone(),
+        node_name: spec.node_name.clone(),
+        node_selector: spec.node_selector.clone(),
+        partition_type_attribute: spec.partition_type_attribute.clone(),
+        per_device_node_selection: spec.per_device_node_selection,
+        pool: ResourcePool::default(),
+        shared_counters: spec.shared_counters.clone(),
+        skip_node_operations: spec.skip_node_operations.clone(),
+    }
 }
 
 /// The same content in the form that two equal specs share: nothing empty, amounts as a server writes them, no times.

@@ -1,7 +1,8 @@
 //! The writes that bring one pool from what a server has to what its driver wants.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet, VecDeque},
     string::{String, ToString},
     vec::Vec,
 };
@@ -48,28 +49,28 @@ pub(crate) fn plan(
 ) -> VecDeque<Step> {
     let Some(pool) = wanted else { return existing.iter().map(|slice| delete(slice)).collect() };
     let contents = split(pool);
-    let (found, obsolete) = matched(existing, contents.len());
+    let count = contents.len();
+    let (found, obsolete) = matched(existing, count);
     let newest = existing.iter().map(|slice| slice.spec.pool.generation).max().unwrap_or(0);
     let wanted: Vec<ResourceSliceSpec> =
-        contents.iter().map(|content| spec(identity, name, pool, content, contents.len())).collect();
-    let at = |index: usize, generation: i64| {
-        let own = &wanted[index];
-        let mut spec = match accepted.get(&index) {
-            Some((sent, stored)) if sent == own => {
-                ResourceSliceSpec { pool: own.pool.clone(), ..stored.clone() }
-            }
-            Some(_) | None => own.clone(),
-        };
-        spec.pool.generation = generation;
-        spec
+        contents.into_iter().map(|content| spec(identity, name, pool, content, count)).collect();
+    // What a server keeps of it, as far as that is known.
+    let kept_of = |index: usize| match accepted.get(&index) {
+        Some((sent, stored)) if *sent == wanted[index] => stored,
+        Some(_) | None => &wanted[index],
     };
-    let is_changed = |index: usize, generation: i64| {
-        let slice = found.get(&index)?;
-        let same = says_the_same(&at(index, generation), &slice.spec) && is_owned(identity, slice);
-        (!same).then_some(index)
+    let is_other = |(index, slice): (&usize, &&ResourceSlice)| {
+        let (own, actual) = (&wanted[*index].pool, &slice.spec.pool);
+        let is_same_pool = own.name == actual.name && own.resource_slice_count == actual.resource_slice_count;
+        !(is_same_pool && says_the_same(kept_of(*index), &slice.spec) && is_owned(identity, slice))
     };
-    let (kept, created) = (found.len(), contents.len() - found.len());
-    let changed = (0..contents.len()).filter_map(|index| is_changed(index, newest)).count();
+    let others: BTreeSet<usize> =
+        found.iter().filter(|entry| is_other(*entry)).map(|(index, _)| *index).collect();
+    let needs_write = |index: &usize, slice: &ResourceSlice, generation: i64| {
+        others.contains(index) || slice.spec.pool.generation != generation
+    };
+    let (kept, created) = (found.len(), count - found.len());
+    let changed = found.iter().filter(|(index, slice)| needs_write(index, slice, newest)).count();
     let generation = if pool.generation > newest {
         pool.generation
     } else if (created == 0 && changed <= 1) || (kept > 0 && changed == 0) {
@@ -79,18 +80,20 @@ pub(crate) fn plan(
         newest.saturating_add(1)
     };
     let mut steps: VecDeque<Step> = obsolete.into_iter().map(delete).collect();
-    let mut updates = Vec::with_capacity(kept);
-    let mut creates = Vec::with_capacity(created);
-    for (index, wanted) in wanted.iter().enumerate() {
-        let mut spec = at(index, generation);
+    let (mut updates, mut creates) = (Vec::new(), Vec::new());
+    for (index, own) in wanted.iter().enumerate() {
+        let before = found.get(&index);
+        if before.is_some_and(|slice| !needs_write(&index, slice, generation)) {
+            continue;
+        }
+        let mut spec = ResourceSliceSpec { pool: own.pool.clone(), ..kept_of(index).clone() };
+        spec.pool.generation = generation;
         keep_times(&mut spec, existing.iter().map(|slice| &slice.spec));
-        let effect = match found.get(&index) {
-            None => Effect::Create(alloc::boxed::Box::new(create(identity, index, spec))),
-            Some(_) if is_changed(index, generation).is_none() => continue,
-            Some(slice) => Effect::Update(alloc::boxed::Box::new(update(identity, slice, spec))),
+        let (effect, list) = match before {
+            None => (Effect::Create(Box::new(create(identity, index, spec))), &mut creates),
+            Some(slice) => (Effect::Update(Box::new(update(identity, slice, spec))), &mut updates),
         };
-        let step = Step { index: Some(index), wanted: Some(wanted.clone()), effect };
-        if matches!(step.effect, Effect::Create(_)) { creates.push(step) } else { updates.push(step) }
+        list.push(Step { index: Some(index), wanted: Some(own.clone()), effect });
     }
     steps.extend(updates);
     steps.extend(creates);
@@ -115,7 +118,7 @@ fn matched<'a>(
     (found, obsolete)
 }
 
-fn spec(identity: &Identity, name: &str, pool: &Pool, content: &Content, count: usize) -> ResourceSliceSpec {
+fn spec(identity: &Identity, name: &str, pool: &Pool, content: Content, count: usize) -> ResourceSliceSpec {
     let (mut node_name, mut all_nodes, mut node_selector, mut per_device) = (None, None, None, None);
     match (&pool.nodes, &identity.scope) {
         (Nodes::Local, Scope::Node { name }) => node_name = Some(name.clone()),
@@ -123,7 +126,7 @@ fn spec(identity: &Identity, name: &str, pool: &Pool, content: &Content, count: 
         (Nodes::Selected(selector), _) => node_selector = Some(selector.clone()),
         (Nodes::PerDevice, _) => per_device = Some(true),
     }
-    let mut devices = content.devices.clone();
+    let mut devices = content.devices;
     for taint in devices.iter_mut().flat_map(|device| device.taints.iter_mut().flatten()) {
         // Servers keep seconds.
         let seconds = taint.time_added.as_ref().map(|time| time.0.as_second());
@@ -143,7 +146,7 @@ fn spec(identity: &Identity, name: &str, pool: &Pool, content: &Content, count: 
             name: name.to_string(),
             resource_slice_count: i64::try_from(count).unwrap_or(i64::MAX),
         },
-        shared_counters: Some(content.shared_counters.clone()).filter(|sets| !sets.is_empty()),
+        shared_counters: Some(content.shared_counters).filter(|sets| !sets.is_empty()),
         skip_node_operations: Some(pool.skip_node_operations.clone()).filter(|list| !list.is_empty()),
     }
 }
