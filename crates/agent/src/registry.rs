@@ -70,10 +70,11 @@ fn wanted() -> WatchFlags {
         | WatchFlags::ONLYDIR
 }
 
+#[allow(deprecated, reason = "what replaces it is unsafe; an owned descriptor is not closed by anybody else")]
 fn watch(registry: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let kernel = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
     inotify::add_watch(&kernel, registry, wanted())?;
-    Ok(AsyncFd::register(kernel)?)
+    AsyncFd::new(kernel)
 }
 
 /// Waits until something has changed. What it was is not of interest: all is looked at again.
