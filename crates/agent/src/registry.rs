@@ -70,10 +70,7 @@ fn wanted() -> WatchFlags {
         | WatchFlags::ONLYDIR
 }
 
-#[allow(
-    deprecated,
-    reason = "its successor is unsafe for the sake of types other than OwnedFd, which keeps its file open"
-)]
+#[allow(deprecated, reason = "what replaces it is unsafe; an owned descriptor is not closed by anybody else")]
 fn watch(registry: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let kernel = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
     inotify::add_watch(&kernel, registry, wanted())?;

@@ -181,7 +181,8 @@ async fn a_device_of_a_lost_pod_is_given_back_only_when_the_node_has_unprepared_
     world.until_nothing_is_prepared().await;
     until("the node drops its answer", || async {
         let node = world.nodes().get(NODE).await.unwrap();
-        (!node.metadata.annotations.unwrap_or_default().contains_key("lazaret.dev/unprepared")).then_some(())
+        let annotations = node.metadata.annotations.unwrap_or_default();
+        (!annotations.contains_key("lazaret.dev/unprepared")).then_some(())
     })
     .await;
     agent.stop().await;
