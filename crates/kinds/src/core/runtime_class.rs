@@ -24,7 +24,7 @@ impl Rules for RuntimeClass {
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
         let path = Path::root("handler");
         match text(object, "handler") {
-            "" => errors.required(&path, ""),
+            "" => errors.required(path, ""),
             handler => name(errors, &path, handler, validate_dns_label),
         }
         if let Some(fixed) = some(object, "overhead") {
