@@ -7,6 +7,7 @@
 
 pub mod admission;
 mod apps;
+mod autoscaling;
 mod check;
 mod context;
 mod core;
@@ -17,14 +18,19 @@ mod features;
 mod gate;
 mod kind;
 mod lease;
+pub mod limit_range;
 mod names;
+mod networking;
 mod path;
 mod pod_group;
+pub mod pod_security;
 mod policy;
 mod rbac;
 mod registry;
 mod resource;
+mod resource_names;
 mod rules;
+pub mod runtime_class;
 #[cfg(test)]
 mod testing;
 mod value;

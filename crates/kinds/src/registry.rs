@@ -5,6 +5,7 @@ mod apps;
 mod control;
 mod core;
 mod extension;
+mod network;
 mod resource;
 mod storage;
 
@@ -23,7 +24,9 @@ const GROUPS: &[&[Row]] = &[
     control::EVENTS,
     access::AUTHENTICATION,
     access::AUTHORIZATION,
+    network::AUTOSCALING,
     apps::BATCH,
+    network::NETWORKING,
     control::POLICY,
     access::ROLES,
     storage::STORAGE,
@@ -31,6 +34,7 @@ const GROUPS: &[&[Row]] = &[
     extension::DEFINITIONS,
     control::SCHEDULING,
     control::COORDINATION,
+    network::NODE,
     resource::RESOURCE,
 ];
 

@@ -282,6 +282,9 @@ const TABLES: &[(&str, &str)] = tables! {
     "authorization/v1" => "authorization_v1",
     "storage/v1" => "storage_v1",
     "autoscaling/v1" => "autoscaling_v1",
+    "autoscaling/v2" => "autoscaling_v2",
+    "networking/v1" => "networking_v1",
+    "node/v1" => "node_v1",
     "admissionregistration/v1" => "admissionregistration_v1",
     "apiextensions/v1" => "apiextensions_v1",
 };

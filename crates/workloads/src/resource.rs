@@ -133,6 +133,16 @@ resources! {
     ADMISSION_POLICIES = "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", false;
     /// Where policies of admission apply.
     ADMISSION_BINDINGS = "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", false;
+    /// Autoscalers of pods.
+    AUTOSCALERS = "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true;
+    /// Ingresses.
+    INGRESSES = "networking.k8s.io", "v1", "ingresses", "Ingress", true;
+    /// Network policies.
+    NETWORK_POLICIES = "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true;
+    /// Classes of ingresses.
+    INGRESS_CLASSES = "networking.k8s.io", "v1", "ingressclasses", "IngressClass", false;
+    /// Runtime classes.
+    RUNTIME_CLASSES = "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false;
     /// Kinds that somebody defined.
     DEFINITIONS = "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false;
 }

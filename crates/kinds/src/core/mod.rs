@@ -23,7 +23,9 @@ pub(crate) use event::{CoreEvent, NewEvent};
 pub(crate) use namespace::Namespace;
 pub(crate) use node::Node;
 pub(crate) use pod::Pod;
-pub(crate) use pod_validation::spec as pod_template;
+pub(crate) use pod_validation::{
+    container_resources, port_name, port_number, spec as pod_template, toleration,
+};
 pub(crate) use priority::PriorityClass;
 pub(crate) use quota::ResourceQuota;
 pub(crate) use service::{Endpoints, Service, ServiceAccount};

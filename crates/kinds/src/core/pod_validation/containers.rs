@@ -179,7 +179,7 @@ fn ports(
 }
 
 /// Limits and requests, of a container or of the pod.
-pub(super) fn resources(errors: &mut Errors, path: &Path<'_>, resources: &Value) {
+pub(crate) fn resources(errors: &mut Errors, path: &Path<'_>, resources: &Value) {
     for field in ["limits", "requests"] {
         let path = path.field(field);
         for (resource, value) in entries(resources, field) {

@@ -170,7 +170,7 @@ fn spread(errors: &mut Errors, path: &Path<'_>, constraints: &[Value]) {
     }
 }
 
-fn toleration(errors: &mut Errors, path: &Path<'_>, toleration: &Value) {
+pub(crate) fn toleration(errors: &mut Errors, path: &Path<'_>, toleration: &Value) {
     let (key, operator, effect) =
         (text(toleration, "key"), text(toleration, "operator"), text(toleration, "effect"));
     if !key.is_empty() {
