@@ -12,6 +12,7 @@ mod eviction;
 mod feed;
 mod ledger;
 mod plane;
+mod quotas;
 mod replacement;
 mod scheduler;
 mod telemetry;

@@ -1,8 +1,12 @@
 //! What is looked at beyond the object itself before it is written.
 
+mod limit_ranges;
 mod node;
+mod pod_security;
 mod pods;
 mod policies;
+mod quota;
+mod runtime_class;
 
 use lazaret_json::{Value, json};
 use lazaret_kinds::{Scope, admission::Operation};
@@ -12,6 +16,10 @@ use crate::{ApiError, auth::escalation, object, server::Call};
 
 pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
 pub(crate) use policies::{POLICIES, ask as ask_policies, compile as compile_policies};
+pub(crate) use quota::{
+    DEVICE_CLASSES, Refused, Turns as QuotaTurns, Write, check as check_quota, commit as commit_charged,
+    read_classes as read_device_classes,
+};
 
 /// Namespaces that cannot be deleted.
 const ETERNAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -86,6 +94,22 @@ pub(crate) fn create(call: &Call<'_>, object: &mut Value) {
 /// What may not change because of who asks. The new object is as the client wants it.
 pub(crate) fn before_update(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), ApiError> {
     node::update(call, new, old)
+}
+
+/// What may not be stored because of its surroundings, although it is valid. Policies, webhooks and quotas come after this. Says what to
+/// warn of.
+pub(crate) fn validate(
+    call: &Call<'_>,
+    name: &str,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<Vec<String>, ApiError> {
+    limit_ranges::validate(call, name, new, old)?;
+    let warnings = pod_security::validate(call, name, new, old)?;
+    if call.kind.is("", "pods") && old.is_none() {
+        runtime_class::validate(call, new, name)?;
+    }
+    Ok(warnings)
 }
 
 /// What may not be sent to a subresource of a stored object, because of who asks or because a policy says so. Says what to warn of.

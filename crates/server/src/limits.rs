@@ -38,6 +38,10 @@ const RESERVE_DIVISOR: u64 = 8;
 
 const EVENTS: &str = "/core/events/";
 
+// DEVIATION(quota-limits): every write in a namespace is held against all of them.
+/// Quotas, and limit ranges, that a namespace has at most.
+const NAMESPACE_RULES_MAX: usize = 64;
+
 /// Whether one more object may be made.
 pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     let (store, limits) = (call.store(), call.server.limits());
@@ -67,6 +71,16 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         if objects as u64 >= objects_max {
             return refuse(format!(
                 "exceeded limit: there are {objects} objects of {objects_max} (--objects-max)"
+            ));
+        }
+    }
+    if call.kind.is("", "resourcequotas") || call.kind.is("", "limitranges") {
+        let (found, most) = (store.count_in(call.key("")), NAMESPACE_RULES_MAX);
+        if found >= most {
+            let namespace = &call.target.namespace;
+            let plural = &call.kind.plural;
+            return refuse(format!(
+                "exceeded limit: there are {found} {plural} of {most} in namespace {namespace:?}"
             ));
         }
     }

@@ -10,12 +10,13 @@ use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use lazaret_json::Value;
 use lazaret_kinds::{Access, Context, Features, Kind, Scope, Served, User, admission::Policies};
+use lazaret_quota::Classes;
 use lazaret_store::{Committed, Op, Store, TxnError};
 use tokio::sync::watch;
 
 use crate::{
     ApiError, Body, TokenKeys,
-    admission::{self, DefaultPriority, find_default_priority},
+    admission::{self, DefaultPriority, QuotaTurns, find_default_priority},
     auth::{attributes::authorize_unknown, authenticated, bootstrap, tokens},
     clock,
     definitions::{self, Definitions},
@@ -93,6 +94,8 @@ struct Inner {
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
     policies: Derived<Policies>,
+    device_classes: Derived<Classes>,
+    quota_turns: QuotaTurns,
     recent: Recent,
     trees: Trees,
     limits: Limits,
@@ -156,6 +159,8 @@ impl Server {
                 long_requests: LongRequests::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
                 policies: Derived::new(admission::POLICIES, admission::compile_policies),
+                device_classes: Derived::new(admission::DEVICE_CLASSES, admission::read_device_classes),
+                quota_turns: QuotaTurns::default(),
                 ending: watch::Sender::new(false),
             }),
         }
@@ -320,6 +325,16 @@ impl Server {
     /// The policies that requests are held against.
     pub(crate) fn policies(&self) -> Arc<Policies> {
         self.inner.policies.get(self.store())
+    }
+
+    /// The device classes that serve extended resources.
+    pub(crate) fn device_classes(&self) -> Arc<Classes> {
+        self.inner.device_classes.get(self.store())
+    }
+
+    /// Lets those who write in a namespace with quotas go one after the other.
+    pub(crate) fn quota_turns(&self) -> &QuotaTurns {
+        &self.inner.quota_turns
     }
 
     /// Shows the numbers of whoever else runs in this process, as text that Prometheus reads, after the server's own. The first who asks

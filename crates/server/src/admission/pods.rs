@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lazaret_json::{Value, json};
 use lazaret_store::Item;
 
+use super::{limit_ranges, runtime_class};
 use crate::{ApiError, object, random, server::Call};
 
 const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -27,23 +28,13 @@ pub(super) fn before_create(call: &Call<'_>, pod: &mut Value, name: &str) -> Res
     if !pod["spec"].is_object() {
         return Ok(());
     }
-    runtime(call, pod, name)?;
+    limit_ranges::default_pod(call, pod);
     if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()).map(str::to_owned) {
         copy_topology(call, pod, &node);
     }
     priority(call, pod, name)?;
-    account(call, pod, name)
-}
-
-/// There are no RuntimeClasses, so that none can be found.
-fn runtime(call: &Call<'_>, pod: &Value, name: &str) -> Result<(), ApiError> {
-    match pod["spec"]["runtimeClassName"].as_str().unwrap_or_default() {
-        "" => Ok(()),
-        class => {
-            let why = format!("pod rejected: RuntimeClass {class:?} not found");
-            Err(ApiError::forbidden(&call.kind, name, &why))
-        }
-    }
+    account(call, pod, name)?;
+    runtime_class::admit(call, pod, name)
 }
 
 /// Labels of a node that its pods get.

@@ -8,7 +8,8 @@ use lazaret_store::{Item, Op, TxnError};
 
 use super::finish::{storage, tracked, validate_metadata};
 use crate::{
-    ApiError, admission,
+    ApiError,
+    admission::{self, Refused, Write},
     input::{FieldValidation, read_object},
     limits,
     negotiate::{self, Form},
@@ -83,7 +84,9 @@ pub(super) async fn insert(
         // Only a generated name is ever tried again.
         let attempt = if generated { object.clone() } else { std::mem::take(&mut object) };
         let (ready, warnings) = prepared(call, attempt, &name, owners_known)?;
+        let write = Write { name: &name, old: None, new: Some(&ready) };
         if call.query.dry_run() {
+            admission::check_quota(call, write)?;
             return match call.store().get(call.key(&name)) {
                 Some(taken) => Err(exists(call, &name, &taken)),
                 None => Ok((dry(call, &name, &ready)?, warnings)),
@@ -92,15 +95,15 @@ pub(super) async fn insert(
         let op = Op::create(call.key(&name).as_str(), object::encode(&ready)?);
         let mut ops = vec![op];
         ops.extend(admission::namespace_guard(call));
-        match call.server.commit(ops).await {
+        match admission::commit_charged(call, write, ops, false).await {
             Ok(committed) => {
                 let created = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let item = created.ok_or_else(|| ApiError::internal("the new object is gone"))?;
                 call.server.trees().put(&item, ready);
                 return Ok((item, warnings));
             }
-            Err(TxnError::Conflict { .. }) if generated => {}
-            Err(TxnError::Conflict { .. }) => {
+            Err(Refused::Store(TxnError::Conflict { .. })) if generated => {}
+            Err(Refused::Store(TxnError::Conflict { .. })) => {
                 return Err(match call.store().get(call.key(&name)) {
                     Some(taken) => exists(call, &name, &taken),
                     None => {
@@ -108,7 +111,8 @@ pub(super) async fn insert(
                     }
                 });
             }
-            Err(error) => return Err(storage(&error)),
+            Err(Refused::Store(error)) => return Err(storage(&error)),
+            Err(Refused::Quota(error)) => return Err(error),
         }
     }
     let name = object::meta(&object, "name").to_owned();
@@ -176,6 +180,7 @@ fn prepared(
         return Err(ApiError::invalid(&call.kind, name, &errors));
     }
     let mut warnings = errors.warnings().to_vec();
+    warnings.extend(admission::validate(call, name, &object, None)?);
     warnings.extend(admission::ask_policies(call, Operation::Create, name, (&object, &Value::Null))?);
     Ok((object, warnings))
 }

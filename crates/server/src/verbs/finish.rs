@@ -7,7 +7,12 @@ use lazaret_kinds::{Context, Errors, FieldProblem, Kind, admission::Operation};
 use lazaret_patch::{ApplyRequest, ManagedFields, track_update};
 use lazaret_store::{Item, Op, TxnError};
 
-use crate::{ApiError, admission, disk, limits, object, server::Call};
+use crate::{
+    ApiError,
+    admission::{self, Refused, Write},
+    disk, limits, object,
+    server::Call,
+};
 
 /// Writes that lose the race so often give up; each loss means that somebody else's write went through.
 const RETRIES_MAX: usize = 32;
@@ -54,7 +59,9 @@ pub(super) async fn change(
             return Err(ApiError::modified(&call.kind, name));
         }
         let (new, warnings) = prepared_update(call, &old, change.object, change.owners_known)?;
+        let write = Write { name, old: Some(&old), new: Some(&new) };
         if call.query.dry_run() {
+            admission::check_quota(call, write)?;
             return Ok(Written { item: unsaved(&item, &new)?, warnings });
         }
         if same(&old, &new) {
@@ -72,7 +79,8 @@ pub(super) async fn change(
             limits::may_grow(call, name, item.value.len(), &value)?;
             Op::update(key.as_str(), item.modified, value)
         };
-        match call.server.commit(vec![op]).await {
+        let write = if gone { Write { new: None, ..write } } else { write };
+        match admission::commit_charged(call, write, vec![op], false).await {
             Ok(committed) => {
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
@@ -82,11 +90,12 @@ pub(super) async fn change(
                 call.server.trees().put(&written, new);
                 return Ok(Written { item: written, warnings });
             }
-            Err(TxnError::Conflict { .. }) if change.expected.is_some() => {
+            Err(Refused::Store(TxnError::Conflict { .. })) if change.expected.is_some() => {
                 return Err(ApiError::modified(&call.kind, name));
             }
-            Err(TxnError::Conflict { .. }) => {}
-            Err(error) => return Err(storage(&error)),
+            Err(Refused::Store(TxnError::Conflict { .. })) => {}
+            Err(Refused::Store(error)) => return Err(storage(&error)),
+            Err(Refused::Quota(error)) => return Err(error),
         }
     }
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
@@ -148,6 +157,7 @@ fn prepared_update(
         return Err(ApiError::invalid(&call.kind, &name, &errors));
     }
     let mut warnings = errors.warnings().to_vec();
+    warnings.extend(admission::validate(call, &name, &new, Some(old))?);
     // Those two are posted, and were asked about when they came.
     if !["binding", "eviction"].contains(&call.target.subresource.as_str()) {
         warnings.extend(admission::ask_policies(call, Operation::Update, &name, (&new, old))?);

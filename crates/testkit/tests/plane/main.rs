@@ -8,6 +8,7 @@ mod fence;
 mod gates;
 mod node_credentials;
 mod permissions;
+mod quotas;
 mod recovery;
 mod replacement;
 mod restart;
