@@ -13,6 +13,7 @@ mod feed;
 mod ledger;
 mod plane;
 mod pools;
+mod quotas;
 mod replacement;
 mod scheduler;
 mod telemetry;

@@ -8,7 +8,7 @@ use lazaret_runtime::{
 };
 use tokio::sync::watch;
 
-use crate::{Sources, claims, eviction, pools, replacement, scheduler, telemetry, workloads};
+use crate::{Sources, claims, eviction, pools, quotas, replacement, scheduler, telemetry, workloads};
 
 /// Where leases are kept.
 const NAMESPACE: &str = "kube-system";
@@ -185,11 +185,20 @@ impl Plane {
                     let limits = options.workloads;
                     move || workloads::WorkloadsAgent::new(limits)
                 },
-                workloads::Executor::new(client, events),
+                workloads::Executor::new(client.clone(), events),
                 self.hub.listen_if_possible(&workloads::resources(), &workloads::optional()),
                 leadership.clone(),
-                metrics,
+                metrics.clone(),
                 AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
+                self.stop.subscribe(),
+            ));
+            self.agents.spawn(run(
+                quotas::QuotaAgent::new,
+                quotas::Executor::new(client),
+                self.hub.listen_if_possible(quotas::RESOURCES, quotas::OPTIONAL),
+                leadership.clone(),
+                metrics,
+                AgentOptions { name: quotas::NAME, in_flight_max: 16, precedence: Precedence::Patient },
                 self.stop.subscribe(),
             ));
         }

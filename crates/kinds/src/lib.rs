@@ -8,6 +8,7 @@
 mod addresses;
 pub mod admission;
 mod apps;
+mod autoscaling;
 pub mod certificates;
 mod check;
 mod context;
@@ -19,14 +20,19 @@ mod features;
 mod gate;
 mod kind;
 mod lease;
+pub mod limit_range;
 mod names;
+mod networking;
 mod path;
 mod pod_group;
+pub mod pod_security;
 mod policy;
 mod rbac;
 mod registry;
 mod resource;
+mod resource_names;
 mod rules;
+pub mod runtime_class;
 #[cfg(test)]
 mod testing;
 mod value;

@@ -5,6 +5,7 @@ mod apps;
 mod control;
 mod core;
 mod extension;
+mod network;
 mod resource;
 mod storage;
 
@@ -23,8 +24,10 @@ const GROUPS: &[&[Row]] = &[
     control::EVENTS,
     access::AUTHENTICATION,
     access::AUTHORIZATION,
+    network::AUTOSCALING,
     apps::BATCH,
     access::CERTIFICATES,
+    network::NETWORKING,
     control::POLICY,
     access::ROLES,
     storage::STORAGE,
@@ -33,7 +36,7 @@ const GROUPS: &[&[Row]] = &[
     control::SCHEDULING,
     control::COORDINATION,
     control::DISCOVERY,
-    control::NODE,
+    network::NODE,
     resource::RESOURCE,
 ];
 

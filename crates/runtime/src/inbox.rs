@@ -110,6 +110,11 @@ impl Inbox {
         self.topics.iter().map(|topic| topic.resource).collect()
     }
 
+    /// Those, and what its agent follows.
+    fn heard_of(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.topics.iter().chain(&self.followed)
+    }
+
     /// Asks the server how far it is with each of these resources, as of now. Of what cannot be read, and was said to be so, there is
     /// nothing to wait for.
     pub(crate) fn ask_how_far(
@@ -117,7 +122,7 @@ impl Inbox {
         resources: &[Resource],
     ) -> impl Future<Output = Result<BTreeMap<Resource, u64>, CallError>> + Send + use<> {
         let client = self.client.clone();
-        let asked = self.topics.iter().filter(|topic| resources.contains(&topic.resource));
+        let asked = self.heard_of().filter(|topic| resources.contains(&topic.resource));
         let resources: Vec<(Resource, bool)> =
             asked.map(|topic| (topic.resource, topic.is_barred_for(self.id))).collect();
         async move {
@@ -138,12 +143,12 @@ impl Inbox {
 
     /// Up to which revision all news of a resource wait here or have been handed out.
     pub(crate) fn reached(&self, resource: &Resource) -> Option<u64> {
-        self.topics.iter().find(|topic| topic.resource == *resource)?.reached()
+        self.heard_of().find(|topic| topic.resource == *resource)?.reached()
     }
 
     /// These resources are wanted up to date, soon.
     pub(crate) fn hurry(&self, resources: &[Resource], how: Hurry) {
-        for topic in self.topics.iter().filter(|topic| resources.contains(&topic.resource)) {
+        for topic in self.heard_of().filter(|topic| resources.contains(&topic.resource)) {
             topic.hurry(how);
         }
     }

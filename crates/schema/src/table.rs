@@ -287,6 +287,8 @@ const TABLES: &[(&str, &str)] = tables! {
     "storage/v1" => "storage_v1",
     "autoscaling/v1" => "autoscaling_v1",
     "discovery/v1" => "discovery_v1",
+    "autoscaling/v2" => "autoscaling_v2",
+    "networking/v1" => "networking_v1",
     "admissionregistration/v1" => "admissionregistration_v1",
     "apiextensions/v1" => "apiextensions_v1",
 };

@@ -13,10 +13,13 @@
 mod attributes;
 pub(crate) mod certificates;
 mod connect;
+mod limit_ranges;
 mod node;
 mod plugins;
+mod pod_security;
 mod pods;
 mod policies;
+mod quota;
 mod rules;
 mod runtime_class;
 mod webhooks;
@@ -32,6 +35,10 @@ pub(crate) use connect::may_connect;
 pub use plugins::AdmissionPlugin;
 pub(crate) use plugins::DisabledPlugins;
 pub(crate) use pods::{DefaultPriority, copy_topology, find_default_priority};
+pub(crate) use quota::{
+    DEVICE_CLASSES, Refused, Turns as QuotaTurns, Write, check as check_quota, commit as commit_charged,
+    read_classes as read_device_classes,
+};
 pub(crate) use rules::{ADMISSION_RULES, AdmissionRules, compile as compile_rules};
 pub(crate) use webhooks::{Mutated, WebhookLimits};
 
@@ -142,6 +149,22 @@ fn taint_not_ready(node: &mut Value) {
 /// What may not change because of who asks. The new object is as the client wants it.
 pub(crate) fn before_update(call: &Call<'_>, new: &Value, old: &Value) -> Result<(), ApiError> {
     node::update(call, new, old)
+}
+
+/// What may not be stored because of its surroundings, although it is valid. Policies, webhooks and quotas come after this. Says what to
+/// warn of.
+pub(crate) fn check_surroundings(
+    call: &Call<'_>,
+    name: &str,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<Vec<String>, ApiError> {
+    limit_ranges::validate(call, name, new, old)?;
+    let warnings = pod_security::validate(call, name, new, old)?;
+    if call.kind.is("", "pods") && old.is_none() {
+        runtime_class::validate(call, new, name)?;
+    }
+    Ok(warnings)
 }
 
 /// What may not be sent to a subresource of a stored object, because of who asks or because a policy or a webhook says so. A webhook may change

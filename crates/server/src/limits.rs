@@ -43,6 +43,10 @@ const RESERVE_DIVISOR: u64 = 8;
 
 const EVENTS: &str = "/core/events/";
 
+// DEVIATION(quota-limits): every write in a namespace is held against all of them.
+/// Quotas, and limit ranges, that a namespace has at most.
+const NAMESPACE_RULES_MAX: usize = 64;
+
 /// Whether one more object may be made.
 pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     let (store, limits) = (call.store(), call.server.limits());
@@ -80,6 +84,16 @@ pub(crate) fn may_create(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
         if requests >= most {
             return refuse(format!(
                 "exceeded limit: there are {requests} certificatesigningrequests of {most} (--certificate-requests-max)"
+            ));
+        }
+    }
+    if call.kind.is("", "resourcequotas") || call.kind.is("", "limitranges") {
+        let (found, most) = (store.count_in(call.key("")), NAMESPACE_RULES_MAX);
+        if found >= most {
+            let namespace = &call.target.namespace;
+            let plural = &call.kind.plural;
+            return refuse(format!(
+                "exceeded limit: there are {found} {plural} of {most} in namespace {namespace:?}"
             ));
         }
     }

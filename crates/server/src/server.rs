@@ -10,13 +10,14 @@ use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use lazaret_json::Value;
 use lazaret_kinds::{Access, Context, Features, Kind, Name, Scope, Served, User};
+use lazaret_quota::Classes;
 use lazaret_store::{Committed, Op, Store, TxnError};
 use tokio::sync::watch;
 
 use crate::{
     ApiError, Body, ServerAddress, TokenKeys,
     admission::{
-        self, AdmissionPlugin, AdmissionRules, DefaultPriority, DisabledPlugins, WebhookLimits,
+        self, AdmissionPlugin, AdmissionRules, DefaultPriority, DisabledPlugins, QuotaTurns, WebhookLimits,
         find_default_priority,
     },
     auth::{attributes::authorize_unknown, authenticated, bootstrap, bootstrap_tokens, tokens},
@@ -101,6 +102,8 @@ struct Inner {
     default_priority: Derived<DefaultPriority>,
     admission_rules: Derived<AdmissionRules>,
     webhook_limits: WebhookLimits,
+    device_classes: Derived<Classes>,
+    quota_turns: QuotaTurns,
     recent: Recent,
     trees: Trees,
     openapi: openapi::v2::Cache,
@@ -185,6 +188,8 @@ impl Server {
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
                 admission_rules: Derived::new(admission::ADMISSION_RULES, admission::compile_rules),
                 webhook_limits: WebhookLimits::default(),
+                device_classes: Derived::new(admission::DEVICE_CLASSES, admission::read_device_classes),
+                quota_turns: QuotaTurns::default(),
                 ending: watch::Sender::new(false),
             }),
         }
@@ -380,6 +385,16 @@ impl Server {
             return Some((call.kind.clone(), call.served.clone()));
         }
         self.find(&Target { version: version.to_owned(), ..call.target.clone() })
+    }
+
+    /// The device classes that serve extended resources.
+    pub(crate) fn device_classes(&self) -> Arc<Classes> {
+        self.inner.device_classes.get(self.store())
+    }
+
+    /// Lets those who write in a namespace with quotas go one after the other.
+    pub(crate) fn quota_turns(&self) -> &QuotaTurns {
+        &self.inner.quota_turns
     }
 
     /// Shows the numbers of whoever else runs in this process, as text that Prometheus reads, after the server's own. The first who asks

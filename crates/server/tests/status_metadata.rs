@@ -55,7 +55,19 @@ fn rows() -> Vec<Row> {
         replicated("apps", "replicasets", EVERYTHING),
         replicated("apps", "statefulsets", EVERYTHING),
         replicated("apps", "daemonsets", EVERYTHING),
+        Row(
+            "autoscaling",
+            "horizontalpodautoscalers",
+            json!({"spec": {"maxReplicas": 1, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}}),
+            EVERYTHING,
+        ),
         Row("batch", "jobs", json!({"spec": {"template": once}}), EVERYTHING),
+        Row(
+            "networking.k8s.io",
+            "ingresses",
+            json!({"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}}),
+            EVERYTHING,
+        ),
         Row(
             "batch",
             "cronjobs",

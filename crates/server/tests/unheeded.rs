@@ -53,8 +53,13 @@ fn least(kind: &str) -> Value {
         "PersistentVolumeClaim" => {
             json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
         }
-        "LimitRange" => json!({"spec": {"limits": [{"type": "Container"}]}}),
-        "ResourceQuota" => json!({"spec": {"hard": {"pods": "1"}}}),
+        "HorizontalPodAutoscaler" => {
+            let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+            json!({"spec": {"maxReplicas": 2, "scaleTargetRef": target}})
+        }
+        "Ingress" => json!({"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}}),
+        "IngressClass" => json!({"spec": {"controller": "example.com/ingress"}}),
+        "NetworkPolicy" => json!({"spec": {"podSelector": {}}}),
         other => panic!("{other} warns: how is one made?"),
     }
 }
@@ -79,20 +84,4 @@ async fn each_kind_that_nothing_acts_on_says_so_on_every_write() {
         send(&server, "POST", "/api/v1/namespaces/default/configmaps", &json!({"metadata": {"name": "x"}}))
             .await;
     assert_eq!((code, warnings), (201, vec![]));
-}
-
-#[tokio::test]
-async fn pod_security_is_warned_of_and_a_runtime_class_refused() {
-    let server = server().await;
-    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"});
-    let namespace = json!({"metadata": {"name": "n", "labels": labels}});
-    let (code, _, warnings) = send(&server, "POST", "/api/v1/namespaces", &namespace).await;
-    assert_eq!((code, warnings.len()), (201, 1), "{warnings:?}");
-    assert!(warnings[0].contains("label pod-security.kubernetes.io/enforce is stored and not enforced"));
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"runtimeClassName": "kata", "containers": [{"name": "c", "image": "i"}]}});
-    let (code, answer, _) = send(&server, "POST", "/api/v1/namespaces/default/pods", &pod).await;
-    assert_eq!(
-        (code, answer["message"].as_str().unwrap()),
-        (403, r#"pods "p" is forbidden: pod rejected: RuntimeClass "kata" not found"#)
-    );
 }

@@ -141,6 +141,16 @@ resources! {
     MUTATING_WEBHOOKS = "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", false;
     /// Webhooks that may refuse requests.
     VALIDATING_WEBHOOKS = "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", false;
+    /// Autoscalers of pods.
+    AUTOSCALERS = "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true;
+    /// Ingresses.
+    INGRESSES = "networking.k8s.io", "v1", "ingresses", "Ingress", true;
+    /// Network policies.
+    NETWORK_POLICIES = "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true;
+    /// Classes of ingresses.
+    INGRESS_CLASSES = "networking.k8s.io", "v1", "ingressclasses", "IngressClass", false;
+    /// Runtime classes.
+    RUNTIME_CLASSES = "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false;
     /// Kinds that somebody defined.
     DEFINITIONS = "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false;
 }

@@ -13,7 +13,6 @@ pub(crate) mod pod_spec;
 mod pod_validation;
 mod priority;
 mod quota;
-mod runtime_class;
 mod service;
 mod service_account;
 mod storage;
@@ -28,10 +27,11 @@ pub(crate) use event::{CoreEvent, NewEvent};
 pub(crate) use namespace::Namespace;
 pub(crate) use node::Node;
 pub(crate) use pod::Pod;
-pub(crate) use pod_validation::spec as pod_template;
+pub(crate) use pod_validation::{
+    container_resources, port_name, port_number, spec as pod_template, toleration,
+};
 pub(crate) use priority::PriorityClass;
 pub(crate) use quota::ResourceQuota;
-pub(crate) use runtime_class::RuntimeClass;
 pub(crate) use service::Service;
 pub use service::{PoolError, ServicePool, ServiceRefusal, allocate_service, service_holdings};
 pub(crate) use service_account::ServiceAccount;

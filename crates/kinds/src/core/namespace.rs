@@ -5,17 +5,12 @@ use lazaret_json::{Value, json};
 use crate::{
     Column, Context, Errors, Rules,
     kind::age,
+    pod_security::Policy,
     rules::keep_status,
-    value::{entries, field_mut, fill, put, put_or_remove, text},
+    value::{field_mut, fill, put, put_or_remove, text},
 };
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-
-const POD_SECURITY: &[&str] = &[
-    "pod-security.kubernetes.io/enforce",
-    "pod-security.kubernetes.io/audit",
-    "pod-security.kubernetes.io/warn",
-];
 
 /// Namespaces.
 #[derive(Debug)]
@@ -44,11 +39,19 @@ impl Rules for Namespace {
     }
 
     fn validate_create(&self, object: &Value, _context: &Context<'_>, errors: &mut Errors) {
-        warn_of_pod_security(object, errors);
+        let _ = Policy::of(&object["metadata"]["labels"], errors);
     }
 
-    fn validate_update(&self, new: &Value, _old: &Value, _context: &Context<'_>, errors: &mut Errors) {
-        warn_of_pod_security(new, errors);
+    fn validate_update(&self, new: &Value, old: &Value, _context: &Context<'_>, errors: &mut Errors) {
+        let labels = |namespace: &Value| namespace["metadata"]["labels"].clone();
+        let mut known = Errors::new();
+        let _ = Policy::of(&labels(old), &mut known);
+        let mut found = Errors::new();
+        let _ = Policy::of(&labels(new), &mut found);
+        // What was wrong already does not stand in the way of other changes.
+        if found.list() != known.list() {
+            let _ = Policy::of(&labels(new), errors);
+        }
     }
 
     fn select(&self, object: &Value, field: &str) -> Option<String> {
@@ -62,15 +65,5 @@ impl Rules for Namespace {
 
     fn cells(&self, object: &Value, context: &Context<'_>) -> Vec<Value> {
         vec![text(&object["status"], "phase").into(), age(object, context)]
-    }
-}
-
-/// Labels that ask for pods to be checked, which nothing does here.
-fn warn_of_pod_security(namespace: &Value, errors: &mut Errors) {
-    for (label, level) in entries(&namespace["metadata"], "labels") {
-        let asks = POD_SECURITY.contains(&label.as_str()) && level.as_str() != Some("privileged");
-        if asks {
-            errors.warn(format!("label {label} is stored and not enforced"));
-        }
     }
 }

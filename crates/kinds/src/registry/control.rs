@@ -3,7 +3,7 @@
 use super::{BASE, CLUSTER, Row, STATUS, Version, v1};
 use crate::{
     Release,
-    core::{EndpointSlice, NewEvent, PriorityClass, RuntimeClass},
+    core::{EndpointSlice, NewEvent, PriorityClass},
     lease::Lease,
     pod_group::{self, PodGroup},
     policy::DisruptionBudget,
@@ -90,16 +90,4 @@ pub(super) const DISCOVERY: &[Row] = &[Row {
     generation: true,
     versions: &v1("discovery/v1.EndpointSlice"),
     ..BASE
-}];
-
-pub(super) const NODE: &[Row] = &[Row {
-    group: "node.k8s.io",
-    kind: "RuntimeClass",
-    rules: &RuntimeClass,
-    plural: "runtimeclasses",
-    singular: "runtimeclass",
-    create_on_update: true,
-    unconditional_update: false,
-    versions: &v1("node/v1.RuntimeClass"),
-    ..CLUSTER
 }];

@@ -8,6 +8,7 @@ use crate::{
         ResourceQuota, Secret, Service, ServiceAccount,
     },
     kind::{Subresource, Verbs},
+    limit_range::LimitRange,
 };
 
 /// What begins a stream to a container.
@@ -176,7 +177,7 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "LimitRange",
-        unheeded: Some("a LimitRange is stored and not enforced"),
+        rules: &LimitRange,
         plural: "limitranges",
         singular: "limitrange",
         short: &["limits"],
@@ -185,7 +186,6 @@ pub(super) const CORE: &[Row] = &[
     },
     Row {
         kind: "ResourceQuota",
-        unheeded: Some("a ResourceQuota is stored and not enforced"),
         rules: &ResourceQuota,
         delete_returns_object: true,
         plural: "resourcequotas",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lazaret_json::{Value, json};
 use lazaret_store::Item;
 
-use super::{AdmissionPlugin, runtime_class};
+use super::{AdmissionPlugin, limit_ranges, runtime_class};
 use crate::{ApiError, object, random, server::Call};
 
 const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -28,12 +28,15 @@ pub(super) fn before_create(call: &Call<'_>, pod: &mut Value, name: &str) -> Res
     if !pod["spec"].is_object() {
         return Ok(());
     }
-    runtime_class::admit(call, pod, name)?;
+    limit_ranges::default_pod(call, pod);
     if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()).map(str::to_owned) {
         copy_topology(call, pod, &node);
     }
     priority(call, pod, name)?;
-    if call.server.runs_plugin(AdmissionPlugin::ServiceAccount) { account(call, pod, name) } else { Ok(()) }
+    if call.server.runs_plugin(AdmissionPlugin::ServiceAccount) {
+        account(call, pod, name)?;
+    }
+    runtime_class::admit(call, pod, name)
 }
 
 /// Labels of a node that its pods get.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     ApiError,
-    admission::{self, Subject},
+    admission::{self, Refused, Subject, Write},
     input::{FieldValidation, read_object},
     limits,
     negotiate::{self, Form},
@@ -99,6 +99,7 @@ pub(super) async fn insert(
             .map_err(|error| error.after_warnings(&warnings))?;
         warnings.extend(further);
         if call.query.dry_run() {
+            admission::check_quota(call, Write { name: &name, old: None, new: Some(&ready) })?;
             return match call.store().get(call.key(&name)) {
                 Some(taken) => Err(exists(call, &name, &taken)),
                 None => Ok((dry(call, &name, &ready)?, warnings)),
@@ -108,15 +109,16 @@ pub(super) async fn insert(
         let op = Op::create(call.key(&name).as_str(), value);
         let mut ops = vec![op];
         ops.extend(admission::namespace_guard(call));
-        match call.server.commit(ops).await {
+        let write = Write { name: &name, old: None, new: Some(&ready) };
+        match admission::commit_charged(call, write, ops, false).await {
             Ok(committed) => {
                 let created = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let item = created.ok_or_else(|| ApiError::internal("the new object is gone"))?;
                 call.server.trees().put(&item, ready);
                 return Ok((item, warnings));
             }
-            Err(TxnError::Conflict { .. }) if generated => {}
-            Err(TxnError::Conflict { .. }) => {
+            Err(Refused::Store(TxnError::Conflict { .. })) if generated => {}
+            Err(Refused::Store(TxnError::Conflict { .. })) => {
                 return Err(match call.store().get(call.key(&name)) {
                     Some(taken) => exists(call, &name, &taken),
                     None => {
@@ -124,7 +126,8 @@ pub(super) async fn insert(
                     }
                 });
             }
-            Err(error) => return Err(storage(&error)),
+            Err(Refused::Store(error)) => return Err(storage(&error)),
+            Err(Refused::Quota(error)) => return Err(error),
         }
     }
     let name = object::meta(&object, "name").to_owned();
@@ -247,6 +250,7 @@ async fn prepared<'a>(
     }
     admission::certificates::create(call, &object, name)?;
     let mut warnings = errors.warnings().to_vec();
+    warnings.extend(admission::check_surroundings(call, name, &object, None)?);
     if asked {
         let (operation, old) = (Operation::Create, &Value::Null);
         let subject = Subject { operation, name, generated, new: &object, old, delete: None };

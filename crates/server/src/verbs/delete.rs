@@ -8,7 +8,7 @@ use lazaret_store::{Op, TxnError};
 use super::{finish::storage, list};
 use crate::{
     ApiError,
-    admission::{self, DeleteAttributes},
+    admission::{self, DeleteAttributes, Refused, Write, commit_charged},
     clock, definitions,
     input::read_message,
     negotiate, object,
@@ -256,7 +256,8 @@ pub(super) async fn remove(
         } else {
             Op::update(key.as_str(), item.modified, object::encode(&marked)?)
         };
-        match call.server.commit_own(vec![op]).await {
+        let write = Write { name, old: Some(&old), new: (!gone).then_some(&marked) };
+        match commit_charged(call, write, vec![op], true).await {
             Ok(committed) => {
                 let revision = committed.revision;
                 let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
@@ -266,8 +267,9 @@ pub(super) async fn remove(
                 call.server.trees().put(&kept, marked);
                 return Ok(removed(kept.value.clone()));
             }
-            Err(TxnError::Conflict { .. }) => {}
-            Err(error) => return Err(storage(&error)),
+            Err(Refused::Store(TxnError::Conflict { .. })) => {}
+            Err(Refused::Store(error)) => return Err(storage(&error)),
+            Err(Refused::Quota(error)) => return Err(error),
         }
     }
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))

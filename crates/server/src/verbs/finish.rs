@@ -10,7 +10,7 @@ use lazaret_store::{Item, Op, TxnError};
 use super::scale;
 use crate::{
     ApiError,
-    admission::{self, Subject},
+    admission::{self, Refused, Subject, Write},
     disk, limits, object,
     server::Call,
     service_pool::{self, Reservation},
@@ -63,6 +63,7 @@ pub(super) async fn change(
         let (mut new, warnings, _reserved) =
             prepared_update(call, &old, change.object, change.owners_known).await?;
         if call.query.dry_run() {
+            admission::check_quota(call, Write { name, old: Some(&old), new: Some(&new) })?;
             return Ok(Written { item: unsaved(&item, &new)?, warnings });
         }
         if same(&old, &new) {
@@ -80,7 +81,8 @@ pub(super) async fn change(
             limits::may_grow(call, name, item.value.len(), &value)?;
             Op::update(key.as_str(), item.modified, value)
         };
-        match call.server.commit(vec![op]).await {
+        let write = Write { name, old: Some(&old), new: (!gone).then_some(&new) };
+        match admission::commit_charged(call, write, vec![op], false).await {
             Ok(committed) => {
                 let written =
                     committed.events.into_iter().flatten().next().and_then(|event| event.new.clone());
@@ -90,11 +92,12 @@ pub(super) async fn change(
                 call.server.trees().put(&written, new);
                 return Ok(Written { item: written, warnings });
             }
-            Err(TxnError::Conflict { .. }) if change.expected.is_some() => {
+            Err(Refused::Store(TxnError::Conflict { .. })) if change.expected.is_some() => {
                 return Err(ApiError::modified(&call.kind, name));
             }
-            Err(TxnError::Conflict { .. }) => {}
-            Err(error) => return Err(storage(&error)),
+            Err(Refused::Store(TxnError::Conflict { .. })) => {}
+            Err(Refused::Store(error)) => return Err(storage(&error)),
+            Err(Refused::Quota(error)) => return Err(error),
         }
     }
     Err(ApiError::conflict(&call.kind, name, "too many writers at once; try again"))
@@ -137,6 +140,7 @@ async fn prepared_update<'a>(
     }
     admission::certificates::update(call, &new, old)?;
     warnings.extend(errors.warnings().iter().cloned());
+    warnings.extend(admission::check_surroundings(call, &name, &new, Some(old))?);
     if asked {
         let (shown_new, shown_old) = (shown(call, &new), shown(call, old));
         let subject = updated(&name, &shown_new, &shown_old);

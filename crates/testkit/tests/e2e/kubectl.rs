@@ -512,3 +512,56 @@ spec:
         console.says(arguments, &["CertificateSigningRequest", "signerName"]);
     }
 }
+
+#[test]
+fn people_limit_what_a_namespace_uses() {
+    let cluster = Cluster::options().plane(Plane::simulated(1, 1)).start().unwrap();
+    let console = Console { program: tools::kubectl(), folder: tempfile::tempdir().unwrap(), cluster };
+    console.says(&["create", "quota", "small", "--hard=pods=1,services=0"], &["resourcequota/small created"]);
+    console.until(&["get", "quota"], &["pods: 0/1, services: 0/0"]);
+    console.says(&["describe", "quota", "small"], &["Resource", "Used", "Hard", "pods", "services"]);
+    console.says(&["run", "one", "--image=registry.example/c:1"], &["pod/one created"]);
+    console.fails(
+        &["run", "two", "--image=registry.example/c:1"],
+        &[r#"pods "two" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1"#],
+    );
+    console.fails(
+        &["create", "service", "clusterip", "web", "--tcp=80"],
+        &["exceeded quota: small, requested: services=1, used: services=0, limited: services=0"],
+    );
+    console.says(&["get", "quota"], &["pods: 1/1, services: 0/0"]);
+    console.says(&["delete", "pod", "one", "--now"], &["deleted"]);
+    console.until(&["run", "two", "--image=registry.example/c:1"], &["pod/two created"]);
+    console.says(&["get", "quota"], &["pods: 1/1, services: 0/0"]);
+    console.says(&["describe", "namespace", "default"], &["Resource Quotas", "small"]);
+}
+
+#[test]
+fn people_are_told_what_nothing_acts_on() {
+    let console = Console::open();
+    console.ok(&["create", "deployment", "web", "--image=registry.example/c:1"]);
+    console.says(
+        &["autoscale", "deployment", "web", "--max=3", "--cpu=50%"],
+        &[
+            "horizontalpodautoscaler.autoscaling/web autoscaled",
+            "a HorizontalPodAutoscaler is stored and scales nothing",
+        ],
+    );
+    console.says(&["get", "hpa"], &["Deployment/web", "cpu: <unknown>/50%"]);
+    console.says(
+        &["create", "ingress", "web", "--rule=web.example.com/*=web:80"],
+        &["ingress.networking.k8s.io/web created", "an Ingress is stored and routes no traffic"],
+    );
+    console.says(&["get", "ingress"], &["web.example.com"]);
+    let class = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: kata}\nhandler: kata\n";
+    let class = console.file("class.yaml", class);
+    console
+        .says(&["apply", "-f", &class], &["runtimeclass.node.k8s.io/kata created", "simulated nodes do not"]);
+    console.says(&["get", "runtimeclass"], &["NAME", "HANDLER", "kata"]);
+    console.ok(&["label", "namespace", "default", "pod-security.kubernetes.io/enforce=baseline"]);
+    console.ok(&["run", "p", "--image=registry.example/c:1"]);
+    console.fails(
+        &["run", "q", "--image=registry.example/c:1", "--privileged"],
+        &[r#"violates PodSecurity "baseline:latest": privileged (container "q" must not set securityContext.privileged=true)"#],
+    );
+}

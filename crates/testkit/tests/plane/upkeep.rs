@@ -183,7 +183,16 @@ fn contents() -> Vec<(&'static str, Value)> {
             json!({"metadata": {"namespace": "short"}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "a", "reason": "r", "type": "Normal",
             "reportingController": "c.example.com/c", "reportingInstance": "i", "regarding": {"namespace": "short", "name": "x", "kind": "Pod"}}),
         ),
+        (
+            "/apis/autoscaling/v2/horizontalpodautoscalers",
+            json!({"spec": {"maxReplicas": 1, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "it"}}}),
+        ),
         ("/apis/batch/v1/jobs", json!({"spec": {"template": once}})),
+        (
+            "/apis/networking.k8s.io/v1/ingresses",
+            json!({"spec": {"defaultBackend": {"service": {"name": "it", "port": {"number": 80}}}}}),
+        ),
+        ("/apis/networking.k8s.io/v1/networkpolicies", json!({"spec": {"podSelector": {}}})),
         (
             "/apis/batch/v1/cronjobs",
             json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": once}}}}),

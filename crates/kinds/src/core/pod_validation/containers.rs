@@ -181,7 +181,7 @@ fn ports(
 }
 
 /// Limits and requests, of a container or of the pod.
-pub(super) fn resources(errors: &mut Errors, path: &Path<'_>, resources: &Value) {
+pub(crate) fn resources(errors: &mut Errors, path: &Path<'_>, resources: &Value) {
     for field in ["limits", "requests"] {
         let path = path.field(field);
         for (resource, value) in entries(resources, field) {
@@ -213,14 +213,6 @@ pub(super) fn resources(errors: &mut Errors, path: &Path<'_>, resources: &Value)
     }
     if (huge("limits") || huge("requests")) && !asks("cpu") && !asks("memory") {
         errors.forbidden(path, "HugePages require cpu or memory");
-    }
-}
-
-/// What a pod takes besides its containers: as limits, Kubernetes calls them so in errors.
-pub(in crate::core) fn overhead(errors: &mut Errors, path: &Path<'_>, fixed: &Value) {
-    let path = path.field("limits");
-    for (resource, value) in fixed.as_object().into_iter().flatten() {
-        amount(errors, &path.key(resource), resource, value);
     }
 }
 

@@ -17,12 +17,12 @@ use std::{collections::BTreeSet, net::IpAddr};
 use lazaret_json::Value;
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
+pub(crate) use self::{containers::resources as container_resources, scheduling::toleration};
 pub(super) use self::{
-    containers::overhead,
     ephemeral::update as update_ephemeral_containers,
     probes::port as port_or_name,
     resize::{check as check_resize, prepare as prepare_resize},
-    scheduling::{TAINT_EFFECTS, placement},
+    scheduling::TAINT_EFFECTS,
     status::status,
     update::update,
 };
@@ -111,14 +111,14 @@ fn choice(errors: &mut Errors, path: &Path<'_>, holder: &Value, field: &str, kno
 }
 
 /// A port.
-pub(in crate::core) fn port_number(errors: &mut Errors, path: &Path<'_>, port: i64) {
+pub(crate) fn port_number(errors: &mut Errors, path: &Path<'_>, port: i64) {
     if !(1..=65_535).contains(&port) {
         errors.invalid(path, port, "must be between 1 and 65535, inclusive");
     }
 }
 
 /// The name of a port: short, lower case, and no number.
-fn port_name(errors: &mut Errors, path: &Path<'_>, name: &str) {
+pub(crate) fn port_name(errors: &mut Errors, path: &Path<'_>, name: &str) {
     let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let good = (1..=PORT_NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(known)

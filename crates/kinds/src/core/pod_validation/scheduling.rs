@@ -21,7 +21,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Labels that a node must have, and its taints that do not matter.
-pub(in crate::core) fn placement(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+fn placement(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     for (key, value) in entries(spec, "nodeSelector") {
         label_name(errors, &path.field("nodeSelector"), key);
         label_value(errors, &path.field("nodeSelector"), value.as_str().unwrap_or_default());
@@ -175,7 +175,7 @@ fn spread(errors: &mut Errors, path: &Path<'_>, constraints: &[Value]) {
     }
 }
 
-fn toleration(errors: &mut Errors, path: &Path<'_>, toleration: &Value) {
+pub(crate) fn toleration(errors: &mut Errors, path: &Path<'_>, toleration: &Value) {
     let (key, operator, effect) =
         (text(toleration, "key"), text(toleration, "operator"), text(toleration, "effect"));
     if !key.is_empty() {

@@ -1,0 +1,9 @@
+//! Limit ranges: checked, kept, and held against pods and claims for volumes.
+
+mod enforce;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use enforce::{check_claim, check_pod, default_pod};
+pub(crate) use rules::LimitRange;

@@ -1,0 +1,357 @@
+//! What the status of each quota should say, kept up with what there is.
+
+use alloc::{
+    borrow::ToOwned,
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
+
+use lazaret_model::Timestamp;
+
+use crate::{
+    Amounts, Classes, Counted, Quota, Usage,
+    namespace::{Known, Namespace, Tracked},
+};
+
+/// Everything is counted anew so often, whatever was heard.
+pub const RESYNC_SECS: i64 = 300;
+/// The first wait after a write that failed; it doubles with every further one.
+const RETRY_MS_MIN: i64 = 500;
+/// The longest wait after a write that failed.
+const RETRY_MS_MAX: i64 = 60_000;
+
+/// A kind of objects, by its group and plural name.
+pub type Kind = (String, String);
+
+/// A status to be written, if the quota is still this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// To acknowledge it by.
+    pub id: u64,
+    /// Where the quota is.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its incarnation.
+    pub uid: String,
+    /// Its version.
+    pub resource_version: String,
+    /// The limits that are enforced from now on.
+    pub hard: Amounts,
+    /// What is used of them.
+    pub used: Amounts,
+}
+
+/// What a quota that was told of is to whoever tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The first of its namespace: the objects of the namespace are to be told.
+    First,
+    /// It counts something else than before, or is new: [`Quotas::needs`] may say something else.
+    Changed,
+    /// It counts the same as before.
+    Same,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// The quota is another one by now, or gone.
+    Outdated,
+    /// It was not done, or nobody knows.
+    Failed,
+}
+
+/// The quotas of all namespaces, and what is used in namespaces that have one.
+#[derive(Debug, Default)]
+pub struct Quotas {
+    namespaces: BTreeMap<String, Namespace>,
+    /// Every kind that quotas may count.
+    kinds: BTreeMap<Kind, Counted>,
+    /// Those of which all objects are known.
+    listed: BTreeSet<Counted>,
+    classes: Classes,
+    /// Pods that stop counting by themselves, with the time.
+    ending: BTreeSet<(Timestamp, Place)>,
+    /// Quotas that may differ from their status.
+    touched: BTreeSet<Place>,
+    /// Quotas that do.
+    differing: BTreeSet<Place>,
+    /// The view that was asked for, and the versions of the quotas that it is for.
+    view: Option<(u64, BTreeMap<Place, String>)>,
+    ready: Vec<Effect>,
+    in_flight: BTreeMap<u64, Place>,
+    resync_at: Option<Timestamp>,
+    next_id: u64,
+}
+
+/// Namespace and name.
+type Place = (String, String);
+
+fn place(namespace: &str, name: &str) -> Place {
+    (namespace.to_owned(), name.to_owned())
+}
+
+impl Quotas {
+    /// A kind is served. Objects of it are told once [`Quotas::needs`] says that some quota counts them.
+    pub fn learn(&mut self, group: &str, plural: &str) {
+        if let Some(counted) = Counted::of(group, plural) {
+            self.kinds.insert(place(group, plural), counted);
+            self.touch_all();
+        }
+    }
+
+    /// A kind is not served any more.
+    pub fn forget(&mut self, now: Timestamp, group: &str, plural: &str) {
+        if let Some(kind) = self.kinds.remove(&place(group, plural)) {
+            self.unlist(now, &kind);
+        }
+    }
+
+    /// The kinds that some quota counts.
+    #[must_use]
+    pub fn needs(&self) -> Vec<&Kind> {
+        let quotas = self.namespaces.values().flat_map(|namespace| namespace.quotas.values());
+        let names: BTreeSet<&str> = quotas.flat_map(|tracked| tracked.quota.spec.hard.names()).collect();
+        let wanted = |kind: &Counted| names.iter().any(|name| kind.counts(name, &self.classes));
+        self.kinds.iter().filter(|(_, kind)| wanted(kind)).map(|(name, _)| name).collect()
+    }
+
+    /// Whether a namespace has a quota: only then its objects are told.
+    #[must_use]
+    pub fn tracks(&self, namespace: &str) -> bool {
+        self.namespaces.contains_key(namespace)
+    }
+
+    /// The device classes are these.
+    pub fn set_classes(&mut self, classes: Classes) {
+        if self.classes != classes {
+            self.classes = classes;
+            self.touch_all();
+        }
+    }
+
+    /// The device classes.
+    #[must_use]
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// A quota is there or has changed.
+    pub fn set_quota(&mut self, now: Timestamp, quota: Quota) -> Told {
+        let at = place(&quota.metadata.namespace, &quota.metadata.name);
+        let first = !self.tracks(&at.0);
+        let namespace = self.namespaces.entry(at.0.clone()).or_default();
+        let known = namespace.quotas.remove(&at.1);
+        let known = known.filter(|known| known.quota.metadata.uid == quota.metadata.uid);
+        let mut told = if first { Told::First } else { Told::Changed };
+        let tracked = match known {
+            Some(known) if known.quota.selects_as(&quota) => {
+                told = Told::Same;
+                known.with(quota)
+            }
+            known => {
+                let mut tracked = known.unwrap_or_default().with(quota);
+                tracked.count(&namespace.objects);
+                tracked
+            }
+        };
+        namespace.quotas.insert(at.1.clone(), tracked);
+        self.touched.insert(at);
+        self.resync_at.get_or_insert(now.plus_secs(RESYNC_SECS));
+        told
+    }
+
+    /// A quota has gone.
+    pub fn remove_quota(&mut self, namespace: &str, name: &str) {
+        self.differing.remove(&place(namespace, name));
+        let Some(known) = self.namespaces.get_mut(namespace) else { return };
+        known.quotas.remove(name);
+        if known.quotas.is_empty() {
+            self.namespaces.remove(namespace);
+            self.ending.retain(|(_, (of, _))| of != namespace);
+        }
+    }
+
+    /// All objects of a kind have been told, those of namespaces with a quota.
+    pub fn list(&mut self, group: &str, plural: &str) {
+        if let Some(kind) = self.kinds.get(&place(group, plural)).cloned()
+            && self.listed.insert(kind)
+        {
+            self.touch_all();
+        }
+    }
+
+    /// Nothing is known any more of the objects of a kind.
+    pub fn clear(&mut self, now: Timestamp, group: &str, plural: &str) {
+        if let Some(kind) = self.kinds.get(&place(group, plural)).cloned() {
+            self.unlist(now, &kind);
+        }
+    }
+
+    /// An object is there or has changed.
+    pub fn put(&mut self, now: Timestamp, kind: &Counted, namespace: &str, name: &str, usage: Usage) {
+        let Some(known) = self.namespaces.get_mut(namespace) else { return };
+        if let Some(at) = usage.ends_after(now) {
+            self.ending.insert((at, place(namespace, name)));
+        }
+        known.put(kind, name, Known { usage, at: now });
+        self.touch(namespace);
+    }
+
+    /// An object has gone.
+    pub fn remove(&mut self, now: Timestamp, kind: &Counted, namespace: &str, name: &str) {
+        let Some(known) = self.namespaces.get_mut(namespace) else { return };
+        if let Some(at) = known.remove(kind, name).and_then(|gone| gone.usage.ends_after(now)) {
+            self.ending.remove(&(at, place(namespace, name)));
+        }
+        self.touch(namespace);
+    }
+
+    /// Decides which statuses are others than they should be.
+    pub fn think(&mut self, now: Timestamp) {
+        while self.ending.first().is_some_and(|(at, _)| *at < now) {
+            let Some((_, (namespace, name))) = self.ending.pop_first() else { break };
+            if let Some(known) = self.namespaces.get_mut(&namespace) {
+                known.end(now, &name);
+                self.touch(&namespace);
+            }
+        }
+        if self.resync_at.is_some_and(|at| at <= now) {
+            self.namespaces.values_mut().for_each(|namespace| namespace.count(now));
+            self.touch_all();
+            self.resync_at = (!self.namespaces.is_empty()).then(|| now.plus_secs(RESYNC_SECS));
+        }
+        for at in core::mem::take(&mut self.touched) {
+            let Some(tracked) = find(&mut self.namespaces, &at) else { continue };
+            if tracked.wanted(&self.kinds, &self.listed, &self.classes).is_some() {
+                tracked.differs_since.get_or_insert(now);
+                self.differing.insert(at);
+            } else {
+                tracked.differs_since = None;
+                self.differing.remove(&at);
+            }
+        }
+    }
+
+    /// The kinds of which a view is wanted that is as new as the quotas are now, with a number to grant it by; nothing while one is open.
+    pub fn wants_view(&mut self, now: Timestamp) -> Option<(u64, Vec<Kind>)> {
+        if self.view.is_some() {
+            return None;
+        }
+        let mut versions = BTreeMap::new();
+        for at in &self.differing {
+            if let Some(tracked) = find(&mut self.namespaces, at).filter(|tracked| tracked.is_due(now)) {
+                versions.insert(at.clone(), tracked.quota.metadata.resource_version.clone());
+            }
+        }
+        if versions.is_empty() {
+            return None;
+        }
+        let kinds = self.needs().into_iter().cloned().collect();
+        let number = self.id();
+        self.view = Some((number, versions));
+        Some((number, kinds))
+    }
+
+    /// All that the server had when a view was asked for has been told.
+    pub fn view_reached(&mut self, number: u64) {
+        let Some((_, versions)) = self.view.take_if(|(wanted, _)| *wanted == number) else { return };
+        for (at, version) in versions {
+            let id = self.id();
+            let tracked = find(&mut self.namespaces, &at);
+            let Some(tracked) = tracked.filter(|tracked| tracked.quota.metadata.resource_version == version)
+            else {
+                continue;
+            };
+            let Some(used) = tracked.wanted(&self.kinds, &self.listed, &self.classes) else { continue };
+            tracked.in_flight = true;
+            let (uid, hard) = (tracked.quota.metadata.uid.clone(), tracked.quota.spec.hard.clone());
+            self.in_flight.insert(id, at.clone());
+            let (namespace, name) = at;
+            self.ready.push(Effect { id, namespace, name, uid, resource_version: version, hard, used });
+        }
+    }
+
+    /// No answer will come to what is in flight, and no view: another leads.
+    pub fn abandon(&mut self) {
+        self.view = None;
+        self.ready.clear();
+        for at in core::mem::take(&mut self.in_flight).into_values() {
+            if let Some(tracked) = find(&mut self.namespaces, &at) {
+                tracked.in_flight = false;
+            }
+        }
+    }
+
+    /// What is to be written.
+    pub fn poll(&mut self) -> Option<Effect> {
+        self.ready.pop()
+    }
+
+    /// What became of a write.
+    pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
+        let Some(at) = self.in_flight.remove(&id) else { return };
+        let Some(tracked) = find(&mut self.namespaces, &at) else { return };
+        tracked.in_flight = false;
+        match outcome {
+            Outcome::Done => {
+                tracked.failures = 0;
+                tracked.not_before = None;
+            }
+            Outcome::Outdated | Outcome::Failed => {
+                let wait = RETRY_MS_MIN.saturating_mul(1 << tracked.failures.min(16)).min(RETRY_MS_MAX);
+                tracked.not_before = Some(now.plus_millis(wait));
+                tracked.failures = tracked.failures.saturating_add(1);
+            }
+        }
+        self.touched.insert(at);
+    }
+
+    /// When to think again, unless something is told before.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        if !self.touched.is_empty() {
+            return Some(Timestamp::EPOCH);
+        }
+        let tracked = |(namespace, name): &Place| self.namespaces.get(namespace)?.quotas.get(name)?.due_at();
+        let due = if self.view.is_some() { None } else { self.differing.iter().filter_map(tracked).min() };
+        let ending = self.ending.first().map(|(at, _)| at.plus_millis(1));
+        [due, ending, self.resync_at].into_iter().flatten().min()
+    }
+
+    fn unlist(&mut self, now: Timestamp, kind: &Counted) {
+        self.listed.remove(kind);
+        for namespace in self.namespaces.values_mut() {
+            namespace.objects.remove(kind);
+            namespace.count(now);
+        }
+        self.touch_all();
+    }
+
+    fn touch(&mut self, namespace: &str) {
+        let names = self.namespaces.get(namespace).into_iter().flat_map(|known| known.quotas.keys());
+        self.touched.extend(names.map(|name| place(namespace, name)));
+    }
+
+    fn touch_all(&mut self) {
+        for (at, namespace) in &self.namespaces {
+            self.touched.extend(namespace.quotas.keys().map(|name| place(at, name)));
+        }
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+}
+
+fn find<'n>(namespaces: &'n mut BTreeMap<String, Namespace>, at: &Place) -> Option<&'n mut Tracked> {
+    namespaces.get_mut(&at.0)?.quotas.get_mut(&at.1)
+}
+
+#[cfg(test)]
+mod tests;

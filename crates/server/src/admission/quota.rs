@@ -1,0 +1,226 @@
+//! Quotas: asked right before a write, and charged in the transaction that writes the object. Nobody can be charged for what was not
+//! written, and what is deleted is given back at once; the controller only corrects what came about otherwise.
+
+use std::{
+    hash::{DefaultHasher, Hasher},
+    sync::Arc,
+};
+
+use lazaret_json::{Value, json};
+use lazaret_kinds::{Kind, Scope};
+use lazaret_quota::{Amounts, Change, Classes, Counted, DeviceClaim, Facts, Quota, Timestamp, Usage, settle};
+use lazaret_store::{Committed, Item, Op, RangeOptions, TxnError};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::{ApiError, clock, object, server::Call};
+
+/// Where quotas are stored.
+const QUOTAS: &str = "/core/resourcequotas/";
+/// Where classes of devices are stored.
+pub(crate) const DEVICE_CLASSES: &str = "/resource.k8s.io/deviceclasses/";
+/// A write that loses the race for a quota so often gives up. Writers of one namespace take turns, so that only writes of quotas are races.
+const RETRIES_MAX: usize = 32;
+/// Writers of so many namespaces do not wait for each other, as far as the hashes of their names differ.
+const TURNS: usize = 64;
+
+/// A write of one object.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(crate) name: &'a str,
+    /// As it is stored, unless it is new.
+    pub(crate) old: Option<&'a Value>,
+    /// As it will be stored, unless it goes.
+    pub(crate) new: Option<&'a Value>,
+}
+
+/// Why nothing was written.
+pub(crate) enum Refused {
+    /// Somebody has to change the request or the quota.
+    Quota(ApiError),
+    Store(TxnError),
+}
+
+/// Lets those who write in a namespace with quotas go one after the other.
+pub(crate) struct Turns(Vec<Mutex<()>>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self((0..TURNS).map(|_| Mutex::new(())).collect())
+    }
+}
+
+impl Turns {
+    async fn take(&self, namespace: &str) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(namespace.as_bytes());
+        #[allow(clippy::cast_possible_truncation, reason = "a hash")]
+        let hash = hasher.finish() as usize;
+        self.0[hash % TURNS].lock().await
+    }
+}
+
+// DEVIATION(quota-with-the-write): charged and given back in the transaction that writes the object.
+/// Commits a write of one object, and with it what it costs. `own`: what is written is the server's own addition to what somebody else made.
+pub(crate) async fn commit(
+    call: &Call<'_>,
+    write: Write<'_>,
+    ops: Vec<Op>,
+    own: bool,
+) -> Result<Committed, Refused> {
+    let Some(kind) = counted(call, write) else {
+        return plain(call, ops, own).await.map_err(Refused::Store);
+    };
+    let _turn = call.server.quota_turns().take(&call.target.namespace).await;
+    for _ in 0..RETRIES_MAX {
+        let charged = charge(call, &kind, write).map_err(Refused::Quota)?;
+        let mut all = ops.clone();
+        for (item, quota) in &charged {
+            let value = object::encode(quota).map_err(|error| Refused::Quota(error.into()))?;
+            all.push(Op::update(item.key.clone(), item.modified, value));
+        }
+        match plain(call, all, own).await {
+            Ok(committed) => return Ok(without_quotas(call, committed, ops.len(), charged)),
+            // Somebody else has written a quota in between.
+            Err(TxnError::Conflict { op, .. }) if op >= ops.len() => {}
+            Err(error) => return Err(Refused::Store(error)),
+        }
+    }
+    let why = "too many changes of quotas at once; try again";
+    Err(Refused::Quota(ApiError::conflict(&call.kind, write.name, why)))
+}
+
+/// Whether quotas allow a write that is only tried.
+pub(crate) fn check(call: &Call<'_>, write: Write<'_>) -> Result<(), ApiError> {
+    counted(call, write).map_or(Ok(()), |kind| charge(call, &kind, write).map(drop))
+}
+
+/// Device classes by the extended resources that they serve.
+pub(crate) fn read_classes(items: &[Arc<Item>]) -> Classes {
+    let mut classes = Classes::default();
+    for item in items {
+        let class = object::decode(&item.value);
+        classes.add(object::meta(&class, "name"), class["spec"]["extendedResourceName"].as_str());
+    }
+    classes
+}
+
+async fn plain(call: &Call<'_>, ops: Vec<Op>, own: bool) -> Result<Committed, TxnError> {
+    if own { call.server.commit_own(ops).await } else { call.server.commit(ops).await }
+}
+
+/// The kind of what is written, if a quota may count it. Almost always nothing does, so that nothing else is looked at first.
+fn counted(call: &Call<'_>, write: Write<'_>) -> Option<Counted> {
+    let store = call.store();
+    if store.count_in(QUOTAS) == 0 || call.kind.scope == Scope::Cluster {
+        return None;
+    }
+    if store.count_in([QUOTAS, call.target.namespace.as_str(), "/"].concat()) == 0 {
+        return None;
+    }
+    let kind = Counted::of(&call.kind.group, &call.kind.plural)?;
+    let changed = write.old.is_some() && write.new.is_some();
+    (!changed || kind.changes()).then_some(kind)
+}
+
+/// The quotas that have used another amount after the write, each as it will be.
+fn charge(call: &Call<'_>, kind: &Counted, write: Write<'_>) -> Result<Vec<(Arc<Item>, Value)>, ApiError> {
+    let now = Timestamp::from_millis(clock::now().as_millisecond());
+    let own_key = call.key(write.name);
+    let prefix = [QUOTAS, call.target.namespace.as_str(), "/"].concat();
+    let range = call.store().range(prefix, &RangeOptions::default()).map_err(ApiError::internal)?;
+    let items: Vec<Arc<Item>> =
+        range.items.into_iter().filter(|item| *item.key != *own_key.as_bytes()).collect();
+    let quotas: Result<Vec<Quota>, _> = items.iter().map(|item| Quota::read(&item.value)).collect();
+    let quotas = quotas.map_err(ApiError::internal)?;
+    let classes = if kind.asks_classes() { call.server.device_classes() } else { Arc::default() };
+    let measure =
+        |object: Option<&Value>| object.map(|object| measured(call, kind, object, &classes, now)).transpose();
+    let (old, new) = (measure(write.old)?, measure(write.new)?);
+    let change = Change {
+        kind,
+        old: old.as_ref().map(|(facts, usage)| (facts, usage)),
+        new: new.as_ref().map(|(facts, usage)| (facts, usage)),
+        subresource: &call.target.subresource,
+    };
+    let after = settle(now, &quotas, &change, &classes)
+        .map_err(|why| ApiError::forbidden(&call.kind, write.name, &why))?;
+    let charged = items.into_iter().zip(after).filter_map(|(item, used)| {
+        let mut quota = call.server.trees().get(&item);
+        quota["status"]["used"] = written(&used?);
+        Some((item, quota))
+    });
+    Ok(charged.collect())
+}
+
+fn written(amounts: &Amounts) -> Value {
+    let mut written = json!({});
+    for (name, amount) in amounts.iter() {
+        written[name] = amount.to_string().into();
+    }
+    written
+}
+
+fn measured(
+    call: &Call<'_>,
+    kind: &Counted,
+    object: &Value,
+    classes: &Classes,
+    now: Timestamp,
+) -> Result<(Facts, Usage), ApiError> {
+    let text = if kind.changes() { object.to_string() } else { String::new() };
+    let facts = Facts::read(kind, text.as_bytes()).map_err(ApiError::internal)?;
+    let pod = match &facts {
+        Facts::DeviceClaim(claim) => usage_of_pod(call, claim, now),
+        Facts::Pod(_) | Facts::Service(_) | Facts::VolumeClaim(_) | Facts::Other => None,
+    };
+    let usage = Usage::of(kind, &facts, classes, pod.as_ref());
+    Ok((facts, usage))
+}
+
+/// What the pod uses for whose extended resources a claim was made. Of several such claims only one is the pod's: the one that it names,
+/// or the first.
+fn usage_of_pod(call: &Call<'_>, claim: &DeviceClaim, now: Timestamp) -> Option<Amounts> {
+    let (name, uid) = claim.extended_for()?;
+    let pods = lazaret_kinds::find("", "pods")?;
+    let pod = call.server.get(pods, &call.target.namespace, name)?;
+    if object::meta(&pod, "uid") != uid {
+        return None;
+    }
+    match pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"].as_str() {
+        Some(named) if named != claim.name() => return None,
+        None if has_earlier_claim(call, &call.kind, claim) => return None,
+        Some(_) | None => {}
+    }
+    let kind = Counted::of("", "pods")?;
+    let facts = Facts::read(&kind, pod.to_string().as_bytes()).ok()?;
+    Some(Usage::of(&kind, &facts, &Classes::default(), None).at(now))
+}
+
+fn has_earlier_claim(call: &Call<'_>, claims: &Kind, claim: &DeviceClaim) -> bool {
+    let prefix = object::key(claims, &call.target.namespace, "");
+    let range = call.store().range(prefix, &RangeOptions::default());
+    let items = range.map(|range| range.items).unwrap_or_default();
+    items.iter().any(|item| {
+        let other: Option<DeviceClaim> = serde_json::from_slice(&item.value).ok();
+        other.is_some_and(|other| other.extended_for() == claim.extended_for() && other.is_before(claim))
+    })
+}
+
+/// What became of the object alone; the quotas are remembered as they were written.
+fn without_quotas(
+    call: &Call<'_>,
+    mut committed: Committed,
+    own: usize,
+    charged: Vec<(Arc<Item>, Value)>,
+) -> Committed {
+    let quotas = committed.events.split_off(own.min(committed.events.len()));
+    for (event, (_, quota)) in quotas.into_iter().zip(charged) {
+        if let Some(item) = event.and_then(|event| event.new.clone()) {
+            call.server.trees().put(&item, quota);
+        }
+    }
+    if let Some(event) = committed.events.iter().flatten().next() {
+        committed.revision = event.revision;
+    }
+    committed
+}
