@@ -32,6 +32,8 @@ fn a_pod_gets_its_device_and_gives_it_back() {
     let status = json!({"conditions": [ready], "capacity": amounts, "allocatable": amounts});
     let mut node = cluster.send("POST", "/api/v1/nodes", &json!({"metadata": {"name": "n"}}));
     node["status"] = status;
+    // A controller writes it too, at the same time.
+    node["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     cluster.send("PUT", "/api/v1/nodes/n/status", &node);
 
     let missing = cluster.command(&["node", "--node-name", "n"]).output().unwrap();
