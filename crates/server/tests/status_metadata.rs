@@ -27,6 +27,7 @@ fn replicated(group: &'static str, plural: &'static str, fields: &'static [&'sta
     Row(group, plural, json!({"spec": {"selector": selector, "template": template()}}), fields)
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn rows() -> Vec<Row> {
     let mut once = template();
     once["spec"]["restartPolicy"] = "Never".into();

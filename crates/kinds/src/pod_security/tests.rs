@@ -34,6 +34,7 @@ fn a_plain_pod_is_not_restricted_and_is_told_all_that_is_missing() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table")]
 fn each_check_is_put_as_kubernetes_puts_it() {
     let with = |field: &str, value: Value| {
         let mut spec = plain();
