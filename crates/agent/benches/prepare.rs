@@ -2,7 +2,7 @@
 //!
 //! A plugin that answers at once, pods one after another, and kubelet's own metrics: the time of the operation without the
 //! time of the call. The disk is the one that holds the temporary directory.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a benchmark")]
 
 #[allow(dead_code, unreachable_pub, reason = "shared with tests")]
 #[path = "../tests/agent/plugin.rs"]

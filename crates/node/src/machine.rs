@@ -70,6 +70,8 @@ pub struct Manager {
     /// UIDs of claims that are being taken back from pods that were removed. They are not prepared anew.
     pub awaited: BTreeSet<String>,
     claims: BTreeMap<Key, Entry>,
+    /// A checkpoint could not be written: the file is older than what is known here.
+    is_stale: bool,
     operations: BTreeMap<Operation, Work>,
     waits: BTreeMap<u64, Operation>,
     effects: VecDeque<(u64, Effect)>,
@@ -188,7 +190,7 @@ impl Manager {
                 calls.entry(driver.clone()).or_default().push(key.clone());
             }
         }
-        if claims.is_empty() && !changed {
+        if claims.is_empty() && !changed && !self.is_stale {
             return Ok(self.nothing_to_do());
         }
         let step = if calls.is_empty() { Step::Forget } else { Step::CallUnprepare };
@@ -211,6 +213,12 @@ impl Manager {
     #[must_use]
     pub fn holds(&self, pod_uid: &str) -> bool {
         self.claims.values().any(|entry| entry.pods.contains(pod_uid))
+    }
+
+    /// Whether the last checkpoint could not be written. To unprepare a pod, whichever, writes another.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.is_stale
     }
 
     /// Whether something is or may be prepared for a claim.
@@ -281,6 +289,11 @@ impl Manager {
 
     /// Takes note of an answer. Whether all is done.
     fn step(&mut self, work: &mut Work, answer: Answer) -> Result<bool, NodeError> {
+        match (work.step, &answer) {
+            (Step::NotePrepare | Step::KeepDevices | Step::Forget, Answer::Written) => self.is_stale = false,
+            (Step::NotePrepare | Step::KeepDevices | Step::Forget, Answer::Failed(_)) => self.is_stale = true,
+            (Step::CallPrepare | Step::CallUnprepare, _) | (_, Answer::Claims(_)) => {}
+        }
         match (work.step, answer) {
             (Step::NotePrepare, Answer::Written) => {
                 work.step = if work.calls.is_empty() { Step::KeepDevices } else { Step::CallPrepare };

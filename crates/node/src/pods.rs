@@ -228,7 +228,7 @@ impl Node {
 
     fn end(&mut self, now: Millis, uid: &str) {
         let Some(pod) = self.pods.get(uid) else { return };
-        if self.manager.holds(uid) {
+        if self.manager.holds(uid) || self.manager.is_stale() {
             self.act(Action::WithdrawDevices { pod_uid: uid.to_string() });
             match self.manager.unprepare(uid) {
                 Ok(operation) => {

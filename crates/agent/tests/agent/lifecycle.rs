@@ -171,11 +171,11 @@ async fn a_device_of_a_lost_pod_is_given_back_only_when_the_node_has_unprepared_
     until("unprepare was tried", || async { (plugin.count("NodeUnprepareResources") > 0).then_some(()) })
         .await;
     let claim = world.claims().get("p").await.unwrap();
-    assert!(claim.status.unwrap().allocation.is_some(), "the device is still prepared");
+    assert!(claim.status.unwrap().reserved_for.is_some(), "the device is still prepared");
     go.send_replace(true);
     until("the claim is given back", || async {
         let claim = world.claims().get("p").await.unwrap();
-        claim.status.unwrap_or_default().allocation.is_none().then_some(())
+        claim.status.unwrap_or_default().reserved_for.unwrap_or_default().is_empty().then_some(())
     })
     .await;
     world.until_nothing_is_prepared().await;

@@ -24,14 +24,20 @@ pub(crate) struct World {
     pub(crate) metrics: Metrics,
 }
 
-/// Looks until it is so. A machine may be slow: this waits as long as it takes.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(_what: &str, mut look: impl FnMut() -> F) -> T {
-    loop {
-        if let Some(found) = look().await {
-            return found;
+/// For something to become so, on a machine that is very slow.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Looks until it is so.
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let looks = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    };
+    tokio::time::timeout(PATIENCE, looks).await.unwrap_or_else(|_| panic!("never: {what}"))
 }
 
 impl World {

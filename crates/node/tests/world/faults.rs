@@ -12,7 +12,7 @@ use crate::script::{claim, info, pod, well};
 
 const DRIVERS: [&str; 2] = ["d.example.com", "e.example.com"];
 const DEVICES: [&str; 2] = ["gpu-0", "gpu-1"];
-const STEPS: usize = 160;
+const STEPS: usize = 300;
 
 /// What is wrong with the world that the node lives in; the invariants must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -396,9 +396,9 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.dice.roll(20) {
-            0 | 1 => self.create_pod(),
-            2 | 3 => {
+        match self.dice.roll(40) {
+            0..=2 => self.create_pod(),
+            3 | 4 => {
                 if let Some(name) = self.some_pod() {
                     let life = if self.dice.roll(2) == 0 { Life::Deleted } else { Life::Ended };
                     let pod = self.pods.get_mut(&name).unwrap();
@@ -408,29 +408,29 @@ impl World {
                     self.untold.push(name);
                 }
             }
-            4 => {
+            5 => {
                 if let Some(name) = self.some_pod() {
                     let asks = self.dice.roll(2) == 0;
                     self.remove_pod(&name, asks);
                 }
             }
-            5 => {
+            6 => {
                 let driver = DRIVERS[self.dice.roll(2)];
                 *self.sockets.get_mut(driver).unwrap() += 2;
                 self.scan();
             }
-            6 => {
+            7 => {
                 let (driver, endpoint) = (DRIVERS[self.dice.roll(2)].to_owned(), self.dice.roll(2) == 0);
                 let at = format!("/{driver}");
                 self.hear(Input::Connected { driver, endpoint: at, is_connected: endpoint });
             }
-            7 => self.crash(),
-            8 => self.list(),
-            9 | 10 => {
+            8 => self.crash(),
+            9 | 10 => self.list(),
+            11 | 12 => {
                 let millis = self.dice.roll(40_000);
                 self.pass(Millis::try_from(millis).unwrap());
             }
-            11..=13 => self.tell_pod(),
+            13..=17 => self.tell_pod(),
             _ => self.carry_out(true),
         }
     }
