@@ -72,7 +72,7 @@ fn a_new_pod_is_charged_refused_or_asked_for_more() {
     ];
     for (resources, wanted) in rows {
         assert_eq!(
-            outcome(&[compute.clone()], None, Some(&pod(resources, "")), "", &none),
+            outcome(core::slice::from_ref(&compute), None, Some(&pod(resources, "")), "", &none),
             wanted,
             "{resources}"
         );
@@ -199,7 +199,7 @@ fn a_pod_that_ended_counts_by_its_number_alone() {
     let text = r#"{"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}, "status": {"phase": "Succeeded"}}"#;
     let ended = seen("", "pods", text, &none);
     assert_eq!(
-        outcome(&[both.clone()], Some(&running), Some(&ended), "status", &none),
+        outcome(core::slice::from_ref(&both), Some(&running), Some(&ended), "status", &none),
         "count/pods=1,cpu=0,pods=0"
     );
     assert_eq!(outcome(&[both], Some(&ended), None, "", &none), "count/pods=0,cpu=1,pods=1");
