@@ -124,6 +124,10 @@ fn each_check_is_put_as_kubernetes_puts_it() {
     for (level, spec, wanted) in rows {
         assert_eq!(said(level, &spec), wanted, "{level}: {spec}");
     }
+}
+
+#[test]
+fn root_is_allowed_to_pods_with_users_of_their_own() {
     let mut own = plain();
     own["hostUsers"] = false.into();
     own["securityContext"] = json!({"runAsUser": 0});
