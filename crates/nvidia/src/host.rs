@@ -181,10 +181,9 @@ fn links(directory: &Path, names: &[String], path: &Path, own: &str) -> Vec<Stri
             && fs::canonicalize(directory.join(name)).is_ok_and(|to| to == target)
     };
     let mut found: Vec<String> = names.iter().filter(same).cloned().collect();
-    // The name that programs ask for, though no link was made for it.
-    let wanted = format!("{stem}.so.1");
-    if !found.contains(&wanted) {
-        found.push(wanted);
+    // The name that programs ask for, where no link was made at all.
+    if found.len() < 2 {
+        found.push(format!("{stem}.so.1"));
     }
     found.sort();
     found

@@ -152,7 +152,9 @@ impl Pools {
     fn set(&mut self, request: Request) {
         let name = request.name.clone();
         if let Some(entry) = self.requests.get_mut(&name).filter(|entry| entry.request.uid == request.uid) {
-            let answered = matches!(request.progress, Progress::Answered(_));
+            // Told once more of the same answer, it stays where it is: a delete that a finalizer holds back waits for its turn.
+            let answered = matches!(request.progress, Progress::Answered(_))
+                && request.progress != entry.request.progress;
             entry.request = request;
             if answered && !matches!(entry.phase, Phase::InFlight(_)) {
                 self.enter(&name, Phase::Answered);

@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use lazaret_json::{Value, json};
 use lazaret_server::{Features, Server, ServerOptions, User};
 use lazaret_store::Store;
@@ -56,6 +57,15 @@ fn rows() -> Vec<Row> {
         replicated("apps", "replicasets", EVERYTHING),
         replicated("apps", "statefulsets", EVERYTHING),
         replicated("apps", "daemonsets", EVERYTHING),
+        Row(
+            "certificates.k8s.io",
+            "certificatesigningrequests",
+            json!({"spec": {
+                "request": STANDARD.encode(include_str!("../../kinds/src/certificates/testdata/two-groups.csr")),
+                "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"],
+            }}),
+            EVERYTHING,
+        ),
         Row(
             "autoscaling",
             "horizontalpodautoscalers",

@@ -311,7 +311,7 @@ async fn a_mutating_webhook_changes_what_is_stored_within_the_rules_of_the_kind(
         (
             "broken",
             500,
-            "Internal error occurred: ConfigMap in version \"v1\" cannot be handled as a ConfigMap: data: must be an object, not a number",
+            "Internal error occurred: ConfigMap in version \"v1\" cannot be handled as a ConfigMap: data: must be a map, not a number",
         ),
         ("missing", 500, "Internal error occurred: "),
         ("endless", 500, "Internal error occurred: "),
@@ -572,10 +572,15 @@ async fn a_request_that_waits_for_a_webhook_holds_no_seat() {
     let api = Arc::new(Api::start().await);
     let hook = WebhookServer::start(|_| Reply::Hang).await;
     let role = json!({
-        "metadata": {"name": "alice"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
+        "metadata": {"name": "alice"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["create"]}]});
+    let binding = json!({
+        "metadata": {"name": "alice"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "alice"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}]});
-    let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
-    assert_eq!(api.send(&format!("POST {bindings}"), &role).await.0, 201);
+    for (plural, object) in [("roles", role), ("rolebindings", binding)] {
+        let path = format!("POST /apis/rbac.authorization.k8s.io/v1/namespaces/default/{plural}");
+        assert_eq!(api.send(&path, &object).await.0, 201);
+    }
     api.configure(VALIDATING, "hangs", &hook, json!({"timeoutSeconds": 30})).await;
     let alice = Arc::new(api.cluster.identity("alice", "people"));
     let mut waiting = tokio::task::JoinSet::new();
@@ -586,7 +591,10 @@ async fn a_request_that_waits_for_a_webhook_holds_no_seat() {
         let body = json!({"metadata": {"name": format!("m{at}")}, "data": {"k": data}});
         waiting.spawn(async move { api.send_as((*alice).as_ref(), &format!("POST {MAPS}"), &body).await });
     }
-    hook.reached(REQUESTS).await;
+    tokio::select! {
+        () = hook.reached(REQUESTS) => {}
+        ended = waiting.join_next() => panic!("a request did not wait: {ended:?}"),
+    }
     let (_, metrics) = api.send("GET /metrics", &Value::Null).await;
     let free = "apiserver_flowcontrol_current_executing_seats{priority_level=\"workload\"} 0";
     assert!(metrics.as_str().unwrap().contains(free), "all seats are free while {REQUESTS} requests wait");

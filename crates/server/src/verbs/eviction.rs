@@ -24,11 +24,11 @@ pub(super) async fn evict(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErr
     let mut eviction =
         read_message(negotiate::body(call.content_type.as_deref())?, body, "policy/v1.Eviction")?;
     check_message_type(&eviction, &["policy/v1", "policy/v1beta1"], "Eviction")?;
+    let (_, pod) = read(call)?;
+    let warnings = admission::create_subresource(call, &mut eviction, &pod).await?;
     if object::meta(&eviction, "name") != call.target.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
-    let (_, pod) = read(call)?;
-    let warnings = admission::create_subresource(call, &mut eviction, &pod).await?;
     let options = DeleteOptions::from_value(call, &eviction["deleteOptions"])?;
     for _ in 0..ATTEMPTS_MAX {
         let (item, pod) = read(call)?;

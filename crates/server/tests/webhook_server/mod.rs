@@ -41,6 +41,9 @@ pub(crate) struct WebhookServer {
     connections: Arc<Mutex<usize>>,
 }
 
+/// Looks for a request before a test gives up.
+const PATIENCE_LOOKS: usize = 10_000;
+
 impl WebhookServer {
     pub(crate) async fn start(answer: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
         Self::named(&["localhost", "hook.default.svc"], answer).await
@@ -101,9 +104,13 @@ impl WebhookServer {
 
     /// Waits until so many reviews have come.
     pub(crate) async fn reached(&self, count: usize) {
-        while self.seen.lock().unwrap().len() < count {
+        for _ in 0..PATIENCE_LOOKS {
+            if self.seen.lock().unwrap().len() >= count {
+                return;
+            }
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
+        panic!("{} of {count} requests have reached the webhook", self.seen.lock().unwrap().len());
     }
 }
 

@@ -517,8 +517,9 @@ spec:
 fn people_limit_what_a_namespace_uses() {
     let cluster = Cluster::options().plane(Plane::simulated(1, 1)).start().unwrap();
     let console = Console { program: tools::kubectl(), folder: tempfile::tempdir().unwrap(), cluster };
-    console.says(&["create", "quota", "small", "--hard=pods=1,services=0"], &["resourcequota/small created"]);
-    console.until(&["get", "quota"], &["pods: 0/1, services: 0/0"]);
+    // The Service kubernetes is one.
+    console.says(&["create", "quota", "small", "--hard=pods=1,services=1"], &["resourcequota/small created"]);
+    console.until(&["get", "quota"], &["pods: 0/1, services: 1/1"]);
     console.says(&["describe", "quota", "small"], &["Resource", "Used", "Hard", "pods", "services"]);
     console.says(&["run", "one", "--image=registry.example/c:1"], &["pod/one created"]);
     console.fails(
@@ -527,12 +528,12 @@ fn people_limit_what_a_namespace_uses() {
     );
     console.fails(
         &["create", "service", "clusterip", "web", "--tcp=80"],
-        &["exceeded quota: small, requested: services=1, used: services=0, limited: services=0"],
+        &["exceeded quota: small, requested: services=1, used: services=1, limited: services=1"],
     );
-    console.says(&["get", "quota"], &["pods: 1/1, services: 0/0"]);
+    console.says(&["get", "quota"], &["pods: 1/1, services: 1/1"]);
     console.says(&["delete", "pod", "one", "--now"], &["deleted"]);
     console.until(&["run", "two", "--image=registry.example/c:1"], &["pod/two created"]);
-    console.says(&["get", "quota"], &["pods: 1/1, services: 0/0"]);
+    console.says(&["get", "quota"], &["pods: 1/1, services: 1/1"]);
     console.says(&["describe", "namespace", "default"], &["Resource Quotas", "small"]);
 }
 
