@@ -172,9 +172,12 @@ fn schema(described: &Value, depth: usize) -> Value {
     // A field that may be null, or of several types, is one of which nothing is known.
     let open = fields.get("nullable").is_some_and(|value| *value == true)
         || fields.get("x-kubernetes-int-or-string").is_some_and(|value| *value == true);
+    // Where unknown fields are kept, naming some of them would forbid the others: clients of version 2 refuse what is not named.
+    let keeps_unknown = described["x-kubernetes-preserve-unknown-fields"] == true;
     for (name, value) in fields {
         match name.as_str() {
             "type" | "format" | "properties" | "items" | "additionalProperties" if open => {}
+            "properties" | "items" if keeps_unknown => {}
             "properties" => {
                 let below = value.as_object().into_iter().flatten();
                 let below: Map =
@@ -218,6 +221,10 @@ mod tests {
             (
                 json!({"type": "object", "additionalProperties": {"type": "string"}}),
                 json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {}}, "x-kubernetes-preserve-unknown-fields": true}),
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
             ),
         ] {
             assert_eq!(schema(&described, 0), expected);
