@@ -141,7 +141,7 @@ mod against_counting_anew {
             let mut quotas = ready();
             quotas.list("", "pods");
             quotas.list("", "configmaps");
-            let mut there = std::collections::BTreeMap::new();
+            let mut there = alloc::collections::BTreeMap::new();
             let kind = Counted::of("", "pods").unwrap();
             let mut now = START;
             for (name, what, passed) in steps {
