@@ -179,8 +179,7 @@ fn check_conversion(conversion: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         "None" => {}
         "Webhook" => {
-            let why =
-                "this server calls no webhooks: use None, with versions that differ in their schema alone";
+            let why = "webhooks that convert are not called: use None, with versions that differ in their schema alone";
             errors.invalid(path.field("strategy"), "Webhook", why);
         }
         other => one_of(errors, &path.field("strategy"), other, &["None", "Webhook"]),
