@@ -107,14 +107,14 @@ impl Nvidia {
 pub(crate) fn find(nvml: &Nvml, host: &Host, partitions: Partitions) -> Result<Vec<Gpu>, Error> {
     let mut gpus = Vec::new();
     for card in nvml.cards()? {
-        let card = match card {
-            Ok(card) => card,
+        // One that has failed must not keep the others from being published.
+        let (card, facts) = match card.and_then(|card| card.facts().map(|facts| (card, facts))) {
+            Ok(answered) => answered,
             Err(error) => {
-                warn!(%error, "a GPU does not answer and is left out");
+                warn!(%error, "a GPU does not answer and is left out until the driver starts again");
                 continue;
             }
         };
-        let facts = card.facts()?;
         let made = if facts.is_partitioned == Some(true) { card.partitions()? } else { Vec::new() };
         let can_be_split = partitions == Partitions::Dynamic && facts.is_partitioned.is_some();
         let profiles = if can_be_split { card.profiles()? } else { Vec::new() };

@@ -1,8 +1,11 @@
 //! Making GPUs usable for claims, and undoing it.
 
 use std::{
+    io,
     path::PathBuf,
+    process::{Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use lazaret_cdi::{Device as CdiDevice, Spec, SpecDirectory};
@@ -20,6 +23,10 @@ use crate::{
 
 /// The class of CDI devices.
 const CLASS: &str = "claim";
+/// Between two looks whether a reset has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A minute: a reset takes seconds, and nothing is prepared meanwhile.
+const RESET_LOOKS_MAX: usize = 1_200;
 
 /// The cards of a node, and what is done with them.
 #[derive(Debug)]
@@ -249,9 +256,24 @@ impl Cards {
         let programs = self.host.programs();
         let program = programs.iter().find(|path| path.ends_with("nvidia-smi"));
         let program = program.ok_or("nvidia-smi is not on this node")?;
-        let run = std::process::Command::new(program).args(["--gpu-reset", "-i", &gpu.facts.uuid]).output();
-        let run = run.map_err(|error| format!("{}: {error}", program.display()))?;
-        let text = String::from_utf8_lossy(&run.stdout).trim().to_owned();
-        if run.status.success() { Ok(text) } else { Err(text) }
+        let mut command = Command::new(program);
+        command.args(["--gpu-reset", "-i", &gpu.facts.uuid]);
+        run(command).map_err(|error| format!("{}: {error}", program.display()))?
     }
+}
+
+/// Runs a program to its end, or ends it. `Err` inside: it says that it failed.
+fn run(mut command: Command) -> io::Result<Result<String, String>> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    for _ in 0..RESET_LOOKS_MAX {
+        if child.try_wait()?.is_some() {
+            let output = child.wait_with_output()?;
+            let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            return Ok(if output.status.success() { Ok(text) } else { Err(text) });
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    child.kill()?;
+    child.wait()?;
+    Err(io::Error::new(io::ErrorKind::TimedOut, "it did not end within a minute"))
 }

@@ -73,8 +73,8 @@ pub(crate) fn waiting(data: &Path) -> Vec<(PathBuf, Result<Request, String>)> {
     asked
         .take(REQUESTS_MAX)
         .map(|path| {
-            let text = fs::read(&path).unwrap_or_default();
-            (path, serde_json::from_slice(&text).map_err(|error| error.to_string()))
+            let request = checkpoint::read(&path).map_err(|error| error.to_string());
+            (path, request)
         })
         .collect()
 }
