@@ -1,0 +1,21 @@
+//! What runs the containers of pods.
+//!
+//! [`Runtime`] is the one trait that a node's agent speaks to. A pod is a sandbox, which holds the namespaces that its
+//! containers share, and containers in it. Whoever calls decides what runs when; a runtime only does it, and says what
+//! became of it.
+//!
+//! **Invariant.** What was started is found again by [`Runtime::list`] after the caller was restarted, and goes on running
+//! meanwhile, its output and its exit code included. Making something that is there already is no error, and neither is removing something that
+//! is gone. What a runtime cannot apply is named by [`Runtime::not_applied`] before anything runs, and never left out in silence.
+//! It must never know Kubernetes' API.
+
+mod runtime;
+mod spec;
+mod state;
+
+pub use runtime::{Answer, Attached, Connection, Exec, Resize, Running, Runtime, RuntimeError};
+pub use spec::{
+    Bytes, ContainerSpec, Identity, Key, Limits, Mount, Namespaces, Propagation, RootFs, SandboxSpec,
+    Seccomp, Security,
+};
+pub use state::{ContainerState, Exit, Phase, SandboxState, Usage};
