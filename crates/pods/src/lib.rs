@@ -1,5 +1,8 @@
 //! The life of pods on a node: which container runs when, and what the status of the pod says.
 //!
+//! [`Pods`] is the whole of it: a shell gives it the pods that the API has for this node, what the runtime has, and what became of
+//! its actions; it answers with images to pull, sandboxes and containers to run and to stop, probes to make and statuses to write.
+//!
 //! **Invariant.** No container of a pod is started before everything that it waits for is there, and none after the pod is to end. It must
 //! never know how a container is run, or where the API is.
 #![no_std]
@@ -7,3 +10,30 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
+
+mod action;
+mod admission;
+mod backoff;
+mod container;
+mod end;
+mod found;
+mod machine;
+mod outcome;
+mod pod;
+mod probe;
+mod report;
+mod start;
+mod status;
+mod view;
+
+pub use action::{Action, FoundContainer, FoundPhase, FoundSandbox, Input, Outcome, PodRef, ProbeKind};
+pub use container::Exit;
+pub use machine::{Options, Pods};
+pub use status::{Condition, ConditionKind, ContainerStatus, Phase, State, Status};
+pub use view::{
+    Amounts, Before, BeforeContainer, ContainerView, Gate, Kind, PodView, Probe, PullPolicy, Restart,
+    RestartRule,
+};
+
+/// Milliseconds since 1970. The shell counts them on by a clock that nobody can set.
+pub type Millis = u64;

@@ -1,0 +1,320 @@
+//! The machine: takes the time and what happened, and says what to do.
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use crate::{
+    Action, Amounts, FoundSandbox, Input, Millis, Outcome, PodView, ProbeKind, Status,
+    admission::{self, Used},
+    backoff::RETRY,
+    pod::{Claims, Pod, Why},
+};
+
+/// What the runtime has is looked at this often even when it says nothing, in case a word was lost.
+const LIST_EVERY_MS: Millis = 60_000;
+
+/// What a node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What its pods may ask for together.
+    pub capacity: Amounts,
+    /// How many there may be.
+    pub pods_max: u64,
+}
+
+/// The pods of a node.
+#[derive(Debug)]
+pub struct Pods {
+    options: Options,
+    pods: BTreeMap<String, Pod>,
+    out: Out,
+    /// All pods of the API have been seen.
+    is_listed: bool,
+    /// All that the runtime has was held against them: nothing is started before.
+    is_found: bool,
+    listing: Listing,
+    list_at: Millis,
+}
+
+/// How far the list of what the runtime has is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listing {
+    Idle,
+    InFlight(u64),
+}
+
+/// What an action that is in flight is about. Containers are named by their place in the pod, and by the runtime's id.
+#[derive(Clone, Debug)]
+pub(crate) enum About {
+    Pull(usize),
+    Volumes,
+    Sandbox,
+    Start(usize),
+    PostStart(usize, String),
+    PreStop(usize, String),
+    Stop(usize, String),
+    Probe(usize, String, ProbeKind),
+    RemoveContainer,
+    StopSandbox,
+    RemoveSandbox,
+    RemoveVolumes,
+    Status(Box<Status>),
+    Delete,
+}
+
+/// What comes out of a look at a pod.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    actions: VecDeque<(u64, Action)>,
+    pending: BTreeMap<u64, (String, About)>,
+    next_id: u64,
+    wake: Option<Millis>,
+    pub(crate) wants_list: bool,
+}
+
+impl Out {
+    pub(crate) fn act(&mut self, action: Action) {
+        self.next_id += 1;
+        self.actions.push_back((self.next_id, action));
+    }
+
+    pub(crate) fn ask(&mut self, uid: &str, about: About, action: Action) {
+        self.act(action);
+        self.pending.insert(self.next_id, (uid.to_string(), about));
+    }
+
+    /// The pod is to be looked at again then.
+    pub(crate) fn later(&mut self, at: Millis) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+
+    /// The number of the last action: whatever is asked from now on has a greater one.
+    pub(crate) fn last_id(&self) -> u64 {
+        self.next_id
+    }
+}
+
+impl Pods {
+    /// A node that starts. It does nothing until it has heard of all pods.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            pods: BTreeMap::new(),
+            out: Out::default(),
+            is_listed: false,
+            is_found: false,
+            listing: Listing::Idle,
+            list_at: Millis::MAX,
+        }
+    }
+
+    /// Something happened.
+    pub fn handle(&mut self, now: Millis, input: Input) {
+        match input {
+            Input::Pods(views) => self.listed(now, views),
+            Input::Pod(view) => {
+                let uid = view.pod.uid.clone();
+                self.seen(now, view);
+                self.advance(now, &uid);
+            }
+            Input::PodGone(uid) => {
+                self.gone(&uid);
+                self.advance(now, &uid);
+            }
+            Input::Changed => self.out.wants_list = true,
+            Input::ClaimsPrepared(uid) => {
+                if let Some(pod) = self.pods.get_mut(&uid).filter(|pod| pod.claims == Claims::Waiting) {
+                    pod.claims = Claims::Prepared;
+                }
+                self.advance(now, &uid);
+            }
+            Input::ClaimsReleased(uid) => {
+                if let Some(pod) = self.pods.get_mut(&uid).filter(|pod| pod.claims == Claims::Releasing) {
+                    pod.claims = Claims::Released;
+                }
+                self.advance(now, &uid);
+            }
+            Input::Rewrite(uid) => {
+                if let Some(pod) = self.pods.get_mut(&uid) {
+                    pod.must_rewrite = true;
+                }
+                self.advance(now, &uid);
+            }
+            Input::Shutdown => self.shut_down(now),
+            Input::Outcome(id, outcome) => self.outcome(now, id, outcome),
+        }
+        self.list(now);
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Millis) {
+        let is_due = |pod: &Pod| pod.wake.is_some_and(|at| at <= now);
+        let due = self.pods.iter().filter(|(_, pod)| is_due(pod)).map(|(uid, _)| uid.clone());
+        let due: Vec<String> = due.collect();
+        due.iter().for_each(|uid| self.advance(now, uid));
+        if self.list_at <= now {
+            self.out.wants_list = true;
+        }
+        self.list(now);
+    }
+
+    /// When to call [`Pods::tick`].
+    #[must_use]
+    pub fn wake(&self) -> Option<Millis> {
+        let list = (self.is_listed && self.listing == Listing::Idle).then_some(self.list_at);
+        self.pods.values().filter_map(|pod| pod.wake).chain(list).min()
+    }
+
+    /// The next thing to do, and the number to answer it by.
+    pub fn poll(&mut self) -> Option<(u64, Action)> {
+        self.out.actions.pop_front()
+    }
+
+    /// How many pods there are here, those that are going included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// How many containers run or may soon.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        let containers = self.pods.values().flat_map(|pod| &pod.containers);
+        containers.filter(|container| container.is_alive()).count()
+    }
+
+    /// Whether pods have nothing left to stop: after [`Input::Shutdown`], when the process may end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.pods.values().all(|pod| {
+            pod.is_stopped
+                && (pod.is_frozen
+                    || pod.is_gone
+                    || pod.shown.as_ref().is_some_and(|shown| shown.phase.is_terminal()))
+        })
+    }
+
+    fn listed(&mut self, now: Millis, views: Vec<PodView>) {
+        let listed: BTreeSet<String> = views.iter().map(|view| view.pod.uid.clone()).collect();
+        let gone: Vec<String> = self.pods.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+        gone.iter().for_each(|uid| self.gone(uid));
+        views.into_iter().for_each(|view| self.seen(now, view));
+        self.is_listed = true;
+        // Pods that nobody knows any more may have containers.
+        self.out.wants_list = true;
+        self.advance_all(now);
+    }
+
+    fn seen(&mut self, now: Millis, view: PodView) {
+        match self.pods.get_mut(&view.pod.uid) {
+            Some(pod) => pod.update(view),
+            None => drop(self.pods.insert(view.pod.uid.clone(), Pod::new(now, view))),
+        }
+    }
+
+    fn gone(&mut self, uid: &str) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.is_gone = true;
+        }
+    }
+
+    fn shut_down(&mut self, now: Millis) {
+        let why = Why::Failed {
+            reason: "Terminated".into(),
+            message: "Pod was terminated in response to imminent node shutdown.".into(),
+        };
+        self.pods.values_mut().for_each(|pod| pod.end_by_grace(now, why.clone()));
+        self.advance_all(now);
+    }
+
+    fn advance_all(&mut self, now: Millis) {
+        let uids: Vec<String> = self.pods.keys().cloned().collect();
+        uids.iter().for_each(|uid| self.advance(now, uid));
+    }
+
+    fn advance(&mut self, now: Millis, uid: &str) {
+        if !self.is_found {
+            return;
+        }
+        self.admit(now, uid);
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        self.out.wake = None;
+        pod.advance(now, &mut self.out);
+        pod.wake = self.out.wake.take();
+        if pod.is_over() {
+            self.pods.remove(uid);
+        }
+    }
+
+    /// Decides once whether the node takes a pod. One that it has run before it takes.
+    fn admit(&mut self, now: Millis, uid: &str) {
+        let Some(pod) = self.pods.get(uid).filter(|pod| !pod.is_admitted) else { return };
+        let has_run = pod.view.before.phase != crate::Phase::Pending;
+        let mut used = Used::default();
+        let others = self.pods.values().filter(|pod| pod.counts());
+        others.for_each(|pod| used.add(pod.view.requests));
+        let refusal = admission::refusal(&self.options, used, &pod.view).filter(|_| !has_run);
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        pod.is_admitted = true;
+        if let Some((reason, message)) = refusal.filter(|_| pod.ending.is_none()) {
+            pod.event(&mut self.out, None, true, "Rejected", message.clone());
+            pod.end_by_grace(now, Why::Refused { reason, message });
+        }
+    }
+
+    fn outcome(&mut self, now: Millis, id: u64, outcome: Outcome) {
+        if self.listing == Listing::InFlight(id) {
+            self.listing = Listing::Idle;
+            match outcome {
+                Outcome::Found(found) => self.found(now, id, &found),
+                _ => self.list_at = now + RETRY.after(1),
+            }
+            return;
+        }
+        let Some((uid, about)) = self.out.pending.remove(&id) else { return };
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            pod.outcome(now, about, outcome, &mut self.out);
+        }
+        self.advance(now, &uid);
+    }
+
+    fn found(&mut self, now: Millis, list: u64, found: &[FoundSandbox]) {
+        self.list_at = now + LIST_EVERY_MS;
+        let by_pod: BTreeMap<&str, &FoundSandbox> =
+            found.iter().map(|sandbox| (sandbox.pod.uid.as_str(), sandbox)).collect();
+        for (uid, sandbox) in &by_pod {
+            if !self.pods.contains_key(*uid) {
+                self.pods.insert((*uid).to_string(), Pod::orphan(now, sandbox));
+            }
+        }
+        for (uid, pod) in &mut self.pods {
+            pod.found(now, list, by_pod.get(uid.as_str()).copied(), &mut self.out);
+        }
+        if !self.is_found {
+            self.is_found = true;
+            self.out.act(Action::KeepOnly { pods: self.pods.keys().cloned().collect() });
+        }
+        self.advance_all(now);
+    }
+
+    fn list(&mut self, now: Millis) {
+        if !self.out.wants_list || !self.is_listed || self.listing != Listing::Idle {
+            return;
+        }
+        self.out.wants_list = false;
+        self.list_at = now + LIST_EVERY_MS;
+        self.out.act(Action::List);
+        self.listing = Listing::InFlight(self.out.next_id);
+    }
+}

@@ -1,0 +1,129 @@
+//! When a container is asked how it is, and what its answers mean.
+
+use crate::{BeforeContainer, ContainerView, Millis, Probe, ProbeKind};
+
+/// The probes of one instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Probes {
+    startup: Option<Asked>,
+    readiness: Option<Asked>,
+    liveness: Option<Asked>,
+}
+
+/// One probe.
+#[derive(Clone, Debug)]
+struct Asked {
+    probe: Probe,
+    next_at: Millis,
+    is_in_flight: bool,
+    is_success: bool,
+    /// The last answers that were alike.
+    alike: u32,
+    was_success: bool,
+}
+
+/// What an answer leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Nothing,
+    /// The container is to be stopped: how long it may take if not as the pod says, in seconds.
+    Stop(Option<u64>),
+}
+
+impl Asked {
+    fn new(probe: &Probe, started_at: Millis, is_success: bool) -> Self {
+        let next_at = started_at + probe.initial_delay_s.saturating_mul(1_000);
+        Self {
+            probe: probe.clone(),
+            next_at,
+            is_in_flight: false,
+            is_success,
+            alike: 0,
+            was_success: is_success,
+        }
+    }
+
+    fn answered(&mut self, now: Millis, is_success: bool) {
+        self.is_in_flight = false;
+        self.next_at = now + self.probe.period_s.max(1).saturating_mul(1_000);
+        self.alike = if self.was_success == is_success { self.alike.saturating_add(1) } else { 1 };
+        self.was_success = is_success;
+        let threshold = if is_success { self.probe.successes } else { self.probe.failures };
+        if self.alike >= threshold {
+            self.is_success = is_success;
+        }
+    }
+}
+
+impl Probes {
+    pub(crate) fn new(started_at: Millis, view: &ContainerView) -> Self {
+        let of = |probe: &Option<Probe>, is_success| {
+            probe.as_ref().map(|probe| Asked::new(probe, started_at, is_success))
+        };
+        // Whoever has not been asked has not started, is not ready, and lives.
+        Self {
+            startup: of(&view.startup, false),
+            readiness: of(&view.readiness, false),
+            liveness: of(&view.liveness, true),
+        }
+    }
+
+    /// Another process asked before this one.
+    pub(crate) fn take_over(&mut self, now: Millis, before: BeforeContainer) {
+        if let Some(startup) = &mut self.startup {
+            startup.is_success = before.is_started;
+        }
+        if let Some(readiness) = self.readiness.as_mut().filter(|_| before.is_ready) {
+            (readiness.is_success, readiness.was_success) = (true, true);
+        }
+        for asked in [&mut self.readiness, &mut self.liveness].into_iter().flatten() {
+            asked.next_at = asked.next_at.max(now);
+        }
+    }
+
+    pub(crate) fn is_started(&self) -> bool {
+        self.startup.as_ref().is_none_or(|startup| startup.is_success)
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.readiness.as_ref().is_none_or(|readiness| readiness.is_success)
+    }
+
+    fn get(&mut self, kind: ProbeKind) -> Option<&mut Asked> {
+        match kind {
+            ProbeKind::Startup => self.startup.as_mut(),
+            ProbeKind::Readiness => self.readiness.as_mut(),
+            ProbeKind::Liveness => self.liveness.as_mut(),
+        }
+    }
+
+    /// What is to be asked now, with its time limit in milliseconds, and when the next is due.
+    pub(crate) fn due(&mut self, now: Millis) -> (Option<(ProbeKind, Millis)>, Option<Millis>) {
+        let kinds: &[ProbeKind] = match self.is_started() {
+            false => &[ProbeKind::Startup],
+            true => &[ProbeKind::Readiness, ProbeKind::Liveness],
+        };
+        let mut wake: Option<Millis> = None;
+        for kind in kinds {
+            let Some(asked) = self.get(*kind).filter(|asked| !asked.is_in_flight) else { continue };
+            if asked.next_at <= now {
+                asked.is_in_flight = true;
+                return (Some((*kind, asked.probe.timeout_s.max(1) * 1_000)), wake);
+            }
+            let at = asked.next_at;
+            wake = Some(wake.map_or(at, |wake| wake.min(at)));
+        }
+        (None, wake)
+    }
+
+    pub(crate) fn answered(&mut self, now: Millis, kind: ProbeKind, is_success: bool) -> Verdict {
+        let Some(asked) = self.get(kind) else { return Verdict::Nothing };
+        asked.answered(now, is_success);
+        let has_failed = !is_success && asked.alike >= asked.probe.failures;
+        match kind {
+            ProbeKind::Readiness => Verdict::Nothing,
+            ProbeKind::Startup | ProbeKind::Liveness if has_failed => Verdict::Stop(asked.probe.grace_s),
+            ProbeKind::Startup | ProbeKind::Liveness => Verdict::Nothing,
+        }
+    }
+}

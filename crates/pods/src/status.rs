@@ -1,0 +1,152 @@
+//! What the status of a pod says.
+
+use alloc::{string::String, vec::Vec};
+
+use crate::{Exit, Millis};
+
+/// How far a pod is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not all containers have been started.
+    #[default]
+    Pending,
+    /// At least one runs, or is to run again.
+    Running,
+    /// All have ended well.
+    Succeeded,
+    /// All have ended, not all of them well.
+    Failed,
+}
+
+/// The status of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// How far it is.
+    pub phase: Phase,
+    /// One word for why it ended, where its containers do not say it.
+    pub reason: Option<String>,
+    /// A sentence for it.
+    pub message: Option<String>,
+    /// Since when this node has it.
+    pub started_at: Millis,
+    /// Its addresses.
+    pub ips: Vec<String>,
+    /// What is so, and what is not.
+    pub conditions: Vec<Condition>,
+    /// Init containers, in their order.
+    pub init: Vec<ContainerStatus>,
+    /// The others.
+    pub main: Vec<ContainerStatus>,
+}
+
+/// Types of conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConditionKind {
+    /// Its sandbox is there.
+    PodReadyToStartContainers,
+    /// Its init containers are done.
+    Initialized,
+    /// It is ready.
+    Ready,
+    /// Its containers are.
+    ContainersReady,
+    /// It has a node.
+    PodScheduled,
+}
+
+impl ConditionKind {
+    /// All, in the order in which kubelet has them.
+    pub const ALL: [Self; 5] = [
+        Self::PodReadyToStartContainers,
+        Self::Initialized,
+        Self::Ready,
+        Self::ContainersReady,
+        Self::PodScheduled,
+    ];
+
+    /// As the API has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PodReadyToStartContainers => "PodReadyToStartContainers",
+            Self::Initialized => "Initialized",
+            Self::Ready => "Ready",
+            Self::ContainersReady => "ContainersReady",
+            Self::PodScheduled => "PodScheduled",
+        }
+    }
+}
+
+/// Whether something is so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// What.
+    pub kind: ConditionKind,
+    /// Whether it is.
+    pub is_true: bool,
+    /// One word.
+    pub reason: Option<&'static str>,
+    /// A sentence.
+    pub message: Option<String>,
+    /// Since when it is so.
+    pub changed_at: Millis,
+}
+
+/// The status of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerStatus {
+    /// Its name in the pod.
+    pub name: String,
+    /// Its image, as a person wrote it.
+    pub image: String,
+    /// The id of the image that it has.
+    pub image_id: String,
+    /// The runtime's id.
+    pub id: Option<String>,
+    /// How it is.
+    pub state: State,
+    /// How it was before it was started again.
+    pub last: Option<State>,
+    /// How often it was.
+    pub restarts: u32,
+    /// Whether it is ready; for an init container, whether it has ended well.
+    pub is_ready: bool,
+    /// Whether it runs and its startup probe has succeeded.
+    pub is_started: bool,
+}
+
+/// How a container is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is not there yet, or not again.
+    Waiting {
+        /// One word.
+        reason: &'static str,
+        /// A sentence.
+        message: Option<String>,
+    },
+    /// It runs.
+    Running {
+        /// Since when.
+        started_at: Millis,
+    },
+    /// It has ended.
+    Terminated {
+        /// The runtime's id.
+        id: String,
+        /// How.
+        exit: Exit,
+    },
+}
+
+impl Status {
+    /// What others wait for: whether it runs, is ready, has addresses, has ended.
+    pub(crate) fn is_news_to(&self, before: &Self) -> bool {
+        let facts = |status: &Self| {
+            let conditions = status.conditions.iter().map(|condition| (condition.kind, condition.is_true));
+            let ready = status.init.iter().chain(&status.main).map(|container| container.is_ready);
+            (conditions.collect::<Vec<_>>(), ready.collect::<Vec<_>>())
+        };
+        self.phase != before.phase || self.ips != before.ips || facts(self) != facts(before)
+    }
+}
