@@ -10,15 +10,28 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     started: Instant,
+    /// Milliseconds since 1970 when it started.
+    started_unix: Millis,
 }
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self { started: Instant::now() }
+        let started_unix = Millis::try_from(wall().0.as_millisecond()).unwrap_or(0);
+        Self { started: Instant::now(), started_unix }
     }
 
     pub(crate) fn now(self) -> Millis {
         Millis::try_from(self.started.elapsed().as_millis()).unwrap_or(Millis::MAX)
+    }
+
+    /// Milliseconds since 1970, counted on from the start.
+    pub(crate) fn unix(self) -> Millis {
+        self.started_unix + self.now()
+    }
+
+    /// Such a time, as [`Clock::now`] has it.
+    pub(crate) fn since_start(self, unix: Millis) -> Millis {
+        unix.saturating_sub(self.started_unix)
     }
 
     /// Waits until then; for ever without one.
@@ -26,6 +39,12 @@ impl Clock {
         let Some(at) = at else { return std::future::pending().await };
         tokio::time::sleep_until(self.started + Duration::from_millis(at)).await;
     }
+}
+
+/// When something happened, as files and runtimes have it.
+#[allow(clippy::disallowed_methods, reason = "this is the clock module")]
+pub(crate) fn system() -> std::time::SystemTime {
+    std::time::SystemTime::now()
 }
 
 /// The time of an event, for people.

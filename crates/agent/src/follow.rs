@@ -7,7 +7,6 @@ use kube::{
     Api, Resource,
     api::{ListParams, WatchEvent, WatchParams},
 };
-use lazaret_node::Input;
 use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::warn;
@@ -26,15 +25,15 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// How objects become news.
-pub(crate) struct Reader<K> {
+pub(crate) struct Reader<K, I> {
     pub(crate) what: &'static str,
-    pub(crate) listed: fn(Vec<K>) -> Option<Input>,
-    pub(crate) set: fn(K) -> Option<Input>,
-    pub(crate) gone: fn(K) -> Option<Input>,
+    pub(crate) listed: fn(Vec<K>) -> Option<I>,
+    pub(crate) set: fn(K) -> Option<I>,
+    pub(crate) gone: fn(K) -> Option<I>,
 }
 
 /// Lists, watches, and lists again when the watch is lost.
-pub(crate) async fn follow<K>(api: Api<K>, fields: String, reader: Reader<K>, news: mpsc::Sender<Input>)
+pub(crate) async fn follow<K, I>(api: Api<K>, fields: String, reader: Reader<K, I>, news: mpsc::Sender<I>)
 where
     K: Clone + Debug + DeserializeOwned + Resource,
 {
@@ -50,11 +49,11 @@ where
 }
 
 /// One list and the watches after it, until something fails. `Ok` when nobody listens any more.
-async fn once<K>(
+async fn once<K, I>(
     api: &Api<K>,
     fields: &str,
-    reader: &Reader<K>,
-    news: &mpsc::Sender<Input>,
+    reader: &Reader<K, I>,
+    news: &mpsc::Sender<I>,
     pause: &mut Duration,
 ) -> Result<(), String>
 where
@@ -105,7 +104,7 @@ where
     }
 }
 
-async fn send(news: &mpsc::Sender<Input>, input: Option<Input>) -> bool {
+async fn send<I>(news: &mpsc::Sender<I>, input: Option<I>) -> bool {
     match input {
         Some(input) => news.send(input).await.is_ok(),
         None => true,

@@ -20,7 +20,9 @@ use crate::{
     connection::{self, Current, Endpoint},
     events, follow,
     metrics::Metrics,
-    offers, pods, registration, registry, writes,
+    offers, pods, registration, registry,
+    run::{self, RunOptions, Runner},
+    writes,
 };
 
 /// News that wait. Whoever brings more waits itself.
@@ -36,6 +38,8 @@ pub struct Agent {
     tasks: JoinSet<()>,
     stop: watch::Sender<bool>,
     claims: watch::Receiver<Vec<ClaimState>>,
+    orders: mpsc::Sender<()>,
+    is_shut_down: watch::Receiver<bool>,
 }
 
 impl Agent {
@@ -44,6 +48,28 @@ impl Agent {
     /// # Errors
     /// When directories cannot be made, or the checkpoint cannot be trusted.
     pub fn start(client: kube::Client, options: Options, registry: &Registry) -> Result<Self, StartError> {
+        Self::begin(client, options, None, registry)
+    }
+
+    /// Starts to watch plugins and pods, and runs the pods.
+    ///
+    /// # Errors
+    /// When directories cannot be made, or the checkpoint cannot be trusted.
+    pub fn start_with_pods(
+        client: kube::Client,
+        options: Options,
+        run: RunOptions,
+        registry: &Registry,
+    ) -> Result<Self, StartError> {
+        Self::begin(client, options, Some(run), registry)
+    }
+
+    fn begin(
+        client: kube::Client,
+        options: Options,
+        run: Option<RunOptions>,
+        registry: &Registry,
+    ) -> Result<Self, StartError> {
         for folder in [options.registry(), options.plugins(), options.offers()] {
             let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(&folder);
             made.map_err(StartError::io(&folder))?;
@@ -55,12 +81,27 @@ impl Agent {
         let node = node.map_err(|source| StartError::Checkpoint { path, source })?;
         let pods = node.claims().into_iter().flat_map(|claim| claim.pods.into_keys()).collect();
         offers::keep_only(&options.offers(), &pods).map_err(StartError::io(&options.offers()))?;
+        let ready = match run {
+            Some(run) => Some((run::prepare(client.clone(), &options, run)?, registry.clone())),
+            None => None,
+        };
         let (claims, seen) = watch::channel(node.claims());
         let mut tasks = JoinSet::new();
         let metrics = Metrics::new(registry);
         let (stop, stopping) = watch::channel(false);
-        tasks.spawn(run(client, options, node, clock, metrics, claims, stopping));
-        Ok(Self { tasks, stop, claims: seen })
+        let (orders, ordered) = mpsc::channel(1);
+        let (shut_down, is_shut_down) = watch::channel(false);
+        let lines = Lines { claims, stopping, ordered, shut_down };
+        tasks.spawn(work(client, options, node, clock, metrics, ready, lines));
+        Ok(Self { tasks, stop, claims: seen, orders, is_shut_down })
+    }
+
+    /// Ends all pods of this node, and waits until they have ended and their statuses say so.
+    pub async fn stop_pods(&mut self) {
+        // When the loop has ended, there is nobody to do it.
+        if self.orders.send(()).await.is_ok() {
+            let _ = self.is_shut_down.wait_for(|is_shut_down| *is_shut_down).await;
+        }
     }
 
     /// What is or may be prepared.
@@ -95,14 +136,25 @@ struct Shell {
     tasks: JoinSet<()>,
 }
 
-async fn run(
+/// How the loop and its owner speak.
+struct Lines {
+    claims: watch::Sender<Vec<ClaimState>>,
+    stopping: watch::Receiver<bool>,
+    ordered: mpsc::Receiver<()>,
+    shut_down: watch::Sender<bool>,
+}
+
+/// What runs pods, and where it hears from; nothing where no pods are run.
+type Running = Option<(Runner, mpsc::Receiver<run::News>)>;
+
+async fn work(
     client: kube::Client,
     options: Options,
     mut node: Node,
     clock: Clock,
     metrics: Metrics,
-    claims: watch::Sender<Vec<ClaimState>>,
-    mut stopping: watch::Receiver<bool>,
+    ready: Option<(run::Ready, Registry)>,
+    mut lines: Lines,
 ) {
     let (news, mut heard) = mpsc::channel(NEWS_MAX);
     let (checkpoints, writer) = checkpoint::writer(options.checkpoint(), news.clone());
@@ -110,34 +162,58 @@ async fn run(
     writers.spawn(writer);
     tasks.spawn(registry::follow(options.registry(), news.clone()));
     let of_node = format!("spec.nodeName={}", options.node);
-    tasks.spawn(follow::follow(Api::all(client.clone()), of_node, pod_reader(), news.clone()));
+    let mut running: Running = match ready {
+        Some((ready, registry)) => {
+            Some(Box::pin(run::start(ready, registry, lines.stopping.clone(), &mut tasks)).await)
+        }
+        None => {
+            tasks.spawn(follow::follow(Api::all(client.clone()), of_node, pod_reader(), news.clone()));
+            None
+        }
+    };
     let itself = format!("metadata.name={}", options.node);
     tasks.spawn(follow::follow(Api::all(client.clone()), itself, node_reader(), news.clone()));
     let (connections, began) = (BTreeMap::new(), BTreeMap::new());
     let events = Arc::new(Semaphore::new(EVENTS_MAX));
     let mut shell = Shell { client, options, metrics, news, checkpoints, connections, events, began, tasks };
     loop {
-        let mut is_changed = false;
-        while let Some((id, action)) = node.poll() {
-            is_changed |= matches!(action, Action::Checkpoint(_));
-            shell.perform(id, action);
-        }
-        if is_changed {
-            let now = node.claims();
-            shell.metrics.in_use(&now);
-            claims.send_replace(now);
-        }
+        shell.settle(&mut node, clock, &mut running, &lines.claims);
         // Those that have ended are let go of.
         while shell.tasks.try_join_next().is_some() {}
+        let wake = running.as_ref().and_then(|(runner, _)| runner.wake(clock));
+        let wake = [wake, node.wake()].into_iter().flatten().min();
         tokio::select! {
             input = heard.recv() => if let Some(input) = input { node.handle(clock.now(), input) },
-            () = clock.sleep_until(node.wake()) => node.tick(clock.now()),
-            () = stopped(&mut stopping) => break,
+            news = hear(&mut running) => if let Some((runner, _)) = &mut running { runner.hear(clock, news, &mut node) },
+            () = clock.sleep_until(wake) => {
+                node.tick(clock.now());
+                running.iter_mut().for_each(|(runner, _)| runner.tick(clock));
+            }
+            Some(()) = lines.ordered.recv() => match &mut running {
+                Some((runner, _)) => runner.hear(clock, run::News::Shutdown, &mut node),
+                None => drop(lines.shut_down.send_replace(true)),
+            },
+            () = stopped(&mut lines.stopping) => break,
+        }
+        if running.as_ref().is_some_and(|(runner, _)| runner.is_shut_down()) {
+            lines.shut_down.send_replace(true);
         }
     }
     // Nobody waits for answers any more; the writer ends with its queue.
-    drop((shell, heard));
+    drop((shell, heard, running));
     while writers.join_next().await.is_some() {}
+}
+
+/// News of pods; for ever none where none are run.
+async fn hear(running: &mut Running) -> run::News {
+    let news = match running {
+        Some((_, heard)) => heard.recv().await,
+        None => None,
+    };
+    match news {
+        Some(news) => news,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until all is to stop; also when nobody could say so any more.
@@ -145,7 +221,7 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
 }
 
-fn pod_reader() -> follow::Reader<Pod> {
+fn pod_reader() -> follow::Reader<Pod, Input> {
     follow::Reader {
         what: "pods",
         listed: |pods| Some(Input::Pods(pods.into_iter().map(pods::seen).collect())),
@@ -154,7 +230,7 @@ fn pod_reader() -> follow::Reader<Pod> {
     }
 }
 
-fn node_reader() -> follow::Reader<NodeObject> {
+fn node_reader() -> follow::Reader<NodeObject, Input> {
     follow::Reader {
         what: "the Node",
         listed: |nodes| nodes.into_iter().next().map(|node| Input::Node(pods::seen_node(node))),
@@ -164,6 +240,51 @@ fn node_reader() -> follow::Reader<NodeObject> {
 }
 
 impl Shell {
+    /// Begins everything that is to be done. What one machine does may be news for the other.
+    fn settle(
+        &mut self,
+        node: &mut Node,
+        clock: Clock,
+        running: &mut Running,
+        claims: &watch::Sender<Vec<ClaimState>>,
+    ) {
+        let mut is_changed = false;
+        loop {
+            while let Some((id, action)) = node.poll() {
+                is_changed |= matches!(action, Action::Checkpoint(_));
+                match running {
+                    Some((runner, _)) => self.perform_with(id, action, clock, node, runner),
+                    None => self.perform(id, action),
+                }
+            }
+            let is_busy = running.as_mut().is_some_and(|(runner, _)| runner.work(clock, node));
+            if !is_busy {
+                break;
+            }
+        }
+        if is_changed {
+            let now = node.claims();
+            self.metrics.in_use(&now);
+            claims.send_replace(now);
+        }
+    }
+
+    /// As [`Shell::perform`], where pods are run here: some of it is theirs.
+    fn perform_with(&mut self, id: u64, action: Action, clock: Clock, node: &mut Node, runner: &mut Runner) {
+        match action {
+            Action::ShowStatus { pod, containers } => {
+                runner.show(clock, &pod.uid, containers);
+                node.handle(clock.now(), Input::Outcome(id, Outcome::Done));
+            }
+            Action::OfferDevices { pod, containers } => {
+                runner.offered(clock, &pod.uid, containers.clone());
+                self.perform(id, Action::OfferDevices { pod, containers });
+            }
+            Action::Freed { pod_uid } => runner.freed(clock, &pod_uid),
+            action => self.perform(id, action),
+        }
+    }
+
     fn perform(&mut self, id: u64, action: Action) {
         let (client, node) = (self.client.clone(), self.options.node.clone());
         match action {
@@ -229,6 +350,8 @@ impl Shell {
                     warn!(%error, pod_uid, "remove CDI names");
                 }
             }
+            // Whoever runs pods waits for it, and nobody else.
+            Action::Freed { .. } => {}
             Action::Warn { pod, reason, message } => self.warn(pod, reason, message),
             Action::Began { call, pod_uid } => drop(self.began.insert((pod_uid, call), Instant::now())),
             Action::Ended { call, pod_uid, is_error } => {

@@ -36,7 +36,7 @@ enum Command {
     /// Run a driver of simulated GPUs for a kubelet, and make it fail
     #[command(subcommand)]
     Driver(driver::Command),
-    /// Run the DRA half of a node: drivers register, claims of its pods are prepared
+    /// Join a cluster as a node: run its pods and prepare their devices; or import images for it
     Node(node::Args),
     /// Measure how fast a control plane places and evicts pods
     Bench(lazaret_bench::Args),

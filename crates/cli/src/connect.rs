@@ -7,6 +7,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 /// A client for the cluster of this kubeconfig and context.
 pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client> {
+    kube::Client::try_from(config(kubeconfig, context).await?).context("connect")
+}
+
+/// How the cluster of this kubeconfig and context is reached.
+pub(crate) async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Config> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let mut config = match kubeconfig {
         Some(path) => {
@@ -19,5 +24,5 @@ pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> 
     // Who asks must hear a no at once, a disruption budget's for instance; and what is sent again on the quiet may be
     // sent by one who has lost the lease meanwhile.
     config.default_retry = false;
-    kube::Client::try_from(config).context("connect")
+    Ok(config)
 }

@@ -19,6 +19,7 @@ mod limits;
 mod listen;
 mod log;
 mod node;
+mod node_run;
 mod numbers;
 mod nvidia;
 mod output;
@@ -45,6 +46,9 @@ pub(crate) enum Verdict {
 }
 
 fn main() -> ExitCode {
+    if let Some(words) = node_run::shim_words() {
+        return lazaret_containers::shim_main(words);
+    }
     match args::parse().and_then(args::Cli::run) {
         Ok(Verdict::Yes) => ExitCode::SUCCESS,
         Ok(Verdict::No) => ExitCode::from(2),

@@ -1,5 +1,6 @@
 //! `lazaret up`: an API server with an embedded store, in this process.
 
+mod here;
 mod parts;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
@@ -14,7 +15,7 @@ use lazaret_server::{
 use lazaret_store::{OpenError, Store};
 use tokio::sync::watch;
 
-use self::parts::Parts;
+use self::{here::HereArgs, parts::Parts};
 use crate::{
     Verdict, address::AddressArgs, gates, limits::LimitArgs, listen::Listen, log::Logging, output,
     pace::Pace, pages, place::Place, scheduling::SchedulingArgs, signal,
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     /// Number of simulated nodes (node-1, node-2, …), each with a driver that publishes its devices
     #[arg(long, value_name = "COUNT", default_value_t = 0, conflicts_with = "api_only", value_parser = lazaret_hollow::parse_node_count)]
     nodes: usize,
-    /// Devices of each simulated node: gpu-0, gpu-1 and on
+    /// Devices of each simulated node, and of the example driver: gpu-0, gpu-1 and on
     #[arg(long, value_name = "COUNT", default_value_t = 8, conflicts_with = "api_only", value_parser = lazaret_hollow::parse_device_count)]
     devices: usize,
     #[command(flatten)]
@@ -71,6 +72,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
+    here: HereArgs,
+    #[command(flatten)]
     logging: Logging,
 }
 
@@ -83,6 +86,7 @@ const WIDEST: &str = "resource.k8s.io/v1alpha3";
 
 const EXAMPLES: &str = "Examples:
   lazaret up --nodes 4 --devices 8
+  lazaret up --node --driver example
   lazaret up --api-only
   lazaret up --encryption-key-file /etc/lazaret/keys
   lazaret up --api-only --ephemeral --listen 127.0.0.1:0 --data-dir /tmp/play --runtime-config resource.k8s.io/v1alpha3=true";
@@ -131,7 +135,8 @@ impl Args {
         if let Err(error) = server.write_own_service(local).await {
             output::note(&format!("the Service kubernetes is tried again later: {error}"));
         }
-        let renewal = Renewal::start(secrets, folder, address)?;
+        let authority = secrets.authority().to_owned();
+        let renewal = Renewal::start(secrets, folder.clone(), address)?;
         announce(&renewal.kubeconfig(), local, self.nodes)?;
 
         let parts = if self.api_only {
@@ -145,6 +150,7 @@ impl Args {
             };
             Some(Parts::start(&server, self.nodes, self.devices, options).await?)
         };
+        let here = self.here.start(&server, folder, local.ip(), self.devices, authority).await?;
         let (stop, stopped) = watch::channel(false);
         let options = HttpOptions { tls: Some(renewal.tls()), authenticator: Authenticator::default() };
         let forgetting = server.clone();
@@ -162,6 +168,9 @@ impl Args {
             asked = signal::to_stop() => {
                 asked?;
                 output::note("stopping");
+                if let Some(here) = here {
+                    here.stop().await;
+                }
                 if let Some(parts) = parts {
                     parts.stop().await;
                 }

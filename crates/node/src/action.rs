@@ -214,6 +214,11 @@ pub enum Action {
         /// The pod.
         pod_uid: String,
     },
+    /// A pod that ended holds no claims any more.
+    Freed {
+        /// The pod.
+        pod_uid: String,
+    },
     /// Remove a pod whose deletion was asked for and of which nothing is left. Answered.
     DeletePod(PodRef),
     /// A warning for people.

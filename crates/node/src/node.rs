@@ -169,6 +169,12 @@ impl Node {
         self.manager.plugins.is_usable(driver)
     }
 
+    /// Whether a pod holds no claims and will not: it ended, or is not known.
+    #[must_use]
+    pub fn is_free(&self, uid: &str) -> bool {
+        self.pods.get(uid).is_none_or(|pod| pod.stage == Stage::Free)
+    }
+
     pub(crate) fn act(&mut self, action: Action) {
         self.next_id += 1;
         self.actions.push_back((self.next_id, action));

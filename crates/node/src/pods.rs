@@ -239,12 +239,14 @@ impl Node {
             }
         } else if pod.is_gone {
             self.pods.remove(uid);
+            self.act(Action::Freed { pod_uid: uid.to_string() });
         } else if pod.seen.life == Life::Deleted {
             let reference = pod.reference();
             self.set_stage(uid, Stage::Removing);
             self.ask(Pending::Delete(uid.to_string()), Action::DeletePod(reference));
-        } else {
+        } else if pod.stage != Stage::Free {
             self.set_stage(uid, Stage::Free);
+            self.act(Action::Freed { pod_uid: uid.to_string() });
         }
     }
 

@@ -181,6 +181,12 @@ impl Pods {
         self.pods.len()
     }
 
+    /// Whether something of a pod is here, by UID.
+    #[must_use]
+    pub fn contains(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid)
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

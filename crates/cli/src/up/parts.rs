@@ -59,6 +59,6 @@ fn by_gates(server: &Server, options: Options) -> Options {
     options.with_features(|gate| server.features().is_on(gate))
 }
 
-fn ourselves() -> User {
+pub(super) fn ourselves() -> User {
     User { name: "system:lazaret".into(), groups: vec!["system:masters".into()], ..User::default() }
 }

@@ -105,6 +105,7 @@ impl World {
                     self.node.handle(self.now, Input::Connected { driver, endpoint, is_connected: true });
                 }
                 Action::Disconnect { .. }
+                | Action::Freed { .. }
                 | Action::Warn { .. }
                 | Action::Began { .. }
                 | Action::Ended { .. } => {}
@@ -326,6 +327,7 @@ impl World {
             | Action::Disconnect { .. }
             | Action::OfferDevices { .. }
             | Action::WithdrawDevices { .. }
+                | Action::Freed { .. }
             | Action::Warn { .. }
             | Action::Began { .. }
             | Action::Ended { .. } => unreachable!(),

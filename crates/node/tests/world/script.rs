@@ -132,6 +132,7 @@ impl Script {
                 | Action::Disconnect { .. }
                 | Action::OfferDevices { .. }
                 | Action::WithdrawDevices { .. }
+                | Action::Freed { .. }
                 | Action::Warn { .. }
                 | Action::Began { .. }
                 | Action::Ended { .. } => continue,

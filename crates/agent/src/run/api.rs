@@ -1,0 +1,93 @@
+//! What the node's own API is told of pods.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use lazaret_containers::Phase;
+use lazaret_nodeapi::{Found, NotFound, Pods};
+use serde_json::Value;
+
+use super::shared::Shared;
+
+/// The container that clients mean who name none.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+/// The pods of this node, for its API.
+#[derive(Debug)]
+pub(super) struct Asked(pub(super) Arc<Shared>);
+
+impl Pods for Asked {
+    fn find(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: Option<&str>,
+        is_previous: bool,
+    ) -> Result<Found, NotFound> {
+        let table = self.0.table();
+        let is_it = |object: &Pod| {
+            object.metadata.name.as_deref() == Some(pod)
+                && object.metadata.namespace.as_deref() == Some(namespace)
+        };
+        // One that is gone may still be here beside the one that has its name now.
+        let mut entries: Vec<_> =
+            table.entries.values().filter(|entry| entry.pod.as_deref().is_some_and(is_it)).collect();
+        entries.sort_by_key(|entry| entry.is_gone);
+        let missing = || NotFound(format!("pod \"{pod}\" not found in namespace \"{namespace}\""));
+        let entry = entries.first().ok_or_else(missing)?;
+        let object = entry.pod.as_deref().ok_or_else(missing)?;
+        let spec = chosen(object, container)?;
+        let name = &spec.name;
+        let waits = || {
+            NotFound(format!("container \"{name}\" in pod \"{pod}\" is waiting to start: ContainerCreating"))
+        };
+        let sandbox = entry.sandbox.as_ref().ok_or_else(waits)?;
+        let mut own: Vec<_> = sandbox.containers.iter().filter(|state| state.key.name == *name).collect();
+        own.sort_by_key(|state| std::cmp::Reverse(state.key.attempt));
+        let found = match is_previous {
+            false => own.first().copied().ok_or_else(waits)?,
+            true => own.get(1).copied().ok_or_else(|| {
+                NotFound(format!("previous terminated container \"{name}\" in pod \"{pod}\" not found"))
+            })?,
+        };
+        Ok(Found {
+            sandbox: sandbox.id.clone(),
+            container: found.id.clone(),
+            name: name.clone(),
+            pod_uid: object.metadata.uid.clone().unwrap_or_default(),
+            log: found.log.clone(),
+            is_running: matches!(found.phase, Phase::Running { .. }),
+            tty: spec.tty == Some(true),
+            stdin: spec.stdin == Some(true),
+        })
+    }
+
+    fn all(&self) -> Vec<Value> {
+        let table = self.0.table();
+        let pods =
+            table.entries.values().filter(|entry| !entry.is_gone).filter_map(|entry| entry.pod.as_deref());
+        pods.filter_map(|pod| serde_json::to_value(pod).ok()).collect()
+    }
+}
+
+fn chosen<'a>(pod: &'a Pod, name: Option<&str>) -> Result<&'a Container, NotFound> {
+    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+    let Some(spec) = &pod.spec else { return Err(NotFound(format!("pod {pod_name} has no containers"))) };
+    let default = || pod.metadata.annotations.as_ref()?.get(DEFAULT_CONTAINER).map(String::as_str);
+    let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    match name.filter(|name| !name.is_empty()).or_else(default) {
+        Some(name) => all
+            .find(|container| container.name == name)
+            .ok_or_else(|| NotFound(format!("container {name} is not valid for pod {pod_name}"))),
+        None => match spec.containers.as_slice() {
+            [only] => Ok(only),
+            several => {
+                let names: Vec<&str> = several.iter().map(|container| container.name.as_str()).collect();
+                let names = names.join(" ");
+                Err(NotFound(format!(
+                    "a container name must be specified for pod {pod_name}, choose one of: [{names}]"
+                )))
+            }
+        },
+    }
+}

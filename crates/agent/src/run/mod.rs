@@ -1,0 +1,306 @@
+//! Pods that run: what [`lazaret_pods::Pods`] decides, carried out with a runtime, images and volumes.
+
+mod api;
+mod ask;
+mod events;
+mod facts;
+mod found;
+mod hooks;
+mod logs;
+mod object;
+mod options;
+mod pull;
+mod serve;
+mod shared;
+mod status;
+mod table;
+mod tasks;
+mod view;
+mod work;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use lazaret_node::{Input as NodeInput, Life, Node, PodView as ClaimsView, ResourceStatus, SeenPod};
+use lazaret_pods::{Action, Input, Millis, Outcome, Pods};
+use tokio::{sync::mpsc, task::JoinSet};
+use tracing::{debug, info};
+
+pub use self::options::RunOptions;
+use self::{
+    events::Note,
+    shared::Shared,
+    table::{Entry, Table},
+};
+use crate::{clock::Clock, follow::Reader, pods};
+
+pub(crate) use self::{
+    options::{Ready, prepare},
+    tasks::start,
+};
+
+/// Something that happened to pods.
+#[derive(Debug)]
+pub(crate) enum News {
+    Pods(Vec<Pod>),
+    Pod(Box<Pod>),
+    Gone(Box<Pod>),
+    Services(Vec<Service>),
+    Service(Box<Service>),
+    ServiceGone(Box<Service>),
+    Changed,
+    Shutdown,
+    Outcome(u64, Outcome),
+}
+
+/// Carries out what the machine of pods decides. It decides nothing itself.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    machine: Pods,
+    shared: Arc<Shared>,
+    news: mpsc::Sender<News>,
+    notes: mpsc::Sender<Note>,
+    tasks: JoinSet<()>,
+    is_shutting_down: bool,
+}
+
+impl Runner {
+    /// News from the API, from the runtime, and of what became of actions.
+    pub(crate) fn hear(&mut self, clock: Clock, news: News, node: &mut Node) {
+        match news {
+            News::Pods(pods) => self.pods(clock, pods, node),
+            News::Pod(pod) => self.pod(clock, *pod, node),
+            News::Gone(pod) => self.gone(clock, &pod.metadata.uid.unwrap_or_default(), node),
+            News::Services(all) => self.shared.change_services(|services| {
+                *services = all.into_iter().map(|service| (key(&service), slim(service))).collect();
+            }),
+            News::Service(service) => self.shared.change_services(|services| {
+                services.insert(key(&service), slim(*service));
+            }),
+            News::ServiceGone(service) => {
+                self.shared.change_services(|services| drop(services.remove(&key(&service))));
+            }
+            News::Changed => self.machine.handle(clock.unix(), Input::Changed),
+            News::Shutdown => {
+                self.is_shutting_down = true;
+                self.machine.handle(clock.unix(), Input::Shutdown);
+            }
+            News::Outcome(id, outcome) => self.machine.handle(clock.unix(), Input::Outcome(id, outcome)),
+        }
+        self.sweep(clock, node);
+    }
+
+    pub(crate) fn tick(&mut self, clock: Clock) {
+        self.machine.tick(clock.unix());
+    }
+
+    /// When to call [`Runner::tick`], by the clock that nobody can set.
+    pub(crate) fn wake(&self, clock: Clock) -> Option<Millis> {
+        self.machine.wake().map(|at| clock.since_start(at))
+    }
+
+    /// Whether all pods were to stop, and have.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.is_shutting_down && self.machine.is_stopped()
+    }
+
+    /// Begins what is to be done. Whether there was something.
+    pub(crate) fn work(&mut self, clock: Clock, node: &mut Node) -> bool {
+        let mut is_busy = false;
+        while let Some((id, action)) = self.machine.poll() {
+            is_busy = true;
+            match action {
+                Action::Event { pod, container, is_warning, reason, message } => {
+                    debug!(pod = pod.name, container, reason, "{message}");
+                    let field = container.map(|name| self.field(&pod.uid, &name));
+                    // One that does not fit is only in the log.
+                    let _ = self.notes.try_send(Note { pod, field, is_warning, reason, message });
+                }
+                Action::KeepOnly { pods } => {
+                    self.tasks.spawn(work::keep_only(Arc::clone(&self.shared), pods));
+                }
+                Action::ReleaseClaims { pod } => self.release(clock, &pod.uid, node),
+                action => {
+                    let (shared, news) = (Arc::clone(&self.shared), self.news.clone());
+                    self.tasks.spawn(async move {
+                        let outcome = Box::pin(work::perform(shared, action)).await;
+                        // Nobody hears it when the agent ends.
+                        let _ = news.send(News::Outcome(id, outcome)).await;
+                    });
+                }
+            }
+        }
+        while self.tasks.try_join_next().is_some() {}
+        is_busy
+    }
+
+    /// The claims of a pod are prepared: what its containers get.
+    pub(crate) fn offered(&mut self, clock: Clock, uid: &str, devices: BTreeMap<String, Vec<String>>) {
+        self.shared.table().entry(uid).devices = devices;
+        self.machine.handle(clock.unix(), Input::ClaimsPrepared(uid.to_owned()));
+    }
+
+    /// The claims of a pod that ended are unprepared.
+    pub(crate) fn freed(&mut self, clock: Clock, uid: &str) {
+        self.machine.handle(clock.unix(), Input::ClaimsReleased(uid.to_owned()));
+    }
+
+    /// How the devices of a pod's containers are: a part of its status.
+    pub(crate) fn show(&mut self, clock: Clock, uid: &str, health: BTreeMap<String, Vec<ResourceStatus>>) {
+        self.shared.table().entry(uid).health = health;
+        self.machine.handle(clock.unix(), Input::Rewrite(uid.to_owned()));
+    }
+
+    fn pods(&mut self, clock: Clock, pods: Vec<Pod>, node: &mut Node) {
+        let (mut views, mut listed) = (Vec::new(), std::collections::BTreeSet::new());
+        let seen = {
+            let mut table = self.shared.table();
+            for pod in pods {
+                listed.insert(pod.metadata.uid.clone().unwrap_or_default());
+                views.push(note(&self.shared, &mut table, pod));
+            }
+            for (uid, entry) in &mut table.entries {
+                entry.is_gone = !listed.contains(uid);
+            }
+            let held = table.entries.iter().filter(|(_, entry)| !entry.is_gone || is_held(entry));
+            held.map(|(uid, entry)| seen(uid, entry)).collect()
+        };
+        node.handle(clock.now(), NodeInput::Pods(seen));
+        self.machine.handle(clock.unix(), Input::Pods(views));
+    }
+
+    fn pod(&mut self, clock: Clock, pod: Pod, node: &mut Node) {
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let (view, seen) = {
+            let mut table = self.shared.table();
+            let view = note(&self.shared, &mut table, pod);
+            let entry = table.entry(&uid);
+            entry.is_gone = false;
+            (view, seen(&uid, entry))
+        };
+        node.handle(clock.now(), NodeInput::Pod(seen));
+        self.machine.handle(clock.unix(), Input::Pod(view));
+    }
+
+    fn gone(&mut self, clock: Clock, uid: &str, node: &mut Node) {
+        let is_held = {
+            let mut table = self.shared.table();
+            let entry = table.entry(uid);
+            entry.is_gone = true;
+            is_held(entry)
+        };
+        // What a pod holds is unprepared after its containers have stopped, also when nobody knows the pod any more.
+        if !is_held {
+            node.handle(clock.now(), NodeInput::PodGone(uid.to_owned()));
+        }
+        self.machine.handle(clock.unix(), Input::PodGone(uid.to_owned()));
+    }
+
+    /// The containers of a pod have stopped.
+    fn release(&mut self, clock: Clock, uid: &str, node: &mut Node) {
+        let input = {
+            let mut table = self.shared.table();
+            let entry = table.entry(uid);
+            entry.is_released = true;
+            match entry.is_gone || entry.pod.is_none() {
+                true => NodeInput::PodGone(uid.to_owned()),
+                false => NodeInput::Pod(seen(uid, entry)),
+            }
+        };
+        node.handle(clock.now(), input);
+        if node.is_free(uid) {
+            self.machine.handle(clock.unix(), Input::ClaimsReleased(uid.to_owned()));
+        }
+    }
+
+    /// Lets go of pods of which nothing is left.
+    fn sweep(&mut self, clock: Clock, node: &mut Node) {
+        let gone: Vec<String> = {
+            let table = self.shared.table();
+            let gone =
+                table.entries.iter().filter(|(uid, entry)| entry.is_gone && !self.machine.contains(uid));
+            gone.map(|(uid, _)| uid.clone()).collect()
+        };
+        for uid in gone {
+            info!(uid, "a pod is gone");
+            self.shared.table().entries.remove(&uid);
+            node.handle(clock.now(), NodeInput::PodGone(uid));
+        }
+    }
+
+    /// As kubelet names a container in events.
+    fn field(&self, uid: &str, container: &str) -> String {
+        let pod = self.shared.table().pod(uid);
+        let init =
+            pod.iter().flat_map(|pod| &pod.spec).flat_map(|spec| spec.init_containers.iter().flatten());
+        let is_init = init.into_iter().any(|init| init.name == container);
+        let list = if is_init { "initContainers" } else { "containers" };
+        format!("spec.{list}{{{container}}}")
+    }
+}
+
+/// Keeps a pod as the API has it, and reduces it.
+fn note(shared: &Shared, table: &mut Table, mut pod: Pod) -> lazaret_pods::PodView {
+    // A third of the object, and nobody's business here.
+    pod.metadata.managed_fields = None;
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
+    let seen = pods::seen(pod.clone());
+    let mut view = view::view(&pod, !seen.view.claims.is_empty(), &shared.labels);
+    if let Err(error) = shared.provision.sandbox(&pod)
+        && error.is_final()
+    {
+        view.refusal = view.refusal.or(Some((error.reason.to_owned(), error.message)));
+    }
+    let entry = table.entry(&uid);
+    (entry.pod, entry.seen) = (Some(Arc::new(pod)), Some(seen));
+    view
+}
+
+/// Whether its claims may be in use.
+fn is_held(entry: &Entry) -> bool {
+    let has_claims = entry.seen.as_ref().is_none_or(|seen| !seen.view.claims.is_empty());
+    has_claims && !entry.is_released
+}
+
+/// What the machine of claims hears of a pod: it is to run until its containers have stopped, whatever the API says. Claims of one
+/// that is not to start are not prepared any more.
+fn seen(uid: &str, entry: &Entry) -> SeenPod {
+    let Some(mut seen) = entry.seen.clone() else {
+        let (uid, namespace, name) = (uid.to_owned(), String::new(), String::new());
+        let view = ClaimsView { uid, namespace, name, claims: Vec::new() };
+        return SeenPod { view, life: Life::Wanted, containers: Vec::new(), shown: BTreeMap::new() };
+    };
+    if seen.life != Life::Wanted || entry.is_gone {
+        seen.view.claims.clear();
+    }
+    seen.life = if entry.is_released { Life::Ended } else { Life::Wanted };
+    seen
+}
+
+fn key(service: &Service) -> (String, String) {
+    let metadata = &service.metadata;
+    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+fn slim(mut service: Service) -> Service {
+    service.metadata.managed_fields = None;
+    service
+}
+
+pub(crate) fn pod_reader() -> Reader<Pod, News> {
+    Reader {
+        what: "pods",
+        listed: |pods| Some(News::Pods(pods)),
+        set: |pod| Some(News::Pod(Box::new(pod))),
+        gone: |pod| Some(News::Gone(Box::new(pod))),
+    }
+}
+
+pub(crate) fn service_reader() -> Reader<Service, News> {
+    Reader {
+        what: "services",
+        listed: |services| Some(News::Services(services)),
+        set: |service| Some(News::Service(Box::new(service))),
+        gone: |service| Some(News::ServiceGone(Box::new(service))),
+    }
+}

@@ -1,0 +1,190 @@
+//! The Node and its Lease.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, Taint},
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
+
+use super::{
+    facts::{Machine, Pressure},
+    shared::Shared,
+};
+use crate::clock;
+
+/// Kubelet's own: a lease is renewed four times while it holds.
+const RENEW_EVERY: Duration = Duration::from_secs(10);
+const LEASE_SECONDS: i32 = 40;
+/// A status that says nothing new is written this often.
+const STATUS_EVERY: Duration = Duration::from_secs(300);
+/// After a failure. A node that is not registered is tried sooner than a lease.
+const RETRY: Duration = Duration::from_secs(1);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+const LEASES: &str = "kube-node-lease";
+
+/// The Node of this agent.
+pub(super) struct Object {
+    pub(super) shared: Arc<Shared>,
+    pub(super) machine: Machine,
+    pub(super) port: u16,
+    pub(super) pods_max: u32,
+    pub(super) taints: Vec<Taint>,
+}
+
+/// What was written last: what the machine lacks, since when each is so, and when it was written.
+#[derive(Default)]
+struct Written {
+    pressure: Pressure,
+    changed_at: BTreeMap<&'static str, String>,
+    at: Option<Instant>,
+}
+
+impl Object {
+    /// Registers the Node, renews its Lease, and keeps its status. Never ends.
+    pub(super) async fn keep(self) {
+        let mut written = Written::default();
+        loop {
+            let pause = match timeout(CALL_TIMEOUT, self.once(&mut written)).await {
+                Ok(Ok(())) => RENEW_EVERY,
+                Ok(Err(error)) => {
+                    warn!(%error, node = self.shared.node, "keep the Node");
+                    RETRY
+                }
+                Err(_) => {
+                    warn!(node = self.shared.node, "keep the Node: no answer from the API");
+                    RETRY
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn once(&self, written: &mut Written) -> Result<(), kube::Error> {
+        let pressure = self.machine.pressure();
+        let is_due = written.at.is_none_or(|at| at.elapsed() >= STATUS_EVERY);
+        if is_due || pressure != written.pressure {
+            self.write(written, pressure).await?;
+        }
+        self.renew().await
+    }
+
+    /// Writes the status, and registers the Node when there is none.
+    async fn write(&self, written: &mut Written, pressure: Pressure) -> Result<(), kube::Error> {
+        let api: Api<Node> = Api::all(self.shared.client.clone());
+        let name = &self.shared.node;
+        let params = PatchParams::default();
+        if written.at.is_none() {
+            let patch = json!({"metadata": {"labels": self.shared.labels}});
+            match api.patch(name, &params, &Patch::Strategic(patch)).await {
+                Err(kube::Error::Api(error)) if error.code == 404 => self.register(&api).await?,
+                patched => drop(patched?),
+            }
+        }
+        let status = json!({"status": self.status(written, pressure)});
+        match api.patch_status(name, &params, &Patch::Strategic(status)).await {
+            // Somebody deleted it: it is registered anew.
+            Err(kube::Error::Api(error)) if error.code == 404 => {
+                *written = Written::default();
+                return Err(kube::Error::Api(error));
+            }
+            patched => drop(patched?),
+        }
+        (written.pressure, written.at) = (pressure, Some(Instant::now()));
+        Ok(())
+    }
+
+    async fn register(&self, api: &Api<Node>) -> Result<(), kube::Error> {
+        let node = json!({
+            "metadata": {"name": self.shared.node, "labels": self.shared.labels},
+            "spec": {"taints": self.taints},
+        });
+        let node: Node = serde_json::from_value(node).map_err(kube::Error::SerdeError)?;
+        match api.create(&PostParams::default(), &node).await {
+            Err(kube::Error::Api(error)) if error.code == 409 => Ok(()),
+            Ok(_) => {
+                info!(node = self.shared.node, "registered");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn status(&self, written: &mut Written, pressure: Pressure) -> Value {
+        let now = clock::wall().0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut condition = |kind: &'static str,
+                             is_true: bool,
+                             was_true: bool,
+                             reason: &str,
+                             message: &str| {
+            let changed = written.changed_at.entry(kind).or_insert_with(|| now.clone());
+            if is_true != was_true {
+                changed.clone_from(&now);
+            }
+            json!({
+                "type": kind, "status": if is_true { "True" } else { "False" }, "reason": reason, "message": message,
+                "lastHeartbeatTime": now, "lastTransitionTime": changed,
+            })
+        };
+        let before = written.pressure;
+        let words = |is: bool, yes: &'static str, no: &'static str| if is { yes } else { no };
+        let memory = words(pressure.memory, "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory");
+        let disk = words(pressure.disk, "KubeletHasDiskPressure", "KubeletHasNoDiskPressure");
+        let pids = words(pressure.pids, "KubeletHasInsufficientPID", "KubeletHasSufficientPID");
+        let memory_text = words(
+            pressure.memory,
+            "kubelet has insufficient memory available",
+            "kubelet has sufficient memory available",
+        );
+        let disk_text = words(pressure.disk, "kubelet has disk pressure", "kubelet has no disk pressure");
+        let pids_text = words(
+            pressure.pids,
+            "kubelet has insufficient PID available",
+            "kubelet has sufficient PID available",
+        );
+        let conditions = [
+            condition("MemoryPressure", pressure.memory, before.memory, memory, memory_text),
+            condition("DiskPressure", pressure.disk, before.disk, disk, disk_text),
+            condition("PIDPressure", pressure.pids, before.pids, pids, pids_text),
+            condition("Ready", true, true, "KubeletReady", "kubelet is posting ready status"),
+        ];
+        let amounts = self.machine.amounts(self.pods_max);
+        let ips = self.shared.host_ips.iter().map(|ip| json!({"type": "InternalIP", "address": ip}));
+        let hostname = json!({"type": "Hostname", "address": self.shared.node});
+        json!({
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": conditions,
+            "addresses": ips.chain([hostname]).collect::<Vec<_>>(),
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
+            "nodeInfo": self.machine.info(self.shared.runtime.name()),
+        })
+    }
+
+    async fn renew(&self) -> Result<(), kube::Error> {
+        let api: Api<Lease> = Api::namespaced(self.shared.client.clone(), LEASES);
+        let name = &self.shared.node;
+        let renewed_at = clock::wall().0.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        let spec =
+            json!({"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed_at});
+        let patch = Patch::Merge(json!({"spec": spec}));
+        match api.patch(name, &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(error)) if error.code == 404 => {
+                let nodes: Api<Node> = Api::all(self.shared.client.clone());
+                let owner = nodes.get(name).await?.metadata.uid.unwrap_or_default();
+                let owner = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner});
+                let lease = json!({"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec});
+                let lease: Lease = serde_json::from_value(lease).map_err(kube::Error::SerdeError)?;
+                api.create(&PostParams::default(), &lease).await.map(drop)
+            }
+            patched => patched.map(drop),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a node that runs pods is started with.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use k8s_openapi::api::core::v1::Taint;
+use lazaret_containers::Runtime;
+use lazaret_images::Images;
+use lazaret_pods::{Options as PodsOptions, Pods};
+use lazaret_provision::{ApiObjects, NodeFacts, Provision, ResolverConfig};
+
+use super::{
+    facts::Machine,
+    shared::{Parts, Shared},
+};
+use crate::{Options, StartError};
+
+/// What a node that runs pods is started with.
+pub struct RunOptions {
+    /// What runs containers.
+    pub runtime: Arc<dyn Runtime>,
+    /// Their images.
+    pub images: Images,
+    /// The address of the node.
+    pub host_ip: IpAddr,
+    /// Where the node's own API is served.
+    pub listener: TcpListener,
+    /// Certificates of clients of that API are signed by it, in PEM. Without it, the cluster is asked.
+    pub authority: Option<String>,
+    /// Labels of the Node besides its own.
+    pub labels: BTreeMap<String, String>,
+    /// Taints of the Node when it is registered.
+    pub taints: Vec<Taint>,
+    /// How many pods it takes.
+    pub pods_max: u32,
+    /// Where logs of pods are.
+    pub log_root: PathBuf,
+    /// The addresses of the cluster's DNS servers.
+    pub cluster_dns: Vec<String>,
+    /// The domain of the cluster.
+    pub cluster_domain: String,
+}
+
+impl fmt::Debug for RunOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RunOptions").field("host_ip", &self.host_ip).finish_non_exhaustive()
+    }
+}
+
+/// A node that is ready to run pods.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(super) machine: Pods,
+    pub(super) shared: Arc<Shared>,
+    pub(super) facts: Machine,
+    pub(super) options: RunOptions,
+}
+
+/// Looks at the machine, and makes directories.
+pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) -> Result<Ready, StartError> {
+    let root = options.root.join("pods");
+    let facts = Machine::read(&options.root).map_err(StartError::io(&options.root))?;
+    let host_ips = vec![run.host_ip.to_string()];
+    let mut labels = facts.labels(&options.node);
+    labels.extend(run.labels.clone());
+    let node_facts = NodeFacts {
+        node_name: options.node.clone(),
+        host_ips: host_ips.clone(),
+        allocatable: facts.amounts(run.pods_max),
+        memory_capacity: facts.memory,
+        cluster_domain: run.cluster_domain.clone(),
+        cluster_dns: run.cluster_dns.clone(),
+        resolver: ResolverConfig::parse(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default()),
+        hosts: std::fs::read_to_string("/etc/hosts").unwrap_or_default(),
+        seccomp_root: options.root.join("seccomp"),
+        kernel: facts.kernel_version(),
+        log_root: run.log_root.clone(),
+        ..NodeFacts::default()
+    };
+    let objects = Arc::new(ApiObjects::new(client.clone()));
+    let provision = Provision::new(&root, node_facts, objects).map_err(StartError::io(&root))?;
+    std::fs::create_dir_all(&run.log_root).map_err(StartError::io(&run.log_root))?;
+    let machine = Pods::new(PodsOptions { capacity: facts.capacity(), pods_max: run.pods_max.into() });
+    let parts = Parts {
+        client,
+        node: options.node.clone(),
+        runtime: Arc::clone(&run.runtime),
+        images: run.images.clone(),
+        provision,
+        host_ips,
+        labels,
+        log_root: run.log_root.clone(),
+    };
+    Ok(Ready { machine, shared: Arc::new(Shared::new(parts)), facts, options: run })
+}

@@ -1,0 +1,135 @@
+//! The status of a pod, as the API takes it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use lazaret_node::ResourceStatus;
+use lazaret_pods::{Condition, ContainerStatus, Exit, Millis, Phase, State, Status};
+use serde_json::{Map, Value, json};
+
+/// What the machine does not know.
+#[derive(Debug)]
+pub(super) struct Around<'a> {
+    /// The pod as the API has it.
+    pub(super) pod: &'a Pod,
+    /// What runs it: the scheme of container ids.
+    pub(super) runtime: &'a str,
+    /// The addresses of the node.
+    pub(super) host_ips: &'a [String],
+    /// How devices of containers are.
+    pub(super) health: &'a BTreeMap<String, Vec<ResourceStatus>>,
+}
+
+/// A strategic merge patch: conditions and claims of others stay.
+pub(super) fn patch(around: &Around<'_>, status: &Status) -> Value {
+    let metadata = &around.pod.metadata;
+    let is_on_host = around.pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
+    let ips = match is_on_host {
+        true => around.host_ips,
+        false => &status.ips,
+    };
+    let addresses = |ips: &[String]| ips.iter().map(|ip| json!({"ip": ip})).collect::<Vec<_>>();
+    let mut body = json!({
+        "phase": phase(status.phase),
+        "conditions": status.conditions.iter().map(|one| condition(around.pod, one)).collect::<Vec<_>>(),
+        "startTime": time(status.started_at),
+        "hostIP": around.host_ips.first(),
+        "hostIPs": addresses(around.host_ips),
+        "qosClass": lazaret_provision::qos_class(around.pod).to_string(),
+        "observedGeneration": metadata.generation,
+        "reason": status.reason,
+        "message": status.message,
+    });
+    let fields = body.as_object_mut().into_iter();
+    for fields in fields {
+        if !ips.is_empty() {
+            fields.insert("podIP".into(), json!(ips[0]));
+            fields.insert("podIPs".into(), json!(addresses(ips)));
+        }
+        if !status.init.is_empty() {
+            let all: Vec<Value> = status.init.iter().map(|one| container(around, one)).collect();
+            fields.insert("initContainerStatuses".into(), all.into());
+        }
+        if !status.main.is_empty() {
+            let all: Vec<Value> = status.main.iter().map(|one| container(around, one)).collect();
+            fields.insert("containerStatuses".into(), all.into());
+        }
+    }
+    json!({"metadata": {"uid": metadata.uid}, "status": body})
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Pending => "Pending",
+        Phase::Running => "Running",
+        Phase::Succeeded => "Succeeded",
+        Phase::Failed => "Failed",
+    }
+}
+
+fn condition(pod: &Pod, condition: &Condition) -> Value {
+    json!({
+        "type": condition.kind.name(),
+        "status": if condition.is_true { "True" } else { "False" },
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": time(condition.changed_at),
+        "lastProbeTime": null,
+        "observedGeneration": pod.metadata.generation,
+    })
+}
+
+fn container(around: &Around<'_>, status: &ContainerStatus) -> Value {
+    let id = |id: &str| format!("{}://{id}", around.runtime);
+    let mut fields = Map::new();
+    let mut set = |name: &str, value: Value| drop(fields.insert(name.into(), value));
+    set("name", status.name.as_str().into());
+    set("image", status.image.as_str().into());
+    set("imageID", status.image_id.as_str().into());
+    set("ready", status.is_ready.into());
+    set("started", status.is_started.into());
+    set("restartCount", status.restarts.into());
+    set("state", state(&status.state, &id));
+    set("lastState", status.last.as_ref().map_or_else(|| json!({}), |last| state(last, &id)));
+    if let Some(own) = &status.id {
+        set("containerID", id(own).into());
+    }
+    if let Some(health) = around.health.get(&status.name).filter(|health| !health.is_empty()) {
+        let all: Vec<Value> = health.iter().map(resource).collect();
+        set("allocatedResourcesStatus", all.into());
+    }
+    fields.into()
+}
+
+fn resource(status: &ResourceStatus) -> Value {
+    let devices = status.resources.iter().map(|resource| {
+        json!({"resourceID": resource.id, "health": resource.health.name(), "message": resource.message})
+    });
+    json!({"name": status.name, "resources": devices.collect::<Vec<_>>()})
+}
+
+fn state(state: &State, id: &impl Fn(&str) -> String) -> Value {
+    match state {
+        State::Waiting { reason, message } => json!({"waiting": {"reason": reason, "message": message}}),
+        State::Running { started_at } => json!({"running": {"startedAt": time(*started_at)}}),
+        State::Terminated { id: own, exit } => json!({"terminated": terminated(&id(own), exit)}),
+    }
+}
+
+fn terminated(id: &str, exit: &Exit) -> Value {
+    json!({
+        "containerID": id,
+        "exitCode": exit.code,
+        "signal": exit.signal,
+        "reason": exit.reason,
+        "message": exit.message,
+        "startedAt": exit.started_at.map(time),
+        "finishedAt": time(exit.finished_at),
+    })
+}
+
+/// Seconds, as Kubernetes has them.
+pub(super) fn time(at: Millis) -> String {
+    let seconds = i64::try_from(at / 1_000).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}

@@ -1,0 +1,87 @@
+//! What is known of the pods of this node besides what the machine knows: the objects, their devices, and what runs.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use k8s_openapi::api::core::v1::Pod;
+use lazaret_containers::{ContainerState, Key, SandboxState};
+use lazaret_node::{ResourceStatus, SeenPod};
+
+/// One pod.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// As the API had it last; none for a pod of which only the runtime knows.
+    pub(super) pod: Option<Arc<Pod>>,
+    /// What the other machine knows of it.
+    pub(super) seen: Option<SeenPod>,
+    /// The API does not have it any more.
+    pub(super) is_gone: bool,
+    /// Its containers have stopped: its claims may be unprepared.
+    pub(super) is_released: bool,
+    /// CDI names of its containers.
+    pub(super) devices: BTreeMap<String, Vec<String>>,
+    /// How the devices of its containers are.
+    pub(super) health: BTreeMap<String, Vec<ResourceStatus>>,
+    /// Its sandbox.
+    pub(super) sandbox: Option<SandboxState>,
+    /// What containers said when they ended, by name and attempt.
+    words: BTreeMap<(String, u32), Option<String>>,
+}
+
+/// All of them, by UID.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) entries: BTreeMap<String, Entry>,
+}
+
+impl Table {
+    pub(super) fn pod(&self, uid: &str) -> Option<Arc<Pod>> {
+        self.entries.get(uid)?.pod.clone()
+    }
+
+    pub(super) fn entry(&mut self, uid: &str) -> &mut Entry {
+        self.entries.entry(uid.to_owned()).or_default()
+    }
+
+    /// What a container said at its end; the inner `None` is nothing, the outer one that nobody looked.
+    #[allow(clippy::option_option, reason = "silence is an answer")]
+    pub(super) fn words(&self, key: &Key) -> Option<Option<String>> {
+        self.entries.get(&key.pod_uid)?.words.get(&(key.name.clone(), key.attempt)).cloned()
+    }
+
+    pub(super) fn keep_words(&mut self, key: &Key, words: Option<String>) {
+        if let Some(entry) = self.entries.get_mut(&key.pod_uid) {
+            entry.words.insert((key.name.clone(), key.attempt), words);
+        }
+    }
+
+    /// What the runtime has now.
+    pub(super) fn note(&mut self, states: Vec<SandboxState>) {
+        for state in states {
+            let Some(entry) = self.entries.get_mut(&state.spec.pod_uid) else { continue };
+            let has = |name: &str, attempt: u32| {
+                state
+                    .containers
+                    .iter()
+                    .any(|container| container.key.name == name && container.key.attempt == attempt)
+            };
+            entry.words.retain(|(name, attempt), _| has(name, *attempt));
+            entry.sandbox = Some(state);
+        }
+    }
+
+    /// A container was started: whoever asks for it need not wait for the next list.
+    pub(super) fn started(&mut self, uid: &str, container: ContainerState) {
+        let sandbox = self.entries.get_mut(uid).and_then(|entry| entry.sandbox.as_mut());
+        for sandbox in sandbox {
+            sandbox.containers.retain(|known| known.id != container.id);
+            sandbox.containers.push(container.clone());
+        }
+    }
+
+    /// The log of a container, by the runtime's id.
+    pub(super) fn log(&self, uid: &str, id: &str) -> Option<PathBuf> {
+        let sandbox = self.entries.get(uid)?.sandbox.as_ref()?;
+        let container = sandbox.containers.iter().find(|container| container.id == id)?;
+        Some(container.log.clone())
+    }
+}

@@ -1,0 +1,116 @@
+//! What goes on beside the loop: watches, the Node, logs, images, volumes, and the node's own API.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kube::Api;
+use lazaret_images::Thresholds;
+use lazaret_runtime::Metrics;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tracing::{info, warn};
+
+use super::{
+    News, Runner, events, logs, object::Object, options::Ready, pod_reader, serve, service_reader,
+    shared::Shared,
+};
+use crate::follow;
+
+/// News that wait. Whoever brings more waits itself.
+const NEWS_MAX: usize = 256;
+/// How often images that nothing uses are looked for, and kept content of volumes is brought up to date, as kubelet has them.
+const IMAGES_EVERY: Duration = Duration::from_secs(300);
+const VOLUMES_EVERY: Duration = Duration::from_secs(60);
+/// After the runtime could not say what it has.
+const LIST_AGAIN: Duration = Duration::from_secs(1);
+
+/// Starts everything that brings news. What the runtime has is known before the API is asked, so that nothing that a container uses
+/// is unprepared because its pod is gone.
+pub(crate) async fn start(
+    ready: Ready,
+    metrics: Metrics,
+    stop: watch::Receiver<bool>,
+    tasks: &mut JoinSet<()>,
+) -> (Runner, mpsc::Receiver<News>) {
+    let Ready { machine, shared, facts, options } = ready;
+    let (news, heard) = mpsc::channel(NEWS_MAX);
+    let (notes, queue) = mpsc::channel(events::QUEUE_MAX);
+    adopt(&shared).await;
+    let (client, node) = (shared.client.clone(), shared.node.clone());
+    tasks.spawn(events::write_all(client.clone(), node.clone(), queue));
+    let of_node = format!("spec.nodeName={node}");
+    tasks.spawn(follow::follow(Api::all(client.clone()), of_node, pod_reader(), news.clone()));
+    tasks.spawn(follow::follow(Api::all(client), String::new(), service_reader(), news.clone()));
+    tasks.spawn(listen(Arc::clone(&shared), news.clone()));
+    tasks.spawn(logs::keep_small(Arc::clone(&shared)));
+    tasks.spawn(collect_images(Arc::clone(&shared)));
+    tasks.spawn(refresh_volumes(Arc::clone(&shared)));
+    let port = options.listener.local_addr().map_or(0, |address| address.port());
+    let (pods_max, taints) = (options.pods_max, options.taints);
+    let object = Object { shared: Arc::clone(&shared), machine: facts, port, pods_max, taints };
+    tasks.spawn(object.keep());
+    tasks.spawn(serve::serve(Arc::clone(&shared), options.listener, options.authority, metrics, stop));
+    let runner = Runner { machine, shared, news, notes, tasks: JoinSet::new(), is_shutting_down: false };
+    (runner, heard)
+}
+
+/// What another agent started. A pod of which only the runtime knows holds its claims until its containers have stopped.
+async fn adopt(shared: &Shared) {
+    let states = loop {
+        match shared.runtime.list().await {
+            Ok(states) => break states,
+            Err(error) => warn!(%error, "ask the runtime what it has"),
+        }
+        tokio::time::sleep(LIST_AGAIN).await;
+    };
+    let mut table = shared.table();
+    for state in &states {
+        info!(pod = state.spec.name, namespace = state.spec.namespace, "found");
+        table.entry(&state.spec.pod_uid).is_gone = true;
+    }
+    table.note(states);
+}
+
+/// The runtime says when something ended.
+async fn listen(shared: Arc<Shared>, news: mpsc::Sender<News>) {
+    let mut changes = shared.runtime.changes();
+    while changes.changed().await.is_ok() {
+        if news.send(News::Changed).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn collect_images(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(IMAGES_EVERY).await;
+        let in_use: BTreeSet<String> = {
+            let table = shared.table();
+            let sandboxes = table.entries.values().filter_map(|entry| entry.sandbox.as_ref());
+            let containers = sandboxes.flat_map(|sandbox| &sandbox.containers);
+            containers.map(|container| container.image_id.clone()).collect()
+        };
+        match shared.images.collect_garbage(&in_use, Thresholds::default()).await {
+            Ok(collected) if collected.names.is_empty() => {}
+            Ok(collected) => info!(images = collected.names.len(), bytes = collected.bytes, "removed images"),
+            Err(error) => warn!(%error, "remove images that nothing uses"),
+        }
+    }
+}
+
+async fn refresh_volumes(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(VOLUMES_EVERY).await;
+        let pods: Vec<_> = {
+            let table = shared.table();
+            let running = table.entries.values().filter(|entry| !entry.is_gone && entry.sandbox.is_some());
+            running.filter_map(|entry| entry.pod.clone()).collect()
+        };
+        for pod in pods {
+            for error in shared.provision.refresh(&pod).await {
+                warn!(%error, pod = pod.metadata.name, "bring a volume up to date");
+            }
+        }
+    }
+}

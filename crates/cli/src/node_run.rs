@@ -1,0 +1,176 @@
+//! Flags of a node that runs pods, for `lazaret node` and `lazaret up --node`.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    net::{IpAddr, SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use k8s_openapi::api::core::v1::Taint;
+use lazaret_agent::{Options, RunOptions};
+use lazaret_containers::{Choice, Options as RuntimeOptions, Runtime, probe};
+use lazaret_images::{Images, Limits};
+use lazaret_model::validate_dns_subdomain;
+
+/// The words after `lazaret node shim`, by which a runtime executes this program again beside a container. It is no command for
+/// people, and has to be quick.
+pub(crate) fn shim_words() -> Option<Vec<OsString>> {
+    let mut words = std::env::args_os().skip(1);
+    let is_shim = words.next()? == "node" && words.next()? == "shim";
+    is_shim.then(|| words.collect())
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// The name of the Node [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+    /// What runs containers: auto, runc, crun, namespaces, or processes of the host, which isolates nothing
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    runtime: Choice,
+    /// Where images are kept [default: below the node's root]
+    #[arg(long, value_name = "PATH")]
+    image_root: Option<PathBuf>,
+    /// Where logs of pods are [default: logs below the node's root]
+    #[arg(long, value_name = "PATH")]
+    log_root: Option<PathBuf>,
+    /// Where drivers put CDI files; may be given several times, the most important one last [default: /etc/cdi and /var/run/cdi]
+    #[arg(long, value_name = "PATH")]
+    cdi_root: Vec<PathBuf>,
+    /// The address of the node [default: the one on the way to the API server]
+    #[arg(long, value_name = "IP")]
+    node_ip: Option<IpAddr>,
+    /// Where logs, exec and the like are served to the API server; 0 takes a free port [default: 10250, with `up` a free one]
+    #[arg(long, value_name = "PORT")]
+    node_port: Option<u16>,
+    /// How many pods the node takes, 1 to 1024
+    #[arg(long, value_name = "COUNT", default_value_t = 110, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    max_pods: u32,
+    /// Labels of the Node
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = parse_label)]
+    node_labels: Vec<(String, String)>,
+    /// Taints that the Node is registered with
+    #[arg(long, value_name = "KEY=VALUE:EFFECT,...", value_delimiter = ',', value_parser = parse_taint)]
+    register_with_taints: Vec<Taint>,
+    /// The addresses of the cluster's DNS servers [default: pods get the node's resolver]
+    #[arg(long, value_name = "IP,...", value_delimiter = ',')]
+    cluster_dns: Vec<IpAddr>,
+    /// The domain of the cluster
+    #[arg(long, value_name = "NAME", default_value = "cluster.local")]
+    cluster_domain: String,
+    /// End all pods of the node when it is stopped, instead of letting them run on
+    #[arg(long)]
+    pub(crate) stop_pods: bool,
+}
+
+impl RunArgs {
+    /// The name of the Node.
+    pub(crate) fn node_name(&self) -> Result<String> {
+        let name = match &self.node_name {
+            Some(name) => name.clone(),
+            None => std::fs::read_to_string("/proc/sys/kernel/hostname")
+                .context("find out the name of this machine: give --node-name")?
+                .trim()
+                .to_ascii_lowercase(),
+        };
+        validate_dns_subdomain(&name).map_err(|error| anyhow!("--node-name {name}: {error}"))?;
+        Ok(name)
+    }
+
+    /// Finds a runtime that works, opens images, and listens.
+    pub(crate) async fn options(
+        &self,
+        options: &Options,
+        found_ip: IpAddr,
+        port: u16,
+        authority: Option<String>,
+    ) -> Result<RunOptions> {
+        let root = std::path::absolute(&options.root).context("--root")?;
+        std::fs::create_dir_all(&root).with_context(|| format!("make {}", root.display()))?;
+        let images = self.image_root.clone().unwrap_or_else(|| root.join(lazaret_images::DIRECTORY));
+        let images =
+            Images::open(&images, Limits::default()).with_context(|| format!("open {}", images.display()))?;
+        let host_ip = self.node_ip.unwrap_or(found_ip);
+        let address = SocketAddr::new(host_ip, self.node_port.unwrap_or(port));
+        let listener = TcpListener::bind(address)
+            .with_context(|| format!("listen on {address}: choose another port with --node-port"))?;
+        Ok(RunOptions {
+            runtime: self.find_runtime(&root).await?,
+            images,
+            host_ip,
+            listener,
+            authority,
+            labels: self.node_labels.iter().cloned().collect::<BTreeMap<_, _>>(),
+            taints: self.register_with_taints.clone(),
+            pods_max: self.max_pods,
+            log_root: self.log_root.clone().unwrap_or_else(|| root.join("logs")),
+            cluster_dns: self.cluster_dns.iter().map(ToString::to_string).collect(),
+            cluster_domain: self.cluster_domain.clone(),
+        })
+    }
+
+    /// The directory of CDI files that a driver in this process writes to.
+    pub(crate) fn with_cdi_root(mut self, root: PathBuf) -> Self {
+        if self.cdi_root.is_empty() {
+            self.cdi_root.push(root);
+        }
+        self
+    }
+
+    /// Where such a driver writes.
+    pub(crate) fn last_cdi_root(&self) -> Option<&PathBuf> {
+        self.cdi_root.last()
+    }
+
+    async fn find_runtime(&self, root: &std::path::Path) -> Result<Arc<dyn Runtime>> {
+        let mut runtime = RuntimeOptions::new(root.join("run"));
+        if !self.cdi_root.is_empty() {
+            runtime.cdi_directories.clone_from(&self.cdi_root);
+        }
+        probe(self.runtime, runtime).await.map_err(|report| {
+            anyhow!("{report}. Without isolation, --runtime processes runs containers as processes of this machine")
+        })
+    }
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// `KEY=VALUE:EFFECT`, or without a value.
+fn parse_taint(text: &str) -> Result<Taint, String> {
+    let read = || -> Result<Taint> {
+        let (what, effect) = text.rsplit_once(':').context("write it as KEY=VALUE:EFFECT")?;
+        if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+            bail!("{effect} is none of NoSchedule, PreferNoSchedule, NoExecute");
+        }
+        let (key, value) = what.split_once('=').map_or((what, None), |(key, value)| (key, Some(value)));
+        Ok(Taint {
+            key: key.into(),
+            value: value.map(str::to_owned),
+            effect: effect.into(),
+            time_added: None,
+        })
+    };
+    read().map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taints_are_read_as_kubelet_reads_them() {
+        let taint = parse_taint("example.com/gpu=yes:NoSchedule").unwrap();
+        assert_eq!(
+            (taint.key.as_str(), taint.value.as_deref(), taint.effect.as_str()),
+            ("example.com/gpu", Some("yes"), "NoSchedule")
+        );
+        assert_eq!(parse_taint("a:NoExecute").unwrap().value, None);
+        assert!(parse_taint("a").is_err() && parse_taint("a:Never").is_err());
+    }
+}

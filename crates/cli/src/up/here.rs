@@ -1,0 +1,127 @@
+//! This machine as a node of the control plane, in the same process; with a driver if one is asked for.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result};
+use lazaret_agent::{Agent, Options};
+use lazaret_example::{Example, Extras};
+use lazaret_runtime::Metrics;
+use lazaret_server::{Server, User};
+
+use crate::{node_run::RunArgs, output};
+
+/// Flags of a node beside its control plane.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct HereArgs {
+    /// Run pods on this machine as well: it joins as a node
+    #[arg(long, conflicts_with = "api_only")]
+    pub(crate) node: bool,
+    /// Where the node keeps its files [default: node below --data-dir]
+    #[arg(long, value_name = "PATH", requires = "node")]
+    node_root: Option<PathBuf>,
+    /// Start this driver for the node: example
+    #[arg(long, value_name = "NAME", requires = "node")]
+    driver: Option<DriverName>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum DriverName {
+    /// Simulated GPUs that fail on command
+    Example,
+}
+
+/// How many devices the example driver has, and what it looks like: as `lazaret driver example` has it.
+const DRIVER: &str = "gpu.example.com";
+const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
+const RECOVER_AFTER: Duration = Duration::from_secs(5);
+
+/// A node that runs in this process.
+#[derive(Debug)]
+pub(super) struct Here {
+    agent: Agent,
+    driver: Option<Example>,
+    stops_pods: bool,
+}
+
+impl HereArgs {
+    /// The name of the node, if there is one.
+    pub(super) fn node_name(&self) -> Result<Option<String>> {
+        self.node.then(|| self.run.node_name()).transpose()
+    }
+
+    /// Starts the node. Everything goes through the API, as from another machine, and with a node's own rights.
+    pub(super) async fn start(
+        &self,
+        server: &Server,
+        data: PathBuf,
+        local: IpAddr,
+        devices: usize,
+        authority: String,
+    ) -> Result<Option<Here>> {
+        let Some(node) = self.node_name()? else { return Ok(None) };
+        let root = self.node_root.clone().unwrap_or_else(|| data.join("node"));
+        let root = std::path::absolute(&root).context("--node-root")?;
+        let run = match self.driver {
+            Some(DriverName::Example) => self.run.clone().with_cdi_root(root.join("cdi")),
+            None => self.run.clone(),
+        };
+        let local = if local.is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { local };
+        let options = Options { node: node.clone(), root: root.clone() };
+        let run_options = run.options(&options, local, 0, Some(authority)).await?;
+        output::note(&format!(
+            "node {node}: files in {}, runtime {}",
+            root.display(),
+            run_options.runtime.name()
+        ));
+        let groups = vec!["system:nodes".into(), "system:authenticated".into()];
+        let user = User { name: format!("system:node:{node}"), groups, ..User::default() };
+        let agent = Agent::start_with_pods(server.client(user), options, run_options, &Metrics::default())?;
+        let driver = match self.driver {
+            Some(DriverName::Example) => {
+                let cdi = run.last_cdi_root().cloned().unwrap_or_else(|| root.join("cdi"));
+                Some(start_driver(server, node, root, cdi, devices).await?)
+            }
+            None => None,
+        };
+        Ok(Some(Here { agent, driver, stops_pods: self.run.stop_pods }))
+    }
+}
+
+async fn start_driver(
+    server: &Server,
+    node: String,
+    kubelet_root: PathBuf,
+    cdi: PathBuf,
+    devices: usize,
+) -> Result<Example> {
+    let options = lazaret_example::Options {
+        driver: DRIVER.into(),
+        node,
+        devices,
+        kubelet_root,
+        cdi,
+        pod_uid: None,
+        health_interval: HEALTH_INTERVAL,
+        recover_after: RECOVER_AFTER,
+        faults: Vec::new(),
+    };
+    let client = server.client(super::parts::ourselves());
+    let example = lazaret_example::start_with(client, options, Extras::default()).await;
+    example.context("start the example driver")
+}
+
+impl Here {
+    /// Lets go of the node. Its containers run on, unless they were to stop with it.
+    pub(super) async fn stop(mut self) {
+        if self.stops_pods {
+            output::note("stopping pods");
+            self.agent.stop_pods().await;
+        }
+        if let Some(driver) = self.driver {
+            driver.stop().await;
+        }
+        self.agent.stop().await;
+    }
+}
