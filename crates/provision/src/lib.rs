@@ -1,4 +1,57 @@
 //! What the containers of a pod are given: environment, files, identity and limits.
 //!
+//! [`sandbox_spec`] and [`container_spec`] describe them and are pure: what has to be known is [`Given`]. [`Volumes`] keeps volumes on
+//! disk. [`Provision`] joins both for a node's agent.
+//!
 //! **Invariant.** A container gets what its pod asks for, or the pod says what is missing; nothing is left out in silence. No path
 //! that a pod names leads out of its own directory. It must never know which runtime runs the container.
+
+mod amount;
+mod cache;
+mod clock;
+mod container;
+mod disk;
+mod downward;
+mod env_file;
+mod environment;
+mod error;
+mod expand;
+mod facts;
+mod given;
+mod hostname;
+mod hosts;
+mod identity;
+mod kind;
+mod limits;
+mod mounts;
+mod names;
+mod not_applied;
+mod objects;
+mod pod;
+mod provision;
+mod qos;
+mod resolver;
+mod sandbox;
+mod security;
+mod services;
+mod storage;
+mod sysctls;
+mod termination;
+mod tokens;
+mod volumes;
+
+pub use container::container_spec;
+pub use disk::usage::DiskUse;
+pub use error::{SpecError, VolumeError};
+pub use facts::NodeFacts;
+pub use given::{Disk, Given, ImageUser, Lookup, PodFiles, SubPath, VolumePath};
+pub use hosts::hosts_file;
+pub use not_applied::not_applied;
+pub use objects::{ApiObjects, Objects, Reading};
+pub use provision::{Live, Provision};
+pub use qos::{QosClass, qos_class};
+pub use resolver::{ResolverConfig, ResolverNote, pod_resolver};
+pub use sandbox::sandbox_spec;
+pub use storage::{StorageUse, storage_violation};
+pub use termination::{last_output, termination_message};
+pub use volumes::Volumes;

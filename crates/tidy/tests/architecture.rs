@@ -53,7 +53,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("containers", &["cdi"]),
     ("images", &[]),
     ("pods", &[]),
-    ("provision", &["containers", "images"]),
+    ("provision", &["model", "containers", "images"]),
     ("nodeapi", &["containers"]),
     (
         "agent",

@@ -1,0 +1,158 @@
+//! Config maps and secrets, read once for many pods.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use tokio::time::Instant;
+
+use crate::{Objects, clock};
+
+/// Objects of one kind that are kept. A node has about a hundred pods, with a few objects each.
+const OBJECTS_MAX: usize = 1024;
+/// Bytes of one kind that are kept: an object has at most about 1 MiB.
+const BYTES_MAX: usize = 64 << 20;
+/// An answer that takes longer is not waited for; the pod is tried again.
+const READ_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How old an object may be that a new pod is given: pods that start together share one read.
+pub(crate) const AGE_MAX_NEW: Duration = Duration::from_secs(1);
+/// How old an object may be when volumes are brought up to date, which is done every minute.
+pub(crate) const AGE_MAX_REFRESH: Duration = Duration::from_secs(45);
+
+/// An object of the API that pods name.
+pub(crate) trait Kept: Send + Sync + Sized {
+    fn bytes(&self) -> usize;
+    /// Whether it never changes again.
+    fn is_immutable(&self) -> bool;
+    fn read(
+        objects: &dyn Objects,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Self>, String>> + Send;
+}
+
+impl Kept for ConfigMap {
+    fn bytes(&self) -> usize {
+        let text = self.data.iter().flatten().map(|(key, value)| key.len() + value.len());
+        let binary = self.binary_data.iter().flatten().map(|(key, value)| key.len() + value.0.len());
+        text.chain(binary).sum()
+    }
+
+    fn is_immutable(&self) -> bool {
+        self.immutable.unwrap_or(false)
+    }
+
+    async fn read(objects: &dyn Objects, namespace: &str, name: &str) -> Result<Option<Self>, String> {
+        objects.config_map(namespace, name).await
+    }
+}
+
+impl Kept for Secret {
+    fn bytes(&self) -> usize {
+        self.data.iter().flatten().map(|(key, value)| key.len() + value.0.len()).sum()
+    }
+
+    fn is_immutable(&self) -> bool {
+        self.immutable.unwrap_or(false)
+    }
+
+    async fn read(objects: &dyn Objects, namespace: &str, name: &str) -> Result<Option<Self>, String> {
+        objects.secret(namespace, name).await
+    }
+}
+
+type Key = (String, String);
+
+/// An object as it was when it was read; `None` did not exist.
+#[derive(Debug)]
+struct Read<T> {
+    at: Instant,
+    object: Option<Arc<T>>,
+}
+
+/// One place for an object. Who finds it locked waits for the read that is under way.
+type Slot<T> = Arc<tokio::sync::Mutex<Option<Read<T>>>>;
+
+#[derive(Debug)]
+struct Held<T> {
+    slot: Slot<T>,
+    bytes: usize,
+    /// Greater is later.
+    last_use: u64,
+}
+
+/// Objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Cache<T> {
+    objects: Arc<dyn Objects>,
+    held: Mutex<(BTreeMap<Key, Held<T>>, u64)>,
+}
+
+impl<T: Kept> Cache<T> {
+    pub(crate) fn new(objects: Arc<dyn Objects>) -> Self {
+        Self { objects, held: Mutex::default() }
+    }
+
+    /// An object that is not older than this. An object that never changes may be as old as it likes, unless it is for a new pod.
+    pub(crate) async fn get(
+        &self,
+        namespace: &str,
+        name: &str,
+        age_max: Duration,
+    ) -> Result<Option<Arc<T>>, String> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let slot = self.slot(&key);
+        let mut held = slot.lock().await;
+        if let Some(read) = held.as_ref() {
+            let is_final = age_max >= AGE_MAX_REFRESH
+                && read.object.as_ref().is_some_and(|object| object.is_immutable());
+            if is_final || read.at.elapsed() < age_max {
+                return Ok(read.object.clone());
+            }
+        }
+        let at = clock::now();
+        let read = T::read(self.objects.as_ref(), namespace, name);
+        let object = match tokio::time::timeout(READ_TIME_MAX, read).await {
+            Ok(object) => object?.map(Arc::new),
+            Err(_) => return Err(format!("reading {name} took longer than {} s", READ_TIME_MAX.as_secs())),
+        };
+        self.account(&key, object.as_ref().map_or(0, |object| object.bytes()));
+        *held = Some(Read { at, object: object.clone() });
+        Ok(object)
+    }
+
+    fn slot(&self, key: &Key) -> Slot<T> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let (held, uses) = &mut *held;
+        *uses += 1;
+        if !held.contains_key(key) && held.len() >= OBJECTS_MAX {
+            drop_oldest(held);
+        }
+        let entry =
+            held.entry(key.clone()).or_insert_with(|| Held { slot: Slot::default(), bytes: 0, last_use: 0 });
+        entry.last_use = *uses;
+        Arc::clone(&entry.slot)
+    }
+
+    fn account(&self, key: &Key, bytes: usize) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let (held, _) = &mut *held;
+        if let Some(entry) = held.get_mut(key) {
+            entry.bytes = bytes;
+        }
+        while held.len() > 1 && held.values().map(|entry| entry.bytes).sum::<usize>() > BYTES_MAX {
+            drop_oldest(held);
+        }
+    }
+}
+
+fn drop_oldest<T>(held: &mut BTreeMap<Key, Held<T>>) {
+    let oldest = held.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| key.clone());
+    if let Some(oldest) = oldest {
+        held.remove(&oldest);
+    }
+}

@@ -1,0 +1,469 @@
+//! The volumes of pods on disk: `ROOT/pods/UID/volumes/kubernetes.io~TYPE/NAME`, as kubelet has them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::CString,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ProjectedVolumeSource, Secret, Volume, VolumeProjection};
+
+use crate::{
+    NodeFacts, Objects, SpecError, VolumeError, VolumePath,
+    amount::{self, units},
+    cache::{AGE_MAX_NEW, AGE_MAX_REFRESH, Cache},
+    clock,
+    disk::{atomic, dir::Dir, host_path, mount_table, payload::Payload, tree},
+    identity,
+    kind::{Kind, kind},
+    limits, names,
+    pod::PodView,
+    tokens::Tokens,
+};
+
+/// Directories of pods that are looked through for ones that nobody knows.
+const PODS_MAX: usize = 65_536;
+const DIRECTORY_MODE: u32 = 0o750;
+/// Everybody may use a volume, unless its group is set.
+const VOLUME_MODE: u32 = 0o777;
+/// What a group gets of a volume that can be written to: all of it, and what is made in it is the group's.
+const GROUP_WRITES: u32 = 0o2770;
+/// What a group gets of a volume that it only reads.
+const GROUP_READS: u32 = 0o2550;
+
+/// The volumes of pods. It may be called for many pods at a time; what is done for one pod is done one after the other.
+#[derive(Debug)]
+pub struct Volumes {
+    root: PathBuf,
+    pub(crate) config_maps: Cache<ConfigMap>,
+    pub(crate) secrets: Cache<Secret>,
+    tokens: Tokens,
+    busy: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Volumes {
+    /// Keeps volumes below `root`, which is made if need be.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(root: &Path, objects: Arc<dyn Objects>) -> io::Result<Self> {
+        std::fs::create_dir_all(root.join("pods"))?;
+        Ok(Self {
+            // As the kernel names it in its table of mounts.
+            root: root.canonicalize()?,
+            config_maps: Cache::new(Arc::clone(&objects)),
+            secrets: Cache::new(Arc::clone(&objects)),
+            tokens: Tokens::new(objects),
+            busy: Mutex::default(),
+        })
+    }
+
+    /// The directory of a pod. Its UID has been checked.
+    pub(crate) fn pod_path(&self, uid: &str) -> PathBuf {
+        self.root.join("pods").join(uid)
+    }
+
+    /// Where the volumes of a pod are once they are set up.
+    ///
+    /// # Errors
+    /// When the pod cannot have a directory.
+    pub fn paths(&self, pod: &Pod) -> Result<BTreeMap<String, VolumePath>, SpecError> {
+        let view = PodView::new(pod)?;
+        let mut paths = BTreeMap::new();
+        for volume in used(&view) {
+            let path = match kind(volume) {
+                Kind::HostPath(source) => PathBuf::from(&source.path),
+                Kind::Unsupported(_) => continue,
+                known @ (Kind::EmptyDir(_)
+                | Kind::ConfigMap(_)
+                | Kind::Secret(_)
+                | Kind::Downward(_)
+                | Kind::Projected(_)) => self.pod_path(view.uid).join(directory(&known, &volume.name)),
+            };
+            let is_read_only = kind(volume).is_written_as_one();
+            paths.insert(volume.name.clone(), VolumePath { path, is_read_only });
+        }
+        Ok(paths)
+    }
+
+    /// Sets up every volume that a container of the pod uses. It may be called again, and then completes what is missing.
+    ///
+    /// # Errors
+    /// One for each volume that is not there.
+    pub async fn set_up(&self, pod: &Pod, facts: &NodeFacts) -> Result<(), Vec<VolumeError>> {
+        let view = PodView::new(pod).map_err(|error| vec![VolumeError::new("", error.message)])?;
+        let _busy = self.lock(view.uid).lock_owned().await;
+        let mut errors = Vec::new();
+        for volume in used(&view) {
+            let result = match kind(volume) {
+                Kind::HostPath(source) => {
+                    let (path, kind) = (source.path.clone(), source.type_.clone());
+                    blocking(move || host_path::check(&path, kind.as_deref())).await
+                }
+                Kind::EmptyDir(source) => {
+                    let size = memory_size(&view, source.size_limit.as_ref(), facts);
+                    let is_memory = match source.medium.as_deref().unwrap_or_default() {
+                        "" => Ok(false),
+                        "Memory" => Ok(true),
+                        other => Err(format!("storage medium {other:?} is not supported on this node")),
+                    };
+                    match is_memory {
+                        Err(error) => Err(error),
+                        Ok(is_memory) => {
+                            let place = self.place(&view, volume);
+                            let mode = source.mode;
+                            blocking(move || empty_dir(&place, mode, is_memory.then_some(size))).await
+                        }
+                    }
+                }
+                Kind::Unsupported(what) => Err(format!("{what} volumes are not supported on this node")),
+                Kind::ConfigMap(_) | Kind::Secret(_) | Kind::Downward(_) | Kind::Projected(_) => {
+                    self.write(&view, volume, facts, Purpose::New).await
+                }
+            };
+            errors.extend(result.err().map(|message| VolumeError::new(&volume.name, message)));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Brings config maps, secrets, fields and tokens up to date in volumes that are set up. To be called every minute, and when the
+    /// pod has changed.
+    ///
+    /// Answers what could not be read or written; what was there before is still there.
+    pub async fn refresh(&self, pod: &Pod, facts: &NodeFacts) -> Vec<VolumeError> {
+        let Ok(view) = PodView::new(pod) else { return Vec::new() };
+        let _busy = self.lock(view.uid).lock_owned().await;
+        let mut errors = Vec::new();
+        for volume in used(&view).filter(|volume| kind(volume).is_written_as_one()) {
+            let result = self.write(&view, volume, facts, Purpose::Refresh).await;
+            errors.extend(result.err().map(|message| VolumeError::new(&volume.name, message)));
+        }
+        errors
+    }
+
+    /// Removes everything that a pod has on disk, and unmounts what is mounted there. Nothing outside is touched. It is no error when
+    /// there is nothing.
+    ///
+    /// # Errors
+    /// When something cannot be removed. It may be called again.
+    pub async fn tear_down(&self, uid: &str) -> io::Result<()> {
+        if !names::is_uid(uid) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{uid:?} is no UID")));
+        }
+        let busy = self.lock(uid).lock_owned().await;
+        let (pods, path, name) = (self.root.join("pods"), self.pod_path(uid), uid.to_owned());
+        blocking_io(move || remove_pod(&pods, &path, &name)).await?;
+        self.tokens.forget(uid);
+        drop(busy);
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        Ok(())
+    }
+
+    /// UIDs of pods that have something on disk and are not known.
+    ///
+    /// # Errors
+    /// When the directory of pods cannot be read.
+    pub fn orphans(&self, known: &BTreeSet<String>) -> io::Result<Vec<String>> {
+        let names = Dir::open_path(&self.root.join("pods"))?.names(PODS_MAX)?;
+        let uids = names.into_iter().filter_map(|name| name.into_string().ok());
+        Ok(uids.filter(|uid| names::is_uid(uid) && !known.contains(uid)).collect())
+    }
+
+    fn lock(&self, uid: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(busy.entry(uid.to_owned()).or_default())
+    }
+
+    fn place(&self, view: &PodView<'_>, volume: &Volume) -> Place {
+        let group = view.security().and_then(|pod| pod.fs_group);
+        Place {
+            pods: self.root.join("pods"),
+            uid: view.uid.to_owned(),
+            volume: directory(&kind(volume), &volume.name),
+            group: group.and_then(|group| u32::try_from(group).ok()),
+        }
+    }
+
+    /// Writes a volume of which the content comes from the API.
+    async fn write(
+        &self,
+        view: &PodView<'_>,
+        volume: &Volume,
+        facts: &NodeFacts,
+        purpose: Purpose,
+    ) -> Result<(), String> {
+        let payload = self.payload(view, volume, facts, purpose).await?;
+        let place = self.place(view, volume);
+        let nested = nested(view, &volume.name)?;
+        let stamp = clock::stamp();
+        blocking(move || {
+            let text = |error: io::Error| error.to_string();
+            let dir = match purpose {
+                Purpose::New => place.make(GROUP_READS, None).map_err(text)?,
+                Purpose::Refresh => match place.open() {
+                    // It was not set up, or has been torn down.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                    dir => dir.map_err(text)?,
+                },
+            };
+            for path in &nested {
+                dir.make_all(path, 0o755)
+                    .map_err(|error| format!("unable to create nested volume mountpoints: {error}"))?;
+            }
+            atomic::write(&dir, &payload, place.group, &stamp).map(drop).map_err(text)
+        })
+        .await
+    }
+
+    async fn payload(
+        &self,
+        view: &PodView<'_>,
+        volume: &Volume,
+        facts: &NodeFacts,
+        purpose: Purpose,
+    ) -> Result<Payload, String> {
+        let mut payload = Payload::default();
+        match kind(volume) {
+            Kind::ConfigMap(source) => {
+                let optional = source.optional.unwrap_or(false);
+                let object = self.config_map(view, &source.name, optional, purpose).await?;
+                payload.add_config_map(&object, source.items.as_deref(), source.default_mode, optional)?;
+            }
+            Kind::Secret(source) => {
+                let optional = source.optional.unwrap_or(false);
+                let name = source.secret_name.as_deref().unwrap_or_default();
+                let object = self.secret(view, name, optional, purpose).await?;
+                payload.add_secret(&object, source.items.as_deref(), source.default_mode, optional)?;
+            }
+            Kind::Downward(source) => {
+                payload.add_downward(source.items.as_deref(), source.default_mode, view, facts)?;
+            }
+            Kind::Projected(source) => {
+                for part in source.sources.iter().flatten() {
+                    self.add_projection(&mut payload, part, source, view, facts, purpose).await?;
+                }
+            }
+            Kind::EmptyDir(_) | Kind::HostPath(_) | Kind::Unsupported(_) => {}
+        }
+        Ok(payload)
+    }
+
+    async fn add_projection(
+        &self,
+        payload: &mut Payload,
+        part: &VolumeProjection,
+        source: &ProjectedVolumeSource,
+        view: &PodView<'_>,
+        facts: &NodeFacts,
+        purpose: Purpose,
+    ) -> Result<(), String> {
+        let mode = source.default_mode;
+        if let Some(part) = &part.secret {
+            let optional = part.optional.unwrap_or(false);
+            let object = self.secret(view, &part.name, optional, purpose).await?;
+            payload.add_secret(&object, part.items.as_deref(), mode, optional)
+        } else if let Some(part) = &part.config_map {
+            let optional = part.optional.unwrap_or(false);
+            let object = self.config_map(view, &part.name, optional, purpose).await?;
+            payload.add_config_map(&object, part.items.as_deref(), mode, optional)
+        } else if let Some(part) = &part.downward_api {
+            payload.add_downward(part.items.as_deref(), mode, view, facts)
+        } else if let Some(part) = &part.service_account_token {
+            let token = self.tokens.get(view, part).await?;
+            // Only its user may read a token, where there is one user or a group.
+            let user = identity::common_user(view);
+            let has_group = view.security().is_some_and(|pod| pod.fs_group.is_some());
+            let mode = if user.is_some() || has_group { 0o600 } else { mode.unwrap_or(0o644) };
+            payload.add(&part.path, token.into_bytes(), mode, user)
+        } else if part.cluster_trust_bundle.is_some() {
+            Err("clusterTrustBundle projections are not supported on this node".to_owned())
+        } else if part.pod_certificate.is_some() {
+            Err("podCertificate projections are not supported on this node".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn config_map(
+        &self,
+        view: &PodView<'_>,
+        name: &str,
+        optional: bool,
+        purpose: Purpose,
+    ) -> Result<Arc<ConfigMap>, String> {
+        match self.config_maps.get(view.namespace, name, purpose.age_max()).await? {
+            Some(object) => Ok(object),
+            None if optional => Ok(Arc::default()),
+            None => Err(format!("configmap {name:?} not found")),
+        }
+    }
+
+    async fn secret(
+        &self,
+        view: &PodView<'_>,
+        name: &str,
+        optional: bool,
+        purpose: Purpose,
+    ) -> Result<Arc<Secret>, String> {
+        match self.secrets.get(view.namespace, name, purpose.age_max()).await? {
+            Some(object) => Ok(object),
+            None if optional => Ok(Arc::default()),
+            None => Err(format!("secret {name:?} not found")),
+        }
+    }
+}
+
+/// What a volume is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A pod that is to start.
+    New,
+    /// A pod that runs.
+    Refresh,
+}
+
+impl Purpose {
+    pub(crate) fn age_max(self) -> Duration {
+        match self {
+            Self::New => AGE_MAX_NEW,
+            Self::Refresh => AGE_MAX_REFRESH,
+        }
+    }
+}
+
+/// Where a volume is, and whose.
+#[derive(Debug)]
+struct Place {
+    pods: PathBuf,
+    uid: String,
+    /// Below the pod's directory.
+    volume: String,
+    group: Option<u32>,
+}
+
+impl Place {
+    fn open(&self) -> io::Result<Dir> {
+        Dir::open_path(&self.pods)?.open(&self.uid)?.open(&self.volume)
+    }
+
+    /// Opens the directory, and makes it if need be. `for_group` is what its group gets.
+    fn make(&self, for_group: u32, mode: Option<i32>) -> io::Result<Dir> {
+        match self.open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found,
+        }
+        let pod = Dir::open_path(&self.pods)?.make(&self.uid, DIRECTORY_MODE)?;
+        let (parent, name) = self.volume.rsplit_once('/').unwrap_or(("", &self.volume));
+        let parent = pod.make_all(parent, DIRECTORY_MODE)?;
+        let dir = parent.make(name, VOLUME_MODE)?;
+        self.share(&dir, for_group, mode)?;
+        Ok(dir)
+    }
+
+    fn share(&self, dir: &Dir, for_group: u32, mode: Option<i32>) -> io::Result<()> {
+        let mode = mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(VOLUME_MODE) & 0o7777;
+        if self.group.is_none() {
+            return dir.set_mode(mode);
+        }
+        dir.set_owner(None, self.group)?;
+        dir.set_mode(mode | for_group)
+    }
+}
+
+/// Makes an empty directory, in memory when it has a size there.
+fn empty_dir(place: &Place, mode: Option<i32>, memory: Option<u64>) -> Result<(), String> {
+    let text = |error: io::Error| error.to_string();
+    let dir = place.make(GROUP_WRITES, mode).map_err(text)?;
+    let Some(bytes) = memory else { return Ok(()) };
+    let path = place.pods.join(&place.uid).join(&place.volume);
+    if mount_table::is_mounted(&path).map_err(text)? {
+        return Ok(());
+    }
+    let options = if bytes > 0 { format!("size={bytes}") } else { String::new() };
+    let options = CString::new(options).map_err(|error| error.to_string())?;
+    let at = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&dir));
+    let at = Path::new("/proc/self/fd").join(at.to_string());
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", &at, "tmpfs", flags, options.as_c_str())
+        .map_err(|error| format!("mount tmpfs: {error}"))?;
+    let inside = place.open().map_err(text)?;
+    place.share(&inside, GROUP_WRITES, mode).map_err(text)
+}
+
+/// How large an empty directory in memory may become: what it says, what the pod may use, what the node has; the least of them.
+fn memory_size(
+    view: &PodView<'_>,
+    limit: Option<&k8s_openapi::apimachinery::pkg::api::resource::Quantity>,
+    facts: &NodeFacts,
+) -> u64 {
+    let node = units(&amount::amount(Some(&facts.allocatable), "memory")).unsigned_abs();
+    let pod = limits::of_pod(view, facts).memory.unwrap_or_default();
+    let own = limit.map_or(0, |limit| units(&amount::parse(limit)).unsigned_abs());
+    [node, pod, own].into_iter().filter(|bytes| *bytes > 0).min().unwrap_or_default()
+}
+
+fn remove_pod(pods: &Path, path: &Path, uid: &str) -> io::Result<()> {
+    let pods = Dir::open_path(pods)?;
+    let pod = match pods.open(uid) {
+        Ok(pod) => pod,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    mount_table::unmount_below(&pod, path)?;
+    let name = CString::new(uid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    tree::remove(&pods, &name)
+}
+
+fn directory(kind: &Kind<'_>, name: &str) -> String {
+    format!("volumes/kubernetes.io~{}/{name}", kind.directory())
+}
+
+/// The volumes that some container uses. Others are not set up, as kubelet does not. A name that cannot be one of a directory is
+/// never one that a container uses.
+pub(crate) fn used<'a>(view: &PodView<'a>) -> impl Iterator<Item = &'a Volume> + use<'a> {
+    let mut wanted = BTreeSet::new();
+    for container in view.containers() {
+        wanted.extend(container.volume_mounts.iter().flatten().map(|mount| mount.name.clone()));
+        wanted.extend(container.volume_devices.iter().flatten().map(|device| device.name.clone()));
+        let sources = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
+        let files = sources.filter_map(|source| source.file_key_ref.as_ref());
+        wanted.extend(files.map(|file| file.volume_name.clone()));
+    }
+    let volumes = view.spec.volumes.iter().flatten();
+    volumes.filter(move |volume| wanted.contains(&volume.name) && names::is_label(&volume.name))
+}
+
+/// Directories that have to be in a volume, because something is mounted in it and nobody can make them later.
+fn nested(view: &PodView<'_>, name: &str) -> Result<Vec<String>, String> {
+    let mut nested = Vec::new();
+    for container in view.containers() {
+        let mounts = container.volume_mounts.as_deref().unwrap_or_default();
+        for outer in mounts.iter().filter(|mount| mount.name == name && mount.sub_path.is_none()) {
+            let outer = Path::new("/").join(&outer.mount_path);
+            for inner in mounts {
+                let inner = Path::new("/").join(&inner.mount_path);
+                let Ok(below) = inner.strip_prefix(&outer) else { continue };
+                let Some(below) = below.to_str().filter(|below| !below.is_empty()) else { continue };
+                nested.push(names::payload_path(below)?);
+            }
+        }
+    }
+    nested.sort();
+    nested.dedup();
+    Ok(nested)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+async fn blocking_io<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
