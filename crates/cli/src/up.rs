@@ -5,7 +5,7 @@ mod parts;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use lazaret_controllers::Options;
 use lazaret_server::{
     AdmissionPlugin, Authenticator, Features, HttpOptions, Part, Rbac, Release, Renewal, Secrets, Server,
@@ -17,8 +17,8 @@ use tokio::sync::watch;
 
 use self::{here::HereArgs, parts::Parts};
 use crate::{
-    Verdict, address::AddressArgs, gates, limits::LimitArgs, listen::Listen, log::Logging, output,
-    pace::Pace, pages, place::Place, scheduling::SchedulingArgs, signal,
+    Verdict, address::AddressArgs, gates, limits::LimitArgs, listen::Listen, log::Logging, nodes::NodeArgs,
+    output, pace::Pace, pages, place::Place, scheduling::SchedulingArgs, signal,
 };
 
 /// Start a Kubernetes-compatible API server with an embedded store.
@@ -70,6 +70,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     scheduling: SchedulingArgs,
     #[command(flatten)]
+    nodes_api: NodeArgs,
+    #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
     here: HereArgs,
@@ -106,6 +108,9 @@ impl Args {
     }
 
     async fn serve(self) -> Result<()> {
+        if let Some(name) = self.here.node_name()?.filter(|name| is_simulated(name, self.nodes)) {
+            bail!("--node-name {name}: a simulated node has this name");
+        }
         let folder = self.place.folder()?;
         make_private_folder(&folder)?;
         let store = self.open()?;
@@ -122,6 +127,7 @@ impl Args {
             self.limits.server(),
         );
         server.use_service_ranges(self.service_ranges()?);
+        server.connect_to_nodes(self.nodes_api.connections(secrets.signer())?);
         for plugin in &self.disable_admission_plugins {
             server.disable_admission_plugin(*plugin);
         }
@@ -219,6 +225,12 @@ impl Args {
             Err(error) => Err(anyhow!(error)),
         }
     }
+}
+
+/// Whether one of the simulated nodes is called so: two kubelets for one Node would undo each other's work.
+fn is_simulated(name: &str, nodes: usize) -> bool {
+    let number = name.strip_prefix("node-").and_then(|number| number.parse::<usize>().ok());
+    number.is_some_and(|number| (1..=nodes).contains(&number))
 }
 
 /// Approves and signs requests for certificates, unless the API is served and nothing else.

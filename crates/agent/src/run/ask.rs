@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::core::v1::{Container, ExecAction, HTTPGetAction, Pod, Probe},
     apimachinery::pkg::util::intstr::IntOrString,
 };
-use lazaret_containers::{Connection, Exec};
+use lazaret_containers::Exec;
 use lazaret_pods::{Outcome, PodRef, ProbeKind};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -120,7 +120,7 @@ impl Asked<'_> {
         let slash = if path.starts_with('/') { "" } else { "/" };
         let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let request = format!("GET {slash}{path} HTTP/1.1\r\n{lines}\r\n");
-        if request.matches("\r\n").count() != headers.len() + 2 {
+        if request.matches('\n').count() != headers.len() + 2 {
             return Err("a path or header of the probe has line breaks".into());
         }
         stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
@@ -150,28 +150,17 @@ impl Asked<'_> {
     }
 
     fn ip(&self) -> Option<String> {
-        if self.pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true)) {
-            return self.shared.host_ips.first().cloned();
-        }
         let table = self.shared.table();
-        table.entries.get(self.uid)?.sandbox.as_ref()?.ips.first().cloned()
+        let sandbox = table.entries.get(self.uid)?.sandbox.as_ref()?;
+        self.shared.ips(sandbox).into_iter().next()
     }
 
-    /// To the host that the probe names, else to the pod's address, else to the pod's own loopback.
-    async fn connect(&self, host: Option<&str>, port: u16) -> Result<Box<dyn Connection>, String> {
+    /// To the host that the probe names, else to the pod's address.
+    async fn connect(&self, host: Option<&str>, port: u16) -> Result<TcpStream, String> {
         let host = host.filter(|host| !host.is_empty()).map(str::to_owned).or_else(|| self.ip());
-        if let Some(host) = host {
-            let stream =
-                TcpStream::connect((host.as_str(), port)).await.map_err(|error| error.to_string())?;
-            return Ok(Box::new(stream));
-        }
-        let sandbox = {
-            let table = self.shared.table();
-            let entry = table.entries.get(self.uid);
-            entry.and_then(|entry| entry.sandbox.as_ref()).map(|sandbox| sandbox.id.clone())
-        };
-        let sandbox = sandbox.ok_or("the pod has no sandbox")?;
-        self.shared.runtime.connect(&sandbox, port).await.map_err(|error| error.to_string())
+        let host = host.ok_or("the pod has no address")?;
+        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| error.to_string())?;
+        Ok(stream)
     }
 }
 

@@ -20,7 +20,7 @@ fn sandbox(shared: &Shared, state: &SandboxState) -> FoundSandbox {
     let pod =
         PodRef { namespace: spec.namespace.clone(), name: spec.name.clone(), uid: spec.pod_uid.clone() };
     let containers = state.containers.iter().map(|state| container(shared, state)).collect();
-    FoundSandbox { id: state.id.clone(), pod, is_ready: state.is_ready, ips: state.ips.clone(), containers }
+    FoundSandbox { id: state.id.clone(), pod, is_ready: state.is_ready, ips: shared.ips(state), containers }
 }
 
 fn container(shared: &Shared, state: &ContainerState) -> FoundContainer {

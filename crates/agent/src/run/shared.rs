@@ -8,7 +8,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Service;
-use lazaret_containers::Runtime;
+use lazaret_containers::{Runtime, SandboxState};
 use lazaret_images::Images;
 use lazaret_pods::PodRef;
 use lazaret_provision::Provision;
@@ -77,6 +77,11 @@ impl Shared {
     /// Held for no longer than a look.
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The addresses of a pod: without a network of its own it has the host's.
+    pub(super) fn ips(&self, sandbox: &SandboxState) -> Vec<String> {
+        if sandbox.ips.is_empty() { self.host_ips.clone() } else { sandbox.ips.clone() }
     }
 
     /// Where the logs of a pod are, as kubelet has them.

@@ -23,11 +23,7 @@ pub(super) struct Around<'a> {
 /// A strategic merge patch: conditions and claims of others stay.
 pub(super) fn patch(around: &Around<'_>, status: &Status) -> Value {
     let metadata = &around.pod.metadata;
-    let is_on_host = around.pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
-    let ips = match is_on_host {
-        true => around.host_ips,
-        false => &status.ips,
-    };
+    let ips = &status.ips;
     let addresses = |ips: &[String]| ips.iter().map(|ip| json!({"ip": ip})).collect::<Vec<_>>();
     let mut body = json!({
         "phase": phase(status.phase),

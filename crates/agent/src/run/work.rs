@@ -137,7 +137,7 @@ async fn run_sandbox(shared: &Shared, pod: &PodRef) -> Outcome {
     let _place = shared.starts.acquire().await;
     match limited(RUNTIME_TIMEOUT, shared.runtime.run_sandbox(spec)).await {
         Ok(state) => {
-            let (id, ips) = (state.id.clone(), state.ips.clone());
+            let (id, ips) = (state.id.clone(), shared.ips(&state));
             shared.table().entry(&pod.uid).sandbox = Some(state);
             Outcome::Sandbox { id, ips }
         }
@@ -196,10 +196,7 @@ async fn describe(
         let table = shared.table();
         let entry = table.entries.get(&pod.uid);
         let sandbox = entry.and_then(|entry| entry.sandbox.as_ref());
-        let mut pod_ips = sandbox.map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
-        if object.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true)) {
-            pod_ips.clone_from(&shared.host_ips);
-        }
+        let pod_ips = sandbox.map(|sandbox| shared.ips(sandbox)).unwrap_or_default();
         let devices = entry.and_then(|entry| entry.devices.get(container));
         Live { pod_ips, cdi_devices: devices.cloned().unwrap_or_default(), services: Vec::new() }
     };

@@ -86,6 +86,12 @@ impl Cluster {
         self.send("GET", path, &Value::Null)
     }
 
+    /// An answer that is no JSON; empty when it is refused.
+    pub(crate) fn text(&self, path: &str) -> String {
+        let request = http::Request::get(path).body(vec![]).unwrap();
+        self.runtime.block_on(self.client.request_text(request)).unwrap_or_default()
+    }
+
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let list = self.get(path);
         let names = list["items"].as_array().unwrap().iter();
