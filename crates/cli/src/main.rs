@@ -19,6 +19,7 @@ mod limits;
 mod listen;
 mod log;
 mod node;
+mod nodes;
 mod numbers;
 mod nvidia;
 mod output;

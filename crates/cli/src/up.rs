@@ -16,8 +16,8 @@ use tokio::sync::watch;
 
 use self::parts::Parts;
 use crate::{
-    Verdict, address::AddressArgs, gates, limits::LimitArgs, listen::Listen, log::Logging, output,
-    pace::Pace, pages, place::Place, scheduling::SchedulingArgs, signal,
+    Verdict, address::AddressArgs, gates, limits::LimitArgs, listen::Listen, log::Logging, nodes::NodeArgs,
+    output, pace::Pace, pages, place::Place, scheduling::SchedulingArgs, signal,
 };
 
 /// Start a Kubernetes-compatible API server with an embedded store.
@@ -69,6 +69,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     scheduling: SchedulingArgs,
     #[command(flatten)]
+    nodes_api: NodeArgs,
+    #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
     logging: Logging,
@@ -118,6 +120,7 @@ impl Args {
             self.limits.server(),
         );
         server.use_service_ranges(self.service_ranges()?);
+        server.connect_to_nodes(self.nodes_api.connections(secrets.signer())?);
         for plugin in &self.disable_admission_plugins {
             server.disable_admission_plugin(*plugin);
         }
