@@ -325,6 +325,25 @@ impl ApiError {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
     }
 
+    /// What is said of a node that does not answer, or not as it should: in its own words, as Kubernetes does.
+    pub(crate) fn of_backend(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// A node does not know what it was asked for.
+    pub(crate) fn no_such_path_of(resource: &str, name: &str) -> Self {
+        let text = format!("the server could not find the requested resource ( {resource} {name})");
+        let mut error = Self::new(404, "NotFound", text);
+        error.detail("name", name);
+        error.detail("kind", resource);
+        error
+    }
+
+    /// Options of a log that cannot be, or do not go together.
+    pub(crate) fn invalid_log_options(name: &str, errors: &Errors) -> Self {
+        Self::found("PodLogOptions", name, "", "PodLogOptions", errors)
+    }
+
     pub(crate) fn not_implemented(message: impl Into<String>) -> Self {
         Self::new(501, "NotImplemented", message)
     }

@@ -18,6 +18,7 @@ use crate::{
     flow_control::FlowControl,
     front_limits::{self, FrontLimits},
     held::Held,
+    proxy::Tunnel,
     query::Query,
     request::Path,
     respond::failure,
@@ -61,7 +62,12 @@ struct Asked {
     health: bool,
     lease: bool,
     watch: bool,
+    /// Answered by a node, for as long as that takes.
+    stream: bool,
 }
+
+/// What nodes answer, by the last part of a path.
+const STREAMS: &[&str] = &["log", "exec", "attach", "portforward", "proxy"];
 
 impl Asked {
     fn of(method: &Method, uri: &Uri) -> Self {
@@ -70,13 +76,28 @@ impl Asked {
         let query = uri.query().unwrap_or_default();
         // Looked into only where it can be: most paths are those of single objects.
         let may_watch = path.contains("/watch/") || path.contains('%');
+        let last = path.rsplit('/').next().unwrap_or_default();
         Self {
+            stream: first == "api"
+                && (STREAMS.contains(&last)
+                    || path.contains("/proxy/")
+                    || path.contains('%') && asks_node(&Path::parse(path))),
             health: matches!(first, "healthz" | "livez" | "readyz"),
             lease: path.starts_with("/apis/coordination.k8s.io/") && path.contains("/leases"),
             watch: *method == Method::GET
                 && ((!query.is_empty() && Query::parse(query).flag("watch"))
                     || (may_watch && matches!(Path::parse(path), Path::Watch(_)))),
         }
+    }
+}
+
+/// Whether a path leads to what nodes answer.
+fn asks_node(path: &Path) -> bool {
+    match path {
+        Path::Objects(target) => {
+            target.subresource.split('/').next().is_some_and(|first| STREAMS.contains(&first))
+        }
+        Path::Watch(_) | Path::Other(_) => false,
     }
 }
 
@@ -118,6 +139,11 @@ impl Front {
             },
             Err(response) => *response,
         };
+        let mut response = response;
+        if let Some(tunnel) = response.extensions_mut().remove::<Tunnel>() {
+            activity.becomes(Socket::Tunnel(tunnel, delivery));
+            return Ok(response.map(Piecewise::new));
+        }
         Ok(match socket {
             Some(socket) => socket.answer(&activity, response, delivery),
             None => response.map(|body| Piecewise::new(body).delivered_by(delivery)),
@@ -147,7 +173,8 @@ impl Front {
             }
         }
         compression::check_request(request.headers()).map_err(|error| Box::new(failure(&error)))?;
-        let packed = *request.method() == Method::GET && !asked.watch && accepts_gzip(request.headers());
+        let long = asked.watch || asked.stream;
+        let packed = *request.method() == Method::GET && !long && accepts_gzip(request.headers());
         let holder = Holder { level, user: name, connection: activity.id };
         let (parts, body) = request.into_parts();
         let received = match receive(body, &self.inbound, &holder).await {
@@ -155,7 +182,7 @@ impl Front {
             Err(IntakeError::Full) => return Err(refused("inbound-bytes")),
             Err(IntakeError::Refused(error)) => return Err(Box::new(failure(&error))),
         };
-        let watch = if asked.watch && level != Level::Exempt {
+        let watch = if long && level != Level::Exempt {
             Some(self.watches.take(&holder, 1).map_err(|_| refused("watches"))?)
         } else {
             None
@@ -219,7 +246,7 @@ impl Front {
 
     /// Whether an answer is still being rendered, and keeps its seat.
     fn lingers(&self, level: Level, asked: Asked, response: &Response<Body>) -> bool {
-        matches!(response.body(), Body::Stream(_)) && !asked.watch && level != Level::Exempt
+        matches!(response.body(), Body::Stream(_)) && !asked.watch && !asked.stream && level != Level::Exempt
     }
 }
 

@@ -479,20 +479,35 @@ async fn a_large_body_is_read_on_a_thread_of_its_own_and_answered() {
 
 #[test]
 fn what_is_asked_for_is_known_from_method_path_and_query() {
-    for (method, uri, health, lease, watch) in [
-        ("GET", "/healthz", true, false, false),
-        ("GET", "/readyz/etcd?verbose", true, false, false),
-        ("GET", "/healthzz", false, false, false),
-        ("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x", false, true, false),
-        ("GET", "/api/v1/pods?watch=true", false, false, true),
-        ("GET", "/api/v1/pods?w%61tch=1", false, false, true),
-        ("GET", "/api/v1/pods?watch=false", false, false, false),
-        ("GET", "/api/v1/watch/pods", false, false, true),
-        ("GET", "/api/v1/w%61tch/pods", false, false, true),
-        ("POST", "/api/v1/pods?watch=true", false, false, false),
+    let nothing = Asked { health: false, lease: false, watch: false, stream: false };
+    let health = Asked { health: true, ..nothing };
+    let watch = Asked { watch: true, ..nothing };
+    let stream = Asked { stream: true, ..nothing };
+    for (method, uri, expected) in [
+        ("GET", "/healthz", health),
+        ("GET", "/readyz/etcd?verbose", health),
+        ("GET", "/healthzz", nothing),
+        (
+            "GET",
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x",
+            Asked { lease: true, ..nothing },
+        ),
+        ("GET", "/api/v1/pods?watch=true", watch),
+        ("GET", "/api/v1/pods?w%61tch=1", watch),
+        ("GET", "/api/v1/pods?watch=false", nothing),
+        ("GET", "/api/v1/watch/pods", watch),
+        ("GET", "/api/v1/w%61tch/pods", watch),
+        ("POST", "/api/v1/pods?watch=true", nothing),
+        ("GET", "/api/v1/namespaces/a/pods/b/log?follow=true", stream),
+        ("POST", "/api/v1/namespaces/a/pods/b/exec?command=x", stream),
+        ("GET", "/api/v1/namespaces/a/pods/b/%65xec", stream),
+        ("GET", "/api/v1/nodes/a/proxy/metrics/resource", stream),
+        ("GET", "/api/v1/nodes/a/pro%78y/metrics", stream),
+        ("GET", "/api/v1/namespaces/a/pods/b/status", nothing),
+        ("GET", "/apis/apps/v1/namespaces/a/deployments/b/log", nothing),
     ] {
         let asked = Asked::of(&method.parse().unwrap(), &uri.parse().unwrap());
-        assert_eq!(asked, Asked { health, lease, watch }, "{method} {uri}");
+        assert_eq!(asked, expected, "{method} {uri}");
     }
 }
 

@@ -9,7 +9,7 @@ use http::{
 };
 use lazaret_json::Value;
 
-use crate::{ApiError, Body};
+use crate::{ApiError, Body, proxy::Tunnel};
 
 /// A warning longer than this is cut once all of them together are longer than the other.
 const WARNING_RUNES_MAX: usize = 256;
@@ -26,11 +26,13 @@ pub(crate) struct Answer {
     pub(crate) warnings: Vec<String>,
     /// Tells one state of the body from another: who has this one needs no other.
     pub(crate) tag: Option<u64>,
+    /// What the connection becomes.
+    pub(crate) tunnel: Option<Tunnel>,
 }
 
 impl Answer {
     fn new(code: u16, body: Body, content_type: &'static str) -> Self {
-        Self { code, body, content_type, warnings: Vec::new(), tag: None }
+        Self { code, body, content_type, warnings: Vec::new(), tag: None, tunnel: None }
     }
 
     pub(crate) fn json(code: u16, body: impl Into<Bytes>) -> Self {
@@ -49,6 +51,11 @@ impl Answer {
         Self::new(200, body, "application/json")
     }
 
+    /// Switches protocols: the connection becomes one with a node.
+    pub(crate) fn switching(tunnel: Tunnel) -> Self {
+        Self { tunnel: Some(tunnel), ..Self::new(101, Body::full(""), "") }
+    }
+
     pub(crate) fn warn(mut self, warnings: impl IntoIterator<Item = String>) -> Self {
         self.warnings.extend(warnings);
         self
@@ -63,6 +70,12 @@ impl Answer {
     pub(crate) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(self.body);
         *response.status_mut() = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if let Some(tunnel) = self.tunnel {
+            response.headers_mut().clone_from(tunnel.headers());
+            put_warnings(response.headers_mut(), &self.warnings);
+            response.extensions_mut().insert(tunnel);
+            return response;
+        }
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         match self.tag.and_then(|tag| HeaderValue::try_from(quoted(tag)).ok()) {

@@ -34,6 +34,7 @@ use crate::{
     negotiate,
     negotiate::Form,
     object, openapi, panics, pretty,
+    proxy::{self, NodeConnections},
     query::Query,
     recent::Recent,
     request::{Path, Target, Verb},
@@ -122,6 +123,7 @@ struct Inner {
     /// Whether whoever else runs in this process works.
     further_checks: OnceLock<Box<FurtherChecks>>,
     disabled_plugins: DisabledPlugins,
+    node_connections: OnceLock<NodeConnections>,
 }
 
 /// Tasks by their names, and whether each works.
@@ -177,6 +179,7 @@ impl Server {
                 further_metrics: OnceLock::new(),
                 further_checks: OnceLock::new(),
                 disabled_plugins: DisabledPlugins::default(),
+                node_connections: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
@@ -272,6 +275,8 @@ impl Server {
                 return Ok(answer.unless_known(text(header::IF_NONE_MATCH)));
             }
         };
+        let mut target = target;
+        let rest = proxy::split(&mut target, parts.uri.path());
         let form = form?;
         let verb = match parts.method {
             Method::GET if watched => Verb::Watch,
@@ -293,6 +298,9 @@ impl Server {
             Call { server: self, user, verb, kind, served, target, query, form, manager, content_type, held };
         *subject = Some(call.subject(verb));
         call.authorize(verb)?;
+        if proxy::takes(&call) {
+            return proxy::answer(&call, verb, proxy::Asked { parts, body, rest }).await;
+        }
         let deprecation = call.kind.rules.deprecation().map(str::to_owned);
         let answer = if long::is_long(&call, verb, &body) {
             long::dispatch(call, verb, body).await?
@@ -434,6 +442,15 @@ impl Server {
 
     pub(crate) fn service_pool(&self) -> &Pool {
         &self.inner.service_pool
+    }
+
+    /// Connects to nodes from now on, for logs, exec and the like. The first who asks for it stays.
+    pub fn connect_to_nodes(&self, connections: NodeConnections) {
+        let _ = self.inner.node_connections.set(connections);
+    }
+
+    pub(crate) fn node_connections(&self) -> Option<&NodeConnections> {
+        self.inner.node_connections.get()
     }
 
     /// Tells the server where it is found. The first who says so counts.

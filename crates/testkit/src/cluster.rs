@@ -9,7 +9,9 @@ use std::{
 };
 
 use kube::Client;
-use lazaret_server::{ADMIN, Identity, Secrets, Server, ServerOptions, User};
+use lazaret_server::{
+    ADMIN, Identity, NodeConnections, NodeTrust, Pem, Secrets, Server, ServerOptions, Signer, User,
+};
 use lazaret_store::Store;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -134,6 +136,7 @@ fn begin(
         token_keys: Some(secrets.token_keys()?),
     };
     let server = Server::new(store, options);
+    server.connect_to_nodes(NodeConnections::new(secrets.signer(), NodeTrust::Cluster));
     host.wait(server.bootstrap()).map_err(StartError::Bootstrap)?;
     host.wait(server.publish_authority(secrets.authority())).map_err(StartError::Bootstrap)?;
     Ok(server)
@@ -197,6 +200,24 @@ impl Cluster {
     pub fn kubeconfig_as(&self, user: &str, group: &str) -> PathBuf {
         self.write_kubeconfig(Identity { name: user, group })
             .unwrap_or_else(|error| panic!("write a kubeconfig: {error}"))
+    }
+
+    /// What signs with the cluster's authority.
+    #[must_use]
+    pub fn signer(&self) -> Signer {
+        self.secrets.signer()
+    }
+
+    /// A certificate for somebody in a group, for clients that speak to others than the API server.
+    ///
+    /// # Panics
+    /// When the system gives no randomness.
+    #[must_use]
+    #[track_caller]
+    #[allow(clippy::panic, reason = "for tests, which end where they cannot go on")]
+    pub fn certificate_for(&self, user: &str, group: &str) -> Pem {
+        let made = self.secrets.client(Identity { name: user, group });
+        made.unwrap_or_else(|error| panic!("make a certificate: {error}"))
     }
 
     /// The certificate, as PEM, that clients of [`address`](Self::address) must trust.

@@ -47,6 +47,14 @@ pub struct Approval {
     pub message: &'static str,
 }
 
+impl Approval {
+    /// Whether it is for a certificate to serve with.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        *self == SELF_SERVING
+    }
+}
+
 const SELF_NODE: Approval = Approval {
     subresource: "selfnodeclient",
     message: "Auto approving self kubelet client certificate after SubjectAccessReview.",
@@ -54,6 +62,10 @@ const SELF_NODE: Approval = Approval {
 const NODE: Approval = Approval {
     subresource: "nodeclient",
     message: "Auto approving kubelet client certificate after SubjectAccessReview.",
+};
+const SELF_SERVING: Approval = Approval {
+    subresource: "selfnodeserver",
+    message: "Auto approving kubelet serving certificate for the node's own name after SubjectAccessReview.",
 };
 
 /// Whether the cluster's own signer signs for this name.
@@ -69,8 +81,9 @@ pub fn next_step(object: &Value) -> CertificateStep {
     let (approved, denied) = (has_condition(object, "Approved"), has_condition(object, "Denied"));
     let issued = !text(&object["status"], "certificate").is_empty();
     let failed = conditions(object, "Failed").any(|condition| text(condition, "status") == "True");
-    // Only requests of nodes for client certificates are approved here; to parse any other before it is approved is work for nothing.
-    let concerned = if approved { signs(signer) } else { signer == KUBELET_CLIENT_SIGNER };
+    // Only requests of nodes are approved here; to parse any other before it is approved is work for nothing.
+    let of_node = matches!(signer, KUBELET_CLIENT_SIGNER | KUBELET_SERVING_SIGNER);
+    let concerned = if approved { signs(signer) } else { of_node };
     if issued || denied || failed || !concerned {
         return CertificateStep::Wait;
     }
@@ -86,11 +99,30 @@ pub fn next_step(object: &Value) -> CertificateStep {
             Ok(()) => CertificateStep::Sign(Box::new(request)),
             Err(why) => CertificateStep::Refuse(why),
         },
+        Ok(request) if signer == KUBELET_SERVING_SIGNER => {
+            serving_approvals(text(spec, "username"), &request, &usages)
+        }
         Ok(request) => approvals(text(spec, "username"), &request, &usages),
     }
 }
 
-/// The permissions that approve a request automatically. None approves a serving certificate: nobody knows which names a node may serve.
+// DEVIATION(serving-approval)
+/// The permission that approves a serving certificate automatically: for the node's own name alone. Nobody knows which addresses a node may
+/// serve, and what a node says of itself may be untrue, so any other name is left to administrators.
+fn serving_approvals(
+    username: &str,
+    request: &CertificateRequest,
+    usages: &BTreeSet<&str>,
+) -> CertificateStep {
+    let own = request.common_name.strip_prefix(NODE_PREFIX).filter(|node| !node.is_empty());
+    let asks_for_own = own.is_some_and(|node| request.dns_names == [node]) && request.ip_addresses.is_empty();
+    if username != request.common_name || !asks_for_own || kubelet_serving(request, usages).is_err() {
+        return CertificateStep::Wait;
+    }
+    CertificateStep::Ask(vec![SELF_SERVING])
+}
+
+/// The permissions that approve a request for a client certificate automatically.
 fn approvals(username: &str, request: &CertificateRequest, usages: &BTreeSet<&str>) -> CertificateStep {
     if kubelet_client(request, usages).is_err() {
         return CertificateStep::Wait;

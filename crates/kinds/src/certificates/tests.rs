@@ -167,7 +167,7 @@ fn the_status_takes_a_certificate_once_and_no_approval() {
 }
 
 #[test]
-fn only_client_certificates_of_nodes_are_approved_automatically() {
+fn only_certificates_of_nodes_for_themselves_are_approved_automatically() {
     let asks = |object: &Value| match next_step(object) {
         CertificateStep::Ask(approvals) => approvals.iter().map(|approval| approval.subresource).collect(),
         other @ (CertificateStep::Wait | CertificateStep::Sign(_) | CertificateStep::Refuse(_)) => {
@@ -181,7 +181,19 @@ fn only_client_certificates_of_nodes_are_approved_automatically() {
     assert_eq!(asks(&set(&node, "/status/conditions", json!([condition("Denied")]))), [] as [&str; 0]);
     let address = [SanType::IpAddress("192.0.2.1".parse().unwrap())];
     let name = [SanType::DnsName("a.example.com".try_into().unwrap())];
+    let own = SanType::DnsName("a".try_into().unwrap());
+    let serving = |names: &[SanType]| {
+        let object = object(KUBELET_SERVING_SIGNER, &pem("system:node:a", "system:nodes", names), SERVING);
+        set(&object, "/spec/username", json!("system:node:a"))
+    };
+    assert_eq!(asks(&serving(std::slice::from_ref(&own))), ["selfnodeserver"]);
     for object in [
+        serving(&address),
+        serving(&name),
+        serving(&[own.clone(), name[0].clone()]),
+        serving(&[own.clone(), address[0].clone()]),
+        serving(&[own.clone(), own.clone()]),
+        set(&serving(std::slice::from_ref(&own)), "/spec/username", json!("system:node:b")),
         object(KUBELET_SERVING_SIGNER, &pem("system:node:a", "system:nodes", &address), SERVING),
         object(CLIENT_SIGNER, &pem("system:node:a", "system:nodes", &[]), CLIENT),
         object("example.com/mine", &pem("system:node:a", "system:nodes", &[]), CLIENT),

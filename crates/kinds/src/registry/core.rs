@@ -13,6 +13,8 @@ use crate::{
 
 /// What begins a stream to a container.
 const STREAMED: &[&str] = &["create", "get"];
+/// What is sent on to a node's own API.
+const PROXIED: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 pub(super) const CORE: &[Row] = &[
     Row {
@@ -49,7 +51,10 @@ pub(super) const CORE: &[Row] = &[
         singular: "node",
         short: &["no"],
         versions: &v1("core/v1.Node"),
-        subresources: &[STATUS],
+        subresources: &[
+            STATUS,
+            Subresource { name: "proxy", takes: Some(("", "v1", "NodeProxyOptions")), verbs: PROXIED },
+        ],
         ..CLUSTER
     },
     Row {

@@ -7,7 +7,7 @@ use lazaret_kinds::{
     certificates::{CLIENT_SIGNER, KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER},
 };
 
-use crate::{Server, ServerAddress};
+use crate::{Server, ServerAddress, proxy::NODE_CLIENT as API_SERVER_TO_NODES};
 
 /// Policies that replace pods on tainted nodes and devices: the same definition that other clusters are given.
 const REPLACEMENT_POLICIES: &str = include_str!("../../../../deploy/taintreplacementpolicies.yaml");
@@ -149,6 +149,9 @@ pub(crate) async fn ask(
 /// What lets a node with a bootstrap token get its first certificate, and renew it.
 const NODE_CLIENT: &str = "system:certificates.k8s.io:certificatesigningrequests:nodeclient";
 const SELF_NODE_CLIENT: &str = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient";
+// DEVIATION(serving-approval)
+/// What lets a node serve under its own name.
+const SELF_NODE_SERVER: &str = "system:certificates.k8s.io:certificatesigningrequests:selfnodeserver";
 const NODE_BOOTSTRAPPER: &str = "system:node-bootstrapper";
 
 const BINDINGS: &[(&str, &str, &str)] = &[
@@ -160,10 +163,15 @@ const BINDINGS: &[(&str, &str, &str)] = &[
     (NODE_BOOTSTRAPPER, "Group", "system:bootstrappers"),
     (NODE_CLIENT, "Group", "system:bootstrappers"),
     (SELF_NODE_CLIENT, "Group", "system:nodes"),
+    (SELF_NODE_SERVER, "Group", "system:nodes"),
     ("system:kube-scheduler", "User", "system:kube-scheduler"),
     ("system:kube-controller-manager", "User", "system:kube-controller-manager"),
     ("system:node-proxier", "User", "system:kube-proxy"),
+    (KUBELET_API_ADMIN, "User", API_SERVER_TO_NODES),
 ];
+
+/// What this server may do to the API of nodes, which ask it. Kubernetes binds it to nobody, and has its server in `system:masters`.
+const KUBELET_API_ADMIN: &str = "system:kubelet-api-admin";
 
 /// What of the core group anybody who may look may look at: no secrets.
 const OPEN_CORE: &[&str] = &[
@@ -204,6 +212,7 @@ fn certificate_roles() -> Vec<(&'static str, Vec<Value>)> {
         (NODE_BOOTSTRAPPER, vec![requests]),
         (NODE_CLIENT, create("certificatesigningrequests/nodeclient")),
         (SELF_NODE_CLIENT, create("certificatesigningrequests/selfnodeclient")),
+        (SELF_NODE_SERVER, create("certificatesigningrequests/selfnodeserver")),
         ("system:certificates.k8s.io:kube-apiserver-client-approver", approve(CLIENT_SIGNER)),
         ("system:certificates.k8s.io:kube-apiserver-client-kubelet-approver", approve(KUBELET_CLIENT_SIGNER)),
         ("system:certificates.k8s.io:kubelet-serving-approver", approve(KUBELET_SERVING_SIGNER)),
@@ -285,6 +294,26 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
                 rule(&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
             ],
         ),
+        (
+            KUBELET_API_ADMIN,
+            vec![
+                rule(&[""], &["nodes"], READ),
+                rule(&[""], &["nodes"], &["proxy"]),
+                rule(
+                    &[""],
+                    &[
+                        "nodes/configz",
+                        "nodes/healthz",
+                        "nodes/log",
+                        "nodes/metrics",
+                        "nodes/pods",
+                        "nodes/proxy",
+                        "nodes/stats",
+                    ],
+                    &["*"],
+                ),
+            ],
+        ),
         ("system:kube-controller-manager", everything),
         (
             "system:node-proxier",
@@ -315,7 +344,11 @@ fn cluster_roles() -> Vec<(&'static str, Vec<Value>)> {
                         "events",
                         "persistentvolumeclaims",
                         "pods",
+                        "pods/attach",
                         "pods/eviction",
+                        "pods/exec",
+                        "pods/portforward",
+                        "pods/proxy",
                         "replicationcontrollers",
                         "replicationcontrollers/scale",
                         "secrets",

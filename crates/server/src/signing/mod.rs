@@ -41,6 +41,11 @@ impl Signer {
         Self { authority: Arc::new(RwLock::new(authority)) }
     }
 
+    /// The authority itself.
+    pub(crate) fn authority(&self) -> Pem {
+        self.authority.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Signs with this from now on.
     pub(crate) fn replace(&self, authority: Pem) {
         *self.authority.write().unwrap_or_else(PoisonError::into_inner) = authority;
@@ -54,7 +59,7 @@ impl Signer {
         lifetime_seconds: i64,
         now: Timestamp,
     ) -> Result<String, String> {
-        let authority = self.authority.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let authority = self.authority();
         let of_authority =
             Validity::of_pem(&authority.certificate).ok_or("the authority's certificate is damaged")?;
         let validity = validity(of_authority, lifetime_seconds, now)?;

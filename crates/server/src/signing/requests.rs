@@ -9,14 +9,14 @@ use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 use lazaret_kinds::{
     Access, User,
-    certificates::{CertificateRequest, CertificateStep, is_garbage, lifetime_seconds, next_step},
+    certificates::{Approval, CertificateRequest, CertificateStep, is_garbage, lifetime_seconds, next_step},
 };
 use lazaret_store::{Item, RangeOptions, Watch};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::{Instant, sleep_until};
 
 use super::Signer;
-use crate::{Server, Validity, auth::bootstrap_tokens, clock, object};
+use crate::{Server, ServerAddress, Validity, auth::bootstrap_tokens, clock, object};
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
@@ -115,7 +115,10 @@ impl Server {
                         Access { verb, subresource, group: GROUP, resource: PLURAL, ..Access::default() };
                     self.may(&requester, access).is_ok()
                 };
-                let Some(approval) = approvals.iter().find(|approval| may(approval.subresource)) else {
+                let is_fine = |approval: &&Approval| {
+                    may(approval.subresource) && !(approval.is_serving() && self.is_own_name(&requester))
+                };
+                let Some(approval) = approvals.iter().find(is_fine) else {
                     return Outcome::Done;
                 };
                 let condition = json!({
@@ -131,6 +134,12 @@ impl Server {
             }
             CertificateStep::Sign(request) => self.sign_request(signer, found, &request).await,
         }
+    }
+
+    /// Whether a node is called as this server is: a certificate for that name would be one for the server.
+    fn is_own_name(&self, requester: &User) -> bool {
+        let names = self.address().map(ServerAddress::certificate_names).unwrap_or_default();
+        requester.name.strip_prefix("system:node:").is_some_and(|node| names.iter().any(|name| name == node))
     }
 
     async fn sign_request(&self, signer: &Signer, found: &Value, request: &CertificateRequest) -> Outcome {

@@ -85,8 +85,6 @@ async fn answer(call: &Call<'_>, verb: Verb, body: Bytes) -> Result<Answer, ApiE
         }
         ("", Verb::Delete) => delete::delete(call, &body).await,
         ("", Verb::DeleteCollection) => delete::delete_collection(call, &body).await,
-        ("log", Verb::Get) => pods::log(call),
-        ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => pods::no_stream(call).await,
         ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::scale(call, verb, &body).await,
         ("binding", Verb::Create) => pods::bind(call, &body).await,
         ("eviction", Verb::Create) => eviction::evict(call, &body).await,

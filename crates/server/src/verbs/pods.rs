@@ -1,4 +1,4 @@
-//! What pods alone have: a binding to a node, logs.
+//! What pods alone have: a binding to a node.
 
 use lazaret_json::{Value, json};
 
@@ -66,66 +66,6 @@ pub(super) async fn bind(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiErro
         &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
     )
     .warn(warnings))
-}
-
-/// Where a simulated node leaves what a pod's containers wrote.
-const LOG_ANNOTATION: &str = "lazaret.dev/log";
-
-/// The log that a pod's node left on the pod. Without one the log is unknown, which is not the same as empty.
-pub(super) fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let name = &call.target.name;
-    let pod = call
-        .server
-        .get(&call.kind, &call.target.namespace, name)
-        .ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-    let containers: Vec<&str> = ["containers", "initContainers", "ephemeralContainers"]
-        .iter()
-        .filter_map(|list| pod["spec"][*list].as_array())
-        .flatten()
-        .filter_map(|container| container["name"].as_str())
-        .collect();
-    match call.query.get("container") {
-        Some(asked) if !containers.contains(&asked) => {
-            return Err(ApiError::bad_request(format!("container {asked} is not valid for pod {name}")));
-        }
-        None if pod["spec"]["containers"].as_array().is_some_and(|list| list.len() > 1) => {
-            let why =
-                format!("a container name must be specified for pod {name}, choose one of: {containers:?}");
-            return Err(ApiError::bad_request(why));
-        }
-        Some(_) | None => {}
-    }
-    if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
-        return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
-    }
-    match pod["metadata"]["annotations"][LOG_ANNOTATION].as_str() {
-        Some(text) => Ok(Answer::text(200, text.to_owned())),
-        None => Err(unreachable(call, &pod)),
-    }
-}
-
-/// Whoever wants to talk to a container is told why there is none to talk to.
-pub(super) async fn no_stream(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let Target { namespace, name, .. } = &call.target;
-    let warnings = admission::may_connect(call).await?;
-    let pod =
-        call.server.get(&call.kind, namespace, name).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
-    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-    Err(if node.is_empty() {
-        ApiError::bad_request(format!("pod {name} does not have a host assigned"))
-    } else {
-        unreachable(call, &pod)
-    }
-    .with_warnings(warnings))
-}
-
-// DEVIATION(containers-out-of-reach)
-fn unreachable(call: &Call<'_>, pod: &Value) -> ApiError {
-    let Target { name, subresource, .. } = &call.target;
-    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-    ApiError::not_implemented(format!(
-        "{subresource}: this server has no connection to node {node:?}, so containers of pod {name} cannot be reached"
-    ))
 }
 
 /// The same call on the pod itself: binding writes spec and status at once.

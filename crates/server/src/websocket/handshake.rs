@@ -84,6 +84,11 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|protocol| !protocol.is_empty())
 }
 
+/// Whether a subprotocol is a token: it is for this server alone.
+pub(crate) fn is_bearer_protocol(protocol: &str) -> bool {
+    protocol.starts_with(BEARER_PREFIX)
+}
+
 /// The token that a client shows as a subprotocol, because a browser lets it set no other header. There must be another subprotocol, which
 /// is the one that is accepted.
 ///

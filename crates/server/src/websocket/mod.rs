@@ -5,5 +5,5 @@ mod frames;
 mod handshake;
 mod pump;
 
-pub(crate) use handshake::{Handshake, bearer_token};
+pub(crate) use handshake::{Handshake, bearer_token, is_bearer_protocol};
 pub(crate) use pump::Socket;

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::frames::{CloseCode, Opcode, Reader, Received, write, write_close};
-use crate::streams::Piecewise;
+use crate::{delivery::Delivery, proxy::Tunnel, streams::Piecewise};
 
 /// A client that is silent is asked this often whether it is there; one that is gone is noticed when nothing can be sent to it.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -22,10 +22,16 @@ const FRAMES_PER_PERIOD_MAX: usize = 1_000;
 /// What is read from a client at once.
 const READ_BYTES: usize = 4 << 10;
 
-/// A websocket that a watch is sent to.
-pub(crate) struct Socket {
-    upgrade: OnUpgrade,
-    events: Piecewise,
+/// What a connection becomes when it switches protocols.
+pub(crate) enum Socket {
+    /// A websocket that a watch is sent to.
+    Watch {
+        /// The connection, once it has switched.
+        upgrade: OnUpgrade,
+        events: Piecewise,
+    },
+    /// One with a node. What the request holds is held as long.
+    Tunnel(Tunnel, Delivery),
 }
 
 impl fmt::Debug for Socket {
@@ -36,13 +42,22 @@ impl fmt::Debug for Socket {
 
 impl Socket {
     pub(crate) fn new(upgrade: OnUpgrade, events: Piecewise) -> Self {
-        Self { upgrade, events }
+        Self::Watch { upgrade, events }
     }
 
-    /// Sends events until there are no more, or the client goes. How it ended is the client's affair.
+    /// Sends events until there are no more, or carries what goes to and from a node, until the client goes. How it ended is the client's
+    /// affair.
     pub(crate) async fn run(self) {
-        if let Ok(upgraded) = self.upgrade.await {
-            let _ = carry(TokioIo::new(upgraded), self.events).await;
+        match self {
+            Self::Watch { upgrade, events } => {
+                if let Ok(upgraded) = upgrade.await {
+                    let _ = carry(TokioIo::new(upgraded), events).await;
+                }
+            }
+            Self::Tunnel(tunnel, delivery) => {
+                tunnel.run().await;
+                drop(delivery);
+            }
         }
     }
 }
