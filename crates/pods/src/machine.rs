@@ -181,6 +181,12 @@ impl Pods {
         self.pods.len()
     }
 
+    /// Whether all pods and everything that the runtime has is known. Before, [`Pods::contains`] may miss a pod.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.is_found
+    }
+
     /// Whether something of a pod is here, by UID.
     #[must_use]
     pub fn contains(&self, uid: &str) -> bool {

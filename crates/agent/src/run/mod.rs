@@ -215,6 +215,9 @@ impl Runner {
 
     /// Lets go of pods of which nothing is left.
     fn sweep(&mut self, clock: Clock, node: &mut Node) {
+        if !self.machine.is_complete() {
+            return;
+        }
         let gone: Vec<String> = {
             let table = self.shared.table();
             let gone =

@@ -31,7 +31,7 @@ pub(super) fn patch(around: &Around<'_>, status: &Status) -> Value {
         "startTime": time(status.started_at),
         "hostIP": around.host_ips.first(),
         "hostIPs": addresses(around.host_ips),
-        "qosClass": lazaret_provision::qos_class(around.pod).to_string(),
+        "qosClass": lazaret_provision::qos_class(around.pod).as_str(),
         "observedGeneration": metadata.generation,
         "reason": status.reason,
         "message": status.message,

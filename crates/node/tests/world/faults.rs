@@ -327,7 +327,7 @@ impl World {
             | Action::Disconnect { .. }
             | Action::OfferDevices { .. }
             | Action::WithdrawDevices { .. }
-                | Action::Freed { .. }
+            | Action::Freed { .. }
             | Action::Warn { .. }
             | Action::Began { .. }
             | Action::Ended { .. } => unreachable!(),

@@ -293,6 +293,39 @@ fn a_pod_created_while_the_agent_was_down_is_prepared_and_one_that_was_deleted_i
     assert_eq!(script.work(&claims), ["v1.DRAPlugin Prepare d.example.com a"]);
 }
 
+/// Whoever runs containers writes that a pod ended only when it holds nothing any more.
+#[test]
+fn a_pod_that_ended_is_free_when_its_claims_are_unprepared() {
+    let mut script = Script::with_driver(DRIVER);
+    let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
+    let is_freed = |script: &Script, uid: &str| {
+        script.has(|action| matches!(action, Action::Freed { pod_uid } if pod_uid == uid))
+    };
+    let uid = pod("p", &["a"], Life::Wanted).view.uid;
+    script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
+    script.work(&claims);
+    assert!(!script.node.is_free(&uid));
+    script.hear(Input::Pod(pod("p", &["a"], Life::Ended)));
+    assert!(!is_freed(&script, &uid) && !script.node.is_free(&uid), "the plugin first");
+    while let Some(place) =
+        script.asked.iter().position(|(_, action)| !matches!(action, Action::Freed { .. }))
+    {
+        let (id, action) = script.asked.remove(place);
+        let outcome = match action {
+            Action::Call { call, driver, claims, .. } => {
+                Outcome::Answered(Answer::Claims(well(call, &driver, &claims)))
+            }
+            _ => Outcome::Done,
+        };
+        script.answer(id, outcome);
+    }
+    assert!(is_freed(&script, &uid) && script.node.is_free(&uid));
+    let other = pod("q", &[], Life::Ended);
+    let uid = other.view.uid.clone();
+    script.hear(Input::Pod(other));
+    assert!(is_freed(&script, &uid), "a pod without claims is free at once");
+}
+
 #[test]
 fn prepare_is_called_even_if_no_container_uses_the_claim() {
     let mut script = Script::with_driver(DRIVER);
