@@ -9,11 +9,29 @@
 //! is gone. What a runtime cannot apply is named by [`Runtime::not_applied`] before anything runs, and never left out in silence.
 //! It must never know Kubernetes' API.
 
+mod cgroup;
+mod clock;
+mod cni;
+mod layout;
+mod local;
+mod mounts;
+mod oci;
+mod options;
+mod overlay;
+mod probe;
+mod process;
+mod protocol;
+mod record;
 mod runtime;
+mod shim;
+mod signal;
 mod spec;
 mod state;
 
+pub use options::Options;
+pub use probe::{Choice, ProbeReport, probe};
 pub use runtime::{Answer, Attached, Connection, Exec, Resize, Running, Runtime, RuntimeError};
+pub use shim::shim_main;
 pub use spec::{
     Bytes, ContainerSpec, Identity, Key, Limits, Mount, Namespaces, Propagation, RootFs, SandboxSpec,
     Seccomp, Security,

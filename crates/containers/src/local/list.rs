@@ -1,0 +1,154 @@
+//! What there is.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{Shared, blocking};
+use crate::{
+    ContainerState, Phase, RuntimeError, SandboxState, clock,
+    layout::{self, ContainerDir, SandboxDir},
+    process,
+    record::{ContainerRecord, Engine, ExitRecord, SandboxRecord, StartRecord},
+    shim::pause_lock,
+};
+
+/// The file system of a mounted namespace.
+const NSFS_MAGIC: i64 = 0x6e73_6673;
+/// What a container ends with whose shim was killed: its own end is not known.
+const LOST_SIGNAL: i32 = 9;
+
+impl Shared {
+    pub(super) async fn list(self: &Arc<Self>) -> Result<Vec<SandboxState>, RuntimeError> {
+        let shared = Arc::clone(self);
+        blocking(move || {
+            let mut all = Vec::new();
+            for path in directories(&shared.options.state.join("sandboxes")) {
+                all.extend(shared.sandbox_state(&SandboxDir(path))?);
+            }
+            Ok(all)
+        })
+        .await
+    }
+
+    /// A sandbox; none when there is none.
+    pub(super) fn sandbox_state(&self, directory: &SandboxDir) -> Result<Option<SandboxState>, RuntimeError> {
+        let Some(record) = layout::read::<SandboxRecord>(&directory.record())? else { return Ok(None) };
+        let mut containers = Vec::new();
+        for path in directories(&directory.containers()) {
+            containers.extend(self.container_state(&ContainerDir(path))?);
+        }
+        containers.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(Some(SandboxState {
+            id: record.spec.pod_uid.clone(),
+            is_ready: is_ready(directory, &record),
+            created_at: record.created_at,
+            ips: record.ips,
+            spec: record.spec,
+            containers,
+        }))
+    }
+
+    /// A container; none when there is none.
+    pub(super) fn container_state(
+        &self,
+        directory: &ContainerDir,
+    ) -> Result<Option<ContainerState>, RuntimeError> {
+        let Some(record) = layout::read::<ContainerRecord>(&directory.record())? else { return Ok(None) };
+        let phase = self.phase(directory, &record)?;
+        let ContainerRecord { spec, log } = record;
+        Ok(Some(ContainerState {
+            id: layout::container_id(&spec.key),
+            key: spec.key,
+            image: spec.image,
+            image_id: spec.image_id,
+            labels: spec.labels,
+            phase,
+            log,
+        }))
+    }
+
+    fn phase(&self, directory: &ContainerDir, record: &ContainerRecord) -> Result<Phase, RuntimeError> {
+        if let Some(exit) = layout::read::<ExitRecord>(&directory.exit())? {
+            return Ok(Phase::Exited(exit.into()));
+        }
+        let is_held = layout::lock_holder(&directory.lock()).is_some();
+        // Written before the lock is let go of, so a second look after it finds it.
+        if let Some(exit) = layout::read::<ExitRecord>(&directory.exit())? {
+            return Ok(Phase::Exited(exit.into()));
+        }
+        let started = layout::read::<StartRecord>(&directory.started())?;
+        if !is_held {
+            return Ok(Phase::Exited(self.lost(directory, record, started).into()));
+        }
+        Ok(match started {
+            Some(StartRecord { at, pid, .. }) => Phase::Running { started_at: at, pid },
+            None => Phase::Created,
+        })
+    }
+
+    /// The shim is gone and said nothing: nobody reads what the container writes, and nobody will learn how it ends. So
+    /// it ends now.
+    fn lost(
+        &self,
+        directory: &ContainerDir,
+        record: &ContainerRecord,
+        started: Option<StartRecord>,
+    ) -> ExitRecord {
+        let group = crate::cgroup::of_container(&record.spec.key);
+        let is_out_of_memory = self.cgroups.out_of_memory_kills(&group) > 0;
+        match &self.engine {
+            Engine::Oci { .. } => self.cgroups.kill(&group),
+            Engine::Namespaces | Engine::Processes => {
+                if let Some(StartRecord { pid, born_at: Some(born_at), .. }) = started {
+                    kill_group(pid, born_at);
+                }
+            }
+        }
+        let exit = ExitRecord {
+            started_at: started.map(|started| started.at),
+            finished_at: clock::now(),
+            code: 128 + LOST_SIGNAL,
+            signal: Some(LOST_SIGNAL),
+            is_out_of_memory,
+            message: Some(
+                "the container was killed, because the process that held its output had died".to_owned(),
+            ),
+        };
+        if let Err(error) = layout::write(&directory.exit(), &exit) {
+            tracing::warn!(%error, directory = %directory.0.display(), "note the end of a container");
+        }
+        exit
+    }
+}
+
+/// Kills a process without a cgroup and its group, unless its id is another's by now.
+fn kill_group(pid: u32, born_at: u64) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    let leader = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(leader) = leader.filter(|_| process::born_at(pid) == Some(born_at)) {
+        let _ = kill_process_group(leader, Signal::KILL);
+    }
+}
+
+/// Whether its namespaces are still there; after a boot they are not.
+fn is_ready(directory: &SandboxDir, record: &SandboxRecord) -> bool {
+    let is_mounted = |kind: &String| {
+        rustix::fs::statfs(directory.namespace(kind))
+            .is_ok_and(|found| i64::try_from(found.f_type) == Ok(NSFS_MAGIC))
+    };
+    let needs_first_process = record.namespaces.iter().any(|kind| kind == "pid");
+    !record.is_stopped
+        && record.namespaces.iter().all(is_mounted)
+        && (!needs_first_process || layout::lock_holder(&pause_lock(directory)).is_some())
+}
+
+/// What is in a directory, in the order of names.
+pub(super) fn directories(path: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> =
+        fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    all.sort();
+    all
+}

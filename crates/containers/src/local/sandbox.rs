@@ -1,0 +1,255 @@
+//! Sandboxes: what the containers of a pod share.
+
+use std::{fs, path::Path, process::Stdio, sync::Arc, time::Duration};
+
+use super::{Shared, blocking, failed, list::directories, shim::LAUNCH_TIME_MAX};
+use crate::{
+    Connection, RuntimeError, SandboxSpec, SandboxState, cgroup, clock, cni,
+    layout::{self, ContainerDir, SandboxDir},
+    mounts::unmount_below,
+    record::{Engine, HoldSpec, SandboxRecord},
+    shim::{pause_lock, pause_pid},
+};
+
+/// Bytes of a pod's `/dev/shm`, as other runtimes have it.
+const SHM_BYTES: u64 = 64 << 20;
+/// How long a connection to a port of a pod may take. It is on a loopback interface.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+impl Shared {
+    pub(super) async fn run_sandbox(
+        self: Arc<Self>,
+        spec: SandboxSpec,
+    ) -> Result<SandboxState, RuntimeError> {
+        if !layout::is_name(&spec.pod_uid) {
+            return Err(RuntimeError::NotPossible(format!(
+                "{:?} cannot be the UID of a pod here",
+                spec.pod_uid
+            )));
+        }
+        let directory = self.sandbox(&spec.pod_uid)?;
+        let _lock = self.lock(&spec.pod_uid).await;
+        if let Some(found) = self.state_of(&directory).await? {
+            return Ok(found);
+        }
+        if let Err(error) = self.make_sandbox(&directory, spec).await {
+            let shared = Arc::clone(&self);
+            let rest = directory.clone();
+            if let Err(error) = blocking(move || shared.erase_sandbox(&rest)).await {
+                tracing::warn!(%error, "remove what is left of a sandbox");
+            }
+            return Err(error);
+        }
+        let missing = || RuntimeError::Failed("the sandbox is not there after it was made".to_owned());
+        self.state_of(&directory).await?.ok_or_else(missing)
+    }
+
+    async fn state_of(
+        self: &Arc<Self>,
+        directory: &SandboxDir,
+    ) -> Result<Option<SandboxState>, RuntimeError> {
+        let (shared, directory) = (Arc::clone(self), directory.clone());
+        blocking(move || shared.sandbox_state(&directory)).await
+    }
+
+    async fn make_sandbox(
+        self: &Arc<Self>,
+        directory: &SandboxDir,
+        spec: SandboxSpec,
+    ) -> Result<(), RuntimeError> {
+        let network = self.network_for(&spec)?;
+        let namespaces = self.namespaces_of(&spec, network.is_some());
+        let shared = Arc::clone(self);
+        let (hold, place) = (self.hold_spec(directory, &spec, &namespaces), directory.clone());
+        let (limits, group) = (spec.limits, cgroup::of_pod(&spec.pod_uid));
+        blocking(move || {
+            shared.erase_sandbox(&place)?;
+            for made in [place.0.clone(), place.0.join("ns"), place.containers()] {
+                layout::private_directory(&made).map_err(failed(&made))?;
+            }
+            shared
+                .cgroups
+                .make(&group, &limits)
+                .map_err(|error| RuntimeError::Failed(format!("cgroup: {error}")))?;
+            layout::write(&place.0.join("hold.json"), &hold).map_err(failed(&place.0))
+        })
+        .await?;
+        if matches!(self.engine, Engine::Oci { .. }) {
+            self.hold(&directory.0.join("hold.json")).await?;
+        }
+        let mut attachment = None;
+        if let Some(network) = network {
+            let place = directory.namespace("net");
+            let pod = cni::Pod {
+                uid: spec.pod_uid.clone(),
+                namespace: spec.namespace.clone(),
+                name: spec.name.clone(),
+            };
+            let options = self.options.clone();
+            attachment = Some(blocking(move || network.add(&options, &pod, &place)).await?);
+        }
+        let record = SandboxRecord {
+            spec,
+            created_at: clock::now(),
+            namespaces,
+            ips: attachment.as_ref().map(cni::Attachment::ips).unwrap_or_default(),
+            network: attachment.map(cni::Attachment::into_value),
+            is_stopped: false,
+        };
+        let path = directory.record();
+        blocking(move || layout::write(&path, &record).map_err(failed(&path))).await
+    }
+
+    fn network_for(&self, spec: &SandboxSpec) -> Result<Option<cni::Network>, RuntimeError> {
+        if spec.namespaces.host_network || !matches!(self.engine, Engine::Oci { .. }) {
+            return Ok(None);
+        }
+        cni::Network::find(&self.options)
+    }
+
+    /// The namespaces that are made for a pod.
+    fn namespaces_of(&self, spec: &SandboxSpec, has_network: bool) -> Vec<String> {
+        if !matches!(self.engine, Engine::Oci { .. }) {
+            return Vec::new();
+        }
+        let wanted = [
+            ("net", has_network),
+            ("ipc", !spec.namespaces.host_ipc),
+            // The name of a host goes with its network.
+            ("uts", !spec.namespaces.host_network),
+            ("pid", spec.namespaces.shared_pid && !spec.namespaces.host_pid),
+        ];
+        wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(kind, _)| kind.to_owned()).collect()
+    }
+
+    fn hold_spec(&self, directory: &SandboxDir, spec: &SandboxSpec, namespaces: &[String]) -> HoldSpec {
+        HoldSpec {
+            directory: directory.0.clone(),
+            namespaces: namespaces.to_vec(),
+            hostname: spec.hostname.clone(),
+            sysctls: spec.sysctls.clone(),
+            shm_bytes: (!spec.namespaces.host_ipc).then_some(SHM_BYTES),
+        }
+    }
+
+    async fn hold(&self, path: &Path) -> Result<(), RuntimeError> {
+        let mut command = self.plain_command("hold")?;
+        command
+            .arg(path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let output = tokio::time::timeout(LAUNCH_TIME_MAX, command.output()).await;
+        let output = output.map_err(|_| super::shim::late())?;
+        let output = output.map_err(|error| RuntimeError::Failed(format!("hold a sandbox: {error}")))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&output.stderr);
+        Err(RuntimeError::Failed(format!("sandbox: {}", text.trim())))
+    }
+
+    pub(super) async fn stop_sandbox(self: &Arc<Self>, id: &str) -> Result<(), RuntimeError> {
+        let directory = self.sandbox(id)?;
+        let _lock = self.lock(id).await;
+        self.stop_locked(&directory).await
+    }
+
+    /// Ends it; nothing to end is no error.
+    async fn stop_locked(self: &Arc<Self>, directory: &SandboxDir) -> Result<(), RuntimeError> {
+        let record_path = directory.record();
+        let Some(mut record) = blocking(move || layout::read::<SandboxRecord>(&record_path)).await? else {
+            return Ok(());
+        };
+        for path in directories(&directory.containers()) {
+            self.kill(&ContainerDir(path)).await?;
+        }
+        if record.is_stopped {
+            return Ok(());
+        }
+        let (shared, directory) = (Arc::clone(self), directory.clone());
+        blocking(move || {
+            if let Some(attachment) = record.network.take() {
+                let network = directory.namespace("net");
+                cni::Attachment::from_value(attachment).remove(&shared.options, &network);
+            }
+            kill_first_process(&directory);
+            for mounted in [directory.0.join("ns"), directory.shm()] {
+                unmount_below(&mounted).map_err(failed(&mounted))?;
+            }
+            record.is_stopped = true;
+            layout::write(&directory.record(), &record).map_err(failed(&directory.0))
+        })
+        .await
+    }
+
+    pub(super) async fn remove_sandbox(self: &Arc<Self>, id: &str) -> Result<(), RuntimeError> {
+        let directory = self.sandbox(id)?;
+        let _lock = self.lock(id).await;
+        self.stop_locked(&directory).await?;
+        for path in directories(&directory.containers()) {
+            self.erase(&ContainerDir(path)).await?;
+        }
+        let shared = Arc::clone(self);
+        blocking(move || shared.erase_sandbox(&directory)).await
+    }
+
+    /// Removes what there is of a sandbox whose containers are gone.
+    fn erase_sandbox(&self, directory: &SandboxDir) -> Result<(), RuntimeError> {
+        kill_first_process(directory);
+        unmount_below(&directory.0).map_err(failed(&directory.0))?;
+        if let Some(uid) = directory.0.file_name().and_then(|uid| uid.to_str()) {
+            let group = cgroup::of_pod(uid);
+            self.cgroups.remove(&group).map_err(|error| RuntimeError::Failed(format!("cgroup: {error}")))?;
+        }
+        super::stop::remove_directory(&directory.0)
+    }
+
+    pub(super) async fn connect(&self, id: &str, port: u16) -> Result<Box<dyn Connection>, RuntimeError> {
+        let directory = self.sandbox(id)?;
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        // A thread of its own: it enters the pod's network, and ends there.
+        let work = move || {
+            let _ = sender.send(connect_in(&directory, port));
+        };
+        let thread = std::thread::Builder::new().name("port-forward".to_owned()).spawn(work);
+        thread.map_err(|error| RuntimeError::Failed(format!("start a thread: {error}")))?;
+        let stream = receiver.await.map_err(|_| RuntimeError::Failed("a thread ended".to_owned()))??;
+        let stream = stream.set_nonblocking(true).and_then(|()| tokio::net::TcpStream::from_std(stream));
+        let stream = stream.map_err(|error| RuntimeError::Failed(format!("port {port}: {error}")))?;
+        Ok(Box::new(stream))
+    }
+}
+
+fn connect_in(directory: &SandboxDir, port: u16) -> Result<std::net::TcpStream, RuntimeError> {
+    let unknown = || RuntimeError::NotFound(format!("sandbox {}", directory.0.display()));
+    let record = layout::read::<SandboxRecord>(&directory.record())?.ok_or_else(unknown)?;
+    if record.is_stopped {
+        return Err(RuntimeError::NotPossible("the sandbox is stopped".to_owned()));
+    }
+    if record.namespaces.iter().any(|kind| kind == "net") {
+        let path = directory.namespace("net");
+        let network = fs::File::open(&path).map_err(failed(&path))?;
+        rustix::thread::move_into_link_name_space(
+            std::os::fd::AsFd::as_fd(&network),
+            Some(rustix::thread::LinkNameSpaceType::Network),
+        )
+        .map_err(failed(&path))?;
+    }
+    let addresses = [std::net::IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()];
+    let connect = |address| std::net::TcpStream::connect_timeout(&(address, port).into(), CONNECT_TIME_MAX);
+    let [first, second] = addresses.map(connect);
+    first.or(second).map_err(|error| RuntimeError::NotPossible(format!("port {port} of the pod: {error}")))
+}
+
+/// Kills the first process of a shared process namespace, and all others of it with that.
+fn kill_first_process(directory: &SandboxDir) {
+    if layout::lock_holder(&pause_lock(directory)).is_none() {
+        return;
+    }
+    let pid = fs::read_to_string(pause_pid(directory)).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}

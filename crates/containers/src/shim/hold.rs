@@ -1,0 +1,174 @@
+//! `hold`: makes the namespaces of a sandbox and mounts them where containers find them. No process stays, but for the
+//! first one of a shared process namespace, without which there is none.
+
+use std::{
+    fs::{self, File},
+    io::Read,
+    path::Path,
+    process::{ExitCode, Stdio},
+};
+
+use rustix::{
+    mount::{MountFlags, mount, mount_bind},
+    net::{AddressFamily, SocketFlags, SocketType, socket_with},
+    process::{WaitOptions, wait},
+    thread::UnshareFlags,
+};
+
+use super::Reexec;
+use crate::{
+    layout::{self, SandboxDir},
+    record::HoldSpec,
+};
+
+/// How long the first process of a namespace may take to begin, in steps of a millisecond.
+const PAUSE_POLLS_MAX: u32 = 10_000;
+
+/// The lock that the first process of a shared namespace holds.
+pub(crate) fn pause_lock(directory: &SandboxDir) -> std::path::PathBuf {
+    directory.0.join("pause.lock")
+}
+
+/// Its process id on the host.
+pub(crate) fn pause_pid(directory: &SandboxDir) -> std::path::PathBuf {
+    directory.0.join("pause.pid")
+}
+
+pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
+    let spec: Option<HoldSpec> = layout::read(path).map_err(|error| error.to_string())?;
+    let spec = spec.ok_or_else(|| format!("{} is not there", path.display()))?;
+    let directory = SandboxDir(spec.directory.clone());
+    let has = |kind: &str| spec.namespaces.iter().any(|other| other == kind);
+    let mut flags = UnshareFlags::empty();
+    flags.set(UnshareFlags::NEWNET, has("net"));
+    flags.set(UnshareFlags::NEWIPC, has("ipc"));
+    flags.set(UnshareFlags::NEWUTS, has("uts"));
+    flags.set(UnshareFlags::NEWPID, has("pid"));
+    unshare(flags)?;
+    if let Some(hostname) = spec.hostname.as_ref().filter(|_| has("uts")) {
+        rustix::system::sethostname(hostname.as_bytes())
+            .map_err(|error| format!("hostname {hostname}: {error}"))?;
+    }
+    if has("net") {
+        loopback_up().map_err(|error| format!("loopback: {error}"))?;
+    }
+    for (name, value) in &spec.sysctls {
+        sysctl(name, value)?;
+    }
+    if let Some(bytes) = spec.shm_bytes {
+        mount_shm(&directory, bytes).map_err(|error| format!("/dev/shm: {error}"))?;
+    }
+    let mut sources: Vec<(&str, String)> = ["net", "ipc", "uts"]
+        .into_iter()
+        .filter(|kind| has(kind))
+        .map(|kind| (kind, format!("/proc/self/ns/{kind}")))
+        .collect();
+    if has("pid") {
+        let pid = spawn_pause(&directory, reexec)?;
+        sources.push(("pid", format!("/proc/{pid}/ns/pid")));
+    }
+    for (kind, source) in sources {
+        let target = directory.namespace(kind);
+        let bind = || -> std::io::Result<()> {
+            File::create(&target)?;
+            Ok(mount_bind(source.as_str(), &target)?)
+        };
+        bind().map_err(|error| format!("{}: {error}", target.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Leaves the namespaces of this process' parent. Safe here: this process has one thread, and keeps its files.
+#[expect(deprecated, reason = "its successor is unsafe for a flag that is not used here, CLONE_FILES")]
+pub(super) fn unshare(flags: UnshareFlags) -> Result<(), String> {
+    rustix::thread::unshare(flags).map_err(|error| format!("make namespaces {flags:?}: {error}"))
+}
+
+fn mount_shm(directory: &SandboxDir, bytes: u64) -> std::io::Result<()> {
+    fs::create_dir_all(directory.shm())?;
+    let options = std::ffi::CString::new(format!("mode=1777,size={bytes}"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(mount("shm", directory.shm(), "tmpfs", flags, options.as_c_str())?)
+}
+
+/// Sets a kernel setting of the namespaces that were just made.
+fn sysctl(name: &str, value: &str) -> Result<(), String> {
+    // Others are the host's. The network's and those of messages and shared memory belong to a namespace.
+    let is_namespaced = ["net.", "kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
+    if !is_namespaced.iter().any(|prefix| name.starts_with(prefix)) || name.contains("..") {
+        return Err(format!("sysctl {name} does not belong to a namespace of the pod"));
+    }
+    // A dot separates; a slash stands for a dot in a name, as in net.ipv4.conf.eth0/1.forwarding.
+    let path: String = name
+        .chars()
+        .map(|char| match char {
+            '.' => '/',
+            '/' => '.',
+            other => other,
+        })
+        .collect();
+    fs::write(Path::new("/proc/sys").join(path), value).map_err(|error| format!("sysctl {name}: {error}"))
+}
+
+/// Asks the kernel to bring up the first interface, which is `lo` in every new namespace.
+fn loopback_up() -> std::io::Result<()> {
+    const NEW_LINK: u16 = 16;
+    const REQUEST_AND_ACKNOWLEDGE: u16 = 5;
+    const UP: u32 = 1;
+    // The first of netlink's protocols is the one of routes and links.
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    let mut message = Vec::with_capacity(32);
+    message.extend_from_slice(&32_u32.to_ne_bytes());
+    message.extend_from_slice(&NEW_LINK.to_ne_bytes());
+    message.extend_from_slice(&REQUEST_AND_ACKNOWLEDGE.to_ne_bytes());
+    message.extend_from_slice(&[0; 8]); // sequence and sender
+    message.extend_from_slice(&[0; 4]); // family and type
+    message.extend_from_slice(&1_i32.to_ne_bytes());
+    message.extend_from_slice(&UP.to_ne_bytes());
+    message.extend_from_slice(&UP.to_ne_bytes()); // which flags change
+    rustix::io::write(&socket, &message)?;
+    let mut answer = [0; 1024];
+    let count = rustix::io::read(&socket, &mut answer)?;
+    match answer[..count].get(16..20) {
+        Some(&[a, b, c, d]) => match i32::from_ne_bytes([a, b, c, d]) {
+            0 => Ok(()),
+            error => Err(std::io::Error::from_raw_os_error(-error)),
+        },
+        _ => Err(std::io::Error::other("the kernel's answer is too short")),
+    }
+}
+
+fn spawn_pause(directory: &SandboxDir, reexec: &Reexec) -> Result<u32, String> {
+    let failed = |error: std::io::Error| format!("first process: {error}");
+    let mut command = reexec.command("pause");
+    command.arg(&directory.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().map_err(failed)?;
+    let pid = child.id();
+    fs::write(pause_pid(directory), pid.to_string()).map_err(failed)?;
+    for _ in 0..PAUSE_POLLS_MAX {
+        if layout::lock_holder(&pause_lock(directory)).is_some() {
+            return Ok(pid);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Err("the first process did not begin".to_owned())
+}
+
+/// The first process of a shared namespace: reaps whatever loses its parent. One child that never ends keeps it waiting
+/// when there is nobody else to wait for.
+pub(super) fn pause(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
+    let _ = rustix::process::setsid();
+    let _lock = layout::hold_lock(&pause_lock(&SandboxDir(path.to_owned())))
+        .map_err(|error| format!("lock: {error}"))?;
+    let mut command = reexec.command("sleep");
+    let _sleeper = command.stdin(Stdio::piped()).spawn().map_err(|error| format!("sleep: {error}"))?;
+    while rustix::io::retry_on_intr(|| wait(WaitOptions::empty())).is_ok() {}
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end of its input, which comes with the end of its parent.
+pub(super) fn sleep() -> Result<ExitCode, String> {
+    let mut nothing = [0; 1];
+    let _ = std::io::stdin().read(&mut nothing);
+    Ok(ExitCode::SUCCESS)
+}

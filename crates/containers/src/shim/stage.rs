@@ -1,0 +1,224 @@
+//! `stage`: a process that turns itself into a container's program, where no OCI runtime does.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::OpenOptionsExt, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{CWD, Mode, OFlags, mkfifoat},
+};
+use serde_json::Value;
+
+use super::{Reexec, launch, oci::Refused, pty, wait::Child};
+use crate::{
+    layout::{self, ContainerDir},
+    record::{Engine, ExecSpec, ShimSpec},
+};
+
+/// Bytes of a message of failure.
+const MESSAGE_BYTES_MAX: u64 = 16 << 10;
+
+/// Where a stage says why there is no program: a pipe with a name, which closes when the program begins.
+pub(super) struct Report {
+    pipe: File,
+}
+
+fn report_path(directory: &Path) -> PathBuf {
+    directory.join("report")
+}
+
+impl Report {
+    pub(super) fn listen(directory: &Path) -> Result<Self, Refused> {
+        let path = report_path(directory);
+        let _ = fs::remove_file(&path);
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).map_err(|error| failed(error.into()))?;
+        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+        let pipe = OpenOptions::new().read(true).custom_flags(nonblocking).open(&path).map_err(failed)?;
+        Ok(Self { pipe })
+    }
+
+    /// Waits until the program has begun, or why it has not.
+    pub(super) fn wait(&self, child: &Child) -> Option<Refused> {
+        let mut fds = [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(&child.handle, PollFlags::IN)];
+        let _ = rustix::io::retry_on_intr(|| poll(&mut fds, None));
+        self.read()
+    }
+
+    /// What was said so far.
+    pub(super) fn read(&self) -> Option<Refused> {
+        let mut message = Vec::new();
+        let _ = (&self.pipe).take(MESSAGE_BYTES_MAX).read_to_end(&mut message);
+        let message = String::from_utf8_lossy(&message).into_owned();
+        let (at_fault, message) = message.split_at_checked(1)?;
+        Some(Refused { message: message.to_owned(), cannot_run: at_fault == "p" })
+    }
+}
+
+/// Says why there is no program.
+fn report(mut pipe: &File, refused: &Refused) -> ExitCode {
+    let letter = if refused.cannot_run { 'p' } else { 'r' };
+    let _ = write!(pipe, "{letter}{}", refused.message);
+    ExitCode::from(super::FAILED)
+}
+
+pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
+    let directory = ContainerDir(path.to_owned());
+    let pipe = open_report(path)?;
+    let spec: Option<ShimSpec> = layout::read(&directory.shim_spec()).map_err(|error| error.to_string())?;
+    let spec = spec.ok_or_else(|| "shim.json is not there".to_owned())?;
+    let result = match spec.engine {
+        Engine::Processes => plain(&directory, &spec),
+        Engine::Namespaces => super::namespaced::first(&directory, reexec),
+        Engine::Oci { .. } => Err("an OCI runtime has no stage".to_owned().into()),
+    };
+    Ok(result.unwrap_or_else(|refused| report(&pipe, &refused)))
+}
+
+fn open_report(directory: &Path) -> Result<File, String> {
+    let path = report_path(directory);
+    OpenOptions::new().write(true).open(&path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The first process of the namespaces.
+pub(super) fn init(path: &Path) -> Result<ExitCode, String> {
+    let directory = ContainerDir(path.to_owned());
+    let pipe = open_report(path)?;
+    let result = super::namespaced::second(&directory);
+    Ok(result.unwrap_or_else(|refused| report(&pipe, &refused)))
+}
+
+/// A program on the host.
+fn plain(directory: &ContainerDir, spec: &ShimSpec) -> Result<ExitCode, Refused> {
+    let process = process_of(directory)?;
+    session(spec.tty)?;
+    if process["noNewPrivileges"] == true {
+        rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
+    }
+    if let Some(score) = process["oomScoreAdj"].as_i64() {
+        let _ = fs::write("/proc/self/oom_score_adj", score.to_string());
+    }
+    let mut command = command_of(&process, None)?;
+    command.current_dir(plain_directory(directory, &process)?);
+    if rustix::process::geteuid().is_root() {
+        become_user(&mut command, &process)?;
+    }
+    let error = command.exec();
+    Err(not_executed(&args_of(&process), &error))
+}
+
+/// Where a plain process starts: below the container's own directory, or in it.
+fn plain_directory(directory: &ContainerDir, process: &Value) -> Result<PathBuf, Refused> {
+    let config: Option<Value> =
+        layout::read(&directory.bundle().join("config.json")).map_err(|error| error.to_string())?;
+    let root = config.as_ref().and_then(|config| config["root"]["path"].as_str()).unwrap_or("/").to_owned();
+    let wanted = process["cwd"].as_str().unwrap_or("/").trim_start_matches('/');
+    let inside = Path::new(&root).join(wanted);
+    Ok(if inside.is_dir() { inside } else { root.into() })
+}
+
+pub(super) fn process_of(directory: &ContainerDir) -> Result<Value, Refused> {
+    let config: Option<Value> =
+        layout::read(&directory.bundle().join("config.json")).map_err(|error| error.to_string())?;
+    Ok(config.map(|mut config| config["process"].take()).unwrap_or_default())
+}
+
+/// A session of its own, so that everything of it can be killed; with a terminal, that one.
+pub(super) fn session(tty: bool) -> Result<(), Refused> {
+    let _ = rustix::process::setsid();
+    if tty {
+        rustix::process::ioctl_tiocsctty(std::io::stdin()).map_err(|error| format!("terminal: {error}"))?;
+    }
+    Ok(())
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(|entry| entry.as_str().map(str::to_owned)).collect()
+}
+
+pub(super) fn args_of(process: &Value) -> Vec<String> {
+    strings(&process["args"])
+}
+
+/// The program with its arguments and nothing but its own environment. It is found by its own `PATH`.
+pub(super) fn command_of(process: &Value, args: Option<&[String]>) -> Result<Command, Refused> {
+    let args = args.map_or_else(|| args_of(process), <[String]>::to_vec);
+    let Some((program, rest)) = args.split_first() else {
+        return Err(Refused { message: "there is no command".to_owned(), cannot_run: true });
+    };
+    let mut command = Command::new(program);
+    command.args(rest).env_clear();
+    for variable in strings(&process["env"]) {
+        let (name, value) = variable.split_once('=').unwrap_or((&variable, ""));
+        command.env(name, value);
+    }
+    Ok(command)
+}
+
+pub(super) fn become_user(command: &mut Command, process: &Value) -> Result<(), Refused> {
+    let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
+    let (uid, gid) = (id(&process["user"]["uid"]), id(&process["user"]["gid"]));
+    if uid == 0 && gid == 0 {
+        return Ok(());
+    }
+    let groups: Vec<_> = process["user"]["additionalGids"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|group| rustix::fs::Gid::from_raw(id(group)))
+        .collect();
+    rustix::thread::set_thread_groups(&groups).map_err(|error| format!("groups: {error}"))?;
+    command.uid(uid).gid(gid);
+    Ok(())
+}
+
+pub(super) fn not_executed(args: &[String], error: &std::io::Error) -> Refused {
+    let program = args.first().map(String::as_str).unwrap_or_default();
+    Refused { message: format!("exec: {program:?}: {error}"), cannot_run: true }
+}
+
+/// The command of a program that is executed beside the first, and our side of its terminal.
+pub(super) fn exec_command(
+    spec: &ExecSpec,
+    directory: &ContainerDir,
+    reexec: &Reexec,
+) -> Result<(Command, Option<OwnedFd>), Refused> {
+    let process = process_of(directory)?;
+    if spec.engine == Engine::Namespaces {
+        super::namespaced::enter(spec.pid)?;
+    } else {
+        let own = plain_directory(directory, &process)?;
+        std::env::set_current_dir(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+    }
+    if !spec.tty {
+        let mut command = command_of(&process, Some(&spec.command))?;
+        if spec.engine == Engine::Namespaces || rustix::process::geteuid().is_root() {
+            become_user(&mut command, &process)?;
+        }
+        return Ok((command, None));
+    }
+    let (controller, user) = pty::open()?;
+    let mut command = reexec.command("terminal");
+    command.args(&spec.command).env_clear();
+    let of_program = command_of(&process, Some(&spec.command))?;
+    command.envs(of_program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    launch::terminal_stdio(&mut command, &user)?;
+    Ok((command, Some(controller)))
+}
+
+/// `terminal`: takes its input as its terminal, and becomes the program.
+pub(super) fn terminal(args: &[OsString]) -> Result<ExitCode, String> {
+    session(true).map_err(|refused| refused.message)?;
+    let (program, rest) = args.split_first().ok_or("there is no command")?;
+    let error = Command::new(program).args(rest).stdin(Stdio::inherit()).exec();
+    Err(format!("exec: {}: {error}", program.display()))
+}

@@ -1,0 +1,192 @@
+//! What tests of runtimes share: a runtime of their own, an image of busybox, and waiting for an end.
+
+#![allow(dead_code, reason = "not every test file uses everything")]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use lazaret_containers::{
+    Choice, ContainerSpec, ContainerState, Exit, Identity, Key, Limits, Options, Phase, RootFs, Runtime,
+    SandboxSpec, Security, probe,
+};
+use tempfile::TempDir;
+
+const APPLETS: &[&str] = &[
+    "sh", "cat", "echo", "sleep", "true", "false", "tail", "ls", "stty", "tty", "id", "hostname", "ps",
+    "head", "yes", "grep", "test", "touch", "env", "kill", "mount", "unshare", "wc", "mkdir", "seq", "nc",
+    "dd", "chroot", "readlink",
+];
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A runtime in a directory of its own, with one pod.
+pub struct World {
+    pub folder: TempDir,
+    pub runtime: Arc<dyn Runtime>,
+    pub options: Options,
+    pub choice: Choice,
+    pub pod: String,
+    pub image: PathBuf,
+}
+
+pub fn options(folder: &Path) -> Options {
+    let shim =
+        std::env::var_os("LAZARET_TEST_SHIM").unwrap_or_else(|| env!("CARGO_BIN_EXE_lazaret-shim").into());
+    Options {
+        shim: vec![shim],
+        cdi_directories: vec![folder.join("cdi")],
+        cni_configurations: folder.join("net.d"),
+        ..Options::new(folder.join("state"))
+    }
+}
+
+impl World {
+    /// None, and a line that says so, where this runtime does not work or there is no busybox.
+    pub async fn new(choice: Choice, test: &str) -> Option<Self> {
+        let folder = tempfile::Builder::new().prefix("lazaret-containers-").tempdir().unwrap();
+        let options = options(folder.path());
+        let image = match busybox(&folder.path().join("image")) {
+            Ok(image) => image,
+            Err(why) => {
+                eprintln!("NOT RUN: {test}: {why}");
+                return None;
+            }
+        };
+        let runtime = match probe(choice, options.clone()).await {
+            Ok(runtime) => runtime,
+            Err(why) => {
+                eprintln!("NOT RUN: {test}: {why}");
+                return None;
+            }
+        };
+        let pod = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let world = Self { folder, runtime, options, choice, pod, image };
+        Some(world)
+    }
+
+    pub async fn with_sandbox(choice: Choice, test: &str) -> Option<Self> {
+        let world = Self::new(choice, test).await?;
+        let state = world.runtime.run_sandbox(world.sandbox()).await.unwrap();
+        assert!(state.is_ready);
+        assert_eq!(state.id, world.pod);
+        Some(world)
+    }
+
+    pub fn sandbox(&self) -> SandboxSpec {
+        SandboxSpec {
+            pod_uid: self.pod.clone(),
+            namespace: "default".into(),
+            name: "pod".into(),
+            hostname: Some("pod-host".into()),
+            log_directory: self.folder.path().join("logs"),
+            labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+            ..SandboxSpec::default()
+        }
+    }
+
+    pub fn spec(&self, name: &str, command: &[&str]) -> ContainerSpec {
+        ContainerSpec {
+            key: Key { pod_uid: self.pod.clone(), name: name.to_owned(), attempt: 0 },
+            root: RootFs::Layers(vec![self.image.clone()]),
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            env: vec!["PATH=/bin".into()],
+            working_directory: PathBuf::new(),
+            mounts: Vec::new(),
+            cdi_devices: Vec::new(),
+            identity: Identity::default(),
+            security: Security::default(),
+            limits: Limits::default(),
+            tty: false,
+            stdin: false,
+            stdin_once: false,
+            stop_signal: None,
+            image: "busybox:test".into(),
+            image_id: "sha256:0".into(),
+            labels: BTreeMap::new(),
+        }
+    }
+
+    pub fn shell(&self, name: &str, script: &str) -> ContainerSpec {
+        self.spec(name, &["/bin/sh", "-c", script])
+    }
+
+    /// Makes and starts a container.
+    pub async fn run(&self, spec: ContainerSpec) -> String {
+        let id = self.runtime.create(&self.pod, spec).await.unwrap();
+        self.runtime.start(&id).await.unwrap();
+        id
+    }
+
+    pub async fn state(&self, id: &str) -> Option<ContainerState> {
+        let sandboxes = self.runtime.list().await.unwrap();
+        sandboxes.into_iter().flat_map(|sandbox| sandbox.containers).find(|state| state.id == id)
+    }
+
+    pub async fn phase(&self, id: &str) -> Phase {
+        self.state(id).await.unwrap().phase
+    }
+
+    /// How a container ended, when it has.
+    pub async fn exit(&self, id: &str) -> Exit {
+        let mut changes = self.runtime.changes();
+        loop {
+            changes.mark_unchanged();
+            if let Phase::Exited(exit) = self.phase(id).await {
+                return exit;
+            }
+            changes.changed().await.unwrap();
+        }
+    }
+
+    pub async fn run_to_end(&self, spec: ContainerSpec) -> (Exit, String) {
+        let id = self.run(spec).await;
+        let exit = self.exit(&id).await;
+        (exit, self.log(&id).await)
+    }
+
+    /// What was written to the log, without times.
+    pub async fn log(&self, id: &str) -> String {
+        let path = self.state(id).await.unwrap().log;
+        let text = fs::read_to_string(path).unwrap();
+        text.lines().map(|line| format!("{}\n", line.split_once(' ').unwrap().1)).collect()
+    }
+
+    /// Waits until the log has this text.
+    pub async fn logged(&self, id: &str, text: &str) {
+        loop {
+            let log = self.log(id).await;
+            if log.contains(text) {
+                return;
+            }
+            assert!(!matches!(self.phase(id).await, Phase::Exited(_)), "ended without {text:?}: {log}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    pub async fn end(self) {
+        self.runtime.remove_sandbox(&self.pod).await.unwrap();
+        assert_eq!(self.runtime.list().await.unwrap(), []);
+    }
+}
+
+/// A layer with busybox and links to it.
+pub fn busybox(folder: &Path) -> Result<PathBuf, String> {
+    let found = ["/bin/busybox", "/usr/bin/busybox"].into_iter().map(Path::new).find(|path| path.is_file());
+    let program = found.ok_or("there is no busybox")?;
+    for name in ["bin", "tmp", "etc"] {
+        fs::create_dir_all(folder.join(name)).map_err(|error| error.to_string())?;
+    }
+    fs::copy(program, folder.join("bin/busybox")).map_err(|error| error.to_string())?;
+    for name in APPLETS {
+        std::os::unix::fs::symlink("busybox", folder.join("bin").join(name))
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(folder.to_owned())
+}
