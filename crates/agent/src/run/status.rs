@@ -94,7 +94,19 @@ fn container(around: &Around<'_>, status: &ContainerStatus) -> Value {
         let all: Vec<Value> = health.iter().map(resource).collect();
         set("allocatedResourcesStatus", all.into());
     }
-    fields.into()
+    without_nulls(fields.into())
+}
+
+/// A list is replaced as it is: what is not there must not be there as `null`.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(fields.map(|(name, value)| (name, without_nulls(value))).collect())
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,
+    }
 }
 
 fn resource(status: &ResourceStatus) -> Value {
@@ -128,4 +140,71 @@ fn terminated(id: &str, exit: &Exit) -> Value {
 pub(super) fn time(at: Millis) -> String {
     let seconds = i64::try_from(at / 1_000).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazaret_pods::ConditionKind;
+
+    #[test]
+    fn a_status_is_written_as_kubelet_writes_it() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "uid": "u", "generation": 2}, "spec": {"containers": [{"name": "c"}]},
+        }))
+        .unwrap();
+        let exit = Exit {
+            started_at: None,
+            finished_at: 1_000_000_000_500,
+            code: 128,
+            signal: None,
+            reason: "ContainerCannotRun",
+            message: Some("no such file".into()),
+        };
+        let container = ContainerStatus {
+            name: "c".into(),
+            image: "i".into(),
+            image_id: "sha256:1".into(),
+            id: Some("x1".into()),
+            state: State::Waiting { reason: "CrashLoopBackOff", message: None },
+            last: Some(State::Terminated { id: "x1".into(), exit }),
+            restarts: 3,
+            is_ready: false,
+            is_started: false,
+        };
+        let condition = Condition {
+            kind: ConditionKind::Ready,
+            is_true: false,
+            reason: Some("ContainersNotReady"),
+            message: None,
+            changed_at: 1_000_000_000_000,
+        };
+        let status = Status {
+            phase: Phase::Running,
+            reason: None,
+            message: None,
+            started_at: 1_000_000_000_000,
+            ips: vec!["10.0.0.2".into()],
+            conditions: vec![condition],
+            init: vec![],
+            main: vec![container],
+        };
+        let around =
+            Around { pod: &pod, runtime: "runc", host_ips: &["192.0.2.1".into()], health: &BTreeMap::new() };
+        let patch = patch(&around, &status);
+        assert_eq!(patch["metadata"]["uid"], "u");
+        let status = &patch["status"];
+        assert_eq!((&status["phase"], &status["podIP"]), (&json!("Running"), &json!("10.0.0.2")));
+        assert_eq!(status["startTime"], "2001-09-09T01:46:40Z");
+        assert_eq!(status["qosClass"], "BestEffort");
+        let expected = json!([{
+            "name": "c", "image": "i", "imageID": "sha256:1", "containerID": "runc://x1", "ready": false, "started": false,
+            "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {
+                "containerID": "runc://x1", "exitCode": 128, "reason": "ContainerCannotRun", "message": "no such file",
+                "finishedAt": "2001-09-09T01:46:40Z",
+            }},
+        }]);
+        assert_eq!(status["containerStatuses"], expected);
+    }
 }

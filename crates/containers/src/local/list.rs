@@ -137,7 +137,7 @@ fn kill_group(pid: u32, born_at: u64) {
 fn is_ready(directory: &SandboxDir, record: &SandboxRecord) -> bool {
     let is_mounted = |kind: &String| {
         rustix::fs::statfs(directory.namespace(kind))
-            .is_ok_and(|found| i64::try_from(found.f_type) == Ok(NSFS_MAGIC))
+            .is_ok_and(|found| i128::from(found.f_type) == i128::from(NSFS_MAGIC))
     };
     let needs_first_process = record.namespaces.iter().any(|kind| kind == "pid");
     !record.is_stopped
