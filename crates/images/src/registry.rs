@@ -415,7 +415,7 @@ impl<'a> Registry<'a> {
         bytes_max: u64,
         what: &'static str,
     ) -> Result<Chunks, Failure> {
-        let announced =
+        let announced: Option<u64> =
             response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let stall_timeout = self.options.stall_timeout;
         let body = response.into_body();

@@ -517,17 +517,20 @@ async fn a_registry_over_https_is_asked_when_its_authority_is_trusted() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], key.into())
-        .unwrap();
+    let config =
+        rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key.into())
+            .unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     let registry = Registry::start_with(Some(acceptor), plain(&content())).await;
     let name = format!("localhost:{}/team/app:1", registry.address.port());
     let (_folder, images) = store();
-    let trusting = |roots: Vec<Vec<u8>>| images.clone().with_pull_options(PullOptions { extra_roots: roots, attempts: 1, ..impatient() });
+    let trusting = |roots: Vec<Vec<u8>>| {
+        images.clone().with_pull_options(PullOptions { extra_roots: roots, attempts: 1, ..impatient() })
+    };
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.der().to_vec();
     let error = trusting(vec![other]).pull(&name, &Keychain::default()).await.unwrap_err().to_string();
     assert!(error.contains("certificate"), "{error}");
