@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource,
-    ProjectedVolumeSource, SecretVolumeSource, Volume,
+    ImageVolumeSource, ProjectedVolumeSource, SecretVolumeSource, Volume,
 };
 
 /// The types that there are.
@@ -14,6 +14,7 @@ pub(crate) enum Kind<'a> {
     Secret(&'a SecretVolumeSource),
     Downward(&'a DownwardAPIVolumeSource),
     Projected(&'a ProjectedVolumeSource),
+    Image(&'a ImageVolumeSource),
     /// The name of its field.
     Unsupported(&'static str),
 }
@@ -28,15 +29,30 @@ impl Kind<'_> {
             Self::Secret(_) => "secret",
             Self::Downward(_) => "downward-api",
             Self::Projected(_) => "projected",
+            Self::Image(_) => "image",
             Self::Unsupported(_) => "unsupported",
         }
     }
 
-    /// Whether its content comes from the API, and no container may write to it.
+    /// Whether it may hold secrets.
+    pub(crate) fn is_kept_in_memory(&self) -> bool {
+        match self {
+            Self::Secret(_) | Self::Projected(_) => true,
+            Self::ConfigMap(_) | Self::Downward(_) => false,
+            Self::EmptyDir(_) | Self::HostPath(_) | Self::Image(_) | Self::Unsupported(_) => false,
+        }
+    }
+
+    /// Whether no container may write to it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_written_as_one() || matches!(self, Self::Image(_))
+    }
+
+    /// Whether its content comes from the API.
     pub(crate) fn is_written_as_one(&self) -> bool {
         match self {
             Self::ConfigMap(_) | Self::Secret(_) | Self::Downward(_) | Self::Projected(_) => true,
-            Self::EmptyDir(_) | Self::HostPath(_) | Self::Unsupported(_) => false,
+            Self::EmptyDir(_) | Self::HostPath(_) | Self::Image(_) | Self::Unsupported(_) => false,
         }
     }
 }
@@ -54,6 +70,8 @@ pub(crate) fn kind(volume: &Volume) -> Kind<'_> {
         Kind::Downward(source)
     } else if let Some(source) = &volume.projected {
         Kind::Projected(source)
+    } else if let Some(source) = &volume.image {
+        Kind::Image(source)
     } else {
         Kind::Unsupported(unsupported(volume))
     }
@@ -65,7 +83,6 @@ fn unsupported(volume: &Volume) -> &'static str {
         (volume.ephemeral.is_some(), "ephemeral"),
         (volume.csi.is_some(), "csi"),
         (volume.nfs.is_some(), "nfs"),
-        (volume.image.is_some(), "image"),
         (volume.iscsi.is_some(), "iscsi"),
         (volume.fc.is_some(), "fc"),
         (volume.git_repo.is_some(), "gitRepo"),

@@ -1,7 +1,7 @@
 //! Everything that a node's agent asks for, in one place.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
@@ -79,12 +79,24 @@ impl Provision {
         sandbox_spec(pod, &self.facts())
     }
 
-    /// Sets the volumes of a pod up, before its sandbox is made.
+    /// Sets the volumes of a pod up, before its sandbox is made. A volume that is an image needs [`Self::set_up_with_images`].
     ///
     /// # Errors
     /// One for each volume that is not there; each is an event `FailedMount`.
     pub async fn set_up(&self, pod: &Pod) -> Result<(), Vec<VolumeError>> {
-        self.volumes.set_up(pod, &self.facts()).await
+        self.set_up_with_images(pod, &BTreeMap::new()).await
+    }
+
+    /// The same, with the images that volumes of the pod are made of, by the name of the volume.
+    ///
+    /// # Errors
+    /// As [`Self::set_up`].
+    pub async fn set_up_with_images(
+        &self,
+        pod: &Pod,
+        images: &BTreeMap<String, Image>,
+    ) -> Result<(), Vec<VolumeError>> {
+        self.volumes.set_up(pod, &self.facts(), images).await
     }
 
     /// Brings volumes up to date; see [`Volumes::refresh`].
@@ -266,7 +278,11 @@ fn write_files(
     if container.termination_message_path.as_ref().is_some_and(|path| !path.is_empty()) {
         let of_container = dir.make_all(&format!("containers/{name}"), 0o750).map_err(failed)?;
         let file = format!("{attempt}.termination");
-        of_container.write_in_place(&file, b"", TERMINATION_LOG_MODE).map_err(failed)?;
+        // A container that is there already may have said something.
+        match of_container.write_new(&file, b"", TERMINATION_LOG_MODE, None, None) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(failed)?,
+        }
         files.termination_log = Some(termination_log(path, name, attempt));
     }
     Ok(files)

@@ -4,19 +4,28 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::CString,
     io,
+    os::fd::{AsFd, AsRawFd},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ProjectedVolumeSource, Secret, Volume, VolumeProjection};
+use lazaret_images::Image;
+use rustix::mount::{MountFlags, mount};
 
 use crate::{
     NodeFacts, Objects, SpecError, VolumeError, VolumePath,
     amount::{self, units},
     cache::{AGE_MAX_NEW, AGE_MAX_REFRESH, Cache},
     clock,
-    disk::{atomic, dir::Dir, host_path, mount_table, payload::Payload, tree},
+    disk::{
+        atomic,
+        dir::Dir,
+        host_path, image_volume, mount_table,
+        payload::{Payload, VOLUME_BYTES_MAX},
+        tree,
+    },
     identity,
     kind::{Kind, kind},
     limits, names,
@@ -33,6 +42,8 @@ const VOLUME_MODE: u32 = 0o777;
 const GROUP_WRITES: u32 = 0o2770;
 /// What a group gets of a volume that it only reads.
 const GROUP_READS: u32 = 0o2550;
+/// A volume of secrets has two versions while it changes.
+const SECRET_BYTES_MAX: u64 = 3 * VOLUME_BYTES_MAX as u64;
 
 /// The volumes of pods. It may be called for many pods at a time; what is done for one pod is done one after the other.
 #[derive(Debug)]
@@ -81,21 +92,28 @@ impl Volumes {
                 | Kind::ConfigMap(_)
                 | Kind::Secret(_)
                 | Kind::Downward(_)
-                | Kind::Projected(_)) => self.pod_path(view.uid).join(directory(&known, &volume.name)),
+                | Kind::Projected(_)
+                | Kind::Image(_)) => self.pod_path(view.uid).join(directory(&known, &volume.name)),
             };
-            let is_read_only = kind(volume).is_written_as_one();
+            let is_read_only = kind(volume).is_read_only();
             paths.insert(volume.name.clone(), VolumePath { path, is_read_only });
         }
         Ok(paths)
     }
 
     /// Sets up every volume that a container of the pod uses. It may be called again, and then completes what is missing.
+    /// `images` are those that volumes of the pod are made of, by the name of the volume.
     ///
     /// # Errors
     /// One for each volume that is not there.
-    pub async fn set_up(&self, pod: &Pod, facts: &NodeFacts) -> Result<(), Vec<VolumeError>> {
+    pub async fn set_up(
+        &self,
+        pod: &Pod,
+        facts: &NodeFacts,
+        images: &BTreeMap<String, Image>,
+    ) -> Result<(), Vec<VolumeError>> {
         let view = PodView::new(pod).map_err(|error| vec![VolumeError::new("", error.message)])?;
-        let _busy = self.lock(view.uid).lock_owned().await;
+        let _busy = self.lock(view.uid).await;
         let mut errors = Vec::new();
         for volume in used(&view) {
             let result = match kind(volume) {
@@ -119,6 +137,16 @@ impl Volumes {
                         }
                     }
                 }
+                Kind::Image(source) => match images.get(&volume.name) {
+                    Some(image) => {
+                        let (place, layers) = (self.place(&view, volume), image.layers.clone());
+                        blocking(move || image_volume(&place, &layers)).await
+                    }
+                    None => {
+                        let name = source.reference.as_deref().unwrap_or_default();
+                        Err(format!("image {name:?} is not there"))
+                    }
+                },
                 Kind::Unsupported(what) => Err(format!("{what} volumes are not supported on this node")),
                 Kind::ConfigMap(_) | Kind::Secret(_) | Kind::Downward(_) | Kind::Projected(_) => {
                     self.write(&view, volume, facts, Purpose::New).await
@@ -135,7 +163,7 @@ impl Volumes {
     /// Answers what could not be read or written; what was there before is still there.
     pub async fn refresh(&self, pod: &Pod, facts: &NodeFacts) -> Vec<VolumeError> {
         let Ok(view) = PodView::new(pod) else { return Vec::new() };
-        let _busy = self.lock(view.uid).lock_owned().await;
+        let _busy = self.lock(view.uid).await;
         let mut errors = Vec::new();
         for volume in used(&view).filter(|volume| kind(volume).is_written_as_one()) {
             let result = self.write(&view, volume, facts, Purpose::Refresh).await;
@@ -153,12 +181,10 @@ impl Volumes {
         if !names::is_uid(uid) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{uid:?} is no UID")));
         }
-        let busy = self.lock(uid).lock_owned().await;
+        let _busy = self.lock(uid).await;
         let (pods, path, name) = (self.root.join("pods"), self.pod_path(uid), uid.to_owned());
         blocking_io(move || remove_pod(&pods, &path, &name)).await?;
         self.tokens.forget(uid);
-        drop(busy);
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         Ok(())
     }
 
@@ -172,9 +198,13 @@ impl Volumes {
         Ok(uids.filter(|uid| names::is_uid(uid) && !known.contains(uid)).collect())
     }
 
-    fn lock(&self, uid: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(busy.entry(uid.to_owned()).or_default())
+    /// Waits until nothing else is done for a pod.
+    async fn lock(&self, uid: &str) -> Busy<'_> {
+        let lock = {
+            let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(busy.entry(uid.to_owned()).or_default())
+        };
+        Busy { volumes: self, uid: uid.to_owned(), guard: Some(lock.lock_owned().await) }
     }
 
     fn place(&self, view: &PodView<'_>, volume: &Volume) -> Place {
@@ -198,17 +228,10 @@ impl Volumes {
         let payload = self.payload(view, volume, facts, purpose).await?;
         let place = self.place(view, volume);
         let nested = nested(view, &volume.name)?;
-        let stamp = clock::stamp();
+        let (stamp, in_memory) = (clock::stamp(), kind(volume).is_kept_in_memory());
         blocking(move || {
             let text = |error: io::Error| error.to_string();
-            let dir = match purpose {
-                Purpose::New => place.make(GROUP_READS, None).map_err(text)?,
-                Purpose::Refresh => match place.open() {
-                    // It was not set up, or has been torn down.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                    dir => dir.map_err(text)?,
-                },
-            };
+            let Some(dir) = written(&place, purpose, in_memory).map_err(text)? else { return Ok(()) };
             for path in &nested {
                 dir.make_all(path, 0o755)
                     .map_err(|error| format!("unable to create nested volume mountpoints: {error}"))?;
@@ -246,7 +269,7 @@ impl Volumes {
                     self.add_projection(&mut payload, part, source, view, facts, purpose).await?;
                 }
             }
-            Kind::EmptyDir(_) | Kind::HostPath(_) | Kind::Unsupported(_) => {}
+            Kind::EmptyDir(_) | Kind::HostPath(_) | Kind::Image(_) | Kind::Unsupported(_) => {}
         }
         Ok(payload)
     }
@@ -316,6 +339,24 @@ impl Volumes {
     }
 }
 
+/// Something is done for a pod while this is there.
+struct Busy<'a> {
+    volumes: &'a Volumes,
+    uid: String,
+    guard: Option<tokio::sync::OwnedMutexGuard<()>>,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.guard = None;
+        let mut busy = self.volumes.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody waits for it.
+        if busy.get(&self.uid).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            busy.remove(&self.uid);
+        }
+    }
+}
+
 /// What a volume is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -358,39 +399,86 @@ impl Place {
         let pod = Dir::open_path(&self.pods)?.make(&self.uid, DIRECTORY_MODE)?;
         let (parent, name) = self.volume.rsplit_once('/').unwrap_or(("", &self.volume));
         let parent = pod.make_all(parent, DIRECTORY_MODE)?;
-        let dir = parent.make(name, VOLUME_MODE)?;
-        self.share(&dir, for_group, mode)?;
+        // It gets its name when it is as it shall be: what is there by that name is complete.
+        let new = format!(".{name}.new");
+        let dir = parent.make(&new, VOLUME_MODE)?;
+        dir.set_owner(None, self.group)?;
+        dir.set_mode(self.mode(for_group, mode))?;
+        parent.rename(&new, name)?;
         Ok(dir)
     }
 
-    fn share(&self, dir: &Dir, for_group: u32, mode: Option<i32>) -> io::Result<()> {
+    fn mode(&self, for_group: u32, mode: Option<i32>) -> u32 {
         let mode = mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(VOLUME_MODE) & 0o7777;
-        if self.group.is_none() {
-            return dir.set_mode(mode);
+        if self.group.is_some() { mode | for_group } else { mode }
+    }
+
+    /// Mounts memory of this size there, unless it is already; 0 is what the kernel takes for no limit. Answers the directory in it.
+    fn mount_memory(&self, bytes: u64, for_group: u32, mode: Option<i32>) -> io::Result<Dir> {
+        let dir = self.make(for_group, mode)?;
+        if mount_table::is_mounted(&self.pods.join(&self.uid).join(&self.volume))? {
+            return self.open();
         }
-        dir.set_owner(None, self.group)?;
-        dir.set_mode(mode | for_group)
+        let mut options = format!("mode={:o}", self.mode(for_group, mode));
+        if bytes > 0 {
+            options.push_str(&format!(",size={bytes}"));
+        }
+        if let Some(group) = self.group {
+            options.push_str(&format!(",gid={group}"));
+        }
+        let options = CString::new(options)?;
+        let at = Path::new("/proc/self/fd").join(dir.as_fd().as_raw_fd().to_string());
+        mount("tmpfs", &at, "tmpfs", MountFlags::empty(), options.as_c_str())?;
+        self.open()
     }
 }
 
 /// Makes an empty directory, in memory when it has a size there.
 fn empty_dir(place: &Place, mode: Option<i32>, memory: Option<u64>) -> Result<(), String> {
-    let text = |error: io::Error| error.to_string();
-    let dir = place.make(GROUP_WRITES, mode).map_err(text)?;
-    let Some(bytes) = memory else { return Ok(()) };
-    let path = place.pods.join(&place.uid).join(&place.volume);
-    if mount_table::is_mounted(&path).map_err(text)? {
-        return Ok(());
+    match memory {
+        None => place.make(GROUP_WRITES, mode).map(drop).map_err(|error| error.to_string()),
+        Some(bytes) => place
+            .mount_memory(bytes, GROUP_WRITES, mode)
+            .map(drop)
+            .map_err(|error| format!("mount tmpfs: {error}")),
     }
-    let options = if bytes > 0 { format!("size={bytes}") } else { String::new() };
-    let options = CString::new(options).map_err(|error| error.to_string())?;
-    let at = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&dir));
-    let at = Path::new("/proc/self/fd").join(at.to_string());
-    let flags = rustix::mount::MountFlags::empty();
-    rustix::mount::mount("tmpfs", &at, "tmpfs", flags, options.as_c_str())
-        .map_err(|error| format!("mount tmpfs: {error}"))?;
-    let inside = place.open().map_err(text)?;
-    place.share(&inside, GROUP_WRITES, mode).map_err(text)
+}
+
+/// Mounts the layers of an image, unless they are mounted already.
+fn image_volume(place: &Place, layers: &[PathBuf]) -> Result<(), String> {
+    let mounted = || -> io::Result<()> {
+        let dir = place.make(0, None)?;
+        if mount_table::is_mounted(&place.pods.join(&place.uid).join(&place.volume))? {
+            return Ok(());
+        }
+        image_volume::mount(layers, &dir)
+    };
+    mounted().map_err(|error| format!("mount the image: {error}"))
+}
+
+/// Opens a volume that is written as one, and makes it for a pod that is to start. Secrets are in memory, and never on disk, where this
+/// process may mount it.
+fn written(place: &Place, purpose: Purpose, in_memory: bool) -> io::Result<Option<Dir>> {
+    if purpose == Purpose::Refresh {
+        return match place.open() {
+            // It was not set up, or has been torn down.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
+        };
+    }
+    if !in_memory {
+        return place.make(GROUP_READS, None).map(Some);
+    }
+    match place.mount_memory(SECRET_BYTES_MAX, GROUP_READS, None) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            tracing::warn!(
+                volume = place.volume,
+                "secrets are kept on disk: this process may not mount memory"
+            );
+            place.make(GROUP_READS, None).map(Some)
+        }
+        mounted => mounted.map(Some),
+    }
 }
 
 /// How large an empty directory in memory may become: what it says, what the pod may use, what the node has; the least of them.

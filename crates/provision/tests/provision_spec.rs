@@ -725,7 +725,7 @@ fn names_of_hosts() {
     let too_long = json!({"subdomain": "x".repeat(40), "setHostnameAsFQDN": true});
     let message = hostname("web", too_long).unwrap_err().message;
     assert!(
-        message.ends_with("is too long (64 characters is the max, 66 characters requested)"),
+        message.ends_with("is too long (64 characters is the max, 67 characters requested)"),
         "{message}"
     );
 }

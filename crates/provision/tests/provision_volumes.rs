@@ -72,6 +72,20 @@ impl Node {
     }
 }
 
+impl Drop for Node {
+    /// Whatever became of the test, nothing stays mounted.
+    fn drop(&mut self) {
+        let Ok(root) = self.root.path().canonicalize() else { return };
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        for line in table.lines().rev() {
+            let at = line.split(' ').nth(4).unwrap_or_default().replace("\\040", " ");
+            if Path::new(&at).starts_with(&root) {
+                let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
+            }
+        }
+    }
+}
+
 /// A pod with one volume `v`, mounted at `/v`.
 fn with_volume(source: Value) -> Pod {
     with_mount(source, json!({}))
@@ -147,6 +161,13 @@ async fn keys_get_other_paths_and_modes() {
     assert_eq!(read(path.join("private/deep/key")), "k");
     assert_eq!(mode(path.join("private/deep/key")), 0o600);
     assert_eq!(mode(path.join("crt")), 0o400);
+    // A secret is never on disk where memory can be mounted.
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let is_in_memory =
+        table.lines().any(|line| line.contains(path.to_str().unwrap()) && line.contains("tmpfs"));
+    assert_eq!(is_in_memory, is_root());
+    node.provision.tear_down(UID).await.unwrap();
+    assert!(!path.exists());
 }
 
 #[tokio::test]
@@ -683,6 +704,42 @@ async fn parts_of_volumes_stay_inside() {
 }
 
 #[tokio::test]
+async fn images_are_volumes_that_nobody_writes_to() {
+    let node = Node::new();
+    let pod = with_volume(json!({"image": {"reference": "data:1"}}));
+    let error = node.set_up(&pod).await.unwrap_err();
+    assert!(error.ends_with("image \"data:1\" is not there"), "{error}");
+    let layers = TempDir::new().unwrap();
+    let (top, base) = (layers.path().join("top"), layers.path().join("base"));
+    for (layer, file) in [(&top, "new"), (&base, "old"), (&base, "both"), (&top, "both")] {
+        fs::create_dir_all(layer).unwrap();
+        fs::write(layer.join(file), layer.file_name().unwrap().as_encoded_bytes()).unwrap();
+    }
+    for (of, expected) in
+        [(vec![top.clone(), base.clone()], vec!["both", "new", "old"]), (vec![base], vec!["both", "old"])]
+    {
+        let images = BTreeMap::from([("v".to_owned(), Image { layers: of.clone(), ..image() })]);
+        let result = node.provision.set_up_with_images(&pod, &images).await;
+        if !is_root() {
+            assert!(result.unwrap_err()[0].message.contains("mount the image"));
+            return;
+        }
+        result.unwrap();
+        let path = node.path("image", "v");
+        assert_eq!(names(&path), expected);
+        assert_eq!(read(path.join("both")), of[0].file_name().unwrap().to_str().unwrap());
+        assert!(fs::write(path.join("x"), "").is_err());
+        assert!(node.volumes().paths(&pod).unwrap()["v"].is_read_only);
+        let part = with_mount(json!({"image": {"reference": "data:1"}}), json!({"subPath": "none"}));
+        assert!(node.container(&part, &image()).await.is_err());
+        node.provision.set_up_with_images(&pod, &images).await.unwrap();
+        node.provision.tear_down(UID).await.unwrap();
+        assert!(!path.exists());
+    }
+    assert_eq!((names(&top).len(), names(&layers.path().join("base")).len()), (2, 2));
+}
+
+#[tokio::test]
 async fn a_container_finds_its_files() {
     let node = Node::new();
     node.shelf.put_config_map("settings", &[("COLOR", "blue")]);
@@ -712,6 +769,9 @@ async fn a_container_finds_its_files() {
     assert_eq!(words(false), None);
     assert_eq!(words(true).as_deref(), Some("boom\n"));
     fs::write(&log, "said").unwrap();
+    assert_eq!(words(true).as_deref(), Some("said"));
+    // Describing the same container once more takes nothing from it.
+    node.container(&pod, &image()).await.unwrap();
     assert_eq!(words(true).as_deref(), Some("said"));
     // What a container wrote into its hosts file is gone for the next one.
     fs::write(source("/etc/hosts"), "6.6.6.6 bank").unwrap();

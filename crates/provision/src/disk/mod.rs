@@ -4,6 +4,7 @@ pub(crate) mod atomic;
 pub(crate) mod dir;
 pub(crate) mod host_path;
 pub(crate) mod image_user;
+pub(crate) mod image_volume;
 pub(crate) mod mount_table;
 pub(crate) mod payload;
 pub(crate) mod sub_path;

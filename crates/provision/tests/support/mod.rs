@@ -27,33 +27,33 @@ use lazaret_provision::{
 };
 use serde_json::{Value, json};
 
-pub const UID: &str = "0b6a2b62-3b0a-4f1c-9a27-5b5c3a1d2e3f";
+pub(crate) const UID: &str = "0b6a2b62-3b0a-4f1c-9a27-5b5c3a1d2e3f";
 
 /// A pod `web` in the namespace `shop` with this spec.
-pub fn pod(spec: Value) -> Pod {
+pub(crate) fn pod(spec: Value) -> Pod {
     pod_with(json!({}), spec)
 }
 
-pub fn pod_with(metadata: Value, spec: Value) -> Pod {
+pub(crate) fn pod_with(metadata: Value, spec: Value) -> Pod {
     let mut all = json!({"name": "web", "namespace": "shop", "uid": UID});
     merge(&mut all, metadata);
     serde_json::from_value(json!({"metadata": all, "spec": spec})).unwrap()
 }
 
 /// A pod of one container `main`, with these fields besides its name.
-pub fn pod_of(container: Value) -> Pod {
+pub(crate) fn pod_of(container: Value) -> Pod {
     let mut all = json!({"name": "main", "image": "app:1"});
     merge(&mut all, container);
     pod(json!({"containers": [all]}))
 }
 
-pub fn merge(into: &mut Value, from: Value) {
+pub(crate) fn merge(into: &mut Value, from: Value) {
     if let (Value::Object(into), Value::Object(from)) = (into, from) {
         into.extend(from);
     }
 }
 
-pub fn facts() -> NodeFacts {
+pub(crate) fn facts() -> NodeFacts {
     let amount = |name: &str, text: &str| (name.to_owned(), Quantity(text.to_owned()));
     NodeFacts {
         node_name: "node-1".to_owned(),
@@ -69,7 +69,7 @@ pub fn facts() -> NodeFacts {
     }
 }
 
-pub fn image() -> Image {
+pub(crate) fn image() -> Image {
     Image {
         id: "sha256:1234".to_owned(),
         name: "app:1".to_owned(),
@@ -86,7 +86,7 @@ pub fn image() -> Image {
 
 /// A disk on which every user is there, and every part of a volume.
 #[derive(Debug)]
-pub struct AnyDisk;
+pub(crate) struct AnyDisk;
 
 impl Disk for AnyDisk {
     fn image_user(&self, _image: &Image, user: &str) -> Result<ImageUser, String> {
@@ -117,15 +117,15 @@ impl Disk for AnyDisk {
 
 /// What is there for a container in a test.
 #[derive(Debug)]
-pub struct World {
-    pub facts: NodeFacts,
-    pub config_maps: Lookup<ConfigMap>,
-    pub secrets: Lookup<Secret>,
-    pub services: Vec<Service>,
-    pub volumes: BTreeMap<String, VolumePath>,
-    pub pod_ips: Vec<String>,
-    pub files: PodFiles,
-    pub image: Image,
+pub(crate) struct World {
+    pub(crate) facts: NodeFacts,
+    pub(crate) config_maps: Lookup<ConfigMap>,
+    pub(crate) secrets: Lookup<Secret>,
+    pub(crate) services: Vec<Service>,
+    pub(crate) volumes: BTreeMap<String, VolumePath>,
+    pub(crate) pod_ips: Vec<String>,
+    pub(crate) files: PodFiles,
+    pub(crate) image: Image,
 }
 
 impl Default for World {
@@ -144,7 +144,7 @@ impl Default for World {
 }
 
 impl World {
-    pub fn describe(&self, pod: &Pod, container: &str) -> Result<ContainerSpec, SpecError> {
+    pub(crate) fn describe(&self, pod: &Pod, container: &str) -> Result<ContainerSpec, SpecError> {
         let given = Given {
             facts: &self.facts,
             config_maps: &self.config_maps,
@@ -160,59 +160,59 @@ impl World {
     }
 
     /// The variables of a container, without those that every container has.
-    pub fn env(&self, pod: &Pod) -> Result<Vec<String>, SpecError> {
+    pub(crate) fn env(&self, pod: &Pod) -> Result<Vec<String>, SpecError> {
         let spec = self.describe(pod, "main")?;
         let common = ["HOSTNAME=", "PATH=", "HOME="];
         Ok(spec.env.into_iter().filter(|line| !common.iter().any(|name| line.starts_with(name))).collect())
     }
 
-    pub fn with_config_map(mut self, name: &str, data: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_config_map(mut self, name: &str, data: &[(&str, &str)]) -> Self {
         self.config_maps.insert(name.to_owned(), Ok(Arc::new(config_map(data))));
         self
     }
 
-    pub fn with_secret(mut self, name: &str, data: &[(&str, &[u8])]) -> Self {
+    pub(crate) fn with_secret(mut self, name: &str, data: &[(&str, &[u8])]) -> Self {
         self.secrets.insert(name.to_owned(), Ok(Arc::new(secret(data))));
         self
     }
 
-    pub fn with_volume(mut self, name: &str, path: &str, is_read_only: bool) -> Self {
+    pub(crate) fn with_volume(mut self, name: &str, path: &str, is_read_only: bool) -> Self {
         self.volumes.insert(name.to_owned(), VolumePath { path: path.into(), is_read_only });
         self
     }
 }
 
-pub fn config_map(data: &[(&str, &str)]) -> ConfigMap {
+pub(crate) fn config_map(data: &[(&str, &str)]) -> ConfigMap {
     let data = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     ConfigMap { data: Some(data.collect()), ..ConfigMap::default() }
 }
 
-pub fn secret(data: &[(&str, &[u8])]) -> Secret {
+pub(crate) fn secret(data: &[(&str, &[u8])]) -> Secret {
     let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString((*value).to_vec())));
     Secret { data: Some(data.collect()), ..Secret::default() }
 }
 
 /// Objects in memory, with a count of reads.
 #[derive(Debug, Default)]
-pub struct Shelf {
-    pub config_maps: Mutex<BTreeMap<String, ConfigMap>>,
-    pub secrets: Mutex<BTreeMap<String, Secret>>,
-    pub reads: AtomicUsize,
-    pub tokens: AtomicUsize,
+pub(crate) struct Shelf {
+    pub(crate) config_maps: Mutex<BTreeMap<String, ConfigMap>>,
+    pub(crate) secrets: Mutex<BTreeMap<String, Secret>>,
+    pub(crate) reads: AtomicUsize,
+    pub(crate) tokens: AtomicUsize,
     /// What is wrong with the server, if anything.
-    pub broken: Mutex<Option<String>>,
+    pub(crate) broken: Mutex<Option<String>>,
 }
 
 impl Shelf {
-    pub fn put_config_map(&self, name: &str, data: &[(&str, &str)]) {
+    pub(crate) fn put_config_map(&self, name: &str, data: &[(&str, &str)]) {
         self.config_maps.lock().unwrap().insert(name.to_owned(), config_map(data));
     }
 
-    pub fn put_secret(&self, name: &str, data: &[(&str, &[u8])]) {
+    pub(crate) fn put_secret(&self, name: &str, data: &[(&str, &[u8])]) {
         self.secrets.lock().unwrap().insert(name.to_owned(), secret(data));
     }
 
-    pub fn set_broken(&self, how: Option<&str>) {
+    pub(crate) fn set_broken(&self, how: Option<&str>) {
         *self.broken.lock().unwrap() = how.map(str::to_owned);
     }
 
