@@ -177,11 +177,12 @@ async fn a_thousand_streams_are_served_and_all_of_them_end() {
         sockets.push(socket.unwrap_or_else(|why| panic!("{why}")));
     }
     for (number, socket) in sockets.iter_mut().enumerate() {
-        assert_eq!(socket.next().await, Some((1, Vec::new())));
+        assert_eq!(socket.next().await, Some((1, Vec::new())), "{number}");
         socket.send(0, number.to_string().as_bytes()).await;
     }
     for (number, socket) in sockets.iter_mut().enumerate() {
-        assert_eq!(socket.next().await, Some((1, number.to_string().into_bytes())));
+        eprintln!("echo {number}");
+        assert_eq!(socket.next().await, Some((1, number.to_string().into_bytes())), "{number}");
     }
     drop(sockets);
     timeout(PATIENCE, async {

@@ -156,6 +156,9 @@ impl World {
             "nodeName": node, "containers": containers, "automountServiceAccountToken": false,
         }});
         self.post("/api/v1/namespaces/default/pods", &pod).await;
+        // kubectl forwards no ports of a pod that does not run.
+        let status = json!({"status": {"phase": "Running"}});
+        self.send("PATCH", &format!("/api/v1/namespaces/default/pods/{name}/status"), &status).await;
     }
 
     /// A container that runs, with these lines in its log.
@@ -237,6 +240,7 @@ impl World {
         };
         let name = if port == self.port { NODE } else { "localhost" };
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         connector.connect(name.try_into().unwrap(), stream).await
     }
