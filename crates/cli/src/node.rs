@@ -101,8 +101,11 @@ impl Args {
             () = agent.ended() => bail!("the agent ended: see the log"),
         }
         if self.run.stop_pods && !self.dra_only {
-            output::note("stopping pods");
-            agent.stop_pods().await;
+            output::note("stopping pods; Ctrl-C again leaves the rest running");
+            tokio::select! {
+                () = agent.stop_pods() => {}
+                asked = signal::to_stop() => asked?,
+            }
         }
         output::note(match self.dra_only {
             true => "stopping; what is prepared stays prepared",

@@ -18,7 +18,11 @@ const IMAGE: &str = "localhost/busybox:1";
 /// What containers are run with here, and why not with runc.
 fn runtime() -> &'static str {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    let has_runc = Command::new("runc").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success());
+    let has_runc = Command::new("runc")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
     match is_root && has_runc && Path::new("/bin/busybox").exists() {
         true => "runc",
         false => {
@@ -45,10 +49,21 @@ impl Drop for Root {
     }
 }
 
-/// Processes that name this directory in their arguments or environment.
+/// Processes that name this directory in their arguments or environment: those of containers, and those beside them.
 fn processes_of(root: &Path) -> Vec<String> {
-    let needle = root.to_str().unwrap().as_bytes();
-    let has = |path: PathBuf| fs::read(path).is_ok_and(|text| text.windows(needle.len()).any(|part| part == needle));
+    processes_with(root.to_str().unwrap())
+}
+
+/// Processes of containers.
+fn containers_of(root: &Path) -> Vec<String> {
+    processes_with(&format!("OF_TEST={}", root.display()))
+}
+
+fn processes_with(needle: &str) -> Vec<String> {
+    let needle = needle.as_bytes();
+    let has = |path: PathBuf| {
+        fs::read(path).is_ok_and(|text| text.windows(needle.len()).any(|part| part == needle))
+    };
     let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let own = std::process::id().to_string();
     let pids = all.filter(|path| has(path.join("cmdline")) || has(path.join("environ")));
@@ -112,7 +127,8 @@ impl Drop for Ends {
 /// A claim, a pod that prints its device, a drain that moves it to another device; the first one is unprepared.
 #[test]
 fn a_pod_prints_its_device_and_is_moved_to_another() {
-    let words = ["--node", "--driver", "example", "--devices", "2", "--node-name", "here", "--runtime", runtime()];
+    let words =
+        ["--node", "--driver", "example", "--devices", "2", "--node-name", "here", "--runtime", runtime()];
     let cluster = Cluster::start(&words);
     let root = Root(cluster.folder.path().join("node"));
     wait_until("the node has its directories", || root.0.join("plugins_registry").exists());
@@ -125,7 +141,11 @@ fn a_pod_prints_its_device_and_is_moved_to_another() {
     });
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/device-env.yaml");
     for document in fs::read_to_string(example).unwrap().split("\n---\n") {
-        let object: Value = yaml(document);
+        let mut object: Value = serde_saphyr::from_str(document).unwrap();
+        if object["kind"] == "Deployment" {
+            let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+            container["env"] = json!([{"name": "OF_TEST", "value": root.0.to_str().unwrap()}]);
+        }
         let path = match object["kind"].as_str().unwrap() {
             "DeviceClass" => "/apis/resource.k8s.io/v1/deviceclasses",
             "ResourceClaimTemplate" => "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates",
@@ -150,7 +170,8 @@ fn a_pod_prints_its_device_and_is_moved_to_another() {
     let holder = |line: &str| line.split('_').nth(1).map(str::to_owned);
     let number = holder(device.lines().next().unwrap()).unwrap();
     let target = format!("here/gpu-{number}");
-    let drained = cluster.command(&["device", "drain", &target, "--yes", "--timeout", "2m"]).output().unwrap();
+    let drained =
+        cluster.command(&["device", "drain", &target, "--yes", "--timeout", "2m"]).output().unwrap();
     assert!(drained.status.success(), "{}", String::from_utf8_lossy(&drained.stderr));
     cluster.until("another pod runs", |cluster| running(cluster).is_some_and(|name| name != first));
     cluster.until("the first pod is gone", |cluster| !cluster.names(PODS).contains(&first));
@@ -159,13 +180,13 @@ fn a_pod_prints_its_device_and_is_moved_to_another() {
     assert_ne!(holder(log(&second).lines().next().unwrap()), Some(number), "another device");
     assert_eq!(cdi(), 1, "the first device is unprepared");
     cluster.send("DELETE", "/apis/apps/v1/namespaces/default/deployments/device-env", &json!({}));
-    cluster.until("all pods are gone", |cluster| cluster.names(PODS).is_empty());
+    cluster.until("all pods are gone", |cluster| {
+        let is_unprepared = cdi() == 0;
+        assert!(!is_unprepared || containers_of(&root.0).is_empty(), "unprepared while its container runs");
+        cluster.names(PODS).is_empty()
+    });
     assert_eq!(cdi(), 0);
     assert_eq!(fs::read_dir(root.0.join("logs")).unwrap().count(), 0, "no log is left");
-}
-
-fn yaml(document: &str) -> Value {
-    serde_saphyr::from_str(document).unwrap()
 }
 
 /// What ran before the agent was restarted runs on, and is not started again; exit codes are in the status.
@@ -183,9 +204,15 @@ fn containers_outlive_the_agent_and_are_found_again() {
         Ends(command.spawn().unwrap())
     };
     let mut agent = start();
-    cluster.until("the node is there", |cluster| cluster.try_send("GET", "/api/v1/nodes/here", &Value::Null).is_ok());
+    cluster.until("the node is there", |cluster| {
+        cluster.try_send("GET", "/api/v1/nodes/here", &Value::Null).is_ok()
+    });
     cluster.send("POST", PODS, &pod("stays", &root.0, "sleep 1000000", "Always"));
-    cluster.send("POST", PODS, &pod("ends", &root.0, "echo last words >/dev/termination-log; exit 3", "Never"));
+    cluster.send(
+        "POST",
+        PODS,
+        &pod("ends", &root.0, "echo last words >/dev/termination-log; exit 3", "Never"),
+    );
     wait_for_phase(&cluster, "stays", "Running");
     wait_for_phase(&cluster, "ends", "Failed");
     let ended = status(&cluster, "ends")["containerStatuses"][0]["state"]["terminated"].clone();

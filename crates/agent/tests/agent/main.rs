@@ -5,4 +5,6 @@ mod health;
 mod hostile;
 mod lifecycle;
 mod plugin;
+mod running;
+mod runtime;
 mod world;

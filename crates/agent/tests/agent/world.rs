@@ -84,6 +84,11 @@ impl World {
 
     /// A claim that was given a device, and a pod that uses it and is bound to the node. Gives the pod's UID.
     pub(crate) async fn pod(&self, name: &str, driver: &str, device: &str) -> String {
+        self.pod_with(name, driver, device, &[]).await
+    }
+
+    /// The same, with a program.
+    pub(crate) async fn pod_with(&self, name: &str, driver: &str, device: &str, command: &[&str]) -> String {
         let claim = json!({
             "metadata": {"name": name},
             "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
@@ -93,7 +98,7 @@ impl World {
         let pod = json!({
             "metadata": {"name": name},
             "spec": {
-                "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+                "containers": [{"name": "c", "image": "i", "command": command, "resources": {"claims": [{"name": "gpu"}]}}],
                 "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
             },
         });

@@ -8,7 +8,7 @@ use lazaret_example::{Example, Extras};
 use lazaret_runtime::Metrics;
 use lazaret_server::{Server, User};
 
-use crate::{node_run::RunArgs, output};
+use crate::{node_run::RunArgs, output, signal};
 
 /// Flags of a node beside its control plane.
 #[derive(Clone, Debug, clap::Args)]
@@ -116,8 +116,11 @@ impl Here {
     /// Lets go of the node. Its containers run on, unless they were to stop with it.
     pub(super) async fn stop(mut self) {
         if self.stops_pods {
-            output::note("stopping pods");
-            self.agent.stop_pods().await;
+            output::note("stopping pods; Ctrl-C again leaves the rest running");
+            tokio::select! {
+                () = self.agent.stop_pods() => {}
+                _ = signal::to_stop() => {}
+            }
         }
         if let Some(driver) = self.driver {
             driver.stop().await;
