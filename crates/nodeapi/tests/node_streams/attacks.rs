@@ -171,20 +171,24 @@ async fn a_thousand_streams_are_served_and_all_of_them_end() {
     let _ = world.cluster.address();
     let server = world.cluster.certificate_for(lazaret_nodeapi::API_SERVER, "");
     let path = format!("/exec/default/web/app?command={TERMINAL}&input=1&output=1&tty=1");
-    let mut sockets = Vec::new();
-    for _ in 0..1_000 {
-        let socket = Socket::open(world.node(Some(&server)).await, &path, V5).await;
-        sockets.push(socket.unwrap_or_else(|why| panic!("{why}")));
+    let mut clients = tokio::task::JoinSet::new();
+    let all_open = std::sync::Arc::new(tokio::sync::Barrier::new(1_000));
+    let world = std::sync::Arc::new(world);
+    for number in 0..1_000 {
+        let (world, server, path, all_open) = (world.clone(), server.clone(), path.clone(), all_open.clone());
+        clients.spawn(async move {
+            let socket = Socket::open(world.node(Some(&server)).await, &path, V5).await;
+            let mut socket = socket.unwrap_or_else(|why| panic!("{why}"));
+            assert_eq!(socket.next().await, Some((1, Vec::new())), "{number}");
+            all_open.wait().await;
+            let said = number.to_string().into_bytes();
+            socket.send(0, &said).await;
+            assert_eq!(socket.next().await, Some((1, said)), "{number}");
+        });
     }
-    for (number, socket) in sockets.iter_mut().enumerate() {
-        assert_eq!(socket.next().await, Some((1, Vec::new())), "{number}");
-        socket.send(0, number.to_string().as_bytes()).await;
+    while let Some(done) = clients.join_next().await {
+        done.unwrap();
     }
-    for (number, socket) in sockets.iter_mut().enumerate() {
-        eprintln!("echo {number}");
-        assert_eq!(socket.next().await, Some((1, number.to_string().into_bytes())), "{number}");
-    }
-    drop(sockets);
     timeout(PATIENCE, async {
         while world.runtime.running.load(Ordering::SeqCst) > 0 {
             sleep(Duration::from_millis(20)).await;
