@@ -63,17 +63,24 @@ async fn a_node_answers_nobody_who_may_not_ask() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_as_good_as_what_its_owner_may_do() {
     let world = World::start().await;
-    let account = "/api/v1/namespaces/default/serviceaccounts/default/token";
-    let token =
-        world.post(account, &json!({"spec": {}})).await["status"]["token"].as_str().unwrap().to_owned();
-    let bearer = format!("Authorization: Bearer {token}\r\n");
-    assert_eq!(world.ask_node(None, "/metrics", &bearer).await.0, 403);
-    let user = "system:serviceaccount:default:default";
-    allow(&world, user, "nodes/metrics", &["get"]).await;
-    // The refusal is remembered for 30 seconds; another path is another question.
-    assert_eq!(world.ask_node(None, "/metrics/resource", &bearer).await.0, 403);
-    let (code, _) = world.ask_node(None, "/metrics", "Authorization: Bearer a.b.c\r\n").await;
-    assert_eq!(code, 401);
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    allow(&world, "system:serviceaccount:default:scraper", "nodes/metrics", &["get"]).await;
+    for (name, path, expected) in [
+        ("default", "/metrics", 403),
+        ("scraper", "/metrics", 200),
+        ("scraper", "/metrics/resource", 200),
+        ("scraper", "/pods", 403),
+        ("scraper", "/containerLogs/default/web/app", 403),
+    ] {
+        if (name, path) == ("scraper", "/metrics") {
+            world.post(accounts, &json!({"metadata": {"name": name}})).await;
+        }
+        let made = world.post(&format!("{accounts}/{name}/token"), &json!({"spec": {}})).await;
+        let token = made["status"]["token"].as_str().unwrap().to_owned();
+        let bearer = format!("Authorization: Bearer {token}\r\n");
+        assert_eq!(world.ask_node(None, path, &bearer).await.0, expected, "{name} {path}");
+    }
+    assert_eq!(world.ask_node(None, "/metrics", "Authorization: Bearer a.b.c\r\n").await.0, 401);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
