@@ -53,6 +53,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("containers", &["cdi"]),
     ("images", &[]),
     ("pods", &[]),
+    ("cri", &["driver", "containers", "images"]),
     ("provision", &["containers", "images"]),
     ("nodeapi", &["containers"]),
     (
