@@ -55,9 +55,23 @@ fn container(name: &str, devices: &[&str]) -> ContainerSpec {
 #[tokio::test]
 async fn a_runtime_that_ignores_cdi_is_refused_by_its_version() {
     let folder = tempfile::tempdir().unwrap();
-    let double =
-        Double::start(&folder.path().join("old.sock"), Manner { version: "1.6.20", ..Manner::default() })
-            .await;
+    for (runtime, version, is_fine) in [
+        ("containerd", "v1.7.24", true),
+        ("containerd", "2.1.9+unknown", true),
+        ("containerd", "1.10.0", true),
+        ("containerd", "1.6.20~ds1", false),
+        ("containerd", "v1.6.0", false),
+        ("containerd", "unknown", false),
+        ("cri-o", "1.28.0-dev", true),
+        ("cri-o", "1.27.9", false),
+        ("another", "0.1", true),
+    ] {
+        let manner = Manner { runtime, version, ..Manner::default() };
+        let double = Double::start(&folder.path().join("cri.sock"), manner);
+        assert_eq!(Cri::connect(&double.socket).await.is_ok(), is_fine, "{runtime} {version}");
+    }
+    let manner = Manner { version: "1.6.20", ..Manner::default() };
+    let double = Double::start(&folder.path().join("cri.sock"), manner);
     let error = Cri::connect(&double.socket).await.unwrap_err();
     assert_eq!(error.to_string(), "containerd 1.6.20 ignores CDI devices: 1.7 or later is needed");
     assert!(Cri::connect(folder.path().join("nobody.sock")).await.is_err());
@@ -66,7 +80,7 @@ async fn a_runtime_that_ignores_cdi_is_refused_by_its_version() {
 #[tokio::test]
 async fn pods_live_and_are_found_again_by_another_process() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default()).await;
+    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
     double.add_a_stranger();
     let cri = Cri::connect(&double.socket).await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
@@ -119,7 +133,7 @@ async fn pods_live_and_are_found_again_by_another_process() {
 async fn a_runtime_that_ignores_cdi_is_found_out_before_a_container_needs_it() {
     let folder = tempfile::tempdir().unwrap();
     let manner = Manner { ignores_cdi: true, ..Manner::default() };
-    let double = Double::start(&folder.path().join("cri.sock"), manner).await;
+    let double = Double::start(&folder.path().join("cri.sock"), manner);
     let cri = Cri::connect(&double.socket).await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
     cri.create(&made.id, container("plain", &[])).await.unwrap();
@@ -137,7 +151,7 @@ async fn a_runtime_that_ignores_cdi_is_found_out_before_a_container_needs_it() {
 #[tokio::test]
 async fn devices_are_passed_by_name_to_a_runtime_that_applies_them() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default()).await;
+    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
     let cri = Cri::connect(&double.socket).await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
     let id = cri.create(&made.id, container("main", &["example.com/gpu=0"])).await.unwrap();
@@ -152,7 +166,7 @@ async fn devices_are_passed_by_name_to_a_runtime_that_applies_them() {
 #[tokio::test]
 async fn programs_of_probes_run_and_streams_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default()).await;
+    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
     let cri = Cri::connect(&double.socket).await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
     let id = cri.create(&made.id, container("main", &[])).await.unwrap();
@@ -171,7 +185,7 @@ async fn programs_of_probes_run_and_streams_are_refused() {
 #[tokio::test]
 async fn what_the_protocol_cannot_say_is_named_before() {
     let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default()).await;
+    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
     let cri = Cri::connect(&double.socket).await.unwrap();
     let mut spec = container("main", &[]);
     assert_eq!(cri.not_applied(&sandbox(folder.path()), &spec), Vec::<String>::new());
@@ -185,11 +199,11 @@ async fn what_the_protocol_cannot_say_is_named_before() {
 async fn a_runtime_that_was_restarted_is_connected_to_again() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("cri.sock");
-    let mut double = Double::start(&socket, Manner::default()).await;
+    let mut double = Double::start(&socket, Manner::default());
     let cri = Cri::connect(&socket).await.unwrap();
     double.stop().await;
     assert!(cri.list().await.is_err());
-    let _again = Double::start(&socket, Manner::default()).await;
+    let _again = Double::start(&socket, Manner::default());
     // One call may still meet the old connection.
     let _ = cri.list().await;
     assert_eq!(cri.list().await.unwrap().len(), 0);

@@ -21,13 +21,14 @@ use tokio::{net::UnixListener, task::JoinSet};
 /// How a double behaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
+    pub(crate) runtime: &'static str,
     pub(crate) version: &'static str,
     pub(crate) ignores_cdi: bool,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { version: "2.1.9+unknown", ignores_cdi: false }
+        Self { runtime: "containerd", version: "2.1.9+unknown", ignores_cdi: false }
     }
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct Double {
 }
 
 impl Double {
-    pub(crate) async fn start(socket: &Path, manner: Manner) -> Self {
+    pub(crate) fn start(socket: &Path, manner: Manner) -> Self {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket).unwrap();
         let state: Arc<Mutex<State>> = Arc::default();
@@ -160,7 +161,7 @@ fn answer(path: &str, body: &[u8], state: &mut State, manner: Manner) -> Result<
     match call {
         "Version" => Ok(proto::VersionResponse {
             version: "0.1.0".to_owned(),
-            runtime_name: "containerd".to_owned(),
+            runtime_name: manner.runtime.to_owned(),
             runtime_version: manner.version.to_owned(),
             runtime_api_version: "v1".to_owned(),
         }
