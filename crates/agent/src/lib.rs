@@ -21,6 +21,7 @@ mod pods;
 mod registration;
 mod registry;
 mod shell;
+mod steps;
 mod writes;
 
 pub use options::{Options, StartError};

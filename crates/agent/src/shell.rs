@@ -20,7 +20,7 @@ use crate::{
     connection::{self, Current, Endpoint},
     events, follow,
     metrics::Metrics,
-    offers, pods, registration, registry, writes,
+    offers, pods, registration, registry, steps, writes,
 };
 
 /// News that wait. Whoever brings more waits itself.
@@ -119,7 +119,9 @@ async fn run(
     loop {
         let mut is_changed = false;
         while let Some((id, action)) = node.poll() {
-            is_changed |= matches!(action, Action::Checkpoint(_));
+            // Whoever wants to know is told while a plugin works, or after: a pod does not wait for it.
+            is_changed |= matches!(action, Action::Call { .. } | Action::Ended { .. });
+            steps::performs(&action);
             shell.perform(id, action);
         }
         if is_changed {
@@ -130,7 +132,10 @@ async fn run(
         // Those that have ended are let go of.
         while shell.tasks.try_join_next().is_some() {}
         tokio::select! {
-            input = heard.recv() => if let Some(input) = input { node.handle(clock.now(), input) },
+            input = heard.recv() => if let Some(input) = input {
+                steps::heard(&input);
+                node.handle(clock.now(), input);
+            },
             () = clock.sleep_until(node.wake()) => node.tick(clock.now()),
             () = stopped(&mut stopping) => break,
         }
