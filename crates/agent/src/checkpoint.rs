@@ -52,9 +52,8 @@ fn write_all(path: &Path, news: &mpsc::Sender<Input>, mut queue: mpsc::Receiver<
             Err(error) => Outcome::Failed(error.to_string()),
         };
         for id in ids {
-            if news.blocking_send(Input::Outcome(id, outcome.clone())).is_err() {
-                return;
-            }
+            // Nobody hears it when the agent ends; what waits is written all the same.
+            let _ = news.blocking_send(Input::Outcome(id, outcome.clone()));
         }
     }
 }
