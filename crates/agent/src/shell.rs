@@ -140,6 +140,12 @@ async fn run(
             () = stopped(&mut stopping) => break,
         }
     }
+    node.finish();
+    while let Some((id, action)) = node.poll() {
+        if matches!(action, Action::Checkpoint(_)) {
+            shell.perform(id, action);
+        }
+    }
     // Nobody waits for answers any more; the writer ends with its queue.
     drop((shell, heard));
     while writers.join_next().await.is_some() {}
