@@ -1,14 +1,14 @@
 //! The checkpoint file: whole or as it was before.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    io,
     path::{Path, PathBuf},
 };
 
+use lazaret_driver::{read_bytes, write_bytes};
 use lazaret_node::{Input, Outcome};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tracing::error;
 
 /// A checkpoint is not larger. 4096 claims with all that a plugin may answer are less.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -17,53 +17,43 @@ const QUEUE_MAX: usize = 256;
 
 /// What is in the file; none if there is no file.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut text = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(Some(text))
+    read_bytes(path, FILE_BYTES_MAX)
 }
 
-/// Writes a file: beside it first, then in its place. What was there before is there until the new one is on disk.
-pub(crate) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let beside = folder.join(format!(".{}.new", name.to_string_lossy()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    File::open(folder)?.sync_all()
-}
-
-/// Writes checkpoints in the order in which they come.
+/// Writes checkpoints in the order in which they come, in a thread of its own: a pod waits for it, and each change of threads
+/// takes time. The future ends with the thread.
 pub(crate) fn writer(
     path: PathBuf,
     news: mpsc::Sender<Input>,
 ) -> (mpsc::Sender<(u64, Vec<u8>)>, impl Future<Output = ()>) {
-    let (sender, mut queue) = mpsc::channel::<(u64, Vec<u8>)>(QUEUE_MAX);
-    let task = async move {
-        let mut waiting = Vec::new();
-        while queue.recv_many(&mut waiting, QUEUE_MAX).await > 0 {
-            let ids: Vec<u64> = waiting.iter().map(|(id, _)| *id).collect();
-            let Some((_, text)) = waiting.drain(..).next_back() else { continue };
-            let path = path.clone();
-            let written = tokio::task::spawn_blocking(move || write(&path, &text)).await;
-            let outcome = match written {
-                Ok(Ok(())) => Outcome::Done,
-                Ok(Err(error)) => Outcome::Failed(error.to_string()),
-                Err(error) => Outcome::Failed(error.to_string()),
-            };
-            for id in ids {
-                if news.send(Input::Outcome(id, outcome.clone())).await.is_err() {
-                    return;
-                }
-            }
-        }
+    let (sender, queue) = mpsc::channel::<(u64, Vec<u8>)>(QUEUE_MAX);
+    let (ends, ended) = oneshot::channel::<()>();
+    let work = move || {
+        write_all(&path, &news, queue);
+        drop(ends);
     };
-    (sender, task)
+    // Without a thread nothing can be written: each checkpoint fails, and so nothing is prepared.
+    let started = std::thread::Builder::new().name("checkpoint".into()).spawn(work);
+    if let Err(error) = started {
+        error!(%error, "start a thread that writes the checkpoint");
+    }
+    (sender, async { drop(ended.await) })
+}
+
+fn write_all(path: &Path, news: &mpsc::Sender<Input>, mut queue: mpsc::Receiver<(u64, Vec<u8>)>) {
+    while let Some((id, mut text)) = queue.blocking_recv() {
+        let mut ids = vec![id];
+        while let Ok((id, newer)) = queue.try_recv() {
+            ids.push(id);
+            text = newer;
+        }
+        let outcome = match write_bytes(path, &text) {
+            Ok(()) => Outcome::Done,
+            Err(error) => Outcome::Failed(error.to_string()),
+        };
+        for id in ids {
+            // Nobody hears it when the agent ends; what waits is written all the same.
+            let _ = news.blocking_send(Input::Outcome(id, outcome.clone()));
+        }
+    }
 }

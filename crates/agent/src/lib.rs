@@ -24,6 +24,7 @@ mod registration;
 mod registry;
 mod run;
 mod shell;
+mod steps;
 mod writes;
 
 pub use options::{Options, StartError};

@@ -22,7 +22,7 @@ use crate::{
     metrics::Metrics,
     offers, pods, registration, registry,
     run::{self, RunOptions, Runner},
-    writes,
+    steps, writes,
 };
 
 /// News that wait. Whoever brings more waits itself.
@@ -183,7 +183,10 @@ async fn work(
         let wake = running.as_ref().and_then(|(runner, _)| runner.wake(clock));
         let wake = [wake, node.wake()].into_iter().flatten().min();
         tokio::select! {
-            input = heard.recv() => if let Some(input) = input { node.handle(clock.now(), input) },
+            input = heard.recv() => if let Some(input) = input {
+                steps::heard(&input);
+                node.handle(clock.now(), input);
+            },
             news = hear(&mut running) => if let Some((runner, _)) = &mut running { runner.hear(clock, news, &mut node) },
             () = clock.sleep_until(wake) => {
                 node.tick(clock.now());
@@ -197,6 +200,12 @@ async fn work(
         }
         if running.as_ref().is_some_and(|(runner, _)| runner.is_shut_down()) {
             lines.shut_down.send_replace(true);
+        }
+    }
+    node.finish();
+    while let Some((id, action)) = node.poll() {
+        if matches!(action, Action::Checkpoint(_)) {
+            shell.perform(id, action);
         }
     }
     // Nobody waits for answers any more; the writer ends with its queue.
@@ -251,7 +260,9 @@ impl Shell {
         let mut is_changed = false;
         loop {
             while let Some((id, action)) = node.poll() {
-                is_changed |= matches!(action, Action::Checkpoint(_));
+                // Whoever wants to know is told while a plugin works, or after: a pod does not wait for it.
+                is_changed |= matches!(action, Action::Call { .. } | Action::Ended { .. });
+                steps::performs(&action);
                 match running {
                     Some((runner, _)) => self.perform_with(id, action, clock, node, runner),
                     None => self.perform(id, action),

@@ -14,11 +14,12 @@ use thiserror::Error;
 use tokio::sync::{Mutex, watch};
 
 use crate::{
-    Driver, HealthReport, KUBELET_ROOT, KubeletService, MetadataVersion, Publisher, Registration, Running,
-    SocketError, Sockets,
+    Driver, HealthReport, KUBELET_ROOT, KubeletService, LeaderElection, MetadataVersion, Publisher,
+    Registration, Running, SocketError, Sockets,
     calls::Calls,
     classic,
     clock::Clock,
+    election,
     grpc::{self, Spoil},
     health,
     inventory::Inventory,
@@ -54,6 +55,7 @@ pub struct Kit {
     metadata: Option<Vec<MetadataVersion>>,
     cdi: PathBuf,
     spoil: Option<Spoil>,
+    election: Option<LeaderElection>,
 }
 
 impl fmt::Debug for Kit {
@@ -118,6 +120,7 @@ impl Kit {
             metadata: None,
             cdi: lazaret_cdi::DYNAMIC_DIRECTORY.into(),
             spoil: None,
+            election: None,
         };
         kit.kubelet_root(KUBELET_ROOT)
     }
@@ -138,6 +141,13 @@ impl Kit {
     #[must_use]
     pub fn cluster(self) -> Self {
         Self { scope: Some(Scope::Cluster), ..self }
+    }
+
+    /// Of several replicas, only the one that holds this Lease publishes; the others take over when it is gone. For devices
+    /// that no node has.
+    #[must_use]
+    pub fn leader_election(self, election: LeaderElection) -> Self {
+        Self { election: Some(election), ..self }
     }
 
     /// Where kubelet keeps its files; `/var/lib/kubelet` unless said otherwise. The same path inside and outside of the
@@ -263,6 +273,11 @@ impl Kit {
         }
         if let Some(scope) = self.scope.clone() {
             let client = self.client.clone();
+            if let Some(election) = self.election.clone() {
+                publisher.pause();
+                let lead = election::lead(client.clone(), election, clock, publisher.clone(), closed.clone());
+                servers.spawn(lead);
+            }
             let shell = publish::Shell::new(client, &self.name, scope, inventory, clock, problems);
             background.spawn(shell.run(publisher.settled_sender()));
         } else if self.pools.is_some() {

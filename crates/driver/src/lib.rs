@@ -14,6 +14,7 @@
 //!   ([`HealthTable`]), with debounce and recovery. A new device is looked at before it is published.
 //! - **Device metadata**: files in which containers read what their devices are ([`Kit::device_metadata`]).
 //! - **The classic protocol**, `ResourcePlugin`, answered by the same trait ([`Kit::classic`]).
+//! - **Files** that outlive a crash, for what a driver must not forget ([`write_file`]).
 //! - **An end**: [`Running::stop`] answers calls in flight and removes the sockets; [`probe`] asks whether it lives.
 //!
 //! ```no_run
@@ -51,6 +52,8 @@ mod claim;
 mod classic;
 mod clock;
 mod driver;
+mod election;
+mod files;
 mod follow;
 mod grpc;
 mod health;
@@ -71,6 +74,8 @@ mod tasks;
 
 pub use claim::{AllocatedDevice, Claim, ClaimRef};
 pub use driver::{Driver, Failure, HealthReport, PreparedDevice};
+pub use election::LeaderElection;
+pub use files::{FileError, read_bytes, read_file, write_bytes, write_file};
 pub use grpc::Client;
 pub use kit::{Kit, StartError};
 pub use lazaret_model::{Effect as TaintEffect, validate_dns_label as validate_device_name};

@@ -27,7 +27,7 @@ mod state;
 mod unit;
 mod wrong;
 
-pub use checkpoint::{Checkpoint, CheckpointError};
+pub use checkpoint::Checkpoint;
 pub use command::{Call, Command, CommandError, Frames, Wrong};
 pub use control::tell;
 pub use driver::{Example, Extras, Options, RunError, start, start_with};

@@ -11,7 +11,9 @@ use std::{
 };
 
 use lazaret_cdi::{ContainerEdits, Device as CdiDevice, Spec, SpecDirectory};
-use lazaret_driver::{AllocatedDevice, Claim, ClaimRef, Failure, Pool, PreparedDevice};
+use lazaret_driver::{
+    AllocatedDevice, Claim, ClaimRef, Failure, Pool, PreparedDevice, read_file, write_file,
+};
 
 use crate::{
     Checkpoint, Faults, Options, Shape, Unit,
@@ -121,7 +123,7 @@ impl State {
 
     pub(crate) fn prepare(&self, claim: &Claim) -> Result<Vec<PreparedDevice>, Failure> {
         let (uid, present) = (&claim.id.uid, self.present());
-        let mut checkpoint = Checkpoint::read(&self.checkpoint)?;
+        let mut checkpoint: Checkpoint = read_file(&self.checkpoint)?;
         let (mut cdi, mut prepared, mut held) = (Vec::new(), Vec::new(), Vec::new());
         for device in &claim.devices {
             let unit = present.iter().find(|unit| unit.name == device.device && device.pool == self.node);
@@ -142,7 +144,7 @@ impl State {
         }
         // First the note, then the file: what is not noted is never cleaned up.
         checkpoint.claims.insert(uid.clone(), held);
-        checkpoint.write(&self.checkpoint)?;
+        write_file(&self.checkpoint, &checkpoint)?;
         if !cdi.is_empty() {
             self.cdi.write(&self.file_of(uid), &Spec::new(self.kind(), cdi))?;
         }
@@ -151,9 +153,9 @@ impl State {
 
     pub(crate) fn unprepare(&self, claim: &ClaimRef) -> Result<(), Failure> {
         self.cdi.remove(&self.file_of(&claim.uid))?;
-        let mut checkpoint = Checkpoint::read(&self.checkpoint)?;
+        let mut checkpoint: Checkpoint = read_file(&self.checkpoint)?;
         if checkpoint.claims.remove(&claim.uid).is_some() {
-            checkpoint.write(&self.checkpoint)?;
+            write_file(&self.checkpoint, &checkpoint)?;
         }
         Ok(())
     }

@@ -45,12 +45,15 @@ impl Agent {
         }
     }
 
-    /// Carries effects out until an operation has ended.
+    /// Carries all effects out; how the operation ended.
     async fn work(&mut self) -> Result<(), NodeError> {
-        loop {
-            let (id, effect) = self.manager.poll().unwrap();
+        let mut ended = None;
+        while let Some((id, effect)) = self.manager.poll() {
             let answer = match effect {
-                Effect::Done(_, result) => return result,
+                Effect::Done(_, result) => {
+                    ended = Some(result);
+                    continue;
+                }
                 Effect::Checkpoint(text) => {
                     std::fs::write(self.checkpoint(), text).unwrap();
                     Answer::Written
@@ -60,6 +63,7 @@ impl Agent {
             };
             self.manager.acknowledge(id, answer);
         }
+        ended.unwrap()
     }
 }
 

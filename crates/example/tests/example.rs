@@ -157,7 +157,7 @@ async fn a_gpu_is_given_to_one_claim_at_a_time_also_after_a_restart() {
     assert_eq!(std::fs::read_dir(world.cdi()).unwrap().count(), 0, "no CDI file is left");
     // What is in use is not known: nothing is given.
     std::fs::write(world.root.path().join("plugins/gpu.example.com/checkpoint.json"), "{").unwrap();
-    assert!(prepare(&example, &first).await.unwrap_err().contains("not a checkpoint"));
+    assert!(prepare(&example, &first).await.unwrap_err().contains("checkpoint.json cannot be understood"));
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
 //! `dra_manager_state`, as kubelet writes and reads it: a JSON text in a JSON object with its checksum.
 
 use alloc::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     string::{String, ToString},
     vec::Vec,
 };
 use core::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::crc::{Checksum, checksum};
 
 const KIND: &str = "DRACheckpoint";
 const API_VERSION: &str = "checkpoint.dra.kubelet.k8s.io/v1";
@@ -134,12 +136,34 @@ impl fmt::Display for CheckpointError {
 
 impl core::error::Error for CheckpointError {}
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Envelope {
     #[serde(rename = "Data")]
     data: String,
     #[serde(rename = "Checksum")]
     checksum: u32,
+}
+
+/// A claim that is written and stays where it is. Names and order are those of [`ClaimState`].
+#[derive(Serialize)]
+pub(crate) struct BorrowedState<'a> {
+    #[serde(rename = "ClaimUID")]
+    pub(crate) uid: &'a str,
+    #[serde(rename = "ClaimName")]
+    pub(crate) name: &'a str,
+    #[serde(rename = "Namespace")]
+    pub(crate) namespace: &'a str,
+    #[serde(rename = "PodUIDs", serialize_with = "as_go_set")]
+    pub(crate) pods: &'a BTreeSet<String>,
+    #[serde(rename = "DriverState")]
+    pub(crate) drivers: &'a BTreeMap<String, DriverState>,
+    #[serde(rename = "HeldDevices", skip_serializing_if = "<[HeldDevice]>::is_empty")]
+    pub(crate) held: &'a [HeldDevice],
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn as_go_set<S: Serializer>(set: &&BTreeSet<String>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(set.iter().map(|element| (element, Nothing {})))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -157,11 +181,69 @@ struct Data<C> {
 /// # Errors
 /// Never for strings and maps; a shell passes it on all the same.
 pub fn write(claims: &[ClaimState]) -> Result<Vec<u8>, CheckpointError> {
-    let form = |error: serde_json::Error| CheckpointError::Form(error.to_string());
-    let data = Data { kind: KIND.into(), api_version: API_VERSION.into(), claims };
-    let data = serde_json::to_string(&data).map_err(form)?;
-    let checksum = checksum(data.as_bytes());
-    serde_json::to_vec(&Envelope { data, checksum }).map_err(form)
+    let texts = claims.iter().map(ClaimText::of).collect::<Result<Vec<_>, _>>()?;
+    assemble(texts.iter())
+}
+
+/// A claim as it is in a checkpoint: by itself, and as a part of a JSON string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimText {
+    plain: String,
+    escaped: String,
+}
+
+impl ClaimText {
+    pub(crate) fn of(claim: &impl Serialize) -> Result<Self, CheckpointError> {
+        let plain = serde_json::to_string(claim).map_err(form)?;
+        let escaped = escaped(&plain)?;
+        Ok(Self { plain, escaped })
+    }
+}
+
+/// A checkpoint of claims that are text already.
+pub(crate) fn assemble<'a>(
+    claims: impl Iterator<Item = &'a ClaimText> + Clone,
+) -> Result<Vec<u8>, CheckpointError> {
+    let empty = Data { kind: KIND.into(), api_version: API_VERSION.into(), claims: [(); 0] };
+    let empty = serde_json::to_string(&empty).map_err(form)?;
+    let (head, tail) = empty.split_at(empty.len() - CLOSE.len());
+    let bytes: usize = claims.clone().map(|claim| claim.escaped.len() + 1).sum();
+    let mut file = Vec::with_capacity(bytes + 2 * empty.len() + ENVELOPE_BYTES);
+    let mut checksum = Checksum::default();
+    file.extend_from_slice(b"{\"Data\":\"");
+    file.extend_from_slice(escaped(head)?.as_bytes());
+    checksum.add(head.as_bytes());
+    for (number, claim) in claims.enumerate() {
+        if number > 0 {
+            file.push(b',');
+            checksum.add(b",");
+        }
+        file.extend_from_slice(claim.escaped.as_bytes());
+        checksum.add(claim.plain.as_bytes());
+    }
+    file.extend_from_slice(tail.as_bytes());
+    checksum.add(tail.as_bytes());
+    file.extend_from_slice(b"\",\"Checksum\":");
+    file.extend_from_slice(checksum.value().to_string().as_bytes());
+    file.push(b'}');
+    Ok(file)
+}
+
+/// What is after the last claim.
+const CLOSE: &str = "]}";
+/// What is around the data, at most.
+const ENVELOPE_BYTES: usize = 64;
+
+/// As it is within a JSON string.
+fn escaped(text: &str) -> Result<String, CheckpointError> {
+    let mut quoted = serde_json::to_string(text).map_err(form)?;
+    quoted.pop();
+    quoted.remove(0);
+    Ok(quoted)
+}
+
+fn form(error: serde_json::Error) -> CheckpointError {
+    CheckpointError::Form(error.to_string())
 }
 
 /// Reads a checkpoint.
@@ -169,7 +251,6 @@ pub fn write(claims: &[ClaimState]) -> Result<Vec<u8>, CheckpointError> {
 /// # Errors
 /// When it cannot be trusted.
 pub fn read(text: &[u8]) -> Result<Vec<ClaimState>, CheckpointError> {
-    let form = |error: serde_json::Error| CheckpointError::Form(error.to_string());
     let envelope: Envelope = serde_json::from_slice(text).map_err(form)?;
     let computed = checksum(envelope.data.as_bytes());
     if computed != envelope.checksum {
@@ -179,30 +260,7 @@ pub fn read(text: &[u8]) -> Result<Vec<ClaimState>, CheckpointError> {
     Ok(data.claims.unwrap_or_default())
 }
 
-/// CRC-32 as in Ethernet and zip.
-fn checksum(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
-        }
-    }
-    !crc
-}
-
 /// Go writes an empty list as `null`.
 fn null_is_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_checksum_is_the_one_of_the_standard() {
-        assert_eq!(checksum(b"123456789"), 0xcbf4_3926);
-        assert_eq!(checksum(b""), 0);
-    }
 }

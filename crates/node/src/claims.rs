@@ -8,7 +8,7 @@ use alloc::{
 
 use crate::{
     NodeError,
-    checkpoint::{ClaimState, DriverState, HeldDevice, Nothing},
+    checkpoint::{BorrowedState, CheckpointError, ClaimState, ClaimText, DriverState, HeldDevice, Nothing},
 };
 
 /// A claim by name. The UID tells it from an earlier claim of the same name.
@@ -76,6 +76,8 @@ pub(crate) struct Entry {
     /// What it was given, whatever its drivers answered.
     pub(crate) held: Vec<HeldDevice>,
     pub(crate) phase: Phase,
+    /// As it is in the checkpoint; none: it has changed since.
+    pub(crate) text: Option<ClaimText>,
 }
 
 /// Namespace and name.
@@ -91,6 +93,15 @@ impl Entry {
             drivers: self.drivers.clone(),
             held: self.held.clone(),
         }
+    }
+
+    /// Makes its text, if it has changed.
+    pub(crate) fn write(&mut self, (namespace, name): &Key) -> Result<(), CheckpointError> {
+        if self.text.is_none() {
+            let (uid, pods, drivers, held) = (&self.uid, &self.pods, &self.drivers, &self.held);
+            self.text = Some(ClaimText::of(&BorrowedState { uid, name, namespace, pods, drivers, held })?);
+        }
+        Ok(())
     }
 
     pub(crate) fn restored(mut state: ClaimState) -> (Key, Self) {
@@ -113,6 +124,7 @@ impl Entry {
             drivers: state.drivers,
             held: state.held,
             phase: Phase::Noted,
+            text: None,
         };
         ((state.namespace, state.name), entry)
     }

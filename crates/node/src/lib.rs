@@ -19,6 +19,7 @@ mod answers;
 mod backoff;
 pub mod checkpoint;
 mod claims;
+mod crc;
 mod error;
 mod health;
 mod machine;

@@ -21,7 +21,7 @@ const SKIP_UNPREPARE: &str = "NodeUnprepareResources";
 /// The number of an operation on a pod.
 pub type Operation = u64;
 
-/// Something to do. Each but `Done` is answered once, with [`Manager::acknowledge`].
+/// Something to do. Each but `Done` is answered once, with [`Manager::acknowledge`]. Checkpoints are written in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Write this as the checkpoint, to be there when the answer comes.
@@ -72,6 +72,10 @@ pub struct Manager {
     claims: BTreeMap<Key, Entry>,
     /// A checkpoint could not be written: the file is older than what is known here.
     is_stale: bool,
+    /// A checkpoint is to be written that no operation waits for.
+    is_unwritten: bool,
+    /// Those that are in flight.
+    unawaited: BTreeSet<u64>,
     operations: BTreeMap<Operation, Work>,
     waits: BTreeMap<u64, Operation>,
     effects: VecDeque<(u64, Effect)>,
@@ -93,8 +97,6 @@ enum Step {
     /// The checkpoint is written before anybody is called.
     NotePrepare,
     CallPrepare,
-    /// And again with the devices.
-    KeepDevices,
     CallUnprepare,
     /// The claims are gone from the checkpoint.
     Forget,
@@ -149,7 +151,9 @@ impl Manager {
                 drivers: drivers.iter().map(|driver| (driver.clone(), DriverState::default())).collect(),
                 held: Vec::new(),
                 phase: Phase::Noted,
+                text: None,
             });
+            entry.text = None;
             entry.pods.insert(pod.uid.clone());
             entry.held.clone_from(&view.devices);
             if entry.phase == Phase::Noted {
@@ -178,6 +182,7 @@ impl Manager {
         let mut changed = false;
         for (key, entry) in used {
             if entry.pods.len() > 1 {
+                entry.text = None;
                 entry.pods.remove(pod_uid);
                 changed = true;
                 continue;
@@ -215,10 +220,37 @@ impl Manager {
         self.claims.values().any(|entry| entry.pods.contains(pod_uid))
     }
 
-    /// Whether the last checkpoint could not be written. To unprepare a pod, whichever, writes another.
+    /// Whether the last checkpoint could not be written. [`Manager::write_again`] writes another, and so does to unprepare a
+    /// pod, whichever.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.is_stale
+    }
+
+    /// Writes the checkpoint after all that somebody waits for.
+    pub fn write_again(&mut self) {
+        self.is_unwritten = true;
+    }
+
+    /// Whether a checkpoint is to be written that no operation waits for.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.is_unwritten
+    }
+
+    /// Whether this is the number of a checkpoint that no operation waits for.
+    pub(crate) fn is_unawaited(&self, id: u64) -> bool {
+        self.unawaited.contains(&id)
+    }
+
+    /// What drivers did for a claim.
+    pub(crate) fn drivers(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, DriverState>> {
+        self.claims.get(&(namespace.into(), name.into())).map(|entry| &entry.drivers)
+    }
+
+    /// Pods that use a claim that this pod uses, and the pod itself.
+    pub(crate) fn sharing(&self, pod_uid: &str) -> BTreeSet<String> {
+        let used = self.claims.values().filter(|entry| entry.pods.contains(pod_uid));
+        used.flat_map(|entry| entry.pods.iter().cloned()).chain([pod_uid.into()]).collect()
     }
 
     /// Whether something is or may be prepared for a claim.
@@ -235,11 +267,38 @@ impl Manager {
 
     /// The next thing to do, and the number to acknowledge it by.
     pub fn poll(&mut self) -> Option<(u64, Effect)> {
+        self.poll_awaited().or_else(|| {
+            let (id, text) = self.poll_unawaited()?;
+            Some((id, Effect::Checkpoint(text)))
+        })
+    }
+
+    /// The next thing that an operation waits for.
+    pub(crate) fn poll_awaited(&mut self) -> Option<(u64, Effect)> {
         self.effects.pop_front()
+    }
+
+    /// The checkpoint, if one is to be written that no operation waits for. It is made only now: a pod that is prepared does
+    /// not wait for that either.
+    pub(crate) fn poll_unawaited(&mut self) -> Option<(u64, Vec<u8>)> {
+        if !self.is_unwritten {
+            return None;
+        }
+        let Ok(text) = self.checkpoint() else {
+            self.is_stale = true;
+            return None;
+        };
+        self.next_id += 1;
+        self.unawaited.insert(self.next_id);
+        Some((self.next_id, text))
     }
 
     /// What became of an effect.
     pub fn acknowledge(&mut self, id: u64, answer: Answer) {
+        if self.unawaited.remove(&id) {
+            self.is_stale = answer != Answer::Written;
+            return;
+        }
         let Some(operation) = self.waits.remove(&id) else { return };
         let Some(mut work) = self.operations.remove(&operation) else { return };
         match self.step(&mut work, answer) {
@@ -290,40 +349,45 @@ impl Manager {
     /// Takes note of an answer. Whether all is done.
     fn step(&mut self, work: &mut Work, answer: Answer) -> Result<bool, NodeError> {
         match (work.step, &answer) {
-            (Step::NotePrepare | Step::KeepDevices | Step::Forget, Answer::Written) => self.is_stale = false,
-            (Step::NotePrepare | Step::KeepDevices | Step::Forget, Answer::Failed(_)) => self.is_stale = true,
+            (Step::NotePrepare | Step::Forget, Answer::Written) => self.is_stale = false,
+            (Step::NotePrepare | Step::Forget, Answer::Failed(_)) => self.is_stale = true,
             (Step::CallPrepare | Step::CallUnprepare, _) | (_, Answer::Claims(_)) => {}
         }
         match (work.step, answer) {
             (Step::NotePrepare, Answer::Written) => {
-                work.step = if work.calls.is_empty() { Step::KeepDevices } else { Step::CallPrepare };
-                // Everything was prepared before: there is nothing to keep.
+                work.step = Step::CallPrepare;
+                // Everything was prepared before: nobody is called.
                 Ok(work.calls.is_empty())
             }
-            (Step::CallPrepare | Step::CallUnprepare, Answer::Claims(claims)) => {
+            (Step::CallPrepare, Answer::Claims(claims)) => {
+                let Some((driver, asked)) = work.calling.take() else { return Ok(false) };
+                self.answered(work.step, &driver, &asked, claims)?;
+                if !work.calls.is_empty() {
+                    return Ok(false);
+                }
+                self.set_phase(&work.claims, Phase::Prepared);
+                // The pod does not wait for its devices to be on disk: whoever starts after a crash finds the claim noted,
+                // and the plugin answers the same again.
+                self.is_unwritten = true;
+                Ok(true)
+            }
+            (Step::CallUnprepare, Answer::Claims(claims)) => {
                 let Some((driver, asked)) = work.calling.take() else { return Ok(false) };
                 self.answered(work.step, &driver, &asked, claims)?;
                 if work.calls.is_empty() {
-                    let is_prepare = work.step == Step::CallPrepare;
-                    work.step = if is_prepare { Step::KeepDevices } else { Step::Forget };
-                    if is_prepare {
-                        self.set_phase(&work.claims, Phase::Prepared);
-                    } else {
-                        work.claims.iter().for_each(|key| drop(self.claims.remove(key)));
-                    }
+                    work.step = Step::Forget;
+                    work.claims.iter().for_each(|key| drop(self.claims.remove(key)));
                 }
                 Ok(false)
             }
-            (Step::KeepDevices | Step::Forget, Answer::Written) => Ok(true),
+            (Step::Forget, Answer::Written) => Ok(true),
             (Step::CallPrepare | Step::CallUnprepare, Answer::Failed(why)) => {
                 let driver = work.calling.take().map(|(driver, _)| driver).unwrap_or_default();
                 Err(NodeError::Call { driver, why })
             }
-            (Step::NotePrepare | Step::KeepDevices | Step::Forget, Answer::Failed(why)) => {
-                Err(NodeError::Checkpoint(why))
-            }
+            (Step::NotePrepare | Step::Forget, Answer::Failed(why)) => Err(NodeError::Checkpoint(why)),
             (Step::CallPrepare | Step::CallUnprepare, Answer::Written)
-            | (Step::NotePrepare | Step::KeepDevices | Step::Forget, Answer::Claims(_)) => {
+            | (Step::NotePrepare | Step::Forget, Answer::Claims(_)) => {
                 Err(NodeError::Checkpoint("an answer to another question".into()))
             }
         }
@@ -345,6 +409,7 @@ impl Manager {
                 // Instead of what was there: a second attempt must not double the devices.
                 Some(Ok(devices)) if step == Step::CallPrepare => {
                     checked(&devices).map_err(|why| NodeError::Call { driver: driver.into(), why })?;
+                    entry.text = None;
                     entry.drivers.entry(driver.into()).or_default().devices = devices;
                 }
                 Some(Ok(_)) => {}
@@ -362,11 +427,7 @@ impl Manager {
     /// Emits the next effect of an operation.
     fn next(&mut self, operation: Operation, work: &mut Work) -> Result<(), NodeError> {
         let effect = match work.step {
-            Step::NotePrepare | Step::KeepDevices | Step::Forget => {
-                let text = checkpoint::write(&self.states());
-                // The order of states is that of the map: the same claims give the same file.
-                Effect::Checkpoint(text.map_err(|error| NodeError::Checkpoint(alloc::format!("{error}")))?)
-            }
+            Step::NotePrepare | Step::Forget => Effect::Checkpoint(self.checkpoint()?),
             Step::CallPrepare | Step::CallUnprepare => {
                 let Some((driver, keys)) = work.calls.pop_first() else {
                     return Err(NodeError::Checkpoint("nobody is left to call".into()));
@@ -382,15 +443,28 @@ impl Manager {
                 }
             }
         };
-        self.next_id += 1;
-        self.waits.insert(self.next_id, operation);
-        self.effects.push_back((self.next_id, effect));
+        let id = self.emit(effect);
+        self.waits.insert(id, operation);
         Ok(())
     }
 
-    fn finish(&mut self, operation: Operation, result: Result<(), NodeError>) {
+    /// The order of claims is that of the map: the same claims give the same file.
+    fn checkpoint(&mut self) -> Result<Vec<u8>, NodeError> {
+        self.is_unwritten = false;
+        let written = self.claims.iter_mut().try_for_each(|(key, entry)| entry.write(key));
+        let texts = self.claims.values().filter_map(|entry| entry.text.as_ref());
+        let file = written.and_then(|()| checkpoint::assemble(texts));
+        file.map_err(|error| NodeError::Checkpoint(alloc::format!("{error}")))
+    }
+
+    fn emit(&mut self, effect: Effect) -> u64 {
         self.next_id += 1;
-        self.effects.push_back((self.next_id, Effect::Done(operation, result)));
+        self.effects.push_back((self.next_id, effect));
+        self.next_id
+    }
+
+    fn finish(&mut self, operation: Operation, result: Result<(), NodeError>) {
+        self.emit(Effect::Done(operation, result));
     }
 
     fn set_phase(&mut self, keys: &[Key], phase: Phase) {

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
 use crate::{
     DeviceHealth, Millis,
-    checkpoint::{ClaimState, DeviceState},
+    checkpoint::{ClaimState, DeviceState, DriverState},
     health::Health,
 };
 
@@ -48,14 +48,28 @@ pub struct ResourceHealth {
     pub message: Option<String>,
 }
 
+/// What drivers did for a claim of the pod's namespace, by name.
+pub(crate) type Drivers<'a> = &'a dyn Fn(&str) -> Option<&'a BTreeMap<String, DriverState>>;
+
 /// The CDI names of a container, in the order of its claims. A name that comes again is left out: runtimes differ in what they
 /// do with one.
 #[must_use]
 pub fn cdi_ids(claims: &[ClaimState], namespace: &str, uses: &[ContainerClaim]) -> Vec<String> {
+    let find = |name: &str| {
+        let found = claims.iter().find(|claim| claim.namespace == namespace && claim.name == name);
+        found.map(|claim| &claim.drivers)
+    };
+    cdi_ids_of(&find, uses.iter())
+}
+
+pub(crate) fn cdi_ids_of<'a>(
+    drivers: Drivers<'_>,
+    uses: impl Iterator<Item = &'a ContainerClaim>,
+) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for used in uses {
-        let found = claims.iter().filter(|claim| claim.namespace == namespace && claim.name == used.claim);
-        let devices = found.flat_map(|claim| claim.drivers.values()).flat_map(|driver| &driver.devices);
+        let devices =
+            drivers(&used.claim).into_iter().flat_map(BTreeMap::values).flat_map(|driver| &driver.devices);
         for id in devices
             .filter(|device| is_for(device, used.request.as_deref()))
             .flat_map(|device| &device.cdi_ids)
@@ -72,9 +86,8 @@ pub fn cdi_ids(claims: &[ClaimState], namespace: &str, uses: &[ContainerClaim]) 
 /// devices.
 pub(crate) fn statuses(
     now: Millis,
-    claims: &[ClaimState],
+    drivers: Drivers<'_>,
     health: &Health,
-    namespace: &str,
     containers: &[ContainerUse],
 ) -> BTreeMap<String, Vec<ResourceStatus>> {
     let mut shown = BTreeMap::new();
@@ -85,7 +98,7 @@ pub(crate) fn statuses(
                 Some(request) => format!("claim:{name}/{request}"),
                 None => format!("claim:{name}"),
             };
-            let resources = resources(now, claims, health, namespace, used);
+            let resources = resources(now, drivers, health, used);
             if !resources.is_empty() && list.iter().all(|status| status.name != name) {
                 list.push(ResourceStatus { name, resources });
             }
@@ -99,14 +112,12 @@ pub(crate) fn statuses(
 
 fn resources(
     now: Millis,
-    claims: &[ClaimState],
+    drivers: Drivers<'_>,
     health: &Health,
-    namespace: &str,
     used: &ContainerClaim,
 ) -> Vec<ResourceHealth> {
     let mut resources: Vec<ResourceHealth> = Vec::new();
-    let found = claims.iter().filter(|claim| claim.namespace == namespace && claim.name == used.claim);
-    for (driver, state) in found.flat_map(|claim| &claim.drivers) {
+    for (driver, state) in drivers(&used.claim).into_iter().flatten() {
         for device in state.devices.iter().filter(|device| is_for(device, used.request.as_deref())) {
             let triple = || format!("{driver}/{}/{}", device.pool, device.device);
             let id = device.cdi_ids.first().cloned().unwrap_or_else(triple);

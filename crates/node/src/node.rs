@@ -21,6 +21,8 @@ use crate::{
 
 /// How often claims are looked for whose pods are gone, as kubelet has it.
 const RECONCILE_EVERY_MS: Millis = 60_000;
+/// After a plugin has answered, its answer is written: so late that the note of the next pod may contain it, and one write is enough.
+const KEEP_AFTER_MS: Millis = 100;
 /// After a write to the API that failed.
 const WRITE_AGAIN_MS: Millis = 5_000;
 /// The kind of plugin that is a DRA driver.
@@ -45,6 +47,15 @@ pub(crate) enum Pending {
     Delete(String),
 }
 
+/// When what plugins have answered is written, which nobody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    /// There is nothing to write.
+    Nothing,
+    At(Millis),
+    Now,
+}
+
 /// The DRA side of a node.
 #[derive(Debug)]
 pub struct Node {
@@ -58,6 +69,12 @@ pub struct Node {
     object: Option<SeenNode>,
     report: Writing,
     reconcile_at: Millis,
+    /// A checkpoint could not be written: when it is tried again.
+    write_again_at: Option<Millis>,
+    /// When what plugins have answered is written.
+    keep: Keep,
+    /// Pods whose status may have to say something else of their devices.
+    pub(crate) to_show: BTreeSet<String>,
     /// Plugins are asked who they are only after slices of the time before were wiped, or that failed.
     is_first_wipe_over: bool,
     pending: BTreeMap<u64, Pending>,
@@ -83,6 +100,9 @@ impl Node {
             object: None,
             report: Writing::Idle,
             reconcile_at: now + RECONCILE_EVERY_MS,
+            write_again_at: None,
+            keep: Keep::Nothing,
+            to_show: BTreeSet::new(),
             is_first_wipe_over: false,
             pending: BTreeMap::new(),
             actions: VecDeque::new(),
@@ -117,7 +137,8 @@ impl Node {
             Input::Health { driver, endpoint, reports } => {
                 // What comes late from a plugin that is not registered any more is not kept.
                 if self.manager.plugins.at(&driver, &endpoint).is_some() {
-                    let (left_out, _) = self.health.report(now, &driver, &endpoint, reports);
+                    let (left_out, is_changed) = self.health.report(now, &driver, &endpoint, reports);
+                    self.show_all_if(is_changed);
                     if left_out > 0 {
                         let message = format!(
                             "DRA driver {driver}: the health of {left_out} devices is left out, there are too many"
@@ -126,7 +147,10 @@ impl Node {
                     }
                 }
             }
-            Input::HealthEnded { driver, endpoint } => drop(self.health.ended(&driver, &endpoint)),
+            Input::HealthEnded { driver, endpoint } => {
+                let is_changed = self.health.ended(&driver, &endpoint);
+                self.show_all_if(is_changed);
+            }
             Input::Outcome(id, outcome) => self.outcome(now, id, outcome),
         }
         self.settle(now);
@@ -148,13 +172,32 @@ impl Node {
         });
         let report = if let Writing::NotBefore(at) = self.report { Some(at) } else { None };
         let sockets = self.sockets.wake().filter(|_| self.is_first_wipe_over);
-        let others = [report, sockets, self.wipes.wake(), self.health.wake(), Some(self.reconcile_at)];
+        let others = [
+            report,
+            sockets,
+            self.wipes.wake(),
+            self.health.wake(),
+            self.write_again_at,
+            if let Keep::At(at) = self.keep { Some(at) } else { None },
+            Some(self.reconcile_at),
+        ];
         pods.chain(others).flatten().min()
     }
 
     /// The next thing to do, and the number to answer it by.
     pub fn poll(&mut self) -> Option<(u64, Action)> {
+        if self.actions.is_empty() && self.keep == Keep::Now {
+            self.keep = Keep::Nothing;
+            if let Some((id, text)) = self.manager.poll_unawaited() {
+                self.ask(Pending::Manager(id), Action::Checkpoint(text));
+            }
+        }
         self.actions.pop_front()
+    }
+
+    /// The node is about to end: what plugins have answered is written now.
+    pub fn finish(&mut self) {
+        self.keep = Keep::Now;
     }
 
     /// What is or may be prepared.
@@ -197,8 +240,10 @@ impl Node {
         if self.reconcile_at <= now {
             self.reconcile_at = now + RECONCILE_EVERY_MS;
             self.find_ghosts(now);
+            self.show_all_if(true);
         }
-        self.health.expire(now);
+        let is_changed = self.health.expire(now);
+        self.show_all_if(is_changed);
         // An operation that has nothing to do ends at once, and its pod may go on.
         loop {
             self.advance_pods(now);
@@ -206,14 +251,40 @@ impl Node {
                 break;
             }
         }
+        self.write_checkpoint_again(now);
+        self.keep = match self.keep {
+            _ if !self.manager.is_unwritten() => Keep::Nothing,
+            Keep::Nothing => Keep::At(now + KEEP_AFTER_MS),
+            Keep::At(at) if at <= now => Keep::Now,
+            waits @ (Keep::At(_) | Keep::Now) => waits,
+        };
         self.show_statuses(now);
         self.report_unprepared(now);
+    }
+
+    /// What is prepared must not be older in the file for long, also when no pod waits for it.
+    fn write_checkpoint_again(&mut self, now: Millis) {
+        match self.write_again_at {
+            _ if !self.manager.is_stale() => self.write_again_at = None,
+            None => self.write_again_at = Some(now + WRITE_AGAIN_MS),
+            Some(at) if at <= now => {
+                self.write_again_at = Some(now + WRITE_AGAIN_MS);
+                self.manager.write_again();
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn show_all_if(&mut self, is_changed: bool) {
+        if is_changed {
+            self.to_show.extend(self.pods.keys().cloned());
+        }
     }
 
     /// Takes over what the manager wants to be done. Whether an operation ended.
     fn carry_on(&mut self, now: Millis) -> bool {
         let mut ended = false;
-        while let Some((id, effect)) = self.manager.poll() {
+        while let Some((id, effect)) = self.manager.poll_awaited() {
             match effect {
                 Effect::Done(operation, result) => {
                     ended = true;
@@ -252,6 +323,10 @@ impl Node {
             (Pending::Manager(id), Outcome::Done) => self.manager.acknowledge(id, Answer::Written),
             (Pending::Manager(id), Outcome::Answered(answer)) => self.manager.acknowledge(id, answer),
             (Pending::Manager(id), Outcome::Failed(why)) => {
+                if self.manager.is_unawaited(id) {
+                    let message = format!("write the checkpoint: {why}");
+                    self.act(Action::Warn { pod: None, reason: "FailedCheckpoint", message });
+                }
                 self.manager.acknowledge(id, Answer::Failed(why));
             }
             (Pending::Plugin(socket, id), Outcome::Plugin(info)) if self.sockets.is_current(&socket, id) => {
@@ -285,6 +360,8 @@ impl Node {
                         pod.seen.shown.clone_from(&written);
                         pod.written = Some((written, now));
                     }
+                    // It may have changed while it was written.
+                    self.to_show.insert(uid);
                 }
             }
             (Pending::Delete(uid), outcome) => self.removed(now, &uid, &outcome),
@@ -323,7 +400,8 @@ impl Node {
 
     fn deregister(&mut self, now: Millis, driver: &str, endpoint: &str) {
         self.manager.plugins.deregister(driver, endpoint);
-        self.health.ended(driver, endpoint);
+        let is_changed = self.health.ended(driver, endpoint);
+        self.show_all_if(is_changed);
         self.act(Action::Disconnect { driver: driver.to_string(), endpoint: endpoint.to_string() });
         self.check_usable(now, driver);
     }
@@ -333,26 +411,34 @@ impl Node {
     }
 
     fn show_statuses(&mut self, now: Millis) {
+        let is_due = |pod: &Pod| matches!(pod.status, Writing::NotBefore(at) if at <= now);
+        let due = self.pods.iter().filter(|(_, pod)| is_due(pod)).map(|(uid, _)| uid.clone());
+        self.to_show.extend(due);
         let has_claims = |pod: &Pod| pod.seen.containers.iter().any(|container| !container.claims.is_empty());
-        if !self.pods.values().any(|pod| pod.can_be_shown() && has_claims(pod)) {
-            return;
-        }
-        let states = self.manager.states();
         let mut writes = Vec::new();
-        for (uid, pod) in self.pods.iter_mut().filter(|(_, pod)| pod.can_be_shown() && has_claims(pod)) {
-            let namespace = &pod.seen.view.namespace;
-            let wanted = mapping::statuses(now, &states, &self.health, namespace, &pod.seen.containers);
+        for uid in core::mem::take(&mut self.to_show) {
+            let pod = self.pods.get_mut(&uid).filter(|pod| pod.can_be_shown() && has_claims(pod));
+            let Some(pod) = pod else { continue };
+            let (manager, namespace) = (&self.manager, &pod.seen.view.namespace);
+            let drivers = |name: &str| manager.drivers(namespace, name);
+            let wanted = mapping::statuses(now, &drivers, &self.health, &pod.seen.containers);
             if wanted == pod.seen.shown {
                 pod.status = Writing::Idle;
                 continue;
             }
             // A server that drops what was written is not asked again and again.
-            let is_dropped =
-                |(written, at): &(_, Millis)| *written == wanted && now < at + RECONCILE_EVERY_MS;
-            if pod.status.may_begin(now) && !pod.written.as_ref().is_some_and(is_dropped) {
-                pod.status = Writing::InFlight;
-                writes.push((uid.clone(), pod.reference(), wanted));
+            let written = pod.written.as_ref().filter(|(written, _)| *written == wanted);
+            let not_before = written.map_or(now, |(_, at)| at + RECONCILE_EVERY_MS);
+            if !pod.status.may_begin(now) {
+                continue;
             }
+            if not_before > now {
+                // All are looked at once a minute.
+                pod.status = Writing::Idle;
+                continue;
+            }
+            pod.status = Writing::InFlight;
+            writes.push((uid, pod.reference(), wanted));
         }
         for (uid, pod, containers) in writes {
             let written = Pending::Status(uid, containers.clone());

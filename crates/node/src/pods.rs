@@ -97,6 +97,19 @@ impl Pod {
         !self.is_gone && self.stage == Stage::Prepared && self.status != Writing::InFlight
     }
 
+    /// Whether something is to be begun.
+    fn is_due(&self, now: Millis) -> bool {
+        match self.stage {
+            Stage::Due(at) => at <= now,
+            Stage::Prepared | Stage::Free => self.ends(),
+            Stage::Reading | Stage::Preparing | Stage::Unpreparing | Stage::Removing => false,
+        }
+    }
+
+    fn ends(&self) -> bool {
+        self.is_gone || self.seen.life != Life::Wanted
+    }
+
     fn is_busy(&self) -> bool {
         match self.stage {
             Stage::Reading | Stage::Preparing | Stage::Unpreparing | Stage::Removing => true,
@@ -117,6 +130,7 @@ impl Node {
 
     pub(crate) fn pod_seen(&mut self, now: Millis, seen: SeenPod) {
         let uid = seen.view.uid.clone();
+        self.to_show.insert(uid.clone());
         if let Some(pod) = self.pods.get_mut(&uid) {
             let is_news = pod.seen.life != seen.life || pod.seen.view != seen.view;
             pod.seen = seen;
@@ -173,7 +187,8 @@ impl Node {
     /// Begins what is due.
     pub(crate) fn advance_pods(&mut self, now: Millis) {
         let mut busy = self.busy();
-        let uids: Vec<String> = self.pods.keys().cloned().collect();
+        let due = self.pods.iter().filter(|(_, pod)| pod.is_due(now));
+        let uids: Vec<String> = due.map(|(uid, _)| uid.clone()).collect();
         for uid in uids {
             if busy >= BUSY_MAX {
                 break;
@@ -186,13 +201,10 @@ impl Node {
 
     fn advance(&mut self, now: Millis, uid: &str) {
         let Some(pod) = self.pods.get(uid) else { return };
-        let ends = pod.is_gone || pod.seen.life != Life::Wanted;
-        match (pod.stage, ends) {
-            (Stage::Due(at), _) if at > now => {}
-            (Stage::Due(_), false) => self.read_claims(now, uid),
-            (Stage::Due(_) | Stage::Prepared | Stage::Free, true) => self.end(now, uid),
-            (Stage::Prepared | Stage::Free, false)
-            | (Stage::Reading | Stage::Preparing | Stage::Unpreparing | Stage::Removing, _) => {}
+        match (pod.is_due(now), pod.ends()) {
+            (true, true) => self.end(now, uid),
+            (true, false) => self.read_claims(now, uid),
+            (false, _) => {}
         }
     }
 
@@ -274,6 +286,8 @@ impl Node {
                     (pod.stage, pod.failures, pod.warned) = (stage, 0, None);
                 }
                 if call == Call::Prepare {
+                    let mut sharing = self.manager.sharing(uid);
+                    self.to_show.append(&mut sharing);
                     self.offer(uid);
                 }
             }
@@ -295,10 +309,10 @@ impl Node {
 
     fn offer(&mut self, uid: &str) {
         let Some(pod) = self.pods.get(uid).filter(|pod| !pod.seen.view.claims.is_empty()) else { return };
-        let states = self.manager.states();
+        let drivers = |name: &str| self.manager.drivers(&pod.seen.view.namespace, name);
         let names = |container: &crate::ContainerUse| {
-            let uses: Vec<_> = container.claims.iter().map(|(_, used)| used.clone()).collect();
-            (container.name.clone(), mapping::cdi_ids(&states, &pod.seen.view.namespace, &uses))
+            let uses = container.claims.iter().map(|(_, used)| used);
+            (container.name.clone(), mapping::cdi_ids_of(&drivers, uses))
         };
         let containers = pod.seen.containers.iter().map(names).collect();
         let pod = pod.reference();

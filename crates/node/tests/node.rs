@@ -351,6 +351,30 @@ fn a_restart_in_the_middle_calls_again() {
 }
 
 #[test]
+fn a_pod_waits_for_the_note_and_not_for_the_devices_on_disk() {
+    let mut node = Node::new(&["d"]);
+    let claims = found(&[claim("a", &["d"], &["p"])]);
+    node.manager.prepare(&pod("p", &["a"]), &claims).unwrap();
+    let (note, effect) = node.manager.poll().unwrap();
+    assert!(matches!(effect, Effect::Checkpoint(_)) && node.manager.poll().is_none(), "nobody is called yet");
+    node.manager.acknowledge(note, Answer::Failed("disk full".into()));
+    assert!(node.all()[0].as_ref().unwrap_err().to_string().contains("disk full"));
+    assert!(node.calls.is_empty() && node.manager.is_stale());
+
+    node.manager.prepare(&pod("p", &["a"]), &claims).unwrap();
+    assert_eq!(node.work(2), [], "the note and the call");
+    assert_eq!(node.work(1), [Ok(())], "it waits for no more");
+    let (keep, effect) = node.manager.poll().unwrap();
+    assert!(matches!(effect, Effect::Checkpoint(_)) && node.manager.poll().is_none());
+    node.manager.acknowledge(keep, Answer::Failed("disk full".into()));
+    assert!(node.manager.is_stale() && node.devices("a") == 1);
+    node.manager.write_again();
+    assert_eq!(node.all(), []);
+    assert!(!node.manager.is_stale());
+    assert_eq!(checkpoint::read(node.file.as_ref().unwrap()).unwrap(), node.manager.states());
+}
+
+#[test]
 fn a_pod_is_not_prepared_and_unprepared_at_a_time() {
     let mut node = Node::new(&["d"]);
     let claims = found(&[claim("a", &["d"], &["p"])]);
@@ -417,5 +441,27 @@ proptest! {
         }
         prop_assert!(node.prepared.is_empty(), "{:?}", node.prepared);
         prop_assert!(node.manager.states().is_empty());
+    }
+
+    /// A checkpoint is made of what has changed since the last one and of texts that were kept: it is the same as if it were
+    /// made anew.
+    #[test]
+    fn the_file_is_what_is_known(steps in prop::collection::vec((0_u8..5, 0_usize..3), 1..40)) {
+        let names = ["p", "q", "r"];
+        let claims = found(&[claim("a", &["d", "e"], &names), claim("b", &["d"], &names), claim("c", &["e"], &names)]);
+        let uses = [vec!["a", "b"], vec!["a"], vec!["b", "c"]];
+        let mut node = Node::new(&["d", "e"]);
+        for (step, which) in steps {
+            match step {
+                0 | 1 => drop(node.manager.prepare(&pod(names[which], &uses[which]), &claims)),
+                2 => drop(node.manager.unprepare(names[which])),
+                3 => drop(node.told.insert(["d", "e"][which % 2].into(), Answer::Failed("x".into()))),
+                _ => node.crash(&["d", "e"]),
+            }
+            node.all();
+            node.manager.write_again();
+            node.all();
+            prop_assert_eq!(node.file.clone(), Some(checkpoint::write(&node.manager.states()).unwrap()));
+        }
     }
 }

@@ -2,6 +2,14 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff};
+
+/// The time of day, for people.
+#[allow(clippy::disallowed_methods, reason = "this is the clock module")]
+pub(crate) fn wall() -> Time {
+    Time(jiff::Timestamp::now())
+}
+
 /// Now. Wall time at the start, and from there a clock that nobody can set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {

@@ -2,11 +2,12 @@
 
 use std::{fmt::Write as _, path::Path};
 
+use lazaret_driver::read_file;
 use lazaret_nvml::{Nvml, Readings};
 
 use crate::{
     Host, Partitions,
-    checkpoint::{self, Checkpoint},
+    checkpoint::Checkpoint,
     driver::{Options, find},
     inventory::{Gpu, Versions},
     signals::Signals,
@@ -62,10 +63,12 @@ fn report(
         line(text, "warning", "/dev/kmsg cannot be read: XIDs are reported without their processes");
     }
     let data = Options::data(kubelet_root);
-    let signals: Signals = checkpoint::read(&data.join("health.json")).map_err(|error| error.to_string())?;
-    let held: Checkpoint =
-        checkpoint::read(&data.join("checkpoint.json")).map_err(|error| error.to_string())?;
-    let gpus = find(&nvml, &host, Partitions::Dynamic).map_err(told)?;
+    let signals: Signals = read_file(&data.join("health.json")).map_err(|error| error.to_string())?;
+    let held: Checkpoint = read_file(&data.join("checkpoint.json")).map_err(|error| error.to_string())?;
+    let (gpus, failures) = find(&nvml, &host, Partitions::Dynamic).map_err(told)?;
+    for why in failures {
+        line(text, "warning", &format!("a GPU does not answer, and is not published: {why}"));
+    }
     if gpus.is_empty() {
         return Err("NVML lists no GPU that answers".into());
     }
@@ -133,12 +136,18 @@ fn describe(
         Some(Err(why)) => field("health", why),
         None => field("health", "does not answer".into()),
     }
-    for (name, signal) in signals.of(&facts.uuid) {
+    for (partition, name, signal) in signals.of(&facts.uuid) {
         let process =
             signal.process.as_ref().map(|process| format!(", process {} ({})", process.name, process.pid));
         field(
             "condition",
-            format!("{name}: {} ×{}{}", signal.message, signal.count, process.unwrap_or_default()),
+            format!(
+                "{name}: {}{} ×{}{}",
+                partition.map(|device| format!("{device}: ")).unwrap_or_default(),
+                signal.message,
+                signal.count,
+                process.unwrap_or_default()
+            ),
         );
     }
 }

@@ -3,25 +3,27 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, RwLock},
     time::Duration,
 };
 
 use lazaret_cdi::SpecDirectory;
 use lazaret_driver::{
-    Claim, ClaimRef, DeviceKey, Driver, Failure, HealthReport, Kit, Observation, PreparedDevice, Running,
-    StartError,
+    Claim, ClaimRef, DeviceKey, Driver, Failure, FileError, HealthReport, Kit, Observation, Pool,
+    PreparedDevice, Publisher, Running, StartError, read_file,
 };
-use lazaret_nvml::{Error, LoadError, Nvml};
+use lazaret_nvml::{Card, Error, LoadError, Nvml};
 use thiserror::Error as ThisError;
-use tracing::warn;
+use tokio::task::JoinSet;
+use tracing::{error, warn};
 
 use crate::{
     DRIVER, Host, Partitions,
-    checkpoint::{self, FileError},
+    checkpoint::Checkpoint,
     inventory::{self, Gpu, Versions},
     monitor::{self, Health},
-    prepare::Cards,
+    notices,
+    prepare::{Cards, Found},
     signals::Signals,
     table::{UnknownCondition, table},
 };
@@ -93,6 +95,7 @@ pub struct Nvidia {
     /// The GPUs, as they were found.
     pub gpus: Vec<Gpu>,
     health: Arc<Health>,
+    _tasks: JoinSet<()>,
 }
 
 impl Nvidia {
@@ -103,25 +106,30 @@ impl Nvidia {
     }
 }
 
-/// Looks at the cards.
-pub(crate) fn find(nvml: &Nvml, host: &Host, partitions: Partitions) -> Result<Vec<Gpu>, Error> {
-    let mut gpus = Vec::new();
+/// Looks at the cards. Gives those that answer, and why others do not: they keep nobody from being published.
+pub(crate) fn find(
+    nvml: &Nvml,
+    host: &Host,
+    partitions: Partitions,
+) -> Result<(Vec<Gpu>, Vec<String>), Error> {
+    let (mut gpus, mut failures) = (Vec::new(), Vec::new());
     for card in nvml.cards()? {
-        // One that has failed must not keep the others from being published.
-        let (card, facts) = match card.and_then(|card| card.facts().map(|facts| (card, facts))) {
-            Ok(answered) => answered,
-            Err(error) => {
-                warn!(%error, "a GPU does not answer and is left out until the driver starts again");
-                continue;
-            }
-        };
-        let made = if facts.is_partitioned == Some(true) { card.partitions()? } else { Vec::new() };
-        let can_be_split = partitions == Partitions::Dynamic && facts.is_partitioned.is_some();
-        let profiles = if can_be_split { card.profiles()? } else { Vec::new() };
-        gpus.push(Gpu { pcie_root: host.pcie_root(&facts.pci_address), facts, profiles, made });
+        match card.and_then(|card| look_at(&card, host, partitions)) {
+            Ok(gpu) => gpus.push(gpu),
+            Err(error) => failures.push(error.to_string()),
+        }
     }
     gpus.sort_by_key(|gpu| gpu.facts.minor);
-    Ok(gpus)
+    Ok((gpus, failures))
+}
+
+fn look_at(card: &Card, host: &Host, partitions: Partitions) -> Result<Gpu, Error> {
+    let facts = card.facts()?;
+    let made = if facts.is_partitioned == Some(true) { card.partitions()? } else { Vec::new() };
+    let can_be_split = partitions == Partitions::Dynamic && facts.is_partitioned.is_some();
+    let known = if can_be_split || !made.is_empty() { card.profiles()? } else { Vec::new() };
+    let profiles = if can_be_split { known.clone() } else { Vec::new() };
+    Ok(Gpu { pcie_root: host.pcie_root(&facts.pci_address), facts, profiles, known, made })
 }
 
 /// Starts the driver.
@@ -132,44 +140,66 @@ pub async fn start(client: kube::Client, options: Options) -> Result<Nvidia, Run
     let table = table(&options.evict_on)?;
     let host = Host::at(&options.host_root);
     let nvml = Nvml::load(options.library.as_deref())?;
-    let mut gpus = find(&nvml, &host, options.partitions)?;
+    let (mut gpus, failures) = find(&nvml, &host, options.partitions)?;
+    for error in &failures {
+        warn!(error, "a GPU does not answer: it is looked for every few seconds, and published when it does");
+    }
     let versions = Versions { driver: nvml.driver_version()?, cuda: nvml.cuda_version()? };
     let data = Options::data(&options.kubelet_root);
     std::fs::create_dir_all(&data).map_err(|source| FileError::Io { path: data.clone(), source })?;
     if options.partitions == Partitions::Dynamic {
-        own_partitions(&mut gpus, &checkpoint::read(&data.join("checkpoint.json"))?);
+        own_partitions(&mut gpus, &read_file(&data.join("checkpoint.json"))?);
     }
-    let kept: Signals = checkpoint::read(&data.join("health.json"))?;
-    let health = Arc::new(Health::new(kept.resumed(&host.boot()), data.join("health.json")));
+    let found = Found { gpus: Arc::new(gpus.clone()), is_incomplete: !failures.is_empty(), is_more: false };
+    let kept: Signals = read_file(&data.join("health.json"))?;
+    let (notices, noticed) = notices::channel();
+    let health = Arc::new(Health::new(kept.resumed(&host.boot()), data.join("health.json"), notices));
     let cards = Arc::new(Cards {
         node: options.node.clone(),
         host,
         cdi: SpecDirectory::new(&options.cdi),
         checkpoint: data.join("checkpoint.json"),
         versions,
-        gpus: gpus.clone(),
+        found: RwLock::new(found),
+        partitions: options.partitions,
         library: options.library.clone(),
         changing: Mutex::new(()),
     });
     drop(nvml);
     spawn_threads(&cards, &health, data, options.poll)?;
-    let pools = BTreeMap::from([(options.node.clone(), inventory::pool(&gpus, &cards.versions))]);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(notices::write(client.clone(), Arc::clone(&cards), noticed));
     let mut kit = Kit::new(DRIVER, client)
         .node(&options.node)
         .kubelet_root(&options.kubelet_root)
         .health_table(table)
         .health_interval(GATHER)
-        .pools(pools);
+        .pools(pools(&cards));
     if let Some(uid) = &options.pod_uid {
         kit = kit.rolling_update(uid);
     }
-    let running = kit.start(Shared { cards, health: Arc::clone(&health) }).await?;
-    Ok(Nvidia { running, gpus, health })
+    let running = kit.start(Shared { cards: Arc::clone(&cards), health: Arc::clone(&health) }).await?;
+    tasks.spawn(publish_more(running.publisher().clone(), cards, Arc::clone(&health)));
+    Ok(Nvidia { running, gpus, health, _tasks: tasks })
+}
+
+fn pools(cards: &Cards) -> BTreeMap<String, Pool> {
+    [(cards.node.clone(), inventory::pool(&cards.gpus(), &cards.versions))].into()
+}
+
+/// Publishes GPUs that answered only after the start.
+async fn publish_more(publisher: Publisher, cards: Arc<Cards>, health: Arc<Health>) {
+    loop {
+        health.found.notified().await;
+        if let Err(error) = publisher.publish(pools(&cards)) {
+            error!(%error, "the GPUs cannot be published");
+        }
+    }
 }
 
 /// Partitions that an earlier process made for claims are not published as somebody's. A card that somebody else has split
 /// is left as it is.
-fn own_partitions(gpus: &mut [Gpu], checkpoint: &checkpoint::Checkpoint) {
+pub(crate) fn own_partitions(gpus: &mut [Gpu], checkpoint: &Checkpoint) {
     for gpu in gpus {
         let held: Vec<(u32, u32)> = checkpoint
             .claims
@@ -242,14 +272,13 @@ impl Driver for Shared {
         let _ = tokio::time::timeout(REPORT_EVERY, self.health.changed.notified()).await;
         let signals = self.health.signals();
         let observe = |gpu: &Gpu| {
-            let conditions = signals.conditions(&gpu.facts.uuid);
             let devices = gpu.devices().into_iter().map(|(name, _)| name);
             let observe = devices.map(|device| Observation {
+                found: Ok(signals.conditions(&gpu.facts.uuid, &device)),
                 device: DeviceKey { pool: self.cards.node.clone(), device },
-                found: Ok(conditions.clone()),
             });
             observe.collect::<Vec<_>>()
         };
-        HealthReport::Observed(self.cards.gpus.iter().flat_map(observe).collect())
+        HealthReport::Observed(self.cards.gpus().iter().flat_map(observe).collect())
     }
 }

@@ -28,8 +28,10 @@ pub struct Gpu {
     pub facts: Facts,
     /// Where it is connected, as Kubernetes names it: `pci0000:00`.
     pub pcie_root: Option<String>,
-    /// Partitions that it can have; empty where none are made.
+    /// Partitions that are made for claims; empty where none are.
     pub profiles: Vec<Profile>,
+    /// Partitions that it can have, as far as NVML was asked.
+    pub known: Vec<Profile>,
     /// Partitions that somebody has made.
     pub made: Vec<Partition>,
 }
@@ -68,7 +70,40 @@ impl Gpu {
     }
 
     fn made_name(&self, partition: &Partition) -> String {
-        format!("{}-mig-{}-{}", self.name(), partition.profile, partition.placement.start)
+        let name = format!("{}-mig-{}-{}", self.name(), partition.profile, partition.placement.start);
+        // Somebody may have divided a GPU instance once more.
+        if partition.compute_instance == 0 { name } else { format!("{name}-{}", partition.compute_instance) }
+    }
+
+    /// What a partition that somebody has made is, if it is all of its GPU instance.
+    fn profile_of(&self, partition: &Partition) -> Option<&Profile> {
+        let mut others = self.made.iter().filter(|other| other.uuid != partition.uuid);
+        let is_divided = others.any(|other| other.gpu_instance == partition.gpu_instance);
+        self.known.iter().find(|profile| profile.id == partition.profile).filter(|_| !is_divided)
+    }
+
+    /// The device that is a GPU instance and a compute instance of it, among the partitions that there are.
+    #[must_use]
+    pub fn device_of(
+        &self,
+        gpu_instance: u32,
+        compute_instance: Option<u32>,
+        there: &[Partition],
+    ) -> Option<String> {
+        let is_meant = |part: &Partition| {
+            let is_compute = compute_instance.is_none_or(|compute| compute == part.compute_instance);
+            part.gpu_instance == gpu_instance && is_compute
+        };
+        let found = there.iter().find(|part| is_meant(part))?;
+        let mut devices = self.devices().into_iter();
+        let device = devices.find(|(_, meaning)| match meaning {
+            Meaning::Whole(_) => false,
+            Meaning::Made(_, part) => part.uuid == found.uuid,
+            Meaning::Possible(_, profile, placement) => {
+                (profile.id, *placement) == (found.profile, found.placement)
+            }
+        });
+        device.map(|(name, _)| name)
     }
 
     fn counter_set(&self) -> String {
@@ -114,8 +149,8 @@ fn device(name: String, meaning: &Meaning<'_>, versions: &Versions) -> Device {
     let (gpu, kind, uuid, profile) = match meaning {
         Meaning::Whole(gpu) => (gpu, "gpu", Some(gpu.facts.uuid.clone()), None),
         Meaning::Made(gpu, part) => {
-            let profile = gpu.profiles.iter().find(|profile| profile.id == part.profile);
-            (gpu, "mig", Some(part.uuid.clone()), profile.map(|profile| profile.name.clone()))
+            let profile = gpu.profile_of(part).map(|profile| profile.name.clone());
+            (gpu, "mig", Some(part.uuid.clone()), profile)
         }
         Meaning::Possible(gpu, profile, _) => (gpu, "mig", None, Some(profile.name.clone())),
     };
@@ -150,10 +185,7 @@ fn device(name: String, meaning: &Meaning<'_>, versions: &Versions) -> Device {
         Meaning::Possible(_, profile, placement) => {
             (partition_capacity(profile), placement.start, placement.size)
         }
-        Meaning::Made(gpu, part) => {
-            let profile = gpu.profiles.iter().find(|profile| profile.id == part.profile);
-            (profile.map(partition_capacity).unwrap_or_default(), 0, 0)
-        }
+        Meaning::Made(gpu, part) => (gpu.profile_of(part).map(partition_capacity).unwrap_or_default(), 0, 0),
     };
     let consumes = (!gpu.profiles.is_empty()).then(|| {
         vec![DeviceCounterConsumption {
@@ -319,5 +351,33 @@ mod tests {
         let devices = gpu.devices();
         assert_eq!(devices.len(), 1);
         assert_eq!(devices[0].0, "gpu-2-mig-19-3");
+    }
+
+    #[test]
+    fn a_gpu_instance_that_somebody_divided_has_devices_of_different_names_and_no_capacities() {
+        let mut gpu = split();
+        gpu.known = std::mem::take(&mut gpu.profiles);
+        gpu.facts.is_partitioned = Some(true);
+        let part = |uuid: &str, gpu_instance, compute_instance, start| Partition {
+            uuid: uuid.into(),
+            gpu_instance,
+            compute_instance,
+            profile: 19,
+            placement: Placement { start, size: 1 },
+        };
+        gpu.made = vec![part("MIG-1", 7, 0, 0), part("MIG-2", 7, 1, 0), part("MIG-3", 8, 0, 1)];
+        let pool = pool(&[gpu.clone()], &Versions::default());
+        let of = |device: &Device| (device.name.clone(), device.capacity.as_ref().map_or(0, BTreeMap::len));
+        let found: Vec<(String, usize)> = pool.devices.iter().map(of).collect();
+        let wanted = [("gpu-2-mig-19-0", 0), ("gpu-2-mig-19-0-1", 0), ("gpu-2-mig-19-1", 7)];
+        assert_eq!(found, wanted.map(|(name, count)| (name.to_owned(), count)));
+        for (instance, compute, wanted) in [
+            (7, Some(1), Some("gpu-2-mig-19-0-1")),
+            (8, None, Some("gpu-2-mig-19-1")),
+            (8, Some(1), None),
+            (9, None, None),
+        ] {
+            assert_eq!(gpu.device_of(instance, compute, &gpu.made).as_deref(), wanted, "{instance}");
+        }
     }
 }

@@ -18,6 +18,7 @@ mod host;
 pub mod inventory;
 mod kernel_log;
 mod monitor;
+mod notices;
 mod prepare;
 mod requests;
 mod signals;

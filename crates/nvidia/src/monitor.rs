@@ -11,15 +11,16 @@ use std::{
     time::Duration,
 };
 
+use lazaret_driver::write_file;
 use lazaret_nvml::{Card, Error, Events, Nvml};
 use tokio::sync::Notify;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::{
-    checkpoint,
     clock::Clock,
     inventory::Gpu,
     kernel_log,
+    notices::Notices,
     prepare::Cards,
     requests::{self, Answer, Request},
     signals::Signals,
@@ -35,6 +36,10 @@ const RETRY: Duration = Duration::from_secs(2);
 pub(crate) struct Health {
     signals: Mutex<Signals>,
     pub(crate) changed: Notify,
+    /// GPUs answered that did not before.
+    pub(crate) found: Notify,
+    /// What is new goes there, for people.
+    notices: Notices,
     /// Where it outlives this process.
     file: PathBuf,
     clock: Clock,
@@ -42,13 +47,15 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(crate) fn new(signals: Signals, file: PathBuf) -> Self {
+    pub(crate) fn new(signals: Signals, file: PathBuf, notices: Notices) -> Self {
         let changed = Notify::new();
         // The first report waits for nothing: what an earlier process kept is known.
         changed.notify_one();
         Self {
             signals: Mutex::new(signals),
             changed,
+            found: Notify::new(),
+            notices,
             file,
             clock: Clock::start(),
             stopping: AtomicBool::new(false),
@@ -73,8 +80,11 @@ impl Health {
         let before = signals.clone();
         let result = act(&mut signals, self.clock.now_ms());
         if *signals != before {
-            if let Err(error) = checkpoint::write(&self.file, &*signals) {
+            if let Err(error) = write_file(&self.file, &*signals) {
                 error!(%error, "health is not kept: it would be forgotten by a restart");
+            }
+            for (place, name, signal) in signals.news(&before) {
+                self.notices.send(place, name, signal);
             }
             self.changed.notify_one();
         }
@@ -95,7 +105,7 @@ pub(crate) fn follow(cards: &Cards, health: &Health, data: &std::path::Path, pol
             }
             Err(why) => {
                 health.change(|signals, now| {
-                    for gpu in &cards.gpus {
+                    for gpu in cards.gpus().iter() {
                         signals.unmonitored(now, &gpu.facts.uuid, &why);
                     }
                 });
@@ -106,18 +116,19 @@ pub(crate) fn follow(cards: &Cards, health: &Health, data: &std::path::Path, pol
 }
 
 /// One load of NVML.
-struct Watch<'a> {
+struct Watch {
     events: Events,
-    open: Vec<(&'a Gpu, Option<Card>)>,
+    open: Vec<(Gpu, Option<Card>)>,
 }
 
-impl<'a> Watch<'a> {
-    fn open(cards: &'a Cards) -> Result<Self, String> {
+impl Watch {
+    fn open(cards: &Cards) -> Result<Self, String> {
         let nvml = Nvml::load(cards.library.as_deref()).map_err(|error| error.to_string())?;
         let events = nvml.events().map_err(|error| error.to_string())?;
         let found: Vec<Card> =
             nvml.cards().map_err(|error| error.to_string())?.into_iter().flatten().collect();
-        let open = cards.gpus.iter().map(|gpu| {
+        let gpus = cards.gpus();
+        let open = gpus.iter().map(|gpu| {
             let card =
                 found.iter().find(|card| card.uuid().is_ok_and(|uuid| uuid == gpu.facts.uuid)).cloned();
             if let Some(card) = &card
@@ -125,7 +136,7 @@ impl<'a> Watch<'a> {
             {
                 warn!(gpu = %gpu.name(), %error, "no events of this GPU: it is looked at every few seconds");
             }
-            (gpu, card)
+            (gpu.clone(), card)
         });
         Ok(Self { open: open.collect(), events })
     }
@@ -143,9 +154,20 @@ impl<'a> Watch<'a> {
             if since_look >= poll {
                 self.look(health)?;
                 since_look = Duration::ZERO;
+                // Now that they were looked at.
+                if cards.take_more() {
+                    health.changed.notify_one();
+                    health.found.notify_one();
+                }
                 if self.open.iter().any(|(_, card)| card.is_none()) && self.has_returned(cards) {
                     info!("a GPU is back");
                     return Ok(());
+                }
+                match cards.find_more() {
+                    Ok(false) => {}
+                    // Their events are followed from the next load on.
+                    Ok(true) => return Ok(()),
+                    Err(failure) => debug!(%failure, "look for GPUs that did not answer"),
                 }
             }
             if !requests::waiting(data).is_empty() {
@@ -173,11 +195,12 @@ impl<'a> Watch<'a> {
 
     fn take(&self, health: &Health, event: &lazaret_nvml::Event) {
         health.change(|signals, now| {
-            for (gpu, _) in &self.open {
+            for (gpu, card) in &self.open {
                 // An event of a card that cannot be named concerns them all, as far as anybody knows.
                 if event.uuid.as_ref().is_none_or(|uuid| *uuid == gpu.facts.uuid) {
-                    warn!(gpu = %gpu.name(), instance = event.gpu_instance, event = ?event.kind, "reported by NVML");
-                    signals.event(now, &gpu.facts.uuid, event.kind);
+                    let partition = partition(gpu, card.as_ref(), event);
+                    warn!(gpu = %gpu.name(), partition, event = ?event.kind, "reported by NVML");
+                    signals.event(now, &gpu.facts.uuid, partition.as_deref(), event.kind);
                 }
             }
         });
@@ -202,6 +225,13 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// The device in which an event happened, if it is a partition that is known.
+fn partition(gpu: &Gpu, card: Option<&Card>, event: &lazaret_nvml::Event) -> Option<String> {
+    let instance = event.gpu_instance?;
+    let there = card?.partitions().ok()?;
+    gpu.device_of(instance, event.compute_instance, &there)
+}
+
 fn answer_requests(cards: &Cards, health: &Health, data: &std::path::Path) {
     for (path, request) in requests::waiting(data) {
         let answer = match request {
@@ -215,8 +245,9 @@ fn answer_requests(cards: &Cards, health: &Health, data: &std::path::Path) {
 
 fn answer_one(cards: &Cards, health: &Health, request: &Request) -> Answer {
     let meant = |gpu: &&Gpu| gpu.name() == request.gpu || gpu.facts.uuid == request.gpu;
-    let Some(gpu) = cards.gpus.iter().find(meant) else {
-        let names: Vec<String> = cards.gpus.iter().map(Gpu::name).collect();
+    let gpus = cards.gpus();
+    let Some(gpu) = gpus.iter().find(meant) else {
+        let names: Vec<String> = gpus.iter().map(Gpu::name).collect();
         let message = format!("there is no GPU {:?}; there are {}", request.gpu, names.join(", "));
         return Answer { done: false, message };
     };
@@ -269,7 +300,8 @@ fn blame(cards: &Cards, health: &Health, line: &str) {
     let Some(read) = kernel_log::read(line) else { return };
     let Some(process) = read.process else { return };
     let meant = |gpu: &&Gpu| gpu.facts.pci_address.starts_with(&read.pci);
-    let Some(gpu) = cards.gpus.iter().find(meant) else { return };
+    let gpus = cards.gpus();
+    let Some(gpu) = gpus.iter().find(meant) else { return };
     warn!(gpu = %gpu.name(), xid = read.xid, pid = process.pid, process = %process.name, "named by the kernel");
     health.change(|signals, now| signals.blame(now, &gpu.facts.uuid, read.xid, process));
 }

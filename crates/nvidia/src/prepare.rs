@@ -4,18 +4,19 @@ use std::{
     io,
     path::PathBuf,
     process::{Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
 use lazaret_cdi::{Device as CdiDevice, Spec, SpecDirectory};
-use lazaret_driver::{AllocatedDevice, Claim, ClaimRef, Failure, PreparedDevice};
+use lazaret_driver::{AllocatedDevice, Claim, ClaimRef, Failure, PreparedDevice, read_file, write_file};
 use lazaret_nvml::{Card, ComputeMode, Nvml, Partition, Placement, Profile};
 use tracing::{info, warn};
 
 use crate::{
-    Config, DRIVER, Host, Sharing,
-    checkpoint::{self, Checkpoint, Held},
+    Config, DRIVER, Host, Partitions, Sharing,
+    checkpoint::{Checkpoint, Held},
+    driver::{find, own_partitions},
     edits,
     host::Node,
     inventory::{Gpu, Meaning, Versions},
@@ -36,13 +37,58 @@ pub(crate) struct Cards {
     pub(crate) cdi: SpecDirectory,
     pub(crate) checkpoint: PathBuf,
     pub(crate) versions: Versions,
-    pub(crate) gpus: Vec<Gpu>,
+    pub(crate) found: RwLock<Found>,
+    pub(crate) partitions: Partitions,
     pub(crate) library: Option<PathBuf>,
     /// One change of hardware at a time: a claim, or a reset.
     pub(crate) changing: Mutex<()>,
 }
 
+/// The cards that answered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) gpus: Arc<Vec<Gpu>>,
+    /// Some did not.
+    pub(crate) is_incomplete: bool,
+    /// Some answered only now, and are to be published.
+    pub(crate) is_more: bool,
+}
+
 impl Cards {
+    pub(crate) fn gpus(&self) -> Arc<Vec<Gpu>> {
+        Arc::clone(&self.found.read().unwrap_or_else(PoisonError::into_inner).gpus)
+    }
+
+    /// Looks for cards that did not answer before; whether there are any. What is known of the others stays as it is.
+    pub(crate) fn find_more(&self) -> Result<bool, Failure> {
+        if !self.found.read().unwrap_or_else(PoisonError::into_inner).is_incomplete {
+            return Ok(false);
+        }
+        // No claim is prepared meanwhile: a partition that is being made for one is nobody else's.
+        let _turn = self.turn();
+        let nvml = Nvml::load(self.library.as_deref())?;
+        let (mut more, failures) = find(&nvml, &self.host, self.partitions)?;
+        let mut gpus = Vec::clone(&self.gpus());
+        more.retain(|gpu| gpus.iter().all(|known| known.facts.uuid != gpu.facts.uuid));
+        if self.partitions == Partitions::Dynamic {
+            own_partitions(&mut more, &read_file(&self.checkpoint)?);
+        }
+        for gpu in &more {
+            info!(gpu = %gpu.name(), uuid = %gpu.facts.uuid, "a GPU that did not answer before is published");
+        }
+        let is_found = !more.is_empty();
+        gpus.append(&mut more);
+        gpus.sort_by_key(|gpu| gpu.facts.minor);
+        let found = Found { gpus: Arc::new(gpus), is_incomplete: !failures.is_empty(), is_more: is_found };
+        *self.found.write().unwrap_or_else(PoisonError::into_inner) = found;
+        Ok(is_found)
+    }
+
+    /// Whether there are cards to publish that answered only after the start. They are asked for once.
+    pub(crate) fn take_more(&self) -> bool {
+        std::mem::take(&mut self.found.write().unwrap_or_else(PoisonError::into_inner).is_more)
+    }
+
     fn turn(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,8 +101,8 @@ impl Cards {
         found.next().ok_or_else(|| Failure::new(format_args!("{uuid} is not among the GPUs any more")))
     }
 
-    fn meaning(&self, device: &AllocatedDevice) -> Result<Meaning<'_>, Failure> {
-        let all = self.gpus.iter().flat_map(Gpu::devices);
+    fn meaning<'a>(&self, gpus: &'a [Gpu], device: &AllocatedDevice) -> Result<Meaning<'a>, Failure> {
+        let all = gpus.iter().flat_map(Gpu::devices);
         let mut found = all.filter(|(name, _)| *name == device.device && device.pool == self.node);
         let found = found.next().map(|(_, meaning)| meaning);
         found.ok_or_else(|| Failure::new(format_args!("there is no {}/{}", device.pool, device.device)))
@@ -69,7 +115,7 @@ impl Cards {
     pub(crate) fn prepare(&self, claim: &Claim) -> Result<Vec<PreparedDevice>, Failure> {
         let _turn = self.turn();
         let uid = &claim.id.uid;
-        let mut checkpoint: Checkpoint = checkpoint::read(&self.checkpoint)?;
+        let mut checkpoint: Checkpoint = read_file(&self.checkpoint)?;
         let before = checkpoint.claims.get(uid).cloned().unwrap_or_default();
         let mut held = Vec::new();
         for device in &claim.devices {
@@ -77,7 +123,7 @@ impl Cards {
         }
         // First the note, then the hardware: what is not noted is never undone.
         checkpoint.claims.insert(uid.clone(), held.clone());
-        checkpoint::write(&self.checkpoint, &checkpoint)?;
+        write_file(&self.checkpoint, &checkpoint)?;
         let (mut cdi, mut prepared) = (Vec::new(), Vec::new());
         for (device, held) in claim.devices.iter().zip(&held) {
             let nodes = self.make(device, held)?;
@@ -102,7 +148,8 @@ impl Cards {
         device: &AllocatedDevice,
         before: &[Held],
     ) -> Result<Held, Failure> {
-        let (gpu, slices, made_for_it) = match self.meaning(device)? {
+        let gpus = self.gpus();
+        let (gpu, slices, made_for_it) = match self.meaning(&gpus, device)? {
             Meaning::Whole(gpu) => (gpu, None, false),
             Meaning::Made(gpu, part) => (gpu, Some(part.placement), false),
             Meaning::Possible(gpu, _, placement) => (gpu, Some(placement), true),
@@ -138,7 +185,7 @@ impl Cards {
 
     /// Brings the hardware into the state that a claim wants; gives the nodes that a container needs.
     fn make(&self, device: &AllocatedDevice, held: &Held) -> Result<Vec<Node>, Failure> {
-        match self.meaning(device)? {
+        match self.meaning(&self.gpus(), device)? {
             Meaning::Whole(gpu) => {
                 self.make_whole(gpu, held)?;
                 let mode = match Config::read(&device.configs)?.sharing {
@@ -206,13 +253,13 @@ impl Cards {
 
     pub(crate) fn unprepare(&self, claim: &ClaimRef) -> Result<(), Failure> {
         let _turn = self.turn();
-        let mut checkpoint: Checkpoint = checkpoint::read(&self.checkpoint)?;
+        let mut checkpoint: Checkpoint = read_file(&self.checkpoint)?;
         for held in checkpoint.claims.get(&claim.uid).cloned().unwrap_or_default() {
             self.undo(&checkpoint, &claim.uid, &held)?;
         }
         self.cdi.remove(&Self::file_of(&claim.uid))?;
         if checkpoint.claims.remove(&claim.uid).is_some() {
-            checkpoint::write(&self.checkpoint, &checkpoint)?;
+            write_file(&self.checkpoint, &checkpoint)?;
             info!(claim = %claim.name, namespace = %claim.namespace, "unprepared");
         }
         Ok(())
@@ -249,7 +296,7 @@ impl Cards {
     /// Resets a card that no claim holds.
     pub(crate) fn reset(&self, gpu: &Gpu) -> Result<String, String> {
         let _turn = self.turn();
-        let checkpoint: Checkpoint = checkpoint::read(&self.checkpoint).map_err(|error| error.to_string())?;
+        let checkpoint: Checkpoint = read_file(&self.checkpoint).map_err(|error| error.to_string())?;
         if let Some(claim) = checkpoint.holder(&gpu.facts.uuid) {
             return Err(format!("{} is in use by claim {claim}: drain it first", gpu.name()));
         }

@@ -6,9 +6,8 @@ use std::{
     time::Duration,
 };
 
+use lazaret_driver::{read_file, write_file};
 use serde::{Deserialize, Serialize};
-
-use crate::checkpoint;
 
 /// Requests that are looked at in one round.
 const REQUESTS_MAX: usize = 32;
@@ -48,7 +47,7 @@ pub async fn ask(data: &Path, request: &Request, patience: Duration) -> io::Resu
     let id = format!("{}-{}", std::process::id(), request.gpu.replace('/', "_"));
     let (asked, answered) = (folder.join(format!("{id}.json")), folder.join(format!("{id}.answer")));
     let _ = fs::remove_file(&answered);
-    checkpoint::write(&asked, request).map_err(io::Error::other)?;
+    write_file(&asked, request).map_err(io::Error::other)?;
     let wait = async {
         loop {
             if let Ok(text) = fs::read(&answered) {
@@ -73,7 +72,7 @@ pub(crate) fn waiting(data: &Path) -> Vec<(PathBuf, Result<Request, String>)> {
     asked
         .take(REQUESTS_MAX)
         .map(|path| {
-            let request = checkpoint::read(&path).map_err(|error| error.to_string());
+            let request = read_file(&path).map_err(|error| error.to_string());
             (path, request)
         })
         .collect()
@@ -81,7 +80,7 @@ pub(crate) fn waiting(data: &Path) -> Vec<(PathBuf, Result<Request, String>)> {
 
 /// Answers, and takes the request away.
 pub(crate) fn answer(asked: &Path, answer: &Answer) {
-    if checkpoint::write(&asked.with_extension("answer"), answer).is_ok() {
+    if write_file(&asked.with_extension("answer"), answer).is_ok() {
         let _ = fs::remove_file(asked);
     }
 }

@@ -14,8 +14,8 @@ const QUIET_MS: i64 = 600_000;
 const BLAME_MS: i64 = 5_000;
 /// XIDs of the kernel log that NVML has not reported yet.
 const BLAMED_MAX: usize = 64;
-/// GPUs that are followed. More are in no machine.
-const GPUS_MAX: usize = 256;
+/// GPUs and partitions that are followed. More are in no machine.
+const FOLLOWED_MAX: usize = 2_048;
 
 /// A condition of a GPU, since when, how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub struct Process {
     pub name: String,
 }
 
-/// The conditions of all GPUs, by UUID.
+/// The conditions of all GPUs, by UUID, and of partitions, by the UUID of the GPU, a slash and the name of the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signals {
@@ -78,10 +78,14 @@ impl Signals {
         self
     }
 
-    /// NVML reported an event.
-    pub fn event(&mut self, now_ms: i64, uuid: &str, kind: EventKind) {
+    /// NVML reported an event, in a partition if it says so. What cannot be contained there is an event of the GPU.
+    pub fn event(&mut self, now_ms: i64, uuid: &str, partition: Option<&str>, kind: EventKind) {
         match kind {
-            EventKind::Xid(number) => self.xid(now_ms, uuid, number),
+            EventKind::Xid(number) => {
+                let partition = partition.filter(|_| xid(number).is_contained());
+                let place = partition.map_or_else(|| uuid.to_owned(), |device| place(uuid, device));
+                self.xid(now_ms, uuid, &place, number);
+            }
             EventKind::Unavailable => self.raise(now_ms, uuid, "unavailable", "", "the GPU is unavailable"),
             EventKind::FatalPoison => {
                 self.raise(now_ms, uuid, "xid-fatal", "poison", "poisoned data was used: a reset is needed");
@@ -99,7 +103,7 @@ impl Signals {
         }
     }
 
-    fn xid(&mut self, now_ms: i64, uuid: &str, number: u64) {
+    fn xid(&mut self, now_ms: i64, uuid: &str, place: &str, number: u64) {
         let known = xid(number);
         let name = match known.severity {
             Severity::Application => "xid-application",
@@ -107,24 +111,29 @@ impl Signals {
             Severity::Fatal => "xid-fatal",
         };
         let message = format!("XID {number}: {}", known.name);
-        self.raise(now_ms, uuid, name, &number.to_string(), &message);
+        self.raise(now_ms, place, name, &number.to_string(), &message);
         let blamed = self.blamed.iter().position(|(at, of, xid, _)| {
             of == uuid && *xid == number && now_ms.saturating_sub(*at) <= BLAME_MS
         });
         if let Some((_, _, _, process)) = blamed.and_then(|at| self.blamed.remove(at)) {
-            self.set_process(uuid, name, process);
+            self.set_process(place, name, process);
         }
     }
 
     /// The kernel log named the process of an XID.
     pub fn blame(&mut self, now_ms: i64, uuid: &str, number: u64, process: Process) {
         let detail = number.to_string();
-        let signals = self.gpus.get(uuid).into_iter().flatten();
-        let mut matching = signals.filter(|(_, signal)| {
-            signal.detail == detail && now_ms.saturating_sub(signal.last_ms) <= BLAME_MS
-        });
-        if let Some(name) = matching.next().map(|(name, _)| name.clone()) {
-            self.set_process(uuid, &name, process);
+        let of_gpu = self.gpus.iter().filter(|(place, _)| is_of(place, uuid));
+        let signals = of_gpu.flat_map(|(place, signals)| signals.iter().map(move |found| (place, found)));
+        // The log does not name the partition: the newest is meant.
+        let newest = signals
+            .filter(|(_, (_, signal))| {
+                signal.detail == detail && now_ms.saturating_sub(signal.last_ms) <= BLAME_MS
+            })
+            .max_by_key(|(_, (_, signal))| signal.last_ms)
+            .map(|(place, (name, _))| (place.clone(), name.clone()));
+        if let Some((place, name)) = newest {
+            self.set_process(&place, &name, process);
             return;
         }
         if self.blamed.len() >= BLAMED_MAX {
@@ -133,8 +142,8 @@ impl Signals {
         self.blamed.push_back((now_ms, uuid.to_owned(), number, process));
     }
 
-    fn set_process(&mut self, uuid: &str, name: &str, process: Process) {
-        if let Some(signal) = self.gpus.get_mut(uuid).and_then(|signals| signals.get_mut(name)) {
+    fn set_process(&mut self, place: &str, name: &str, process: Process) {
+        if let Some(signal) = self.gpus.get_mut(place).and_then(|signals| signals.get_mut(name)) {
             signal.process = Some(process);
         }
     }
@@ -199,34 +208,55 @@ impl Signals {
 
     /// A GPU was reset.
     pub fn reset(&mut self, uuid: &str) {
-        if let Some(signals) = self.gpus.get_mut(uuid) {
+        for signals in self.all_of(uuid) {
             signals.retain(|name, _| !is(UNTIL_RESET, name) && !is(UNTIL_QUIET, name));
         }
     }
 
     /// A person says that a condition, or every one that nothing else clears, is over. Gives how many went.
     pub fn acknowledge(&mut self, uuid: &str, condition: Option<&str>) -> usize {
-        let Some(signals) = self.gpus.get_mut(uuid) else { return 0 };
-        let before = signals.len();
-        signals.retain(|name, _| {
-            let meant = condition.is_none_or(|condition| condition == name);
-            !(meant && (is(UNTIL_RESET, name) || is(UNTIL_QUIET, name)))
-        });
-        before - signals.len()
+        let mut gone = 0;
+        for signals in self.all_of(uuid) {
+            let before = signals.len();
+            signals.retain(|name, _| {
+                let meant = condition.is_none_or(|condition| condition == name);
+                !(meant && (is(UNTIL_RESET, name) || is(UNTIL_QUIET, name)))
+            });
+            gone += before - signals.len();
+        }
+        gone
     }
 
-    /// The conditions of a GPU, for the kit.
+    /// The conditions of a device of a GPU, for the kit: its own, and those of the GPU.
     #[must_use]
-    pub fn conditions(&self, uuid: &str) -> Vec<Condition> {
-        let signals = self.gpus.get(uuid).into_iter().flatten();
-        signals
-            .map(|(name, signal)| Condition { name: name.clone(), detail: signal.detail.clone() })
-            .collect()
+    pub fn conditions(&self, uuid: &str, device: &str) -> Vec<Condition> {
+        let mut all = self.gpus.get(uuid).cloned().unwrap_or_default();
+        all.extend(self.gpus.get(&place(uuid, device)).cloned().unwrap_or_default());
+        all.into_iter().map(|(name, signal)| Condition { name, detail: signal.detail }).collect()
     }
 
-    /// The signals of a GPU, by condition.
-    pub fn of(&self, uuid: &str) -> impl Iterator<Item = (&str, &Signal)> {
-        self.gpus.get(uuid).into_iter().flatten().map(|(name, signal)| (name.as_str(), signal))
+    /// The signals of a GPU and of its partitions: the partition's device, the condition, and what is known.
+    pub fn of<'a>(&'a self, uuid: &'a str) -> impl Iterator<Item = (Option<&'a str>, &'a str, &'a Signal)> {
+        let of_gpu = self.gpus.iter().filter(move |(place, _)| is_of(place, uuid));
+        of_gpu.flat_map(|(place, signals)| {
+            let device = place.split_once('/').map(|(_, device)| device);
+            signals.iter().map(move |(name, signal)| (device, name.as_str(), signal))
+        })
+    }
+
+    /// What is here and was not before, or was something else: its place, the condition, and what is known.
+    pub fn news<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = (&'a str, &'a str, &'a Signal)> {
+        let all = self.gpus.iter().flat_map(|(place, signals)| {
+            signals.iter().map(move |(name, signal)| (place.as_str(), name.as_str(), signal))
+        });
+        all.filter(|(place, name, signal)| {
+            let old = before.gpus.get(*place).and_then(|signals| signals.get(*name));
+            old.is_none_or(|old| old.detail != signal.detail)
+        })
+    }
+
+    fn all_of<'a>(&'a mut self, uuid: &'a str) -> impl Iterator<Item = &'a mut BTreeMap<String, Signal>> {
+        self.gpus.iter_mut().filter(move |(place, _)| is_of(place, uuid)).map(|(_, signals)| signals)
     }
 
     /// Something happened once more.
@@ -240,7 +270,7 @@ impl Signals {
     }
 
     fn note(&mut self, now_ms: i64, uuid: &str, name: &str, detail: &str, message: &str, again: bool) {
-        if self.gpus.len() >= GPUS_MAX && !self.gpus.contains_key(uuid) {
+        if self.gpus.len() >= FOLLOWED_MAX && !self.gpus.contains_key(uuid) {
             return;
         }
         let signals = self.gpus.entry(uuid.to_owned()).or_default();
@@ -270,13 +300,25 @@ impl Signals {
     }
 
     fn forget_quiet(&mut self, now_ms: i64, uuid: &str) {
-        let Some(signals) = self.gpus.get_mut(uuid) else { return };
-        signals.retain(|name, signal| {
-            // A clock that was set back must not make a condition last for ever.
-            let age = now_ms.saturating_sub(signal.last_ms);
-            !is(UNTIL_QUIET, name) || (0..QUIET_MS).contains(&age)
-        });
+        for signals in self.all_of(uuid) {
+            signals.retain(|name, signal| {
+                // A clock that was set back must not make a condition last for ever.
+                let age = now_ms.saturating_sub(signal.last_ms);
+                !is(UNTIL_QUIET, name) || (0..QUIET_MS).contains(&age)
+            });
+        }
+        self.gpus.retain(|place, signals| !place.contains('/') || !signals.is_empty());
     }
+}
+
+/// Where the signals of a partition are.
+fn place(uuid: &str, device: &str) -> String {
+    format!("{uuid}/{device}")
+}
+
+/// Whether a place is a GPU or a partition of it.
+fn is_of(place: &str, uuid: &str) -> bool {
+    place.strip_prefix(uuid).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn is(names: &[&str], name: &str) -> bool {

@@ -22,6 +22,14 @@ pub struct Xid {
     pub name: &'static str,
 }
 
+impl Xid {
+    /// Whether it concerns the partition alone in which it happened: a program's fault stays where the program is.
+    #[must_use]
+    pub fn is_contained(&self) -> bool {
+        self.severity == Severity::Application
+    }
+}
+
 const fn app(number: u64, name: &'static str) -> Xid {
     Xid { number, severity: Severity::Application, name }
 }

@@ -3,12 +3,13 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use futures_util::StreamExt;
 use k8s_openapi::api::{
     apps::v1::ReplicaSet,
-    core::v1::{Node, Pod},
+    core::v1::{Event as ApiEvent, Node, Pod},
     resource::v1::{Device, DeviceClass, DeviceTaint, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
 };
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use lazaret_cdi::{ContainerEdits, Spec};
 use lazaret_driver::{
     Client,
@@ -16,7 +17,7 @@ use lazaret_driver::{
 };
 use lazaret_nvidia::{DRIVER, Nvidia, Options, Partitions, Request, start};
 use lazaret_testkit::{Cluster, Plane};
-use nvidia_ml_double::{Card, Event, Hardware, Profile, Script, install};
+use nvidia_ml_double::{Card, Event, Hardware, Part, Profile, Script, install};
 use serde_json::{Value, json};
 
 /// NVML's bit of an XID.
@@ -231,6 +232,23 @@ impl World {
         tokio::time::timeout(PATIENCE, wait).await.expect("a pod runs")
     }
 
+    /// Waits for an event of the Node with this in its message.
+    async fn until_event(&self, part: &str) -> ApiEvent {
+        let api: Api<ApiEvent> = Api::namespaced(self.cluster.client(), "default");
+        let wait = async {
+            loop {
+                let all = api.list(&ListParams::default()).await.unwrap();
+                let is_meant =
+                    |event: &&ApiEvent| event.message.as_deref().is_some_and(|text| text.contains(part));
+                if let Some(found) = all.iter().find(is_meant) {
+                    return found.clone();
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("no event with {part:?}"))
+    }
+
     fn hardware(&self) -> Hardware {
         Hardware::read(self.root.path())
     }
@@ -267,9 +285,9 @@ async fn cards_are_published_with_the_names_of_nvidias_driver() {
 async fn an_xid_is_a_taint_that_only_its_cure_clears() {
     let mut world = World::new(2).await;
     let driver = world.start(Partitions::Static, &["xid-fatal"]).await;
-    world.happens(|script| script.events.push(Event { card: 1, kind: XID, data: 31 }));
+    world.happens(|script| script.events.push(Event { card: 1, kind: XID, data: 31, ..Event::default() }));
     world.until_taints("gpu-1", &[("xid", "31", "None")]).await;
-    world.happens(|script| script.events.push(Event { card: 0, kind: XID, data: 48 }));
+    world.happens(|script| script.events.push(Event { card: 0, kind: XID, data: 48, ..Event::default() }));
     world.until_taints("gpu-0", &[("xid", "48", "NoExecute")]).await;
     // Another process knows it still.
     driver.stop().await;
@@ -368,6 +386,111 @@ async fn partitions_are_made_for_claims_and_gone_after_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_card_that_failed_at_the_start_is_published_when_it_answers() {
+    let mut world = World::new(3).await;
+    world.happens(|script| script.cards[1].lost = true);
+    let driver = world.start(Partitions::Static, &[]).await;
+    world.until_taints("gpu-2", &[]).await;
+    assert_eq!(world.devices().await.len(), 2);
+    // It answers, with something wrong: it never appears without its taint.
+    let api: Api<ResourceSlice> = Api::all(world.cluster.client());
+    let listed = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let mut changes = Box::pin(api.watch(&WatchParams::default(), &listed).await.unwrap());
+    world.happens(|script| {
+        script.cards[1].lost = false;
+        script.cards[1].rows_pending = true;
+    });
+    let first = async {
+        loop {
+            let Some(Ok(WatchEvent::Added(slice) | WatchEvent::Modified(slice))) = changes.next().await
+            else {
+                panic!("the watch ended");
+            };
+            let found =
+                slice.spec.devices.unwrap_or_default().into_iter().find(|device| device.name == "gpu-1");
+            if let Some(device) = found {
+                return device.taints.unwrap_or_default().len();
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(PATIENCE, first).await.unwrap(), 1);
+    world.until_taints("gpu-1", &[("row-remap-pending", "", "NoSchedule")]).await;
+    assert_eq!(world.devices().await.len(), 3);
+    // It is like the others: events, claims, requests.
+    world.happens(|script| script.events.push(Event { card: 1, kind: XID, data: 48, ..Event::default() }));
+    world
+        .until_taints("gpu-1", &[("row-remap-pending", "", "NoSchedule"), ("xid", "48", "NoSchedule")])
+        .await;
+    let claim = world.claim("a", "gpu-1", None).await;
+    assert_eq!(world.prepare(&driver, &claim).await.error, "");
+    let over = Request { gpu: "gpu-1".into(), ..Request::default() };
+    assert!(lazaret_nvidia::ask(&world.data(), &over, PATIENCE).await.unwrap().done);
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_made_by_hand_have_capacities_and_an_xid_of_a_program_stays_in_its_own() {
+    let mut world = World::new(1).await;
+    let part = |profile, start, size| Part { profile, start, size, filled: true };
+    let parts = [(1, part(19, 0, 1)), (2, part(9, 4, 4))].into();
+    let hardware = Hardware {
+        split: [("GPU-0".to_owned(), true)].into(),
+        parts: [("GPU-0".to_owned(), parts)].into(),
+        ..Hardware::default()
+    };
+    hardware.write(world.root.path()).unwrap();
+    let driver = world.start(Partitions::Static, &[]).await;
+    let (small, large) = ("gpu-0-mig-19-0", "gpu-0-mig-9-4");
+    world.until_taints(small, &[]).await;
+    let devices = world.devices().await;
+    assert_eq!(devices.len(), 2);
+    let large_device = devices.iter().find(|device| device.name == large).unwrap();
+    let capacity = large_device.capacity.as_ref().unwrap();
+    assert_eq!(capacity["multiprocessors"].value.0, "60");
+    assert_eq!(capacity["memory"].value.0, "64Gi");
+    let attributes = large_device.attributes.as_ref().unwrap();
+    assert_eq!(attributes["profile"].string.as_deref(), Some("3g.71gb"));
+    let happened = |data, gpu_instance| Event { card: 0, kind: XID, data, gpu_instance };
+    world.happens(|script| script.events.push(happened(31, Some(2))));
+    world.until_taints(large, &[("xid", "31", "None")]).await;
+    world.until_taints(small, &[]).await;
+    // One in a partition that is not there concerns the card, and so does one that is not contained.
+    world.happens(|script| script.events.push(happened(13, Some(7))));
+    world.until_taints(small, &[("xid", "13", "None")]).await;
+    world.happens(|script| script.events.push(happened(95, Some(1))));
+    world.until_taints(small, &[("xid", "13", "None"), ("xid", "95", "NoSchedule")]).await;
+    world.until_taints(large, &[("xid", "31", "None"), ("xid", "95", "NoSchedule")]).await;
+    let event = world.until_event("XID 95").await;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    assert_eq!(event.reason.as_deref(), Some("GPUCondition"));
+    assert_eq!(event.involved_object.kind.as_deref(), Some("Node"));
+    assert_eq!(event.message.as_deref(), Some("gpu-0 (GPU-0): xid-fatal: XID 95: uncontained memory error"));
+    let event = world.until_event("XID 31").await;
+    assert_eq!(event.message.as_deref(), Some("gpu-0-mig-9-4: xid-application: XID 31: memory page fault"));
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_xid_in_a_partition_that_was_made_for_a_claim_taints_that_device_alone() {
+    let mut world = World::new(1).await;
+    let driver = world.start(Partitions::Dynamic, &[]).await;
+    let (first, second) = ("gpu-0-mig-1g18gb-19-0", "gpu-0-mig-1g18gb-19-1");
+    world.until_taints(second, &[]).await;
+    for device in [first, second] {
+        let claim = world.claim(device, device, None).await;
+        assert_eq!(world.prepare(&driver, &claim).await.error, "");
+    }
+    let parts = world.hardware().parts["GPU-0"].clone();
+    let (instance, _) = parts.into_iter().find(|(_, part)| part.start == 1).unwrap();
+    let event = Event { card: 0, kind: XID, data: 13, gpu_instance: Some(instance) };
+    world.happens(|script| script.events.push(event));
+    world.until_taints(second, &[("xid", "13", "None")]).await;
+    world.until_taints(first, &[]).await;
+    world.until_taints("gpu-0", &[]).await;
+    driver.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_claim_may_want_a_card_for_one_process_and_the_mode_before_comes_back() {
     let world = World::new(1).await;
     let driver = world.start(Partitions::Static, &[]).await;
@@ -381,6 +504,17 @@ async fn a_claim_may_want_a_card_for_one_process_and_the_mode_before_comes_back(
     let claim = world.claim("b", "gpu-0", Some(config("MPS"))).await;
     let refused = world.prepare(&driver, &claim).await.error;
     assert!(refused.contains("\"MPS\" is not supported"), "{refused}");
+    let mut sliced = config("TimeSlicing");
+    let claim = world.claim("c", "gpu-0", Some(sliced.clone())).await;
+    assert_eq!(world.prepare(&driver, &claim).await.error, "");
+    assert_eq!(world.unprepare(&driver, &claim).await, "");
+    sliced["sharing"]["timeSlicingConfig"] = json!({"interval": "Long"});
+    let claim = world.claim("d", "gpu-0", Some(sliced)).await;
+    let refused = world.prepare(&driver, &claim).await.error;
+    assert!(
+        refused.contains("interval \"Long\" is not supported: leave it out, or use Default"),
+        "{refused}"
+    );
     driver.stop().await;
 }
 
@@ -418,7 +552,7 @@ async fn an_xid_moves_the_pod_to_another_card() {
     sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
     let first = world.until_running_on(|_| true).await;
     let card = usize::from(first == "gpu-1");
-    world.happens(|script| script.events.push(Event { card, kind: XID, data: 79 }));
+    world.happens(|script| script.events.push(Event { card, kind: XID, data: 79, ..Event::default() }));
     let second = world.until_running_on(|device| device != first).await;
     assert_ne!(first, second);
     driver.stop().await;

@@ -598,8 +598,8 @@ pub extern "C" fn nvmlEventSetWait_v2(
                 device: ((event.card + 1) * CARD) as nvmlDevice_t,
                 eventType: event.kind,
                 eventData: event.data,
-                gpuInstanceId: u32::MAX,
-                computeInstanceId: u32::MAX,
+                gpuInstanceId: event.gpu_instance.unwrap_or(u32::MAX),
+                computeInstanceId: event.gpu_instance.map_or(u32::MAX, |_| 0),
             };
             return put(at, data).err().unwrap_or(OK);
         }

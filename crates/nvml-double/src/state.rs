@@ -82,6 +82,8 @@ pub struct Event {
     pub kind: u64,
     /// The XID.
     pub data: u64,
+    /// In which GPU instance.
+    pub gpu_instance: Option<u32>,
 }
 
 /// What was done to the cards.
@@ -127,6 +129,14 @@ impl Hardware {
     #[must_use]
     pub fn read(directory: &Path) -> Self {
         read(directory, HARDWARE)
+    }
+
+    /// As somebody else has made it.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        write(directory, HARDWARE, &serde_json::to_vec(self)?)
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Event {
     pub uuid: Option<String>,
     /// In which GPU instance, if it is partitioned and NVML knows it.
     pub gpu_instance: Option<u32>,
+    /// In which compute instance of it.
+    pub compute_instance: Option<u32>,
     /// What.
     pub kind: EventKind,
 }
@@ -116,8 +118,10 @@ impl Events {
         }
         let uuid =
             text(|at, length| call!(self.nvml.shared, nvmlDeviceGetUUID, data.device, at, length)).ok();
-        let gpu_instance = Some(data.gpuInstanceId).filter(|id| *id != NO_INSTANCE);
-        Ok(Some(Event { uuid, gpu_instance, kind: kind(data.eventType, data.eventData) }))
+        let known = |id: u32| Some(id).filter(|id| *id != NO_INSTANCE);
+        let (gpu_instance, compute_instance) = (known(data.gpuInstanceId), known(data.computeInstanceId));
+        let kind = kind(data.eventType, data.eventData);
+        Ok(Some(Event { uuid, gpu_instance, compute_instance, kind }))
     }
 }
 

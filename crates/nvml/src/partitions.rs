@@ -227,27 +227,31 @@ impl Card {
     /// Makes the compute instance that takes all of a GPU instance; gives the number of the latter.
     fn fill_instance(&self, instance: sys::nvmlGpuInstance_t, profile: &Profile) -> Result<u32, Error> {
         let shared = &self.nvml.shared;
-        let mut whole = None;
-        for number in 0..sys::NVML_COMPUTE_INSTANCE_PROFILE_COUNT {
+        let whole = self.compute_profiles(instance).find(|info| info.sliceCount == profile.slices);
+        let whole = whole.ok_or(Error::unknown("nvmlGpuInstanceGetComputeInstanceProfileInfo"))?.id;
+        let mut compute = std::ptr::null_mut();
+        call!(shared, nvmlGpuInstanceCreateComputeInstance, instance, whole, &raw mut compute)?;
+        Ok(self.instance_info(instance)?.id)
+    }
+
+    /// The kinds of compute instances that a GPU instance can have.
+    fn compute_profiles(
+        &self,
+        instance: sys::nvmlGpuInstance_t,
+    ) -> impl Iterator<Item = sys::nvmlComputeInstanceProfileInfo_t> {
+        (0..sys::NVML_COMPUTE_INSTANCE_PROFILE_COUNT).filter_map(move |number| {
             // SAFETY: a structure of numbers, for which zero is a value.
             let mut info: sys::nvmlComputeInstanceProfileInfo_t = unsafe { std::mem::zeroed() };
             let asked = call!(
-                shared,
+                self.nvml.shared,
                 nvmlGpuInstanceGetComputeInstanceProfileInfo,
                 instance,
                 number,
                 sys::NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED,
                 &raw mut info
             );
-            if asked.is_ok() && info.sliceCount == profile.slices {
-                whole = Some(info.id);
-                break;
-            }
-        }
-        let whole = whole.ok_or(Error::unknown("nvmlGpuInstanceGetComputeInstanceProfileInfo"))?;
-        let mut compute = std::ptr::null_mut();
-        call!(shared, nvmlGpuInstanceCreateComputeInstance, instance, whole, &raw mut compute)?;
-        Ok(self.instance_info(instance)?.id)
+            asked.is_ok().then_some(info)
+        })
     }
 
     /// Unmakes a partition. One that is not there is a success.
@@ -272,20 +276,7 @@ impl Card {
 
     fn empty_instance(&self, instance: sys::nvmlGpuInstance_t) -> Result<(), Error> {
         let shared = &self.nvml.shared;
-        for number in 0..sys::NVML_COMPUTE_INSTANCE_PROFILE_COUNT {
-            // SAFETY: a structure of numbers, for which zero is a value.
-            let mut info: sys::nvmlComputeInstanceProfileInfo_t = unsafe { std::mem::zeroed() };
-            let asked = call!(
-                shared,
-                nvmlGpuInstanceGetComputeInstanceProfileInfo,
-                instance,
-                number,
-                sys::NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED,
-                &raw mut info
-            );
-            if asked.is_err() {
-                continue;
-            }
+        for info in self.compute_profiles(instance) {
             let mut computes = [std::ptr::null_mut(); COMPUTE_INSTANCES_MAX];
             let mut count = 0;
             call!(

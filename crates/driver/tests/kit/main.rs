@@ -3,7 +3,9 @@
 
 mod calls;
 mod classic;
+mod election;
 mod faulty;
+mod files;
 mod health;
 mod hostile;
 mod metadata;

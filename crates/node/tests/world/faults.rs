@@ -33,6 +33,8 @@ enum Mutant {
     MissPods,
     /// What a plugin answers is not kept.
     ForgetDevices,
+    /// Of what a plugin answered, nothing reaches the disk: each crash comes before that.
+    LoseAnswers,
 }
 
 /// Numbers that look random and are the same for a seed.
@@ -276,7 +278,12 @@ impl World {
                 if let Err(error) = checkpoint::read(&text) {
                     self.wrong.push(format!("the checkpoint cannot be read: {error}"));
                 }
-                if self.mutant != Mutant::LoseCheckpoint {
+                let is_lost = match self.mutant {
+                    Mutant::LoseCheckpoint => true,
+                    Mutant::LoseAnswers => self.file.as_ref().is_some_and(|file| who(file) == who(&text)),
+                    _ => false,
+                };
+                if !is_lost {
                     self.file = Some(text);
                 }
                 Outcome::Done
@@ -470,6 +477,14 @@ impl World {
     }
 }
 
+/// Claims, their pods and their drivers, without devices.
+fn who(file: &[u8]) -> Vec<(String, Vec<String>, Vec<String>)> {
+    let claims = checkpoint::read(file).unwrap().into_iter();
+    claims
+        .map(|claim| (claim.uid, claim.pods.into_keys().collect(), claim.drivers.into_keys().collect()))
+        .collect()
+}
+
 fn play(seed: u64, mutant: Mutant) -> Vec<String> {
     let mut world = World::new(seed, mutant);
     for _ in 0..STEPS {
@@ -508,4 +523,13 @@ fn every_mutant_is_found() {
     }
     // A plugin that answers without devices hides nothing: what a claim was given is known.
     assert!((1..=300).all(|seed| play(seed, Mutant::ForgetDevices).is_empty()));
+}
+
+/// Why a pod need not wait for the second checkpoint: without it, the plugin is asked again.
+#[test]
+fn answers_that_never_reach_the_disk_cost_a_call_and_nothing_else() {
+    for seed in 1..=1_500 {
+        let wrong = play(seed, Mutant::LoseAnswers);
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+    }
 }

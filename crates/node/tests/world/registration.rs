@@ -518,6 +518,109 @@ fn a_server_that_drops_the_status_is_not_asked_again_and_again() {
 }
 
 #[test]
+fn each_container_gets_the_devices_of_its_own_claims_and_init_containers_do_too() {
+    let mut script = Script::with_driver(DRIVER);
+    let claims =
+        ["a", "b"].map(|name| (name.to_owned(), claim(name, DRIVER, &format!("gpu-{name}"), &["p"])));
+    let mut seen = pod("p", &["a", "b"], Life::Wanted);
+    let used = seen.containers[0].claims.clone();
+    let container = |name: &str, is_init, claims: &[_]| lazaret_node::ContainerUse {
+        name: name.into(),
+        is_init,
+        claims: claims.to_vec(),
+    };
+    seen.containers = vec![
+        container("init", true, &used),
+        container("first", false, &used[..1]),
+        container("second", false, &used[1..]),
+        container("without", false, &[]),
+    ];
+    script.hear(Input::Pods(vec![seen]));
+    script.work(&BTreeMap::from(claims));
+    let (a, b) = ("d.example.com/gpu=a-uid".to_owned(), "d.example.com/gpu=b-uid".to_owned());
+    let wanted =
+        [("init", vec![a.clone(), b.clone()]), ("first", vec![a]), ("second", vec![b]), ("without", vec![])];
+    assert_eq!(script.offered["p"], wanted.map(|(name, ids)| (name.to_owned(), ids)).into());
+}
+
+#[test]
+fn what_a_plugin_answered_is_written_a_little_later_or_with_the_next_note_or_at_the_end() {
+    let is_checkpoint = |action: &Action| matches!(action, Action::Checkpoint(_));
+    let devices = |action: &Action| {
+        let Action::Checkpoint(text) = action else { panic!() };
+        let claims = lazaret_node::checkpoint::read(text).unwrap();
+        claims
+            .iter()
+            .flat_map(|claim| claim.drivers.values())
+            .map(|driver| driver.devices.len())
+            .sum::<usize>()
+    };
+    let claims = BTreeMap::from(
+        ["a", "b"].map(|name| (name.to_owned(), claim(name, DRIVER, &format!("gpu-{name}"), &["p", "q"]))),
+    );
+    for way in ["later", "with the next note", "at the end"] {
+        let mut script = Script::with_driver(DRIVER);
+        script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
+        script.work(&claims);
+        assert!(script.offered.contains_key("p") && !script.has(is_checkpoint), "{way}");
+        match way {
+            "later" => {
+                script.pass(99);
+                assert!(!script.has(is_checkpoint));
+                script.pass(1);
+            }
+            "with the next note" => {
+                script.hear(Input::Pod(pod("q", &["b"], Life::Wanted)));
+                let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
+                script.answer(id, Outcome::Claims(claims.clone()));
+            }
+            _ => {
+                script.node.finish();
+                script.pass(0);
+            }
+        }
+        let (id, written) = script.take("Checkpoint", is_checkpoint);
+        assert_eq!(devices(&written), 1, "{way}");
+        script.answer(id, Outcome::Done);
+        if way != "with the next note" {
+            script.pass(1_000);
+            assert!(!script.has(is_checkpoint), "{way}: once is enough");
+        }
+    }
+}
+
+#[test]
+fn a_status_that_the_server_drops_is_waited_with_and_not_looked_at_all_the_time() {
+    let (mut script, _) = prepared();
+    let health = |health| Input::Health {
+        driver: DRIVER.into(),
+        endpoint: "/dra".into(),
+        reports: vec![HealthReport {
+            pool: "pool".into(),
+            device: "gpu-0".into(),
+            health,
+            message: String::new(),
+            timeout_s: 600,
+        }],
+    };
+    let answered = |script: &mut Script, outcome| {
+        let (id, _) = script.take("ShowStatus", |action| matches!(action, Action::ShowStatus { .. }));
+        script.answer(id, outcome);
+    };
+    script.hear(health(DeviceHealth::Healthy));
+    answered(&mut script, Outcome::Done);
+    script.hear(Input::Pod(pod("p", &["a"], Life::Wanted)));
+    script.hear(health(DeviceHealth::Unhealthy));
+    answered(&mut script, Outcome::Failed("no".into()));
+    // What is wanted now was written already, and the server dropped it.
+    script.hear(health(DeviceHealth::Healthy));
+    script.pass(59_000);
+    assert!(!script.has(|action| matches!(action, Action::ShowStatus { .. })));
+    script.pass(2_000);
+    answered(&mut script, Outcome::Done);
+}
+
+#[test]
 fn statuses_filter_by_request_and_sub_request_and_name_devices_without_cdi() {
     let mut script = Script::with_driver(DRIVER);
     let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
@@ -546,8 +649,6 @@ fn statuses_filter_by_request_and_sub_request_and_name_devices_without_cdi() {
     ];
     let answer = Answer::Claims([("a-uid".to_owned(), Ok(devices))].into());
     script.answer(id, Outcome::Answered(answer));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint(_)));
-    script.answer(id, Outcome::Done);
     let (_, status) = script.take("ShowStatus", |action| matches!(action, Action::ShowStatus { .. }));
     let Action::ShowStatus { containers, .. } = status else { panic!() };
     assert_eq!(containers["c"][0].name, "claim:a/big/first");

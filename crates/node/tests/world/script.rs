@@ -12,6 +12,8 @@ pub(crate) struct Script {
     pub(crate) now: Millis,
     pub(crate) node: Node,
     pub(crate) asked: Vec<(u64, Action)>,
+    /// CDI names by container, of each pod.
+    pub(crate) offered: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
 impl Script {
@@ -20,13 +22,17 @@ impl Script {
     }
 
     pub(crate) fn restore(now: Millis, file: Option<&[u8]>) -> Self {
-        let mut script = Self { now, node: Node::start(now, file).unwrap(), asked: Vec::new() };
+        let (asked, offered) = (Vec::new(), BTreeMap::new());
+        let mut script = Self { now, node: Node::start(now, file).unwrap(), asked, offered };
         script.collect();
         script
     }
 
     fn collect(&mut self) {
         while let Some(asked) = self.node.poll() {
+            if let Action::OfferDevices { pod, containers } = &asked.1 {
+                self.offered.insert(pod.uid.clone(), containers.clone());
+            }
             self.asked.push(asked);
         }
     }

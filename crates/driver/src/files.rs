@@ -1,0 +1,101 @@
+//! Files that outlive a process and a crash: what a driver has prepared, what it knows of its devices.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde::{Serialize, de::DeserializeOwned};
+use thiserror::Error;
+
+/// A larger file of a driver is not read. A claim takes a few hundred bytes.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+/// A file's length is a multiple of this, so that it seldom changes.
+const BLOCK_BYTES: usize = 4_096;
+
+/// Why a file cannot be used. Nothing may be prepared or unprepared then: what is in use is not known.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// The file system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not what it should be.
+    #[error("{path} cannot be understood: {why}; drain the node and remove the file")]
+    Form {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Reads a JSON file; the default if there is none.
+///
+/// # Errors
+/// When there is one that cannot be read or understood.
+pub fn read_file<T: Default + DeserializeOwned>(path: &Path) -> Result<T, FileError> {
+    let text = read_bytes(path, FILE_BYTES_MAX);
+    let text = text.map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+    let Some(text) = text else { return Ok(T::default()) };
+    serde_json::from_slice(&text)
+        .map_err(|error| FileError::Form { path: path.to_owned(), why: error.to_string() })
+}
+
+/// Writes a JSON file. When this returns, it is on disk; until then, whatever happens, the old one is there.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn write_file<T: Serialize>(path: &Path, content: &T) -> Result<(), FileError> {
+    let written = serde_json::to_vec(content).map_err(io::Error::from);
+    let written = written.and_then(|text| write_bytes(path, &text));
+    written.map_err(|source| FileError::Io { path: path.to_owned(), source })
+}
+
+/// What is in a file, at most this much of it; none if there is no file.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = Vec::new();
+    file.take(bytes_max).read_to_end(&mut text)?;
+    Ok(Some(text))
+}
+
+/// Writes a text that may end in blanks: beside the file first, then in its place.
+///
+/// The two files change places, and each keeps its blocks: the second is written over and has mostly the length that it had.
+/// A file system then has less to note than for a file that is made and one that is removed.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn write_bytes(path: &Path, text: &[u8]) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let beside = folder.join(format!(".{}.new", name.to_string_lossy()));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&beside)?;
+    let blank = text.len().next_multiple_of(BLOCK_BYTES) - text.len();
+    let length = u64::try_from(text.len() + blank).map_err(io::Error::other)?;
+    file.write_all(text)?;
+    file.write_all(&[b' '; BLOCK_BYTES][..blank])?;
+    if file.metadata()?.len() != length {
+        file.set_len(length)?;
+    }
+    file.sync_data()?;
+    // Where there is only one, or the file system cannot exchange two, the new one replaces the old one.
+    renameat_with(CWD, &beside, CWD, path, RenameFlags::EXCHANGE).or_else(|_| fs::rename(&beside, path))?;
+    File::open(folder)?.sync_all()
+}
