@@ -41,6 +41,7 @@ impl Cluster {
         let lazaret = env!("CARGO_BIN_EXE_lazaret");
         // As README.md says: two links, and kubectl knows the plugin.
         for (name, program) in [
+            ("lazaret", Path::new(lazaret)),
             ("kubectl-device", Path::new(lazaret)),
             ("kubectl_complete-device", Path::new(lazaret)),
             ("kubectl", &tools::kubectl()),
@@ -155,6 +156,11 @@ fn the_walk_through_can_be_walked() {
 #[test]
 fn two_minutes_of_the_readme_can_be_walked() {
     walk("README.md", 9);
+}
+
+#[test]
+fn an_installation_can_be_walked() {
+    walk("docs/install.md", 7);
 }
 
 /// Commands and flags that README.md names in its sentences and tables are those of the binary.

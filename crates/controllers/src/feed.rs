@@ -13,6 +13,8 @@ pub struct Sources {
     wide: bool,
     groups: bool,
     pool_status_requests: bool,
+    /// Whether rules are served at all.
+    rules: bool,
     gates: Gates,
 }
 
@@ -27,13 +29,18 @@ impl Sources {
             wide = wide && client.serves(&resource).await?;
         }
         let pool_status_requests = client.serves(&POOL_STATUS_REQUESTS).await?;
-        Ok(Self { pool_status_requests, ..Self::new(wide).with_groups(client.serves(&POD_GROUPS).await?) })
+        let rules = wide || client.serves(&RULES).await?;
+        Ok(Self {
+            pool_status_requests,
+            rules,
+            ..Self::new(wide).with_groups(client.serves(&POD_GROUPS).await?)
+        })
     }
 
     /// Of a server that serves `resource.k8s.io/v1alpha3` with all that is Lazaret's own, or one that does not.
     #[must_use]
     pub fn new(wide: bool) -> Self {
-        Self { wide, groups: false, pool_status_requests: false, gates: Gates::default() }
+        Self { wide, groups: false, pool_status_requests: false, rules: true, gates: Gates::default() }
     }
 
     /// Whether the server serves groups of pods.
@@ -45,7 +52,12 @@ impl Sources {
     /// What of device taints is on. Rules that do not count are not read: the server may not even serve them.
     #[must_use]
     pub fn with_gates(self, gates: Gates) -> Self {
-        Self { gates, ..self }
+        Self { gates: Gates { rules: gates.rules && self.rules, ..gates }, ..self }
+    }
+
+    /// Whether rules would count if the server served them.
+    pub(crate) fn lacks_rules(self, gates: Gates) -> bool {
+        gates.has_rules() && !self.rules
     }
 
     pub(crate) fn gates(self) -> Gates {
@@ -181,5 +193,16 @@ mod tests {
         let kubernetes = Sources::of(&server(&["devicetaintrules"])).await.unwrap();
         assert_eq!(kubernetes.rules(), RULES);
         assert!(kubernetes.resources().contains(&SLICES) && !kubernetes.resources().contains(&PATCHES));
+    }
+
+    /// Waiting for a resource that is not served would be waiting for ever.
+    #[tokio::test]
+    async fn rules_that_are_not_served_are_not_waited_for() {
+        let old = Sources::of(&server(&[])).await.unwrap();
+        assert!(old.lacks_rules(Gates::default()));
+        assert!(!old.with_gates(Gates::default()).resources().contains(&RULES));
+        let wide =
+            Sources::of(&server(&["devicetaintrules", "resourceslices", "resourceslicepatches"])).await;
+        assert!(!wide.unwrap().lacks_rules(Gates::default()));
     }
 }

@@ -22,4 +22,4 @@ mod workloads;
 
 pub use feed::Sources;
 pub use lazaret_workloads::Limits as WorkloadLimits;
-pub use plane::{Options, Parts, Plane, Rivals};
+pub use plane::{Controllers, Options, Parts, Plane, Rivals};

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use lazaret_runtime::{
     AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, Precedence,
-    Tasks, run,
+    RULES, Tasks, run,
 };
 use tokio::sync::watch;
+use tracing::warn;
 
 use crate::{Sources, claims, eviction, pools, quotas, replacement, scheduler, telemetry, workloads};
 
-/// Where leases are kept.
+/// Where leases are kept, unless somebody says otherwise.
 const NAMESPACE: &str = "kube-system";
 
 /// What may be chosen.
@@ -28,6 +29,10 @@ pub struct Options {
     pub workloads: lazaret_workloads::Limits,
     /// Whether others may run the same parts; then a lease says who acts.
     pub rivals: Option<Rivals>,
+    /// Where leases are kept [`None`: in `kube-system`].
+    pub lease_namespace: Option<String>,
+    /// Which of the controllers run, where they do.
+    pub controllers: Controllers,
 }
 
 impl Options {
@@ -63,8 +68,32 @@ impl Default for Parts {
     }
 }
 
+/// Which controllers run. A cluster of Kubernetes has all of them but replacement in its controller manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    /// Makes claims from templates and gives them back.
+    pub claims: bool,
+    /// Evicts pods from tainted devices.
+    pub eviction: bool,
+    /// Answers ResourcePoolStatusRequests.
+    pub pool_status: bool,
+    /// Replaces pods on tainted nodes and devices, by policies.
+    pub replacement: bool,
+}
+
+impl Controllers {
+    /// None of them.
+    pub const NONE: Self = Self { claims: false, eviction: false, pool_status: false, replacement: false };
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self { claims: true, eviction: true, pool_status: true, replacement: true }
+    }
+}
+
 /// How a process competes with others.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rivals {
     /// Its name in the lease. Who comes back under the same name goes on at once.
     pub identity: String,
@@ -89,7 +118,14 @@ impl Plane {
     /// When the server cannot be asked what it serves.
     pub async fn start(client: Client, metrics: Metrics, options: &Options) -> Result<Self, CallError> {
         let gates = options.scheduler.features.fleet_gates();
-        let sources = Sources::of(&client).await?.with_gates(gates);
+        let found = Sources::of(&client).await?;
+        if found.lacks_rules(gates) {
+            warn!(
+                "DeviceTaintRules are not served as resource.k8s.io/v1: only taints that drivers publish count. Start again once they are served"
+            );
+            metrics.unreadable(&RULES, true);
+        }
+        let sources = found.with_gates(gates);
         let mut plane = Self {
             hub: Arc::new(Hub::new(client, metrics)),
             agents: Tasks::default(),
@@ -98,11 +134,11 @@ impl Plane {
             release: watch::channel(false).0,
         };
         if options.parts.controllers {
-            let leadership = plane.leadership("lazaret-controllers", options.rivals.as_ref());
+            let leadership = plane.leadership("lazaret-controllers", options);
             plane.controllers(sources, options, &leadership);
         }
         if options.parts.scheduler {
-            let leadership = plane.leadership("lazaret-scheduler", options.rivals.as_ref());
+            let leadership = plane.leadership("lazaret-scheduler", options);
             plane.scheduler(sources, options, &leadership);
         }
         Ok(plane)
@@ -125,10 +161,11 @@ impl Plane {
         drop(hub);
     }
 
-    fn leadership(&mut self, name: &str, rivals: Option<&Rivals>) -> Leadership {
-        let Some(rivals) = rivals else { return Leadership::unrivalled() };
+    fn leadership(&mut self, name: &str, options: &Options) -> Leadership {
+        let Some(rivals) = &options.rivals else { return Leadership::unrivalled() };
         let client = self.hub.client().clone();
-        let (leader, leadership) = Leader::new(client, NAMESPACE, name, &rivals.identity, rivals.lease);
+        let namespace = options.lease_namespace.as_deref().unwrap_or(NAMESPACE);
+        let (leader, leadership) = Leader::new(client, namespace, name, &rivals.identity, rivals.lease);
         self.leaders.spawn(leader.run(self.hub.metrics().clone(), self.release.subscribe()));
         leadership
     }
@@ -144,7 +181,7 @@ impl Plane {
         let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
         let events = self.postbox();
         // Without taints there is nobody to evict, and nothing to keep in memory for it.
-        if sources.gates().taints {
+        if options.controllers.eviction && sources.gates().taints {
             let telemetry = telemetry::EvictionMetrics::new(&metrics);
             let options_of_eviction = options.eviction.clone();
             self.agents.spawn(run(
@@ -157,28 +194,21 @@ impl Plane {
                 self.stop.subscribe(),
             ));
         }
-        let options_of_claims =
-            lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
-        let counts_of_claims = telemetry::ClaimsMetrics::new(&metrics);
-        self.agents.spawn(run(
-            move || claims::ClaimsAgent::new(options_of_claims.clone(), counts_of_claims.clone()),
-            claims::Executor::new(client.clone(), events.clone()),
-            self.hub.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
-            leadership.clone(),
-            metrics.clone(),
-            AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
-            self.stop.subscribe(),
-        ));
-        if sources.has_pool_status_requests() {
+        if options.controllers.claims {
+            self.claims(sources, options, leadership, &events);
+        }
+        if options.controllers.pool_status && sources.has_pool_status_requests() {
             self.pool_status(sources, leadership);
         }
-        self.agents.spawn(replacement::serve(
-            Arc::clone(&self.hub),
-            sources,
-            leadership.clone(),
-            metrics.clone(),
-            self.stop.subscribe(),
-        ));
+        if options.controllers.replacement {
+            self.agents.spawn(replacement::serve(
+                Arc::clone(&self.hub),
+                sources,
+                leadership.clone(),
+                metrics.clone(),
+                self.stop.subscribe(),
+            ));
+        }
         if options.parts.workloads {
             self.agents.spawn(run(
                 {
@@ -202,6 +232,21 @@ impl Plane {
                 self.stop.subscribe(),
             ));
         }
+    }
+
+    fn claims(&mut self, sources: Sources, options: &Options, leadership: &Leadership, events: &Postbox) {
+        let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
+        let options = lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
+        let counts = telemetry::ClaimsMetrics::new(&metrics);
+        self.agents.spawn(run(
+            move || claims::ClaimsAgent::new(options.clone(), counts.clone()),
+            claims::Executor::new(client, events.clone()),
+            self.hub.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
+            leadership.clone(),
+            metrics,
+            AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
+            self.stop.subscribe(),
+        ));
     }
 
     fn pool_status(&mut self, sources: Sources, leadership: &Leadership) {

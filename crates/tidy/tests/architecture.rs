@@ -76,7 +76,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nvidia", &["cdi", "driver", "nvml"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
     ("sim", &["model", "cel", "fleet", "eviction", "allocator", "scheduler"]),
-    ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "print"]),
+    ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "kinds", "print"]),
     ("bench", &["runtime", "hollow", "print"]),
     (
         "cli",
