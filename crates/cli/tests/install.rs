@@ -459,5 +459,5 @@ fn an_image_holds_what_the_binary_needs_and_a_bill_of_materials_what_is_in_it() 
     assert_eq!(bill["metadata"]["component"]["name"], "lazaret");
     assert!(named("tokio").unwrap()["hashes"][0]["content"].is_string());
     assert_eq!(named("lazaret-eviction").unwrap()["licenses"][0]["expression"], "Apache-2.0");
-    assert_eq!(named("tempfile"), None, "only tests need it");
+    assert_eq!(named("expect-test"), None, "only tests need it");
 }

@@ -16,7 +16,7 @@ use std::{
 
 use http::Request;
 use lazaret_controllers::{Controllers, Options};
-use lazaret_testkit::{Cluster, Plane};
+use lazaret_testkit::{Cluster, Features, Plane};
 use serde_json::{Value, json};
 
 /// A machine may be slow; what has not happened by then will not.
@@ -35,8 +35,10 @@ impl Stage {
     fn with(others: Controllers, settings: &[&str]) -> Self {
         let options = Options { controllers: others, ..Options::default() };
         let plane = Plane::simulated(2, 4).options(options);
+        let mut features = Features::kubernetes_1_37();
+        features.parse("DRAResourcePoolStatus=true").unwrap();
         let stage = Self {
-            cluster: Cluster::options().plane(plane).start().unwrap(),
+            cluster: Cluster::options().features(features).plane(plane).start().unwrap(),
             folder: tempfile::tempdir().unwrap(),
         };
         stage.until("all slices are published", || {

@@ -284,6 +284,8 @@ impl Pump {
                 }
             }
             "ERROR" => {
+                // Not every server that begins to stream a list can: one whose etcd does not tell how far it is says so here.
+                self.streams &= initial.is_none();
                 let code = serde_json::from_slice::<Failure>(event.object).map_or(0, |failure| failure.code);
                 return Err(CallError::of(code, event.object));
             }
