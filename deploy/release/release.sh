@@ -45,7 +45,8 @@ pack "$out/$plugin" "$work/plugin"
 sum=$(sha256sum "$out/$plugin" | cut -d' ' -f1)
 sed -e "s/@VERSION@/$version/g; s/@OS@/$system/; s/@ARCH@/$machine/; s/@SHA256@/$sum/; s|@ARCHIVE@|$plugin|" deploy/release/krew.yaml >"$out/device.yaml"
 
-cargo metadata --format-version 1 --locked | python3 deploy/release/sbom.py Cargo.lock >"$out/$name.cdx.json"
+host=$(rustc -vV | sed -n "s/^host: //p")
+cargo metadata --format-version 1 --locked --filter-platform "$host" | python3 deploy/release/sbom.py Cargo.lock >"$out/$name.cdx.json"
 python3 deploy/release/image.py "$work/whole/$name/lazaret" "$out/lazaret-$version-image-$machine.tar" --tag "lazaret:$version"
 "$work/whole/$name/lazaret" install >"$out/lazaret-$version.yaml"
 cp -r deploy/chart "$work/lazaret"

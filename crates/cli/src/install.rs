@@ -36,7 +36,7 @@ const EXAMPLES: &str = "Examples:
   lazaret install | kubectl apply -f -
   lazaret install --image registry.example.com/lazaret:0.1.0 | kubectl apply -f -
   lazaret install --crds-only | kubectl apply -f -
-  lazaret install | kubectl delete -f -
+  lazaret install | kubectl delete --ignore-not-found -f -
 
 Everything else can be set in the chart: helm install lazaret deploy/chart --namespace lazaret-system --create-namespace";
 

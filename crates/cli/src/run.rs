@@ -52,9 +52,9 @@ const EXAMPLES: &str = "Examples:
   lazaret run scheduler --scheduler-name lazaret -v
   lazaret run --feature-gates DRADeviceTaintRules=false
   lazaret run controllers --metrics-listen 127.0.0.1:10290
-  lazaret run replacement --lease-namespace lazaret-system
+  lazaret run policies replacement --lease-namespace lazaret-system
 
-Beside Kubernetes' controller manager run `replacement` alone: claims are its business, and so is eviction unless it is started with
+Beside Kubernetes' controller manager run `policies` and `replacement` alone: claims are its business, and so is eviction unless it is started with
 --controllers=*,-device-taint-eviction-controller.";
 
 /// What can be run.
@@ -62,12 +62,14 @@ Beside Kubernetes' controller manager run `replacement` alone: claims are its bu
 enum Part {
     /// Places pods and gives them devices
     Scheduler,
-    /// The next four together
+    /// The next five together
     Controllers,
     /// Makes claims from templates and gives them back
     Claims,
     /// Evicts pods from tainted devices
     Eviction,
+    /// Taints devices by DeviceTaintPolicies, and evicts their pods at a pace
+    Policies,
     /// Answers ResourcePoolStatusRequests
     PoolStatus,
     /// Replaces pods on tainted nodes and devices, by TaintReplacementPolicies
@@ -100,6 +102,7 @@ impl Args {
         Controllers {
             claims: runs(Part::Claims),
             eviction: runs(Part::Eviction),
+            policies: runs(Part::Policies),
             pool_status: runs(Part::PoolStatus),
             replacement: runs(Part::Replacement),
         }

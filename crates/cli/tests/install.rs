@@ -106,6 +106,14 @@ fn files_in_deploy_are_what_the_program_and_the_chart_make() {
     up_to_date(&deploy("lazaret.yaml"), &format!("{HEADER}{rendered}"));
 }
 
+/// Leaves a cluster without Lazaret's own kinds, as any other is.
+fn forget_own_kinds(cluster: &Cluster) {
+    for name in cluster.names(CRDS) {
+        cluster.send("DELETE", &format!("{CRDS}/{name}"), &Value::Null);
+    }
+    cluster.until("the definitions are gone", |cluster| cluster.names(CRDS).is_empty());
+}
+
 /// Every switch of the chart, alone and with all others.
 const SWITCHES: &[&[&str]] = &[
     &[],
@@ -152,8 +160,7 @@ fn the_chart_makes_valid_objects_with_every_switch() {
     tools::run(helm_in(folder.path()).args(["lint", "--strict"]).arg(deploy("chart")));
     let cluster = Cluster::start(&["--api-only"]);
     cluster.send("POST", "/api/v1/namespaces", &json!({"metadata": {"name": "lazaret-system"}}));
-    cluster.send("DELETE", &format!("{CRDS}/taintreplacementpolicies.lazaret.dev"), &Value::Null);
-    cluster.until("the definition is gone", |cluster| cluster.names(CRDS).is_empty());
+    forget_own_kinds(&cluster);
     let mut kinds = BTreeSet::new();
     for settings in SWITCHES {
         for object in template(settings) {
@@ -179,7 +186,7 @@ fn values_that_make_no_sense_are_refused_before_anything_is_made() {
         ("drivers.example.devices=2000", "devices"),
         ("drivers.nvidia.partitions=some", "partitions"),
         ("networkPolicy.apiServerPorts.x=70000", "apiServerPorts"),
-        ("controllers.parts.replacement=false", "turn one on"),
+        ("controllers.parts.replacement=false,controllers.parts.policies=false", "turn one on"),
         ("nodeAgent.enabled=true,nodeAgent.root=/var/lib/kubelet", "belongs to the kubelet"),
     ] {
         let refused = try_template(&[setting]).unwrap_err();
@@ -269,14 +276,13 @@ fn helm(cluster: &Cluster, words: &[&str]) -> String {
     tools::run(command.args(words).current_dir(folder).env("KUBECONFIG", folder.join("kubeconfig")))
 }
 
-/// A cluster without Lazaret's own kinds, as any other is.
+/// A cluster of somebody else.
 fn foreign_cluster() -> Cluster {
     let cluster = Cluster::start(&["--nodes", "2"]);
     cluster.until("nodes are there", |cluster| {
         cluster.names("/apis/resource.k8s.io/v1/resourceslices").len() == 2
     });
-    cluster.send("DELETE", &format!("{CRDS}/taintreplacementpolicies.lazaret.dev"), &Value::Null);
-    cluster.until("the definition is gone", |cluster| cluster.names(CRDS).is_empty());
+    forget_own_kinds(&cluster);
     cluster
 }
 
@@ -296,7 +302,10 @@ fn helm_installs_upgrades_rolls_back_and_leaves_nothing() {
         });
     };
     ready("lazaret-controllers", 2);
-    assert_eq!(cluster.names(CRDS), ["taintreplacementpolicies.lazaret.dev"]);
+    assert_eq!(
+        cluster.names(CRDS),
+        ["devicetaintpolicies.lazaret.dev", "taintreplacementpolicies.lazaret.dev"]
+    );
     let more = "crds.keep=false,scheduler.enabled=true,drivers.example.enabled=true,drivers.example.deviceClass=false,nodeAgent.enabled=true,controllers.replicas=3";
     run(&["upgrade", "lazaret", chart, "--set", more]);
     ready("lazaret-controllers", 3);
@@ -339,7 +348,7 @@ fn one_command_installs_and_the_same_one_removes() {
         let path = "/apis/apps/v1/namespaces/gpu-ops/deployments/lazaret-controllers";
         cluster.get(path)["status"]["readyReplicas"] == 2
     });
-    kubectl(&cluster, &["delete", "--wait=false", "-f", "-"], &manifest);
+    kubectl(&cluster, &["delete", "--ignore-not-found", "-f", "-"], &manifest);
     cluster.until("nothing is left", |cluster| all_objects(cluster) == before);
 }
 

@@ -16,7 +16,7 @@ use std::{
 
 use http::Request;
 use lazaret_controllers::{Controllers, Options};
-use lazaret_testkit::{Cluster, Features, Plane};
+use lazaret_testkit::{Cluster, Features, Options as ClusterOptions, Plane};
 use serde_json::{Value, json};
 
 /// A machine may be slow; what has not happened by then will not.
@@ -37,13 +37,16 @@ impl Stage {
         let plane = Plane::simulated(2, 4).options(options);
         let mut features = Features::kubernetes_1_37();
         features.parse("DRAResourcePoolStatus=true").unwrap();
-        let stage = Self {
-            cluster: Cluster::options().features(features).plane(plane).start().unwrap(),
-            folder: tempfile::tempdir().unwrap(),
-        };
+        let stage = Self::of(Cluster::options().features(features).plane(plane), settings);
         stage.until("all slices are published", || {
             stage.list("/apis/resource.k8s.io/v1/resourceslices").len() == 2
         });
+        stage
+    }
+
+    /// A cluster like this, with the chart's roles.
+    fn of(options: ClusterOptions, settings: &[&str]) -> Self {
+        let stage = Self { cluster: options.start().unwrap(), folder: tempfile::tempdir().unwrap() };
         stage.create("/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}));
         let roles = "/apis/rbac.authorization.k8s.io/v1";
         for object in stage.chart(settings) {
@@ -495,4 +498,83 @@ fn the_roles_of_the_chart_are_enough_for_a_driver_and_a_node_agent() {
         node["metadata"]["annotations"]["lazaret.dev/reports-unprepared"] == "true"
     });
     assert_eq!(stage.refused(), Vec::<String>::new());
+}
+
+/// A policy selects by expression; Kubernetes, played by the controllers in the test's own process, evicts for every NoExecute taint that it sees.
+#[test]
+fn a_policy_becomes_rules_that_evict_nobody_and_its_pods_leave_at_its_pace() {
+    let stage = Stage::with(Controllers { claims: true, eviction: true, ..Controllers::NONE }, &[]);
+    let replica = Replica::start(&stage.kubeconfig("lazaret-controllers"), "a", &["policies", "replacement"]);
+    stage.until("it is ready", || replica.is_ready());
+    // All pods begin on one node.
+    stage.taint("elsewhere", "node-2", "NoSchedule");
+    stage.workload(4);
+    stage
+        .request(
+            "DELETE",
+            "/apis/resource.k8s.io/v1/devicetaintrules/elsewhere",
+            "application/json",
+            &Value::Null,
+        )
+        .unwrap();
+    let policies = "/apis/lazaret.dev/v1alpha1/devicetaintpolicies";
+    let empty = json!({"apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "metadata": {"name": "all"},
+        "spec": {"deviceSelector": {}, "taint": {"key": "k", "effect": "NoExecute"}}});
+    let refused = stage.request("POST", policies, "application/json", &empty).unwrap_err();
+    assert!(refused.contains("an empty selector would select every device"), "{refused}");
+    stage.create(
+        policies,
+        &json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "metadata": {"name": "node-1"},
+            "spec": {
+                "deviceSelector": {"deviceClassName": DRIVER, "pool": "node-1", "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
+                "taint": {"key": "example.com/out", "effect": "NoExecute", "evictionsPerSecond": 2},
+            },
+        }),
+    );
+    let rules = || stage.list("/apis/resource.k8s.io/v1/devicetaintrules");
+    stage.until("each device of the node has a rule", || rules().len() == 4);
+    stage.until("nobody is left on node-1", || {
+        let pods = stage.pods();
+        pods.len() == 4
+            && pods
+                .iter()
+                .all(|pod| pod["spec"]["nodeName"] == "node-2" && pod["status"]["phase"] == "Running")
+    });
+    let policy = || stage.list(policies).remove(0);
+    let condition = |kind: &str| {
+        let conditions = policy()["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|one| one["type"] == kind).unwrap_or_default()
+    };
+    stage.until("it says that its devices are idle", || condition("Drained")["status"] == "True");
+    assert_eq!(condition("Compiled")["message"], "4 DeviceTaintRules");
+    stage.until("its rules keep late pods off", || {
+        rules().iter().all(|rule| rule["spec"]["taint"]["effect"] == "NoExecute")
+    });
+    // Who evicted says so: Lazaret, for the policy, and Kubernetes nobody.
+    stage.until("the events are there", || stage.evictions().len() == 4);
+    let evicted = stage.evictions();
+    assert_eq!(policy()["status"]["evictions"]["pods"], 4);
+    assert!(evicted.values().all(|times| *times == 1), "{evicted:?}");
+    let owner = rules()[0]["metadata"]["ownerReferences"][0].clone();
+    assert_eq!((&owner["kind"], &owner["name"]), (&json!("DeviceTaintPolicy"), &json!("node-1")));
+    stage.request("DELETE", &format!("{policies}/node-1"), "application/json", &Value::Null).unwrap();
+    stage.until("its rules go with it", || rules().is_empty());
+    assert_eq!(stage.refused(), Vec::<String>::new());
+}
+
+/// Kubernetes 1.34 has no DeviceTaintRules in v1: what drivers publish counts, and the process says that this is all.
+#[test]
+fn a_cluster_without_rules_is_served_as_far_as_that_goes() {
+    let release: lazaret_server::Release = "1.34".parse().unwrap();
+    let mut features = Features::of(release);
+    features.parse("DRADeviceTaints=true").unwrap();
+    let stage = Stage::of(Cluster::options().features(features), PARTS);
+    let replica = Replica::start(&stage.kubeconfig("lazaret-controllers"), "a", &["eviction", "policies"]);
+    stage.until("it is ready", || replica.is_ready());
+    let metrics = replica.get("/metrics");
+    assert!(metrics.contains("lazaret_resource_unreadable{resource=\"devicetaintrules\"} 1"), "{metrics}");
+    stage.until("it leads", || {
+        replica.get("/metrics").contains("lazaret_leading{controller=\"device-taint-eviction\"} 1")
+    });
 }

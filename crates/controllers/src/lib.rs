@@ -12,6 +12,7 @@ mod eviction;
 mod feed;
 mod ledger;
 mod plane;
+mod policies;
 mod pools;
 mod quotas;
 mod replacement;

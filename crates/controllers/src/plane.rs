@@ -9,7 +9,9 @@ use lazaret_runtime::{
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::{Sources, claims, eviction, pools, quotas, replacement, scheduler, telemetry, workloads};
+use crate::{
+    Sources, claims, eviction, policies, pools, quotas, replacement, scheduler, telemetry, workloads,
+};
 
 /// Where leases are kept, unless somebody says otherwise.
 const NAMESPACE: &str = "kube-system";
@@ -68,13 +70,16 @@ impl Default for Parts {
     }
 }
 
-/// Which controllers run. A cluster of Kubernetes has all of them but replacement in its controller manager.
+/// Which controllers run. A cluster of Kubernetes has all of them but policies and replacement in its
+/// controller manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controllers {
     /// Makes claims from templates and gives them back.
     pub claims: bool,
     /// Evicts pods from tainted devices.
     pub eviction: bool,
+    /// Makes DeviceTaintRules of Kubernetes of DeviceTaintPolicies, and evicts for them.
+    pub policies: bool,
     /// Answers ResourcePoolStatusRequests.
     pub pool_status: bool,
     /// Replaces pods on tainted nodes and devices, by policies.
@@ -83,12 +88,13 @@ pub struct Controllers {
 
 impl Controllers {
     /// None of them.
-    pub const NONE: Self = Self { claims: false, eviction: false, pool_status: false, replacement: false };
+    pub const NONE: Self =
+        Self { claims: false, eviction: false, policies: false, pool_status: false, replacement: false };
 }
 
 impl Default for Controllers {
     fn default() -> Self {
-        Self { claims: true, eviction: true, pool_status: true, replacement: true }
+        Self { claims: true, eviction: true, policies: true, pool_status: true, replacement: true }
     }
 }
 
@@ -181,18 +187,8 @@ impl Plane {
         let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
         let events = self.postbox();
         // Without taints there is nobody to evict, and nothing to keep in memory for it.
-        if options.controllers.eviction && sources.gates().taints {
-            let telemetry = telemetry::EvictionMetrics::new(&metrics);
-            let options_of_eviction = options.eviction.clone();
-            self.agents.spawn(run(
-                move || eviction::EvictionAgent::new(options_of_eviction.clone(), sources),
-                eviction::Executor::new(client.clone(), events.clone(), sources, telemetry),
-                self.hub.listen(&sources.resources()),
-                leadership.clone(),
-                metrics.clone(),
-                AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
-                self.stop.subscribe(),
-            ));
+        if sources.gates().taints {
+            self.evictions(sources, options, leadership, &events);
         }
         if options.controllers.claims {
             self.claims(sources, options, leadership, &events);
@@ -229,6 +225,34 @@ impl Plane {
                 leadership.clone(),
                 metrics,
                 AgentOptions { name: quotas::NAME, in_flight_max: 16, precedence: Precedence::Patient },
+                self.stop.subscribe(),
+            ));
+        }
+    }
+
+    fn evictions(&mut self, sources: Sources, options: &Options, leadership: &Leadership, events: &Postbox) {
+        let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
+        let telemetry = telemetry::EvictionMetrics::new(&metrics);
+        if options.controllers.policies {
+            self.agents.spawn(policies::serve(policies::Setup {
+                hub: Arc::clone(&self.hub),
+                sources,
+                eviction: options.eviction.clone(),
+                telemetry: telemetry.clone(),
+                events: events.clone(),
+                leadership: leadership.clone(),
+                stop: self.stop.subscribe(),
+            }));
+        }
+        if options.controllers.eviction {
+            let options = options.eviction.clone();
+            self.agents.spawn(run(
+                move || eviction::EvictionAgent::new(options.clone(), sources),
+                eviction::Executor::new(client, events.clone(), sources, telemetry),
+                self.hub.listen(&sources.resources()),
+                leadership.clone(),
+                metrics,
+                AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
                 self.stop.subscribe(),
             ));
         }

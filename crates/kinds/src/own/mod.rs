@@ -2,6 +2,7 @@
 //! `deploy/crds` are written from them: there is one table, so no two clusters have different fields.
 
 mod replacement;
+mod taint_policy;
 
 use lazaret_json::{Value, json};
 
@@ -14,7 +15,7 @@ pub const SCHEMA_ANNOTATION: &str = "lazaret.dev/schema";
 /// A CustomResourceDefinition for each kind, ordered by name.
 #[must_use]
 pub fn own_definitions() -> Vec<Value> {
-    let mut definitions = vec![replacement::definition()];
+    let mut definitions = vec![taint_policy::definition(), replacement::definition()];
     for definition in &mut definitions {
         let digest = digest(&definition["spec"].to_string());
         let metadata = crate::value::field_mut(definition, "metadata");
