@@ -46,10 +46,12 @@ pub(super) async fn installation_facts(session: &mut Session<'_>, minor: u32) ->
     let mut leases = Some(Vec::new());
     for name in ["lazaret-controllers", "lazaret-scheduler"] {
         let found = list(session, "/apis/coordination.k8s.io/v1/leases", &named(name)).await?;
-        leases = leases.zip(found).map(|(mut all, found)| {
-            all.extend(found);
-            all
-        });
+        leases = joined(leases, found);
+    }
+    let mut policies = Some(Vec::new());
+    for plural in ["taintreplacementpolicies", "devicetaintpolicies"] {
+        let found = list(session, &format!("/apis/lazaret.dev/v1alpha1/{plural}"), "").await?;
+        policies = joined(policies, found);
     }
     Ok(Installation {
         minor,
@@ -58,16 +60,24 @@ pub(super) async fn installation_facts(session: &mut Session<'_>, minor: u32) ->
         definitions,
         deployments: list(session, "/apis/apps/v1/deployments", labelled).await?,
         leases,
+        policies,
         events: list(session, "/api/v1/events", "fieldSelector=reason%3DDeviceTaintManagerEviction").await?,
         server_time: server_time(session).await?,
     })
 }
 
-/// `None` where this user may not list it, or the server has no such thing.
+fn joined(all: Option<Vec<Value>>, found: Option<Vec<Value>>) -> Option<Vec<Value>> {
+    let (mut all, found) = all.zip(found)?;
+    all.extend(found);
+    Some(all)
+}
+
+/// `None` where this user may not list it; of a kind that is not served there are none.
 async fn list(session: &Session<'_>, path: &str, query: &str) -> Result<Option<Vec<Value>>, Error> {
     let path = format!("{path}?limit={OBJECTS_MAX}&{query}");
     match session.api.get_path(&path, "look at the installation").await {
         Ok(mut list) => Ok(list["items"].as_array_mut().map(core::mem::take)),
+        Err(Error::NotFound { .. }) => Ok(Some(Vec::new())),
         Err(error @ Error::Unreachable { .. }) => Err(error),
         Err(_) => Ok(None),
     }

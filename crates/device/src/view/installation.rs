@@ -33,6 +33,8 @@ pub struct Installation {
     pub deployments: Option<Vec<Value>>,
     /// Leases, in all namespaces.
     pub leases: Option<Vec<Value>>,
+    /// Objects of Lazaret's own kinds, in all namespaces.
+    pub policies: Option<Vec<Value>>,
     /// Events of evictions.
     pub events: Option<Vec<Value>>,
     /// The time by the server's clock, if it told.
@@ -44,8 +46,34 @@ pub fn installation(facts: &Installation, now: Timestamp) -> Vec<Check> {
     let mut checks = vec![release(facts), definitions(facts), clock(facts, now)];
     checks.extend(deployments(facts));
     checks.extend(leases(facts));
+    checks.push(policies(facts));
     checks.push(evictors(facts));
     checks
+}
+
+/// Conditions of policies that say that less is done than they ask for, and the status that says it.
+const BAD_CONDITIONS: [(&str, &str); 2] = [("Degraded", "True"), ("Compiled", "False")];
+
+fn policies(facts: &Installation) -> Check {
+    let name = "policies are in effect";
+    let Some(there) = &facts.policies else { return unseen(name, "policies of lazaret.dev") };
+    let mut wrong = Vec::new();
+    for policy in there {
+        let conditions = policy["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let is_bad = |one: &&Value| {
+            BAD_CONDITIONS.iter().any(|(kind, status)| one["type"] == *kind && one["status"] == *status)
+        };
+        let messages = conditions.iter().filter(is_bad).filter_map(|one| one["message"].as_str());
+        wrong
+            .extend(messages.map(|message| format!("{} ({message})", place(policy).trim_start_matches('/'))));
+    }
+    found(
+        SECTION,
+        name,
+        &wrong,
+        State::Warning,
+        "kubectl describe the policy; a role or a kind may be missing",
+    )
 }
 
 fn release(facts: &Installation) -> Check {
@@ -273,24 +301,47 @@ fn evictors(facts: &Installation) -> Check {
         let is_ours = component.is_some_and(|component| component.as_str() == Some(instance));
         if is_ours { &mut ours_at } else { &mut theirs }.push(event);
     }
-    match (ours_at.is_empty(), theirs.is_empty()) {
-        (false, false) => check(
+    let (ours_span, theirs_span) = (span(&ours_at), span(&theirs));
+    match (ours_span, theirs_span) {
+        // One that evicted before the other began has been turned off since.
+        (Some(ours), Some(theirs)) if ours.1 < theirs.0 => kubernetes_evicts(name),
+        (Some(ours), Some(theirs)) if theirs.1 < ours.0 => lazaret_evicts(name),
+        (Some(_), Some(_)) => check(
             SECTION,
             name,
             State::Warning,
             format!(
-                "Lazaret evicted {} pods and Kubernetes' controller manager {}",
+                "Lazaret evicted pods ({}) and so did Kubernetes' controller manager ({})",
                 ours_at.len(),
                 theirs.len()
             ),
             "no pace is kept while both evict: start the controller manager with --controllers=*,-device-taint-eviction-controller, or Lazaret without eviction",
         ),
-        (false, true) => check(SECTION, name, State::Ok, "Lazaret".into(), ""),
-        (true, false) => check(SECTION, name, State::Ok, "Kubernetes' controller manager".into(), ""),
-        (true, true) => {
+        (Some(_), None) => lazaret_evicts(name),
+        (None, Some(_)) => kubernetes_evicts(name),
+        (None, None) => {
             check(SECTION, name, State::Skipped, "no eviction was seen in the events there are".into(), "")
         }
     }
+}
+
+fn lazaret_evicts(name: &str) -> Check {
+    check(SECTION, name, State::Ok, "Lazaret".into(), "")
+}
+
+fn kubernetes_evicts(name: &str) -> Check {
+    check(SECTION, name, State::Ok, "Kubernetes' controller manager".into(), "")
+}
+
+/// When the first and the last of these happened. Times in whole seconds are in order as texts.
+fn span<'a>(events: &[&'a Value]) -> Option<(&'a str, &'a str)> {
+    let time = |event: &&'a Value| {
+        let event: &'a Value = event;
+        event["lastTimestamp"].as_str().or(event["metadata"]["creationTimestamp"].as_str())
+    };
+    let first = events.iter().filter_map(time).min()?;
+    let last = events.iter().filter_map(time).max()?;
+    Some((first, last))
 }
 
 fn place(object: &Value) -> String {

@@ -54,12 +54,13 @@ async fn lease(cluster: &Cluster, namespace: &str, renewed: &str) {
     cluster.post(&format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"), object).await;
 }
 
-async fn event(cluster: &Cluster, name: &str, instance: &str) {
+async fn event(cluster: &Cluster, name: &str, instance: &str, time: &str) {
     let object = json!({
         "metadata": {"name": name}, "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"},
         "reason": "DeviceTaintManagerEviction", "message": "Marking for deletion", "type": "Normal",
         "source": {"component": "device-taint-eviction"}, "reportingComponent": "device-taint-eviction",
         "reportingInstance": instance,
+        "firstTimestamp": time, "lastTimestamp": time, "count": 1,
     });
     cluster.post("/api/v1/namespaces/default/events", object).await;
 }
@@ -69,7 +70,7 @@ async fn an_installation_that_is_well_is_said_to_be() {
     let cluster = Cluster::small().await;
     installed(&cluster, "default", env!("CARGO_PKG_VERSION"), true).await;
     lease(&cluster, "default", &instant(0)).await;
-    event(&cluster, "e", "device-taint-eviction").await;
+    event(&cluster, "e", "device-taint-eviction", "2026-01-01T11:00:00Z").await;
     for (about, wanted) in [
         ("own kinds", "√ Lazaret's own kinds are defined"),
         ("available", "√ components are available"),
@@ -157,15 +158,18 @@ async fn leases_tell_who_leads_and_whose_clock_is_wrong() {
 #[tokio::test]
 async fn two_controllers_that_evict_are_noticed_by_their_events() {
     let cluster = Cluster::small().await;
-    event(&cluster, "theirs", "").await;
+    event(&cluster, "theirs", "", "2026-01-01T11:00:00Z").await;
     assert_eq!(
         said(&cluster, "evicts").await,
         "√ one controller evicts pods from tainted devices: Kubernetes' controller manager"
     );
-    event(&cluster, "ours", "device-taint-eviction").await;
+    // It was turned off, and Lazaret took over.
+    event(&cluster, "ours", "device-taint-eviction", "2026-01-01T11:10:00Z").await;
+    assert_eq!(said(&cluster, "evicts").await, "√ one controller evicts pods from tainted devices: Lazaret");
+    event(&cluster, "again", "", "2026-01-01T11:20:00Z").await;
     let both = said(&cluster, "evicts").await;
     assert!(
-        both.starts_with("‼ one controller evicts pods from tainted devices: Lazaret evicted 1 pods and Kubernetes' controller manager 1\n"),
+        both.starts_with("‼ one controller evicts pods from tainted devices: Lazaret evicted pods (1) and so did Kubernetes' controller manager (2)\n"),
         "{both}"
     );
 }
@@ -186,4 +190,20 @@ async fn what_this_user_may_not_see_is_said_to_be_unknown() {
             "{line}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_policy_that_does_less_than_it_asks_for_is_named_with_its_reason() {
+    let cluster = Cluster::small().await;
+    assert_eq!(said(&cluster, "in effect").await, "√ policies are in effect");
+    let path = "/apis/lazaret.dev/v1alpha1/devicetaintpolicies";
+    let spec = json!({"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "k", "effect": "NoSchedule"}});
+    let mut made = cluster.post(path, json!({"apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "metadata": {"name": "wide"}, "spec": spec})).await;
+    made["status"] = json!({"conditions": [{"type": "Compiled", "status": "False", "reason": "TooManyDevices",
+        "message": "256 DeviceTaintRules; 3 selected devices have none", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    cluster.send("PUT", &format!("{path}/wide/status"), "application/json", &made).await;
+    assert_eq!(
+        said(&cluster, "in effect").await,
+        "‼ policies are in effect: wide (256 DeviceTaintRules; 3 selected devices have none)\nkubectl describe the policy; a role or a kind may be missing"
+    );
 }

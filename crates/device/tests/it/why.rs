@@ -273,6 +273,7 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         ? components are available: Lazaret's controllers are not installed from its chart
         √ one process leads
         √ leases are renewed
+        √ policies are in effect
         ? one controller evicts pods from tainted devices: no eviction was seen in the events there are
 
         No failures, 3 warnings.
