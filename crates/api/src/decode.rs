@@ -85,6 +85,7 @@ pub(crate) fn decode(header: &Header, text: &str) -> Result<Object, FieldError> 
         ("", "Node") => Ok(Object::Node(convert::node(parse(text)?)?)),
         (POD_GROUP_API, "PodGroup") => Ok(Object::Group(convert::pod_group(parse(text)?)?)),
         ("resource.k8s.io", _) => decode_resource(kind, version, text),
+        ("lazaret.dev", "DeviceTaintPolicy") => decode_superset("DeviceTaintRule", version, text),
         ("lazaret.dev", "DeviceTaintRule" | "ResourceSlicePatch") => decode_superset(kind, version, text),
         _ => Ok(Object::Other(kind.to_owned())),
     }

@@ -2,10 +2,10 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, cel, device, driver, node, output, plan, run, store, up};
+use crate::{Verdict, allocate, cel, device, driver, install, node, output, plan, run, store, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -33,6 +33,8 @@ enum Command {
     Store(store::Command),
     /// Run the scheduler and the controllers against another API server
     Run(run::Args),
+    /// Print what a cluster needs to run Lazaret, for `kubectl apply -f -`
+    Install(install::Args),
     /// Run a driver of simulated GPUs for a kubelet, and make it fail
     #[command(subcommand)]
     Driver(driver::Command),
@@ -50,6 +52,11 @@ enum Command {
     Completion {
         /// bash, elvish, fish, powershell or zsh
         shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a folder
+    Man {
+        /// The folder, made if need be
+        folder: PathBuf,
     },
     /// Print what can follow these words, one a line, for completion scripts
     #[command(name = "__complete", hide = true)]
@@ -129,6 +136,7 @@ impl Cli {
             Command::Up(args) => args.run(),
             Command::Store(command) => command.run(),
             Command::Run(args) => args.run(),
+            Command::Install(args) => args.run(),
             Command::Driver(command) => command.run(),
             Command::Node(args) => args.run(),
             Command::Bench(args) => lazaret_bench::run(&args).map(|()| Verdict::Yes),
@@ -136,6 +144,12 @@ impl Cli {
             Command::Completion { shell } => {
                 let script = lazaret_device::completion_script(shell, &mut Self::command(), "lazaret");
                 output::print(&script)?;
+                Ok(Verdict::Yes)
+            }
+            Command::Man { folder } => {
+                lazaret_device::man_pages(Self::command(), &folder)
+                    .with_context(|| format!("write pages to {}", folder.display()))?;
+                output::note(&format!("wrote manual pages to {}", folder.display()));
                 Ok(Verdict::Yes)
             }
             Command::Complete { words } => device::complete(Self::command(), &words),

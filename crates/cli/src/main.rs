@@ -15,6 +15,8 @@ mod device;
 mod driver;
 mod gates;
 mod input;
+mod install;
+mod lease;
 mod limits;
 mod listen;
 mod log;

@@ -18,17 +18,32 @@ const QUESTIONS_MAX: usize = 16;
 
 /// Answers `/metrics`, `/healthz`, `/livez` and `/readyz`; never ends. Without a listener it only waits.
 pub(crate) async fn serve(listener: Option<TcpListener>, metrics: Metrics) {
-    let Some(listener) = listener else { return std::future::pending().await };
-    serve_within(QUESTION_TIME_MAX, &listener, &metrics).await;
+    serve_with(listener, metrics, Vec::new).await;
 }
 
-async fn serve_within(patience: Duration, listener: &TcpListener, metrics: &Metrics) {
+/// The same, ready only when these checks pass as well.
+pub(crate) async fn serve_with(
+    listener: Option<TcpListener>,
+    metrics: Metrics,
+    more: impl Fn() -> Vec<(String, bool)>,
+) {
+    let Some(listener) = listener else { return std::future::pending().await };
+    serve_within(QUESTION_TIME_MAX, &listener, &metrics, more).await;
+}
+
+async fn serve_within(
+    patience: Duration,
+    listener: &TcpListener,
+    metrics: &Metrics,
+    more: impl Fn() -> Vec<(String, bool)>,
+) {
     let mut questions = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept(), if questions.len() < QUESTIONS_MAX => match accepted {
                 Ok((connection, _)) => {
-                    questions.spawn(timeout(patience, answer(connection, metrics.clone())));
+                    let checks = more();
+                    questions.spawn(timeout(patience, answer(connection, metrics.clone(), checks)));
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
@@ -38,7 +53,11 @@ async fn serve_within(patience: Duration, listener: &TcpListener, metrics: &Metr
     }
 }
 
-async fn answer(mut connection: TcpStream, metrics: Metrics) -> std::io::Result<()> {
+async fn answer(
+    mut connection: TcpStream,
+    metrics: Metrics,
+    more: Vec<(String, bool)>,
+) -> std::io::Result<()> {
     let mut question = Vec::new();
     while !question.windows(4).any(|window| window == b"\r\n\r\n") {
         if question.len() > QUESTION_BYTES_MAX || connection.read_buf(&mut question).await? == 0 {
@@ -54,7 +73,7 @@ async fn answer(mut connection: TcpStream, metrics: Metrics) -> std::io::Result<
             ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text())
         }
         ("GET", "/healthz" | "/livez") => ("200 OK", "text/plain", "ok".to_owned()),
-        ("GET", "/readyz") => readiness(&metrics),
+        ("GET", "/readyz") => readiness(&metrics, more),
         _ => ("404 Not Found", "text/plain", "GET /metrics, /healthz, /livez or /readyz\n".to_owned()),
     };
     let head = format!(
@@ -66,9 +85,10 @@ async fn answer(mut connection: TcpStream, metrics: Metrics) -> std::io::Result<
     connection.shutdown().await
 }
 
-/// Whether every task works, as an API server says it.
-fn readiness(metrics: &Metrics) -> (&'static str, &'static str, String) {
-    let checks = metrics.health().checks();
+/// Whether every task works and every check passes, as an API server says it.
+fn readiness(metrics: &Metrics, more: Vec<(String, bool)>) -> (&'static str, &'static str, String) {
+    let mut checks = metrics.health().checks();
+    checks.extend(more);
     let mut report = String::new();
     for (name, works) in &checks {
         report.push_str(&if *works { format!("[+]{name} ok\n") } else { format!("[-]{name} failed\n") });
@@ -98,7 +118,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let metrics = Metrics::default();
         tokio::select! {
-            () = serve_within(patience, &listener, &metrics) => {}
+            () = serve_within(patience, &listener, &metrics, || vec![("synced/pods".to_owned(), true)]) => {}
             () = asks(address) => {}
         }
     }
@@ -111,12 +131,20 @@ mod tests {
             assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").await.ends_with("ok"));
             let ready = ask(address, "GET /readyz HTTP/1.1\r\n\r\n").await;
             assert!(
-                ready.starts_with("HTTP/1.1 200 OK") && ready.ends_with("readyz check passed\n"),
+                ready.starts_with("HTTP/1.1 200 OK")
+                    && ready.ends_with("[+]synced/pods ok\nreadyz check passed\n"),
                 "{ready}"
             );
             assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 404"));
         })
         .await;
+    }
+
+    #[test]
+    fn who_has_not_read_everything_is_not_ready() {
+        let (status, _, report) = readiness(&Metrics::default(), vec![("synced/pods".to_owned(), false)]);
+        assert_eq!(status, "500 Internal Server Error");
+        assert_eq!(report, "[-]synced/pods failed\nreadyz check failed\n");
     }
 
     #[tokio::test]

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use lazaret_controllers::{Options, Parts, Plane, Rivals};
-use lazaret_runtime::{Client, LeaseOptions, Metrics};
+use lazaret_controllers::{Controllers, Options, Parts, Plane};
+use lazaret_runtime::{Client, Hub, Metrics, WatchState};
 use lazaret_server::Release;
 
 use crate::{
-    Verdict, connect, gates, listen::Listen, log::Logging, numbers, output, pace::Pace, pages,
-    scheduling::SchedulingArgs, signal,
+    Verdict, connect, gates, lease::LeaseArgs, listen::Listen, log::Logging, numbers, output, pace::Pace,
+    pages, scheduling::SchedulingArgs, signal,
 };
 
 /// Run the scheduler, the controllers, or both against an API server.
@@ -28,9 +28,8 @@ pub(crate) struct Args {
     /// Place pods whose spec.schedulerName is this
     #[arg(long, value_name = "NAME", default_value = "default-scheduler")]
     scheduler_name: String,
-    /// The name to hold leases under [default: host name and process]
-    #[arg(long, value_name = "NAME")]
-    identity: Option<String>,
+    #[command(flatten)]
+    lease: LeaseArgs,
     /// Serve metrics, /healthz and /readyz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = Listen::parse)]
     metrics_listen: Option<Listen>,
@@ -52,15 +51,29 @@ const EXAMPLES: &str = "Examples:
   lazaret run scheduler controllers --kubeconfig ~/.kube/config
   lazaret run scheduler --scheduler-name lazaret -v
   lazaret run --feature-gates DRADeviceTaintRules=false
-  lazaret run controllers --metrics-listen 127.0.0.1:10290";
+  lazaret run controllers --metrics-listen 127.0.0.1:10290
+  lazaret run policies replacement --lease-namespace lazaret-system
+
+Beside Kubernetes' controller manager run `policies` and `replacement` alone: claims are its business, and so is eviction unless it is started with
+--controllers=*,-device-taint-eviction-controller.";
 
 /// What can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// Places pods and gives them devices
     Scheduler,
-    /// Makes claims, evicts pods from tainted devices
+    /// The next five together
     Controllers,
+    /// Makes claims from templates and gives them back
+    Claims,
+    /// Evicts pods from tainted devices
+    Eviction,
+    /// Taints devices by DeviceTaintPolicies, and evicts their pods at a pace
+    Policies,
+    /// Answers ResourcePoolStatusRequests
+    PoolStatus,
+    /// Replaces pods on tainted nodes and devices, by TaintReplacementPolicies
+    Replacement,
     /// Replica sets, jobs, garbage collection and the like, for a server that has no controllers at all
     Workloads,
 }
@@ -75,29 +88,51 @@ impl Args {
         Ok(Verdict::Yes)
     }
 
+    fn parts(&self) -> Parts {
+        let workloads = self.parts.contains(&Part::Workloads);
+        Parts {
+            scheduler: self.parts.contains(&Part::Scheduler),
+            controllers: workloads || self.controllers() != Controllers::NONE,
+            workloads,
+        }
+    }
+
+    fn controllers(&self) -> Controllers {
+        let runs = |part| self.parts.contains(&Part::Controllers) || self.parts.contains(&part);
+        Controllers {
+            claims: runs(Part::Claims),
+            eviction: runs(Part::Eviction),
+            policies: runs(Part::Policies),
+            pool_status: runs(Part::PoolStatus),
+            replacement: runs(Part::Replacement),
+        }
+    }
+
     async fn work(self) -> Result<()> {
         let features =
             gates::features(self.emulated_version, &self.feature_gates, &[lazaret_server::Part::Scheduler])?;
         let client = Client::new(connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?);
-        let identity = self.identity.clone().unwrap_or_else(identity);
         let options = Options {
-            parts: Parts {
-                scheduler: self.parts.contains(&Part::Scheduler),
-                controllers: self.parts.contains(&Part::Controllers),
-                workloads: self.parts.contains(&Part::Workloads),
-            },
+            parts: self.parts(),
+            controllers: self.controllers(),
             eviction: self.pace.options(),
             scheduler: lazaret_scheduler::Options {
                 names: vec![self.scheduler_name.as_str().into()],
                 ..self.scheduling.options()
             },
-            rivals: Some(Rivals { identity, lease: LeaseOptions::default() }),
+            rivals: Some(self.lease.rivals()?),
+            lease_namespace: self.lease.namespace(self.kubeconfig.is_some()),
             ..Options::default()
         }
         .with_features(|gate| features.is_on(gate));
         let metrics = Metrics::default();
         let listener = match &self.metrics_listen {
-            Some(listen) => Some(listen.bind("--metrics-listen").await?),
+            Some(listen) => {
+                let listener = listen.bind("--metrics-listen").await?;
+                let address = listener.local_addr().context("find out where it listens")?;
+                output::note(&format!("metrics: http://{address}/metrics"));
+                Some(listener)
+            }
             None => None,
         };
         let plane = Plane::start(client, metrics.clone(), &options)
@@ -106,7 +141,7 @@ impl Args {
         output::note("running; Ctrl-C stops");
         tokio::select! {
             asked = signal::to_stop() => asked?,
-            () = numbers::serve(listener, metrics) => {}
+            () = numbers::serve_with(listener, metrics, || synced(plane.hub())) => {}
             () = pages::follow() => {}
         }
         output::note("stopping");
@@ -115,7 +150,12 @@ impl Args {
     }
 }
 
-fn identity() -> String {
-    let host = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
-    format!("{}_{}", host.as_deref().map_or("lazaret", str::trim), std::process::id())
+/// Whether each resource was read once. What can be done without is no reason to be unready: it is logged, and counted.
+fn synced(hub: &Hub) -> Vec<(String, bool)> {
+    let is_ready = |state: &WatchState| match state {
+        WatchState::Synced | WatchState::DoneWithout(_) => true,
+        WatchState::Waiting | WatchState::Unreadable(_) => false,
+    };
+    let watches = hub.watches().into_iter();
+    watches.map(|(resource, state)| (format!("synced/{}", resource.plural), is_ready(&state))).collect()
 }

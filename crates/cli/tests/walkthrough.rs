@@ -39,13 +39,16 @@ impl Cluster {
     fn start(words: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let lazaret = env!("CARGO_BIN_EXE_lazaret");
+        let links = folder.path().join("bin");
+        fs::create_dir(&links).unwrap();
         // As README.md says: two links, and kubectl knows the plugin.
         for (name, program) in [
+            ("lazaret", Path::new(lazaret)),
             ("kubectl-device", Path::new(lazaret)),
             ("kubectl_complete-device", Path::new(lazaret)),
             ("kubectl", &tools::kubectl()),
         ] {
-            std::os::unix::fs::symlink(program, folder.path().join(name)).unwrap();
+            std::os::unix::fs::symlink(program, links.join(name)).unwrap();
         }
         let mut process = Command::new(lazaret)
             .args(words)
@@ -64,7 +67,7 @@ impl Cluster {
 
     fn run(&self, command: &str) -> String {
         let here = self.folder.path();
-        let path = format!("{}:{}", here.display(), std::env::var("PATH").unwrap_or_default());
+        let path = format!("{}:{}", here.join("bin").display(), std::env::var("PATH").unwrap_or_default());
         let output = Command::new("sh")
             .args(["-c", &format!("exec 2>&1; {command}")])
             .current_dir(root())
@@ -155,6 +158,11 @@ fn the_walk_through_can_be_walked() {
 #[test]
 fn two_minutes_of_the_readme_can_be_walked() {
     walk("README.md", 9);
+}
+
+#[test]
+fn an_installation_can_be_walked() {
+    walk("docs/install.md", 7);
 }
 
 /// Commands and flags that README.md names in its sentences and tables are those of the binary.

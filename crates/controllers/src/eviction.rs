@@ -8,8 +8,8 @@ use lazaret_eviction::{
 use lazaret_fleet::Fleet;
 use lazaret_model::{SetBack, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIMS, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, RULES_V1ALPHA3,
-    Reply, Resource, ViewWish,
+    Agent, CLAIMS, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, RULES, Reply,
+    Resource, ViewWish,
 };
 use serde_json::json;
 use tracing::info;
@@ -17,7 +17,7 @@ use tracing::info;
 use crate::{
     disrupt::disrupt,
     event::Event,
-    feed::{Sources, feed, kind},
+    feed::{Sources, kind},
     telemetry::EvictionMetrics,
     wire,
 };
@@ -34,8 +34,7 @@ pub(crate) struct EvictionAgent {
     options: Options,
     fleet: Fleet,
     eviction: Eviction,
-    /// What it hears of.
-    resources: Vec<Resource>,
+    sources: Sources,
     /// There is something to tell the core.
     heard: bool,
 }
@@ -43,7 +42,7 @@ pub(crate) struct EvictionAgent {
 impl EvictionAgent {
     pub(crate) fn new(options: Options, sources: Sources) -> Self {
         let (fleet, eviction) = (Fleet::with_gates(sources.gates()), Eviction::new(options.clone()));
-        Self { fleet, eviction, options, resources: sources.resources(), heard: false }
+        Self { fleet, eviction, options, sources, heard: false }
     }
 
     /// Tells the core what has changed, so much of it at most.
@@ -63,7 +62,7 @@ impl Agent for EvictionAgent {
     }
 
     fn hear(&mut self, _: Timestamp, news: News) {
-        feed(&mut self.fleet, &news);
+        self.sources.feed(&mut self.fleet, &news);
         self.heard = true;
     }
 
@@ -98,7 +97,7 @@ impl Agent for EvictionAgent {
     fn wants_view(&mut self) -> Option<ViewWish> {
         let ViewRequest { number, kinds } = self.eviction.poll_view()?;
         let of = |resource: &&Resource| kind(resource).is_some_and(|kind| kinds.contains(&kind));
-        Some(ViewWish { number, resources: self.resources.iter().filter(of).copied().collect() })
+        Some(ViewWish { number, resources: self.sources.resources().iter().filter(of).copied().collect() })
     }
 
     fn view_reached(&mut self, now: Timestamp, number: u64) {
@@ -150,7 +149,7 @@ impl Executor {
             "status": {"conditions": [wire::condition(condition), wire::condition(drained)]},
         });
         // The stable version has no field for it.
-        if self.rules == RULES_V1ALPHA3 {
+        if self.rules != RULES {
             body["status"]["evictions"] = json!({
                 "pods": evictions.pods,
                 "atLeast": evictions.at_least,

@@ -1,9 +1,11 @@
 //! News of objects become inputs of a fleet.
 
+use std::sync::Arc;
+
 use lazaret_fleet::{Fleet, Gates, Input, Kind};
 use lazaret_runtime::{
     CLAIMS, CLASSES, CallError, Client, Model, NODES, News, Object, PATCHES, POD_GROUPS, PODS,
-    POOL_STATUS_REQUESTS, RULES, RULES_V1ALPHA3, Resource, SLICES, SLICES_V1ALPHA3,
+    POOL_STATUS_REQUESTS, RULES, RULES_V1ALPHA3, Resource, SLICES, SLICES_V1ALPHA3, TAINT_POLICIES,
 };
 use tracing::warn;
 
@@ -13,6 +15,10 @@ pub struct Sources {
     wide: bool,
     groups: bool,
     pool_status_requests: bool,
+    /// Whether rules are served at all.
+    rules: bool,
+    /// Policies stand in the place of rules, and only they taint.
+    policies: bool,
     gates: Gates,
 }
 
@@ -27,13 +33,25 @@ impl Sources {
             wide = wide && client.serves(&resource).await?;
         }
         let pool_status_requests = client.serves(&POOL_STATUS_REQUESTS).await?;
-        Ok(Self { pool_status_requests, ..Self::new(wide).with_groups(client.serves(&POD_GROUPS).await?) })
+        let rules = wide || client.serves(&RULES).await?;
+        Ok(Self {
+            pool_status_requests,
+            rules,
+            ..Self::new(wide).with_groups(client.serves(&POD_GROUPS).await?)
+        })
     }
 
     /// Of a server that serves `resource.k8s.io/v1alpha3` with all that is Lazaret's own, or one that does not.
     #[must_use]
     pub fn new(wide: bool) -> Self {
-        Self { wide, groups: false, pool_status_requests: false, gates: Gates::default() }
+        Self {
+            wide,
+            groups: false,
+            pool_status_requests: false,
+            rules: true,
+            policies: false,
+            gates: Gates::default(),
+        }
     }
 
     /// Whether the server serves groups of pods.
@@ -45,7 +63,21 @@ impl Sources {
     /// What of device taints is on. Rules that do not count are not read: the server may not even serve them.
     #[must_use]
     pub fn with_gates(self, gates: Gates) -> Self {
-        Self { gates, ..self }
+        Self { gates: Gates { rules: gates.rules && self.rules, ..gates }, ..self }
+    }
+
+    /// Whether rules would count if the server served them.
+    pub(crate) fn lacks_rules(self, gates: Gates) -> bool {
+        gates.has_rules() && !self.rules
+    }
+
+    /// The same with policies in the place of rules: what drivers, patches and rules of Kubernetes taint is somebody else's business.
+    pub(crate) fn for_policies(self) -> Self {
+        Self { policies: true, gates: Gates { rules: true, ..self.gates }, ..self }
+    }
+
+    pub(crate) fn serves_rules(self) -> bool {
+        self.rules
     }
 
     pub(crate) fn gates(self) -> Gates {
@@ -61,7 +93,7 @@ impl Sources {
     }
 
     pub(crate) fn has_patches(self) -> bool {
-        self.wide
+        self.wide && !self.policies
     }
 
     /// The resource to read slices from.
@@ -86,12 +118,49 @@ impl Sources {
     /// The resource to write a rule's status through.
     #[must_use]
     pub fn rules(self) -> Resource {
-        if self.wide { RULES_V1ALPHA3 } else { RULES }
+        match (self.policies, self.wide) {
+            (true, _) => TAINT_POLICIES,
+            (false, true) => RULES_V1ALPHA3,
+            (false, false) => RULES,
+        }
+    }
+
+    /// Tells a fleet what was heard.
+    pub(crate) fn feed(self, fleet: &mut Fleet, news: &News) {
+        if self.policies { feed_policies(fleet, news) } else { feed(fleet, news) }
     }
 }
 
 /// Tells a fleet what was heard. News of what it does not know are no news.
 pub(crate) fn feed(fleet: &mut Fleet, news: &News) {
+    feed_as(fleet, news, |input| input);
+}
+
+/// Tells a fleet, in which policies are the rules, what was heard: nothing else taints.
+pub(crate) fn feed_policies(fleet: &mut Fleet, news: &News) {
+    feed_as(fleet, news, only_policies_taint);
+}
+
+fn only_policies_taint(input: Input) -> Input {
+    if let Input::Slice(slice) = &input {
+        let mut bare = (**slice).clone();
+        bare.taints.clear();
+        bare.devices.iter_mut().for_each(|device| device.taints.clear());
+        return Input::Slice(Arc::new(bare));
+    }
+    // No server fills it in for a kind that it does not know.
+    if let Input::Rule(rule) = &input
+        && rule.taint.time_added.is_none()
+    {
+        let mut rule = (**rule).clone();
+        rule.taint.time_added = rule.created;
+        return Input::Rule(Arc::new(rule));
+    }
+    input
+}
+
+fn feed_as(fleet: &mut Fleet, news: &News, as_meant: impl Fn(Input) -> Input) {
+    let input = |kind, object: &Object| input(kind, object).map(&as_meant);
     match news {
         News::Barred(..) => {}
         News::Listed(resource, objects, _) => {
@@ -116,7 +185,7 @@ pub(crate) fn feed(fleet: &mut Fleet, news: &News) {
 pub(crate) fn kind(resource: &Resource) -> Option<Kind> {
     Some(match resource.plural {
         "resourceslices" => Kind::Slice,
-        "devicetaintrules" => Kind::Rule,
+        "devicetaintrules" | "devicetaintpolicies" => Kind::Rule,
         "resourceslicepatches" => Kind::Patch,
         "deviceclasses" => Kind::Class,
         "resourceclaims" => Kind::Claim,
@@ -181,5 +250,16 @@ mod tests {
         let kubernetes = Sources::of(&server(&["devicetaintrules"])).await.unwrap();
         assert_eq!(kubernetes.rules(), RULES);
         assert!(kubernetes.resources().contains(&SLICES) && !kubernetes.resources().contains(&PATCHES));
+    }
+
+    /// Waiting for a resource that is not served would be waiting for ever.
+    #[tokio::test]
+    async fn rules_that_are_not_served_are_not_waited_for() {
+        let old = Sources::of(&server(&[])).await.unwrap();
+        assert!(old.lacks_rules(Gates::default()));
+        assert!(!old.with_gates(Gates::default()).resources().contains(&RULES));
+        let wide =
+            Sources::of(&server(&["devicetaintrules", "resourceslices", "resourceslicepatches"])).await;
+        assert!(!wide.unwrap().lacks_rules(Gates::default()));
     }
 }

@@ -12,6 +12,7 @@ mod eviction;
 mod feed;
 mod ledger;
 mod plane;
+mod policies;
 mod pools;
 mod quotas;
 mod replacement;
@@ -22,4 +23,4 @@ mod workloads;
 
 pub use feed::Sources;
 pub use lazaret_workloads::Limits as WorkloadLimits;
-pub use plane::{Options, Parts, Plane, Rivals};
+pub use plane::{Controllers, Options, Parts, Plane, Rivals};

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use lazaret_runtime::{
     AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, Precedence,
-    Tasks, run,
+    RULES, Tasks, run,
 };
 use tokio::sync::watch;
+use tracing::warn;
 
-use crate::{Sources, claims, eviction, pools, quotas, replacement, scheduler, telemetry, workloads};
+use crate::{
+    Sources, claims, eviction, policies, pools, quotas, replacement, scheduler, telemetry, workloads,
+};
 
-/// Where leases are kept.
+/// Where leases are kept, unless somebody says otherwise.
 const NAMESPACE: &str = "kube-system";
 
 /// What may be chosen.
@@ -28,6 +31,10 @@ pub struct Options {
     pub workloads: lazaret_workloads::Limits,
     /// Whether others may run the same parts; then a lease says who acts.
     pub rivals: Option<Rivals>,
+    /// Where leases are kept [`None`: in `kube-system`].
+    pub lease_namespace: Option<String>,
+    /// Which of the controllers run, where they do.
+    pub controllers: Controllers,
 }
 
 impl Options {
@@ -63,8 +70,36 @@ impl Default for Parts {
     }
 }
 
+/// Which controllers run. A cluster of Kubernetes has all of them but policies and replacement in its
+/// controller manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    /// Makes claims from templates and gives them back.
+    pub claims: bool,
+    /// Evicts pods from tainted devices.
+    pub eviction: bool,
+    /// Makes DeviceTaintRules of Kubernetes of DeviceTaintPolicies, and evicts for them.
+    pub policies: bool,
+    /// Answers ResourcePoolStatusRequests.
+    pub pool_status: bool,
+    /// Replaces pods on tainted nodes and devices, by policies.
+    pub replacement: bool,
+}
+
+impl Controllers {
+    /// None of them.
+    pub const NONE: Self =
+        Self { claims: false, eviction: false, policies: false, pool_status: false, replacement: false };
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self { claims: true, eviction: true, policies: true, pool_status: true, replacement: true }
+    }
+}
+
 /// How a process competes with others.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rivals {
     /// Its name in the lease. Who comes back under the same name goes on at once.
     pub identity: String,
@@ -89,7 +124,14 @@ impl Plane {
     /// When the server cannot be asked what it serves.
     pub async fn start(client: Client, metrics: Metrics, options: &Options) -> Result<Self, CallError> {
         let gates = options.scheduler.features.fleet_gates();
-        let sources = Sources::of(&client).await?.with_gates(gates);
+        let found = Sources::of(&client).await?;
+        if found.lacks_rules(gates) {
+            warn!(
+                "DeviceTaintRules are not served as resource.k8s.io/v1: only taints that drivers publish count. Start again once they are served"
+            );
+            metrics.unreadable(&RULES, true);
+        }
+        let sources = found.with_gates(gates);
         let mut plane = Self {
             hub: Arc::new(Hub::new(client, metrics)),
             agents: Tasks::default(),
@@ -98,11 +140,11 @@ impl Plane {
             release: watch::channel(false).0,
         };
         if options.parts.controllers {
-            let leadership = plane.leadership("lazaret-controllers", options.rivals.as_ref());
+            let leadership = plane.leadership("lazaret-controllers", options);
             plane.controllers(sources, options, &leadership);
         }
         if options.parts.scheduler {
-            let leadership = plane.leadership("lazaret-scheduler", options.rivals.as_ref());
+            let leadership = plane.leadership("lazaret-scheduler", options);
             plane.scheduler(sources, options, &leadership);
         }
         Ok(plane)
@@ -125,10 +167,11 @@ impl Plane {
         drop(hub);
     }
 
-    fn leadership(&mut self, name: &str, rivals: Option<&Rivals>) -> Leadership {
-        let Some(rivals) = rivals else { return Leadership::unrivalled() };
+    fn leadership(&mut self, name: &str, options: &Options) -> Leadership {
+        let Some(rivals) = &options.rivals else { return Leadership::unrivalled() };
         let client = self.hub.client().clone();
-        let (leader, leadership) = Leader::new(client, NAMESPACE, name, &rivals.identity, rivals.lease);
+        let namespace = options.lease_namespace.as_deref().unwrap_or(NAMESPACE);
+        let (leader, leadership) = Leader::new(client, namespace, name, &rivals.identity, rivals.lease);
         self.leaders.spawn(leader.run(self.hub.metrics().clone(), self.release.subscribe()));
         leadership
     }
@@ -145,40 +188,23 @@ impl Plane {
         let events = self.postbox();
         // Without taints there is nobody to evict, and nothing to keep in memory for it.
         if sources.gates().taints {
-            let telemetry = telemetry::EvictionMetrics::new(&metrics);
-            let options_of_eviction = options.eviction.clone();
-            self.agents.spawn(run(
-                move || eviction::EvictionAgent::new(options_of_eviction.clone(), sources),
-                eviction::Executor::new(client.clone(), events.clone(), sources, telemetry),
-                self.hub.listen(&sources.resources()),
+            self.evictions(sources, options, leadership, &events);
+        }
+        if options.controllers.claims {
+            self.claims(sources, options, leadership, &events);
+        }
+        if options.controllers.pool_status && sources.has_pool_status_requests() {
+            self.pool_status(sources, leadership);
+        }
+        if options.controllers.replacement {
+            self.agents.spawn(replacement::serve(
+                Arc::clone(&self.hub),
+                sources,
                 leadership.clone(),
                 metrics.clone(),
-                AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
                 self.stop.subscribe(),
             ));
         }
-        let options_of_claims =
-            lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
-        let counts_of_claims = telemetry::ClaimsMetrics::new(&metrics);
-        self.agents.spawn(run(
-            move || claims::ClaimsAgent::new(options_of_claims.clone(), counts_of_claims.clone()),
-            claims::Executor::new(client.clone(), events.clone()),
-            self.hub.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
-            leadership.clone(),
-            metrics.clone(),
-            AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
-            self.stop.subscribe(),
-        ));
-        if sources.has_pool_status_requests() {
-            self.pool_status(sources, leadership);
-        }
-        self.agents.spawn(replacement::serve(
-            Arc::clone(&self.hub),
-            sources,
-            leadership.clone(),
-            metrics.clone(),
-            self.stop.subscribe(),
-        ));
         if options.parts.workloads {
             self.agents.spawn(run(
                 {
@@ -202,6 +228,49 @@ impl Plane {
                 self.stop.subscribe(),
             ));
         }
+    }
+
+    fn evictions(&mut self, sources: Sources, options: &Options, leadership: &Leadership, events: &Postbox) {
+        let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
+        let telemetry = telemetry::EvictionMetrics::new(&metrics);
+        if options.controllers.policies {
+            self.agents.spawn(policies::serve(policies::Setup {
+                hub: Arc::clone(&self.hub),
+                sources,
+                eviction: options.eviction.clone(),
+                telemetry: telemetry.clone(),
+                events: events.clone(),
+                leadership: leadership.clone(),
+                stop: self.stop.subscribe(),
+            }));
+        }
+        if options.controllers.eviction {
+            let options = options.eviction.clone();
+            self.agents.spawn(run(
+                move || eviction::EvictionAgent::new(options.clone(), sources),
+                eviction::Executor::new(client, events.clone(), sources, telemetry),
+                self.hub.listen(&sources.resources()),
+                leadership.clone(),
+                metrics,
+                AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
+                self.stop.subscribe(),
+            ));
+        }
+    }
+
+    fn claims(&mut self, sources: Sources, options: &Options, leadership: &Leadership, events: &Postbox) {
+        let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
+        let options = lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
+        let counts = telemetry::ClaimsMetrics::new(&metrics);
+        self.agents.spawn(run(
+            move || claims::ClaimsAgent::new(options.clone(), counts.clone()),
+            claims::Executor::new(client, events.clone()),
+            self.hub.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
+            leadership.clone(),
+            metrics,
+            AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
+            self.stop.subscribe(),
+        ));
     }
 
     fn pool_status(&mut self, sources: Sources, leadership: &Leadership) {

@@ -22,7 +22,7 @@ mod output;
 pub mod view;
 
 pub use args::{Args, command};
-pub use commands::{Session, completion_script, run};
+pub use commands::{Session, completion_script, man_pages, run};
 pub use complete::complete;
 pub use connect::connect;
 pub use console::Console;

@@ -32,6 +32,19 @@ pub struct Hub {
     shared: Arc<std::sync::Mutex<Shared>>,
 }
 
+/// How far a watch is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchState {
+    /// Everything was read once.
+    Synced,
+    /// It has not been read yet, and whoever listens waits for it.
+    Waiting,
+    /// It cannot be read, and whoever listens does without.
+    DoneWithout(Arc<CallError>),
+    /// It cannot be read, and somebody waits for it.
+    Unreadable(Arc<CallError>),
+}
+
 /// The topics of a hub, for inboxes that may outlive it.
 pub(crate) type Topics = Weak<std::sync::Mutex<Shared>>;
 
@@ -83,6 +96,13 @@ impl Hub {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// How far each watch is, by resource.
+    #[must_use]
+    pub fn watches(&self) -> Vec<(Resource, WatchState)> {
+        let topics: Vec<_> = lock(&self.shared).topics.values().map(|one| Arc::clone(&one.topic)).collect();
+        topics.iter().map(|topic| (topic.resource, topic.watch_state())).collect()
     }
 
     /// Hears of these resources from now on: first all there is of each, then what changes.
@@ -309,6 +329,17 @@ impl Topic {
     /// Whether somebody listens who cannot do without it.
     pub(crate) fn is_needed(&self) -> bool {
         lock(&self.state).listeners.iter().any(|listener| !listener.bears_bars)
+    }
+
+    fn watch_state(&self) -> WatchState {
+        let needed = self.is_needed();
+        let state = lock(&self.state);
+        match &state.barred {
+            Some(why) if needed => WatchState::Unreadable(Arc::clone(why)),
+            Some(why) => WatchState::DoneWithout(Arc::clone(why)),
+            None if state.listed => WatchState::Synced,
+            None => WatchState::Waiting,
+        }
     }
 
     /// Whether it cannot be read, and this listener does without.

@@ -35,7 +35,7 @@ pub use call::{Call, CallError, Client, PatchKind};
 pub use clock::Clock;
 pub use election::{Leader, Leadership};
 pub use health::Health;
-pub use hub::Hub;
+pub use hub::{Hub, WatchState};
 pub use inbox::Inbox;
 pub use lease::{Candidate, LeaseAction, LeaseOptions, LeaseRecord, Term};
 pub use metrics::Metrics;

@@ -21,6 +21,7 @@ pub struct Metrics {
     task_panics: Family<Task, Counter>,
     effect_panics: Family<Run, Counter>,
     too_large: Family<Watched, Counter>,
+    unreadable: Family<Watched, Gauge>,
     health: Health,
 }
 
@@ -55,6 +56,7 @@ impl Default for Metrics {
         let task_panics = Family::default();
         let effect_panics = Family::default();
         let too_large = Family::default();
+        let unreadable = Family::default();
         registry.register("lazaret_lists", "Times a resource was read whole", lists.clone());
         registry.register("lazaret_effects", "Effects carried out, by outcome", effects.clone());
         registry.register("lazaret_leading", "Whether this process acts", leading.clone());
@@ -70,6 +72,11 @@ impl Default for Metrics {
             "Watch events passed over for their size",
             too_large.clone(),
         );
+        registry.register(
+            "lazaret_resource_unreadable",
+            "Whether a resource is not served or may not be read, so that less is done",
+            unreadable.clone(),
+        );
         Self {
             registry: Arc::new(Mutex::new(registry)),
             lists,
@@ -79,6 +86,7 @@ impl Default for Metrics {
             task_panics,
             effect_panics,
             too_large,
+            unreadable,
             health: Health::default(),
         }
     }
@@ -120,6 +128,11 @@ impl Metrics {
 
     pub(crate) fn event_too_large(&self, resource: &Resource) {
         self.too_large.get_or_create(&Watched { resource: resource.plural }).inc();
+    }
+
+    /// Says that a resource cannot be read, or can again.
+    pub fn unreadable(&self, resource: &Resource, unreadable: bool) {
+        self.unreadable.get_or_create(&Watched { resource: resource.plural }).set(i64::from(unreadable));
     }
 
     pub(crate) fn listed(&self, resource: &Resource) {

@@ -47,6 +47,7 @@ pub(crate) async fn follow(client: Client, metrics: Metrics, topic: Arc<Topic>) 
                 let is_barred = matches!(error, CallError::Forbidden(_) | CallError::NotFound(_));
                 if is_barred {
                     known = !pump.topic.bar(&error);
+                    pump.metrics.unreadable(&pump.topic.resource, true);
                     // What was heard before is old when it can be read again.
                     pump.version = None;
                 }
@@ -199,6 +200,7 @@ impl Pump {
             if page.metadata.more.is_empty() {
                 let revision = page.metadata.resource_version.parse().unwrap_or(0);
                 self.version = Some(page.metadata.resource_version);
+                self.metrics.unreadable(&self.topic.resource, false);
                 self.topic.list(objects, revision);
                 return Ok(());
             }
@@ -273,6 +275,7 @@ impl Pump {
                     .get("k8s.io/initial-events-end")
                     .is_some_and(|end| end == "true");
                 if ends && let Some(objects) = initial.take() {
+                    self.metrics.unreadable(&self.topic.resource, false);
                     self.topic.list(objects, mark.metadata.resource_version.parse().unwrap_or(0));
                 }
                 if initial.is_none() {
@@ -281,6 +284,8 @@ impl Pump {
                 }
             }
             "ERROR" => {
+                // Not every server that begins to stream a list can: one whose etcd does not tell how far it is says so here.
+                self.streams &= initial.is_none();
                 let code = serde_json::from_slice::<Failure>(event.object).map_or(0, |failure| failure.code);
                 return Err(CallError::of(code, event.object));
             }

@@ -101,6 +101,8 @@ resources! {
     PATCHES: "resource.k8s.io" "v1alpha3" "resourceslicepatches" "ResourceSlicePatch" false;
     /// Requests for the status of resource pools.
     POOL_STATUS_REQUESTS: "resource.k8s.io" "v1alpha3" "resourcepoolstatusrequests" "ResourcePoolStatusRequest" false;
+    /// Policies that taint devices by class and expression.
+    TAINT_POLICIES: "lazaret.dev" "v1alpha1" "devicetaintpolicies" "DeviceTaintPolicy" false;
     /// Policies that replace pods on tainted nodes and devices.
     REPLACEMENT_POLICIES: "lazaret.dev" "v1alpha1" "taintreplacementpolicies" "TaintReplacementPolicy" true;
 }

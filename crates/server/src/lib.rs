@@ -76,7 +76,7 @@ pub use certificates::{
 pub use disk::log_store_notices;
 pub use error::ApiError;
 pub use http_server::{HttpOptions, serve};
-pub use lazaret_kinds::{Access, Features, Part, Release, User};
+pub use lazaret_kinds::{Access, Features, Part, Release, User, own_definitions};
 pub use limits::Limits;
 pub use proxy::{NodeConnections, NodeTrust};
 pub use renewal::{Renewal, Renewed};

@@ -351,7 +351,7 @@ async fn kubectl_has_something_to_explain() {
     }
 
     let api = Api::start().await;
-    let definition = include_str!("../../../deploy/taintreplacementpolicies.yaml");
+    let definition = include_str!("../../../deploy/crds/lazaret.dev_taintreplacementpolicies.yaml");
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     api.send("POST", definitions, "application/yaml", definition).await.expect(201);
     for (document, ours) in [

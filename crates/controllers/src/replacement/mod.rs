@@ -72,7 +72,7 @@ async fn first_work(hub: &Hub, mut policies: Inbox) {
             }
             News::Gone(..) => {}
             News::Barred(_, why) if matches!(*why, CallError::NotFound(_)) => warn!(
-                "there are no TaintReplacementPolicies here; to have them: kubectl apply -f deploy/taintreplacementpolicies.yaml"
+                "there are no TaintReplacementPolicies here; to have them: lazaret install --crds-only | kubectl apply -f -"
             ),
             News::Barred(_, why) => {
                 warn!(%why, "TaintReplacementPolicies cannot be read; get, list and watch them must be permitted");

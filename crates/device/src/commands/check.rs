@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{
     Session,
+    check_installation::installation_facts,
     load::{Need, load},
 };
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     api::{DryRun, Resource, Served},
     args::CheckArgs,
     output::{Tint, count, structured},
-    view::{Check, CheckState, Facts, Permission, checks},
+    view::{Check, CheckState, Facts, Permission, checks, installation},
 };
 
 const REVIEWS: Resource = Resource {
@@ -42,7 +43,9 @@ pub(super) async fn run(session: &mut Session<'_>, args: CheckArgs) -> Result<Ve
     let served = session.served().await?;
     let facts = facts(session, &served).await?;
     let mut cluster = load(session, Need { pods: true, nodes: true, ..Need::default() }).await?.cluster;
-    let found = checks(&mut cluster, &facts, session.now());
+    let mut found = checks(&mut cluster, &facts, session.now());
+    let about = installation_facts(session, served.version.minor).await?;
+    found.extend(installation(&about, session.now()));
     let failed = found.iter().filter(|check| check.state == CheckState::Failed).count();
     let warned = found.iter().filter(|check| check.state == CheckState::Warning).count();
     match args.output.structured() {

@@ -1,6 +1,7 @@
 //! Each command: read what it needs, ask [`view`](crate::view), print or write.
 
 mod check;
+mod check_installation;
 mod complete;
 mod cordon;
 mod describe;
@@ -20,7 +21,7 @@ mod why;
 mod write;
 
 pub(crate) use self::complete::completion_names;
-pub use pages::completion_script;
+pub use pages::{completion_script, man_pages};
 
 use std::path::PathBuf;
 

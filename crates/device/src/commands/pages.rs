@@ -77,13 +77,19 @@ end
 complete -c PROGRAM -f -a '(FUNCTION)'
 ";
 
+/// Writes one page for a command and one for each of its commands.
+///
+/// # Errors
+/// When the folder or a file in it cannot be written.
+pub fn man_pages(command: clap::Command, folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    clap_mangen::generate_to(command.disable_help_subcommand(true), folder)
+}
+
 /// One page for the command and one for each of its commands.
 pub(super) fn man(console: &mut Console, folder: &Path) -> Result<Verdict, Error> {
-    let failed =
-        |error: std::io::Error| Error::usage(format!("write pages to {}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    clap_mangen::generate_to(args::command().bin_name(PROGRAM).disable_help_subcommand(true), folder)
-        .map_err(failed)?;
+    man_pages(args::command().bin_name(PROGRAM), folder)
+        .map_err(|error| Error::usage(format!("write pages to {}: {error}", folder.display())))?;
     console.note(&format!("wrote manual pages to {}", folder.display()));
     Ok(Verdict::Yes)
 }

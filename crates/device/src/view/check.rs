@@ -93,7 +93,7 @@ pub fn checks(cluster: &mut Cluster, facts: &Facts, now: Timestamp) -> Vec<Check
     checks
 }
 
-fn check(section: &'static str, name: &str, state: State, detail: String, hint: &str) -> Check {
+pub(super) fn check(section: &'static str, name: &str, state: State, detail: String, hint: &str) -> Check {
     Check { section, name: name.to_owned(), state, detail, hint: hint.to_owned() }
 }
 
@@ -382,7 +382,7 @@ fn tolerations(cluster: &Cluster, now: Timestamp, checks: &mut Vec<Check>) {
 }
 
 /// Good when nothing was found, otherwise the first few and how many more.
-fn found(section: &'static str, name: &str, names: &[String], state: State, hint: &str) -> Check {
+pub(super) fn found(section: &'static str, name: &str, names: &[String], state: State, hint: &str) -> Check {
     if names.is_empty() {
         return check(section, name, State::Ok, String::new(), "");
     }

@@ -264,7 +264,19 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         -----------
         √ no toleration ends within the hour
 
-        No failures, 2 warnings.
+        installation
+        ------------
+        √ the release is one that Lazaret was tried with: 1.37
+        √ Lazaret's own kinds are defined
+        ‼ clocks agree: this machine is more than a day behind the server
+            set the clocks by NTP: taints and tolerations count seconds
+        ? components are available: Lazaret's controllers are not installed from its chart
+        √ one process leads
+        √ leases are renewed
+        √ policies are in effect
+        ? one controller evicts pods from tainted devices: no eviction was seen in the events there are
+
+        No failures, 3 warnings.
     "#]].assert_eq(&ran.out);
     for (name, spec) in [
         ("everything", json!({"deviceSelector": {}, "taint": {"key": "a", "effect": "None"}})),
@@ -293,7 +305,8 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         ‼ every rule selects a device: nothing (*/node-9/*)
         ‼ no rule selects every device: everything (a:None)
         ‼ rules that evict pods say why: unexplained
-        ‼ no toleration ends within the hour: research/trainer (in 300s)"#]].assert_eq(&worth_a_look.join("\n"));
+        ‼ no toleration ends within the hour: research/trainer (in 300s)
+        ‼ clocks agree: this machine is more than a day behind the server"#]].assert_eq(&worth_a_look.join("\n"));
     let refused = Cluster::with(
         lazaret_server::Features::kubernetes_1_37(),
         &[("resource.k8s.io/v1", false), ("resource.k8s.io/v1beta1", true)],

@@ -5,12 +5,10 @@ use lazaret_json::{Value, json};
 use lazaret_kinds::{
     User,
     certificates::{CLIENT_SIGNER, KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER},
+    own_definitions,
 };
 
 use crate::{Server, ServerAddress, proxy::NODE_CLIENT as API_SERVER_TO_NODES};
-
-/// Policies that replace pods on tainted nodes and devices: the same definition that other clusters are given.
-const REPLACEMENT_POLICIES: &str = include_str!("../../../../deploy/taintreplacementpolicies.yaml");
 
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -43,20 +41,19 @@ pub(crate) async fn ensure(server: &Server) -> Result<(), String> {
             json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority"});
         create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", class).await?;
     }
-    apply(
-        server,
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/taintreplacementpolicies.lazaret.dev",
-        REPLACEMENT_POLICIES,
-    )
-    .await
+    for definition in own_definitions() {
+        apply(server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
+    }
+    Ok(())
 }
 
 /// Brings an object to what this version says, whatever an older one said.
-async fn apply(server: &Server, path: &str, yaml: &str) -> Result<(), String> {
-    let at = format!("{path}?fieldManager=lazaret&force=true");
-    match ask(server, "PATCH", &at, "application/apply-patch+yaml", yaml.to_owned()).await? {
+async fn apply(server: &Server, path: &str, object: &Value) -> Result<(), String> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let at = format!("{path}/{name}?fieldManager=lazaret&force=true");
+    match send(server, "PATCH", &at, "application/apply-patch+yaml", object).await? {
         200 | 201 => Ok(()),
-        code => Err(format!("apply {path}: answered {code}")),
+        code => Err(format!("apply {path}/{name}: answered {code}")),
     }
 }
 

@@ -22,6 +22,11 @@ pub(super) fn create(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     review["apiVersion"] = call.kind.api_version(&call.served.version).into();
     object::meta_mut(&mut review);
     check(call, &mut review)?;
+    if &*call.kind.kind == "SelfSubjectReview" {
+        // The answer says when it was given, as Kubernetes' does: a client can hold its clock against it.
+        let now = call.with_context(|context| context.timestamp());
+        review["metadata"] = json!({"creationTimestamp": now});
+    }
     review["status"] = match &*call.kind.kind {
         "SelfSubjectReview" => json!({"userInfo": user_info(call.user)}),
         "SelfSubjectAccessReview" => decision(call, call.user, &review["spec"]),

@@ -22,7 +22,7 @@ fn role() -> Value {
             rule("", &["pods"], &["get", "list", "watch", "delete"]),
             rule("", &["pods/status"], &["patch", "update"]),
             rule("", &["events"], &["create", "patch"]),
-            rule("lazaret.dev", &["taintreplacementpolicies"], &READ),
+            rule("lazaret.dev", &["devicetaintpolicies", "taintreplacementpolicies"], &READ),
             rule("", &["nodes"], &READ),
         ],
     })

@@ -1,0 +1,580 @@
+//! `lazaret run` as the chart starts it: with its service account, whose token is renewed, on a server that goes by roles; two replicas, of which one acts.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[path = "../../testkit/tests/tools/mod.rs"]
+mod tools;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use http::Request;
+use lazaret_controllers::{Controllers, Options};
+use lazaret_testkit::{Cluster, Features, Options as ClusterOptions, Plane};
+use serde_json::{Value, json};
+
+/// A machine may be slow; what has not happened by then will not.
+const PATIENCE: Duration = Duration::from_secs(120);
+const NAMESPACE: &str = "lazaret-system";
+const DRIVER: &str = "gpu.example.com";
+
+/// What Kubernetes' own components do is done in the test's process; what Lazaret does on their cluster is left to processes.
+struct Stage {
+    cluster: Cluster,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    /// A cluster with this chart installed, as far as roles go.
+    fn with(others: Controllers, settings: &[&str]) -> Self {
+        let options = Options { controllers: others, ..Options::default() };
+        let plane = Plane::simulated(2, 4).options(options);
+        let mut features = Features::kubernetes_1_37();
+        features.parse("DRAResourcePoolStatus=true").unwrap();
+        let stage = Self::of(Cluster::options().features(features).plane(plane), settings);
+        stage.until("all slices are published", || {
+            stage.list("/apis/resource.k8s.io/v1/resourceslices").len() == 2
+        });
+        stage
+    }
+
+    /// A cluster like this, with the chart's roles.
+    fn of(options: ClusterOptions, settings: &[&str]) -> Self {
+        let stage = Self { cluster: options.start().unwrap(), folder: tempfile::tempdir().unwrap() };
+        stage.create("/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}));
+        let roles = "/apis/rbac.authorization.k8s.io/v1";
+        for object in stage.chart(settings) {
+            let path = match object["kind"].as_str().unwrap() {
+                "ServiceAccount" => format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts"),
+                "ClusterRole" => format!("{roles}/clusterroles"),
+                "ClusterRoleBinding" => format!("{roles}/clusterrolebindings"),
+                "Role" => format!("{roles}/namespaces/{NAMESPACE}/roles"),
+                "RoleBinding" => format!("{roles}/namespaces/{NAMESPACE}/rolebindings"),
+                _ => continue,
+            };
+            stage.create(&path, &object);
+        }
+        stage
+    }
+
+    fn chart(&self, settings: &[&str]) -> Vec<Value> {
+        let mut helm = Command::new(tools::helm());
+        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/chart");
+        helm.args(["template", "lazaret"]).arg(chart).args([
+            "--namespace",
+            NAMESPACE,
+            "--kube-version",
+            "1.37.0",
+        ]);
+        for home in ["HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+            helm.env(home, self.folder.path().join("helm"));
+        }
+        settings.iter().for_each(|setting| {
+            helm.args(["--set", setting]);
+        });
+        let text = tools::run(&mut helm);
+        let all = text.split("---\n").filter(|document| !document.trim().is_empty());
+        all.map(|document| serde_saphyr::from_str(document).unwrap()).collect()
+    }
+
+    /// A kubeconfig with nothing but the token of a service account, in a file as a pod has it.
+    fn kubeconfig(&self, account: &str) -> PathBuf {
+        let (token, config) =
+            (self.folder.path().join(format!("{account}.token")), self.folder.path().join(account));
+        self.renew(account, &token);
+        let authority = self.folder.path().join("ca.crt");
+        fs::write(&authority, self.cluster.authority()).unwrap();
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": format!("https://{}", self.cluster.address()), "certificate-authority": authority}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {"tokenFile": token}}],
+        });
+        fs::write(&config, text.to_string()).unwrap();
+        config
+    }
+
+    fn renew(&self, account: &str, file: &Path) {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}});
+        let answer = self.create(&path, &request);
+        fs::write(file, answer["status"]["token"].as_str().unwrap()).unwrap();
+    }
+
+    fn request(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Result<Value, String> {
+        let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content_type)
+            .body(bytes)
+            .unwrap();
+        let client = self.cluster.client();
+        self.cluster
+            .block_on(async move { client.request::<Value>(request).await })
+            .map_err(|error| error.to_string())
+    }
+
+    fn create(&self, path: &str, object: &Value) -> Value {
+        self.request("POST", path, "application/json", object).unwrap_or_else(|why| panic!("{path}: {why}"))
+    }
+
+    fn list(&self, path: &str) -> Vec<Value> {
+        let list = self.request("GET", path, "application/json", &Value::Null).unwrap();
+        list["items"].as_array().cloned().unwrap()
+    }
+
+    fn pods(&self) -> Vec<Value> {
+        self.list("/api/v1/namespaces/default/pods")
+    }
+
+    /// So many pods of a ReplicaSet, each with a device, that run.
+    fn workload(&self, replicas: usize) {
+        self.create(
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates",
+            &json!({
+                "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one"},
+                "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}},
+            }),
+        );
+        let pod = json!({
+            "containers": [{"name": "c", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+            "terminationGracePeriodSeconds": 0,
+        });
+        self.create(
+            "/apis/apps/v1/namespaces/default/replicasets",
+            &json!({
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
+                "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+                    "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod}},
+            }),
+        );
+        self.until("all pods run", || {
+            let pods = self.pods();
+            pods.len() == replicas && pods.iter().all(|pod| pod["status"]["phase"] == "Running")
+        });
+    }
+
+    fn taint(&self, name: &str, pool: &str, effect: &str) {
+        self.create(
+            "/apis/resource.k8s.io/v1/devicetaintrules",
+            &json!({
+                "apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name},
+                "spec": {"deviceSelector": {"driver": DRIVER, "pool": pool}, "taint": {"key": "example.com/out", "effect": effect}},
+            }),
+        );
+    }
+
+    /// Requests that were refused for want of a permission.
+    fn refused(&self) -> Vec<String> {
+        let request = Request::builder().uri("/metrics").body(Vec::new()).unwrap();
+        let client = self.cluster.client();
+        let text = self.cluster.block_on(async move { client.request_text(request).await }).unwrap();
+        let of = |line: &&str| line.starts_with("apiserver_request_total") && line.contains("code=\"403\"");
+        text.lines().filter(of).map(str::to_owned).collect()
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "a test bounds itself by a clock")]
+    fn until(&self, what: &str, is_so: impl Fn() -> bool) -> Duration {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < PATIENCE, "never: {what}; refused: {:?}", self.refused());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        start.elapsed()
+    }
+
+    fn holder(&self) -> Option<String> {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/lazaret-controllers");
+        let lease = self.request("GET", &path, "application/json", &Value::Null).ok()?;
+        lease["spec"]["holderIdentity"].as_str().filter(|name| !name.is_empty()).map(str::to_owned)
+    }
+
+    /// How often each pod was evicted, by the events that say so.
+    fn evictions(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for event in self.list("/api/v1/namespaces/default/events") {
+            if event["reason"] == "DeviceTaintManagerEviction" {
+                *counts.entry(event["involvedObject"]["uid"].as_str().unwrap().to_owned()).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// One replica.
+struct Replica {
+    process: Child,
+    metrics: String,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Replica {
+    fn start(config: &Path, identity: &str, words: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_lazaret"))
+            .arg("run")
+            .args(words)
+            .args(["--metrics-listen", "127.0.0.1:0", "--identity", identity, "--lease-namespace", NAMESPACE])
+            .args([
+                "--lease-duration-seconds",
+                "2",
+                "--lease-renew-deadline-seconds",
+                "1.5",
+                "--lease-retry-seconds",
+                "0.25",
+            ])
+            .arg("--kubeconfig")
+            .arg(config)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let metrics = lines.find_map(|line| Some(line.strip_prefix("metrics: http://")?.to_owned())).unwrap();
+        std::thread::spawn(move || lines.for_each(|line| eprintln!("{line}")));
+        let metrics = metrics.trim_end_matches("/metrics").to_owned();
+        Self { process, metrics }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut connection = TcpStream::connect(&self.metrics).unwrap();
+        write!(connection, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+        let mut text = String::new();
+        connection.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn is_ready(&self) -> bool {
+        self.get("/readyz").starts_with("HTTP/1.1 200")
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(
+            Command::new("kill").args([name, &self.process.id().to_string()]).status().unwrap().success()
+        );
+    }
+}
+
+const OTHERS: Controllers = Controllers { claims: true, ..Controllers::NONE };
+const PARTS: &[&str] = &["controllers.parts.eviction=true"];
+
+fn policy() -> Value {
+    json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "TaintReplacementPolicy", "metadata": {"name": "web"},
+        "spec": {"podSelector": {"matchLabels": {"app": "web"}}, "automaticReplacementOptions": {
+            "taintReplacementTimeSeconds": 0,
+            "deviceTaintReplacementOptions": [{"key": "*", "durationInSeconds": 0}],
+        }},
+    })
+}
+
+#[test]
+fn the_roles_of_the_chart_are_enough_to_replace_and_to_evict() {
+    let stage = Stage::with(OTHERS, PARTS);
+    let config = stage.kubeconfig("lazaret-controllers");
+    let replica = Replica::start(&config, "a", &["replacement", "eviction"]);
+    stage.until("it is ready", || replica.is_ready());
+    assert!(replica.get("/readyz").contains("[+]synced/pods ok"), "{}", replica.get("/readyz"));
+    stage.workload(2);
+    stage.create("/apis/lazaret.dev/v1alpha1/namespaces/default/taintreplacementpolicies", &policy());
+    // One node is left for both.
+    stage.taint("soft", "node-1", "NoSchedule");
+    let on = |stage: &Stage, node: &str| {
+        let pods = stage.pods();
+        pods.len() == 2
+            && pods.iter().all(|pod| pod["spec"]["nodeName"] == node && pod["status"]["phase"] == "Running")
+    };
+    stage.until("both were replaced", || on(&stage, "node-2"));
+    let policies = "/apis/lazaret.dev/v1alpha1/namespaces/default/taintreplacementpolicies";
+    stage.until("the status says so", || {
+        let status = &stage.list(policies)[0]["status"];
+        status["totals"]["inFlight"] == 0 && status["totals"]["selected"] == 2
+    });
+    stage.request("DELETE", &format!("{policies}/web"), "application/json", &Value::Null).unwrap();
+    stage
+        .request("DELETE", "/apis/resource.k8s.io/v1/devicetaintrules/soft", "application/json", &Value::Null)
+        .unwrap();
+    stage.taint("hard", "node-2", "NoExecute");
+    stage.until("both were evicted", || on(&stage, "node-1"));
+    stage.until("the rule says that it is done", || {
+        let rules = stage.list("/apis/resource.k8s.io/v1/devicetaintrules");
+        let conditions = rules[0]["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|one| one["type"] == "EvictionInProgress" && one["reason"] == "Completed")
+    });
+    stage.until("the events are there", || stage.evictions().len() == 2);
+    assert_eq!(stage.refused(), Vec::<String>::new());
+    assert!(!replica.get("/metrics").contains("lazaret_resource_unreadable{resource=\"pods\"} 1"));
+}
+
+#[test]
+fn the_roles_of_the_chart_are_enough_to_schedule_and_to_make_claims() {
+    let settings = "scheduler.enabled=true,controllers.parts.claims=true,controllers.parts.poolStatus=true";
+    let stage = Stage::with(Controllers { eviction: true, ..Controllers::NONE }, &[settings]);
+    let controllers = Replica::start(
+        &stage.kubeconfig("lazaret-controllers"),
+        "c",
+        &["claims", "pool-status", "replacement"],
+    );
+    let scheduler = Replica::start(
+        &stage.kubeconfig("lazaret-scheduler"),
+        "s",
+        &["scheduler", "--scheduler-name", "lazaret"],
+    );
+    stage.until("both are ready", || controllers.is_ready() && scheduler.is_ready());
+    stage.workload_for("lazaret");
+    stage.create(
+        "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests",
+        &json!({"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest",
+            "metadata": {"name": "all"}, "spec": {"driver": DRIVER}}),
+    );
+    stage.until("pools are told", || {
+        let request = &stage.list("/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests")[0];
+        request["status"]["conditions"].as_array().is_some_and(|all| !all.is_empty())
+    });
+    // Claims are given back: reservations, finalizers and the claims themselves.
+    stage
+        .request("DELETE", "/api/v1/namespaces/default/pods/solo", "application/json", &Value::Null)
+        .unwrap();
+    stage.until("the claim is gone", || {
+        stage.list("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims").is_empty()
+    });
+    assert_eq!(stage.refused(), Vec::<String>::new());
+}
+
+impl Stage {
+    /// A pod with a device that another scheduler places.
+    fn workload_for(&self, scheduler: &str) {
+        self.create(
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates",
+            &json!({
+                "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one"},
+                "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}},
+            }),
+        );
+        self.create(
+            "/api/v1/namespaces/default/pods",
+            &json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "solo"},
+                "spec": {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0,
+                    "containers": [{"name": "c", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
+                    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]},
+            }),
+        );
+        self.until("it runs", || self.pods()[0]["status"]["phase"] == "Running");
+    }
+}
+
+/// Half of the pods are evicted by one leader, which then ends in order or is killed, and the rest by the next; none twice.
+fn leaders_change(end: &str) {
+    let stage = Stage::with(OTHERS, PARTS);
+    let config = stage.kubeconfig("lazaret-controllers");
+    let mut replicas: BTreeMap<String, Replica> = BTreeMap::new();
+    for name in ["a", "b"] {
+        replicas.insert(name.to_owned(), Replica::start(&config, name, &["eviction"]));
+    }
+    stage.until("both are ready", || replicas.values().all(Replica::is_ready));
+    stage.workload(4);
+    let first = stage.holder().unwrap();
+    stage.taint("one", "node-1", "NoExecute");
+    let all_on = |node: &str| {
+        let pods = stage.pods();
+        pods.len() == 4
+            && pods.iter().all(|pod| pod["spec"]["nodeName"] == node && pod["status"]["phase"] == "Running")
+    };
+    stage.until("nobody is left on node-1", || all_on("node-2"));
+    let before = stage.evictions();
+    replicas[&first].signal(end);
+    stage
+        .request("DELETE", "/apis/resource.k8s.io/v1/devicetaintrules/one", "application/json", &Value::Null)
+        .unwrap();
+    stage.taint("two", "node-2", "NoExecute");
+    let took = stage.until("the next one leads", || stage.holder().is_some_and(|holder| holder != first));
+    eprintln!("after {end} the next one held the lease within {took:?}");
+    stage.until("nobody is left on node-2", || all_on("node-1"));
+    stage.until("the events are there", || stage.evictions().len() == before.len() + 4);
+    assert!(stage.evictions().values().all(|times| *times == 1), "{:?}", stage.evictions());
+    assert_eq!(stage.refused(), Vec::<String>::new());
+    if end == "-TERM" {
+        assert!(replicas.get_mut(&first).unwrap().process.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_replica_that_ends_hands_over_and_nobody_is_evicted_twice() {
+    leaders_change("-TERM");
+}
+
+#[test]
+fn a_replica_that_is_killed_is_followed_and_nobody_is_evicted_twice() {
+    leaders_change("-KILL");
+}
+
+#[test]
+fn who_lacks_a_permission_says_so_and_does_the_rest() {
+    let stage = Stage::with(OTHERS, &[]);
+    // The role without devices: taints of nodes still count.
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/lazaret-controllers-see";
+    let rules = json!({"rules": [
+        {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["lazaret.dev"], "resources": ["taintreplacementpolicies"], "verbs": ["get", "list", "watch"]},
+    ]});
+    stage.request("PATCH", role, "application/merge-patch+json", &rules).unwrap();
+    let replica = Replica::start(&stage.kubeconfig("lazaret-controllers"), "a", &["replacement"]);
+    stage.create("/apis/lazaret.dev/v1alpha1/namespaces/default/taintreplacementpolicies", &policy());
+    stage.until("it says what it cannot read", || {
+        replica.get("/metrics").contains("lazaret_resource_unreadable{resource=\"resourceclaims\"} 1")
+    });
+    stage.until("it is ready all the same", || replica.is_ready());
+    stage.until("the policy says so too", || {
+        let policies = stage.list("/apis/lazaret.dev/v1alpha1/namespaces/default/taintreplacementpolicies");
+        let conditions = policies[0]["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|one| one["type"] == "Degraded" && one["status"] == "True")
+    });
+}
+
+/// A process that is ended with this.
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_roles_of_the_chart_are_enough_for_a_driver_and_a_node_agent() {
+    let settings = "drivers.example.enabled=true,nodeAgent.enabled=true";
+    let stage = Stage::with(Controllers::default(), &[settings]);
+    // The path of a socket is short.
+    let root = tempfile::tempdir_in("/tmp").unwrap();
+    let start = |words: &[&str], account: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lazaret"));
+        command.args(words).args(["--node-name", "node-1", "--kubeconfig"]).arg(stage.kubeconfig(account));
+        Other(command.stdout(Stdio::null()).spawn().unwrap())
+    };
+    let root_text = root.path().to_str().unwrap();
+    let cdi = root.path().join("cdi");
+    let _agent = start(&["node", "--dra-only", "--root", root_text], "lazaret-node");
+    let _driver = start(
+        &[
+            "driver",
+            "example",
+            "--driver-name",
+            "nic.example.com",
+            "--profile",
+            "nic",
+            "--devices",
+            "2",
+            "--kubelet-root",
+            root_text,
+            "--cdi-root",
+            cdi.to_str().unwrap(),
+        ],
+        "lazaret-driver-example",
+    );
+    let slices = || {
+        let all = stage.list("/apis/resource.k8s.io/v1/resourceslices");
+        all.into_iter().filter(|slice| slice["spec"]["driver"] == "nic.example.com").collect::<Vec<_>>()
+    };
+    stage.until("it has published its devices", || slices().len() == 1);
+    let devices = slices()[0]["spec"]["devices"].as_array().unwrap().len();
+    assert_eq!(devices, 2);
+    stage.until("the agent says in the Node that it reports", || {
+        let node = stage.request("GET", "/api/v1/nodes/node-1", "application/json", &Value::Null).unwrap();
+        node["metadata"]["annotations"]["lazaret.dev/reports-unprepared"] == "true"
+    });
+    assert_eq!(stage.refused(), Vec::<String>::new());
+}
+
+/// A policy selects by expression; Kubernetes, played by the controllers in the test's own process, evicts for every NoExecute taint that it sees.
+#[test]
+fn a_policy_becomes_rules_that_evict_nobody_and_its_pods_leave_at_its_pace() {
+    let stage = Stage::with(Controllers { claims: true, eviction: true, ..Controllers::NONE }, &[]);
+    let replica = Replica::start(&stage.kubeconfig("lazaret-controllers"), "a", &["policies", "replacement"]);
+    stage.until("it is ready", || replica.is_ready());
+    // All pods begin on one node.
+    stage.taint("elsewhere", "node-2", "NoSchedule");
+    stage.workload(4);
+    stage
+        .request(
+            "DELETE",
+            "/apis/resource.k8s.io/v1/devicetaintrules/elsewhere",
+            "application/json",
+            &Value::Null,
+        )
+        .unwrap();
+    let policies = "/apis/lazaret.dev/v1alpha1/devicetaintpolicies";
+    let empty = json!({"apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "metadata": {"name": "all"},
+        "spec": {"deviceSelector": {}, "taint": {"key": "k", "effect": "NoExecute"}}});
+    let refused = stage.request("POST", policies, "application/json", &empty).unwrap_err();
+    assert!(refused.contains("an empty selector would select every device"), "{refused}");
+    stage.create(
+        policies,
+        &json!({
+            "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "metadata": {"name": "node-1"},
+            "spec": {
+                "deviceSelector": {"deviceClassName": DRIVER, "pool": "node-1", "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
+                "taint": {"key": "example.com/out", "effect": "NoExecute", "evictionsPerSecond": 2},
+            },
+        }),
+    );
+    let rules = || stage.list("/apis/resource.k8s.io/v1/devicetaintrules");
+    stage.until("each device of the node has a rule", || rules().len() == 4);
+    stage.until("nobody is left on node-1", || {
+        let pods = stage.pods();
+        pods.len() == 4
+            && pods
+                .iter()
+                .all(|pod| pod["spec"]["nodeName"] == "node-2" && pod["status"]["phase"] == "Running")
+    });
+    let policy = || stage.list(policies).remove(0);
+    let condition = |kind: &str| {
+        let conditions = policy()["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|one| one["type"] == kind).unwrap_or_default()
+    };
+    stage.until("it says that its devices are idle", || condition("Drained")["status"] == "True");
+    assert_eq!(condition("Compiled")["message"], "4 DeviceTaintRules");
+    stage.until("its rules keep late pods off", || {
+        rules().iter().all(|rule| rule["spec"]["taint"]["effect"] == "NoExecute")
+    });
+    // Who evicted says so: Lazaret, for the policy, and Kubernetes nobody.
+    stage.until("the events are there", || stage.evictions().len() == 4);
+    let evicted = stage.evictions();
+    assert_eq!(policy()["status"]["evictions"]["pods"], 4);
+    assert!(evicted.values().all(|times| *times == 1), "{evicted:?}");
+    let owner = rules()[0]["metadata"]["ownerReferences"][0].clone();
+    assert_eq!((&owner["kind"], &owner["name"]), (&json!("DeviceTaintPolicy"), &json!("node-1")));
+    stage.request("DELETE", &format!("{policies}/node-1"), "application/json", &Value::Null).unwrap();
+    stage.until("its rules go with it", || rules().is_empty());
+    assert_eq!(stage.refused(), Vec::<String>::new());
+}
+
+/// Kubernetes 1.34 has no DeviceTaintRules in v1: what drivers publish counts, and the process says that this is all.
+#[test]
+fn a_cluster_without_rules_is_served_as_far_as_that_goes() {
+    let release: lazaret_server::Release = "1.34".parse().unwrap();
+    let mut features = Features::of(release);
+    features.parse("DRADeviceTaints=true").unwrap();
+    let stage = Stage::of(Cluster::options().features(features), PARTS);
+    let replica = Replica::start(&stage.kubeconfig("lazaret-controllers"), "a", &["eviction", "policies"]);
+    stage.until("it is ready", || replica.is_ready());
+    let metrics = replica.get("/metrics");
+    assert!(metrics.contains("lazaret_resource_unreadable{resource=\"devicetaintrules\"} 1"), "{metrics}");
+    stage.until("it leads", || {
+        replica.get("/metrics").contains("lazaret_leading{controller=\"device-taint-eviction\"} 1")
+    });
+}

@@ -1,0 +1,315 @@
+//! DeviceTaintPolicies on a cluster whose Kubernetes evicts by itself: runs [`lazaret_policies`], which makes rules of Kubernetes of them, and
+//! [`lazaret_eviction`] for the policies alone, with their pace.
+
+use std::sync::Arc;
+
+use lazaret_fleet::Fleet;
+use lazaret_model::{EffectId, Timestamp};
+use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
+use lazaret_runtime::{
+    Agent, AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, Hub, Inbox, Leadership, Metrics, Model,
+    News, Object, Outcome, PatchKind, Perform, Postbox, Precedence, RULES, Reply, Resource, TAINT_POLICIES,
+    run,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::{
+    Sources, eviction,
+    feed::feed_policies,
+    ledger::{Change, Ledger},
+    telemetry::EvictionMetrics,
+};
+
+/// What it calls itself, in metrics and as a field manager.
+pub(crate) const NAME: &str = "device-taint-policies";
+/// What the eviction for policies calls itself in metrics.
+const EVICTION_NAME: &str = "device-taint-policy-eviction";
+/// On rules that policies own.
+const MANAGED_BY: &str = "lazaret";
+
+/// What both agents are made with.
+pub(crate) struct Setup {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) sources: Sources,
+    pub(crate) eviction: lazaret_eviction::Options,
+    pub(crate) telemetry: EvictionMetrics,
+    pub(crate) events: Postbox,
+    pub(crate) leadership: Leadership,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Works as soon as there is a policy. Until then nothing is kept in memory for it.
+pub(crate) async fn serve(setup: Setup) {
+    let Setup { hub, sources, eviction, telemetry, events, leadership, mut stop } = setup;
+    if !sources.serves_rules() {
+        warn!(
+            "DeviceTaintPolicies have no effect here: Kubernetes 1.37 serves the DeviceTaintRules that they become"
+        );
+        return;
+    }
+    let policies = hub.listen_if_possible(&[], &[TAINT_POLICIES]);
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|stop| *stop) => return,
+        () = first_policy(policies) => {}
+    }
+    let sources = sources.for_policies();
+    let (client, metrics): (Client, Metrics) = (hub.client().under(&leadership), hub.metrics().clone());
+    let compiling = hub.listen(&[TAINT_POLICIES, RULES, CLASSES, CLAIMS, sources.slices()]);
+    let evicting = hub.listen(&sources.resources());
+    // The watches outlive this task; it must not keep them alive in turn.
+    drop(hub);
+    let compile = run(
+        PoliciesAgent::default,
+        Executor { client: client.clone() },
+        compiling,
+        leadership.clone(),
+        metrics.clone(),
+        AgentOptions { name: NAME, in_flight_max: 16, precedence: Precedence::Urgent },
+        stop.clone(),
+    );
+    let evict = run(
+        move || eviction::EvictionAgent::new(eviction.clone(), sources),
+        eviction::Executor::new(client, events, sources, telemetry),
+        evicting,
+        leadership,
+        metrics,
+        AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },
+        stop,
+    );
+    tokio::join!(compile, evict);
+}
+
+async fn first_policy(mut policies: Inbox) {
+    loop {
+        match policies.next().await {
+            News::Set(..) => return,
+            News::Listed(_, objects, _) if !objects.is_empty() => return,
+            News::Listed(..) | News::Gone(..) => {}
+            News::Barred(_, why) if matches!(*why, CallError::NotFound(_)) => {
+                warn!(
+                    "there are no DeviceTaintPolicies here; to have them: lazaret install --crds-only | kubectl apply -f -"
+                );
+            }
+            News::Barred(_, why) => {
+                warn!(%why, "DeviceTaintPolicies cannot be read; get, list and watch them must be permitted");
+            }
+        }
+    }
+}
+
+/// The core with what it has been told.
+#[derive(Debug, Default)]
+struct PoliciesAgent {
+    fleet: Fleet,
+    policies: Policies,
+    ledger: Ledger,
+    /// There is something to tell the core.
+    heard: bool,
+}
+
+impl Agent for PoliciesAgent {
+    type Effect = EffectKind;
+
+    fn hear(&mut self, now: Timestamp, news: News) {
+        let Self { fleet, policies, ledger, heard } = self;
+        if resource_of(&news) == RULES {
+            ledger.changes(news, |change| {
+                let input = match change {
+                    Change::Set(_, object) => {
+                        owned(&object).map_or_else(|| Input::RuleGone(object.key.name.clone()), Input::Rule)
+                    }
+                    Change::Gone(_, key, _) => Input::RuleGone(key.name),
+                };
+                policies.handle(now, fleet, input);
+            });
+        } else {
+            feed_policies(fleet, &news);
+            // Nobody else is told what a change of the fleet means.
+            let _ = fleet.take_changes();
+            *heard = true;
+        }
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        let input = if core::mem::take(&mut self.heard) { Input::Changed } else { Input::Tick };
+        self.policies.handle(now, &self.fleet, input);
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
+        self.policies.handle(now, &self.fleet, input);
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        let input = Input::Acknowledged(EffectId(effect), reply.outcome.into());
+        self.policies.handle(now, &self.fleet, input);
+    }
+
+    fn poll(&mut self) -> Option<(u64, EffectKind)> {
+        self.policies.poll_effect().map(|effect| (effect.id.0, effect.kind))
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        if self.heard { Some(Timestamp::EPOCH) } else { self.policies.next_wake() }
+    }
+}
+
+fn resource_of(news: &News) -> Resource {
+    match news {
+        News::Listed(resource, ..)
+        | News::Set(resource, _)
+        | News::Gone(resource, _)
+        | News::Barred(resource, _) => *resource,
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: WireMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMetadata {
+    #[serde(default)]
+    owner_references: Vec<WireOwner>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireOwner {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+/// A rule, if a policy owns it.
+fn owned(object: &Object) -> Option<Owned> {
+    let wire: Wire = serde_json::from_slice(object.json()).ok()?;
+    let ours = |owner: &&WireOwner| {
+        owner.controller
+            && owner.kind == TAINT_POLICIES.kind
+            && owner.api_version == TAINT_POLICIES.api_version()
+    };
+    let owner = wire.metadata.owner_references.iter().find(ours)?;
+    let Ok(Model::Rule(rule)) = object.model() else { return None };
+    Some(Owned {
+        name: rule.name.clone(),
+        uid: rule.uid.clone(),
+        owner: Owner { name: owner.name.as_str().into(), uid: owner.uid.as_str().into() },
+        selector: rule.selector.clone().unwrap_or_default(),
+        key: rule.taint.key.clone(),
+        value: rule.taint.value.clone(),
+        effect: rule.taint.effect.clone(),
+    })
+}
+
+/// Makes, changes and deletes rules; says in a policy what it became.
+#[derive(Debug)]
+struct Executor {
+    client: Client,
+}
+
+fn taint(wanted: &Wanted) -> Value {
+    json!({"key": &*wanted.key, "value": &*wanted.value, "effect": wanted.effect.name()})
+}
+
+fn new_rule(wanted: &Wanted) -> Value {
+    let selector = &wanted.selector;
+    let mut names = json!({});
+    for (field, name) in
+        [("driver", &selector.driver), ("pool", &selector.pool), ("device", &selector.device)]
+    {
+        if let Some(name) = name {
+            names[field] = (&**name).into();
+        }
+    }
+    json!({
+        "apiVersion": RULES.api_version(), "kind": RULES.kind,
+        "metadata": {
+            "name": &*wanted.name,
+            "labels": {"app.kubernetes.io/managed-by": MANAGED_BY},
+            "annotations": {"lazaret.dev/reason": format!("DeviceTaintPolicy {}", wanted.owner.name)},
+            "ownerReferences": [{
+                "apiVersion": TAINT_POLICIES.api_version(), "kind": TAINT_POLICIES.kind,
+                "name": &*wanted.owner.name, "uid": &*wanted.owner.uid, "controller": true,
+            }],
+        },
+        "spec": {"deviceSelector": names, "taint": taint(wanted)},
+    })
+}
+
+impl Executor {
+    async fn write(&self, effect: &EffectKind) -> Result<Outcome, CallError> {
+        let call = match effect {
+            EffectKind::Create(wanted) => {
+                info!(rule = %wanted.name, policy = %wanted.owner.name, "create a rule");
+                Call::create(&RULES, "", new_rule(wanted).to_string())
+            }
+            EffectKind::Retaint(uid, wanted) => {
+                info!(rule = %wanted.name, policy = %wanted.owner.name, effect = wanted.effect.name(), "change a rule");
+                let body = json!({"metadata": {"uid": &**uid}, "spec": {"taint": taint(wanted)}});
+                Call::patch(&RULES, "", &wanted.name, "", PatchKind::Merge, body.to_string())
+            }
+            EffectKind::Delete(name, uid) => {
+                info!(rule = %name, "delete a rule");
+                Call::delete(&RULES, "", name, json!({"preconditions": {"uid": &**uid}}).to_string())
+            }
+            EffectKind::Report { policy, generation, rules, left_out } => {
+                let body = self.report(policy, *generation, *rules, *left_out);
+                let kind = PatchKind::Apply { manager: NAME };
+                Call::patch(&TAINT_POLICIES, "", &policy.name, "status", kind, body.to_string())
+            }
+        };
+        match self.client.send(call).await {
+            Ok(_) => Ok(Outcome::Done),
+            Err(CallError::NotFound(_)) => Ok(Outcome::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn report(&self, policy: &Owner, generation: i64, rules: usize, left_out: usize) -> Value {
+        let (status, reason, message) = match left_out {
+            0 => ("True", "AsSelected", format!("{rules} DeviceTaintRules")),
+            left_out => (
+                "False",
+                "TooManyDevices",
+                format!(
+                    "{rules} DeviceTaintRules; {left_out} selected devices have none: select fewer, or by names"
+                ),
+            ),
+        };
+        json!({
+            "apiVersion": TAINT_POLICIES.api_version(), "kind": TAINT_POLICIES.kind,
+            "metadata": {"name": &*policy.name, "uid": &*policy.uid},
+            "status": {"conditions": [{
+                "type": "Compiled", "status": status, "reason": reason, "message": message,
+                "observedGeneration": generation,
+                "lastTransitionTime": lazaret_api::format_time(seconds(self.client.clock().now())),
+            }]},
+        })
+    }
+}
+
+fn seconds(now: Timestamp) -> Timestamp {
+    Timestamp::from_millis(now.as_millis().div_euclid(1_000) * 1_000)
+}
+
+impl Perform<EffectKind> for Executor {
+    async fn perform(&self, effect: EffectKind) -> Reply {
+        self.write(&effect).await.map_or_else(
+            |error| {
+                warn!(%error, "a rule of a policy could not be written");
+                Reply::from(&error)
+            },
+            Reply::from,
+        )
+    }
+}

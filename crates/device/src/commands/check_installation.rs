@@ -1,0 +1,96 @@
+//! What `kubectl device check` asks about Lazaret's own installation.
+
+use lazaret_kinds::{SCHEMA_ANNOTATION, own_definitions};
+use lazaret_model::Timestamp;
+use serde_json::{Value, json};
+
+use super::Session;
+use crate::{
+    Error,
+    api::{DryRun, Resource},
+    view::Installation,
+};
+
+/// The answer says when the server made it.
+const REVIEWS: Resource = Resource {
+    group: "authentication.k8s.io",
+    version: "v1",
+    plural: "selfsubjectreviews",
+    kind: "SelfSubjectReview",
+};
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// No list is read further than this: an installation has a handful of each.
+const OBJECTS_MAX: usize = 500;
+
+/// What can be found out. What this user may not see is left out, and said to be so.
+pub(super) async fn installation_facts(session: &mut Session<'_>, minor: u32) -> Result<Installation, Error> {
+    let wanted: Vec<(String, String)> = own_definitions()
+        .iter()
+        .map(|one| {
+            let metadata = &one["metadata"];
+            let schema = metadata["annotations"][SCHEMA_ANNOTATION].as_str();
+            (metadata["name"].as_str().unwrap_or_default().into(), schema.unwrap_or_default().into())
+        })
+        .collect();
+    let mut definitions = Some(Vec::new());
+    for (name, _) in &wanted {
+        match session.api.get_path(&format!("{DEFINITIONS}/{name}"), "read a definition").await {
+            Ok(found) => definitions.iter_mut().for_each(|all| all.push(found.clone())),
+            Err(Error::NotFound { .. }) => {}
+            Err(error @ Error::Unreachable { .. }) => return Err(error),
+            Err(_) => definitions = None,
+        }
+    }
+    let labelled = "labelSelector=app.kubernetes.io%2Fname%3Dlazaret";
+    let named = |name: &str| format!("fieldSelector=metadata.name%3D{name}");
+    let mut leases = Some(Vec::new());
+    for name in ["lazaret-controllers", "lazaret-scheduler"] {
+        let found = list(session, "/apis/coordination.k8s.io/v1/leases", &named(name)).await?;
+        leases = joined(leases, found);
+    }
+    let mut policies = Some(Vec::new());
+    for plural in ["taintreplacementpolicies", "devicetaintpolicies"] {
+        let found = list(session, &format!("/apis/lazaret.dev/v1alpha1/{plural}"), "").await?;
+        policies = joined(policies, found);
+    }
+    Ok(Installation {
+        minor,
+        program: env!("CARGO_PKG_VERSION"),
+        wanted,
+        definitions,
+        deployments: list(session, "/apis/apps/v1/deployments", labelled).await?,
+        leases,
+        policies,
+        events: list(session, "/api/v1/events", "fieldSelector=reason%3DDeviceTaintManagerEviction").await?,
+        server_time: server_time(session).await?,
+    })
+}
+
+fn joined(all: Option<Vec<Value>>, found: Option<Vec<Value>>) -> Option<Vec<Value>> {
+    let (mut all, found) = all.zip(found)?;
+    all.extend(found);
+    Some(all)
+}
+
+/// `None` where this user may not list it; of a kind that is not served there are none.
+async fn list(session: &Session<'_>, path: &str, query: &str) -> Result<Option<Vec<Value>>, Error> {
+    let path = format!("{path}?limit={OBJECTS_MAX}&{query}");
+    match session.api.get_path(&path, "look at the installation").await {
+        Ok(mut list) => Ok(list["items"].as_array_mut().map(core::mem::take)),
+        Err(Error::NotFound { .. }) => Ok(Some(Vec::new())),
+        Err(error @ Error::Unreachable { .. }) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+async fn server_time(session: &Session<'_>) -> Result<Option<Timestamp>, Error> {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    match session.api.create(&REVIEWS, "", &review, DryRun::None).await {
+        Ok(answer) => {
+            let time = answer["metadata"]["creationTimestamp"].as_str();
+            Ok(time.and_then(|time| lazaret_api::parse_time(time).ok()))
+        }
+        Err(error @ Error::Unreachable { .. }) => Err(error),
+        Err(_) => Ok(None),
+    }
+}

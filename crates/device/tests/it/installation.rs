@@ -1,0 +1,209 @@
+//! What `kubectl device check` says of Lazaret's own installation: each way in which it can be wrong, and what mends it.
+
+use lazaret_device::Verdict;
+use serde_json::{Value, json};
+
+use crate::support::Cluster;
+
+const CRD: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/taintreplacementpolicies.lazaret.dev";
+
+/// The lines of the section about this check.
+async fn said(cluster: &Cluster, about: &str) -> String {
+    let ran = cluster.run(&["check"]).await;
+    let section = ran.out.split("\ninstallation\n").nth(1).unwrap().to_owned();
+    let mut lines = section.lines().skip_while(|line| !line.contains(about));
+    let first = lines.next().unwrap_or_else(|| panic!("{about}: {section}"));
+    match lines.next().filter(|line| line.starts_with("    ")) {
+        Some(hint) => format!("{first}\n{}", hint.trim()),
+        None => first.to_owned(),
+    }
+}
+
+fn deployment(namespace: &str, component: &str, version: &str) -> Value {
+    let labels = json!({
+        "app.kubernetes.io/name": "lazaret", "app.kubernetes.io/component": component, "app.kubernetes.io/version": version,
+    });
+    json!({
+        "metadata": {"name": format!("lazaret-{component}"), "namespace": namespace, "labels": labels},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
+    })
+}
+
+/// A component that is there, and as well as it says.
+async fn installed(cluster: &Cluster, namespace: &str, version: &str, available: bool) {
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
+    let mut made = cluster.post(&path, deployment(namespace, "controllers", version)).await;
+    let status = if available { "True" } else { "False" };
+    made["status"] = json!({"readyReplicas": if available { 2 } else { 1 }, "replicas": 2, "availableReplicas": 1,
+        "conditions": [{"type": "Available", "status": status, "reason": "r", "message": "m"}]});
+    cluster.send("PUT", &format!("{path}/lazaret-controllers/status"), "application/json", &made).await;
+}
+
+/// Seconds from now, by the server's clock.
+#[allow(clippy::disallowed_methods, reason = "the server has no other clock")]
+fn instant(seconds: i64) -> String {
+    let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+    format!("{}Z", at.strftime("%Y-%m-%dT%H:%M:%S.000000"))
+}
+
+async fn lease(cluster: &Cluster, namespace: &str, renewed: &str) {
+    let object = json!({"metadata": {"name": "lazaret-controllers"},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": renewed}});
+    cluster.post(&format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"), object).await;
+}
+
+async fn event(cluster: &Cluster, name: &str, instance: &str, time: &str) {
+    let object = json!({
+        "metadata": {"name": name}, "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"},
+        "reason": "DeviceTaintManagerEviction", "message": "Marking for deletion", "type": "Normal",
+        "source": {"component": "device-taint-eviction"}, "reportingComponent": "device-taint-eviction",
+        "reportingInstance": instance,
+        "firstTimestamp": time, "lastTimestamp": time, "count": 1,
+    });
+    cluster.post("/api/v1/namespaces/default/events", object).await;
+}
+
+#[tokio::test]
+async fn an_installation_that_is_well_is_said_to_be() {
+    let cluster = Cluster::small().await;
+    installed(&cluster, "default", env!("CARGO_PKG_VERSION"), true).await;
+    lease(&cluster, "default", &instant(0)).await;
+    event(&cluster, "e", "device-taint-eviction", "2026-01-01T11:00:00Z").await;
+    for (about, wanted) in [
+        ("own kinds", "√ Lazaret's own kinds are defined"),
+        ("available", "√ components are available"),
+        ("version of this program", "√ components have the version of this program"),
+        ("installed once", "√ each component is installed once"),
+        ("process leads", "√ one process leads"),
+        ("renewed", "√ leases are renewed"),
+        ("evicts", "√ one controller evicts pods from tainted devices: Lazaret"),
+    ] {
+        assert_eq!(said(&cluster, about).await, wanted);
+    }
+}
+
+#[tokio::test]
+async fn definitions_that_are_missing_or_old_are_named_with_what_mends_them() {
+    let cluster = Cluster::small().await;
+    let mend = "lazaret install --crds-only | kubectl apply -f -";
+    let old = json!({"metadata": {"annotations": {"lazaret.dev/schema": "0"}}});
+    cluster.send("PATCH", CRD, "application/merge-patch+json", &old).await;
+    assert_eq!(
+        said(&cluster, "own kinds").await,
+        format!(
+            "‼ Lazaret's own kinds are defined: taintreplacementpolicies.lazaret.dev (of another version of Lazaret)\n{mend}"
+        )
+    );
+    // The finalizer keeps it from going, so that it is seen on its way.
+    let keep = json!({"metadata": {"finalizers": ["example.com/keep"]}});
+    cluster.send("PATCH", CRD, "application/merge-patch+json", &keep).await;
+    cluster.send("DELETE", CRD, "application/json", &Value::Null).await;
+    assert_eq!(
+        said(&cluster, "own kinds").await,
+        format!(
+            "× Lazaret's own kinds are defined: taintreplacementpolicies.lazaret.dev (being deleted)\n{mend}"
+        )
+    );
+    assert_eq!(cluster.run(&["check"]).await.verdict, Ok(Verdict::No));
+}
+
+#[tokio::test]
+async fn components_that_are_down_old_or_there_twice_are_named() {
+    let cluster = Cluster::small().await;
+    installed(&cluster, "default", "0.0.1", false).await;
+    assert!(
+        said(&cluster, "available")
+            .await
+            .starts_with("× components are available: default/lazaret-controllers (1 of 2 ready)\n")
+    );
+    assert_eq!(
+        said(&cluster, "version of this program").await,
+        "‼ components have the version of this program: default/lazaret-controllers (0.0.1)\nupgrade the chart and the program together"
+    );
+    installed(&cluster, "research", "0.0.1", true).await;
+    assert_eq!(
+        said(&cluster, "installed once").await,
+        "× each component is installed once: research/lazaret-controllers\neach installation has a lease of its own, so both act: remove one"
+    );
+}
+
+#[tokio::test]
+async fn leases_tell_who_leads_and_whose_clock_is_wrong() {
+    let cluster = Cluster::small().await;
+    lease(&cluster, "default", &instant(-3_600)).await;
+    let stale = said(&cluster, "renewed").await;
+    assert!(
+        stale.starts_with("‼ leases are renewed: default/lazaret-controllers (held by a, last renewed 3"),
+        "{stale}"
+    );
+    lease(&cluster, "kube-system", &instant(0)).await;
+    assert_eq!(said(&cluster, "process leads").await, "√ one process leads");
+    lease(&cluster, "research", &instant(90_000)).await;
+    assert!(
+        said(&cluster, "process leads")
+            .await
+            .starts_with("× one process leads: research/lazaret-controllers\n")
+    );
+    let skew = said(&cluster, "clocks agree").await;
+    assert!(
+        skew.contains(
+            "the holder of lease research/lazaret-controllers is more than a day ahead of the server"
+        ),
+        "{skew}"
+    );
+}
+
+#[tokio::test]
+async fn two_controllers_that_evict_are_noticed_by_their_events() {
+    let cluster = Cluster::small().await;
+    event(&cluster, "theirs", "", "2026-01-01T11:00:00Z").await;
+    assert_eq!(
+        said(&cluster, "evicts").await,
+        "√ one controller evicts pods from tainted devices: Kubernetes' controller manager"
+    );
+    // It was turned off, and Lazaret took over.
+    event(&cluster, "ours", "device-taint-eviction", "2026-01-01T11:10:00Z").await;
+    assert_eq!(said(&cluster, "evicts").await, "√ one controller evicts pods from tainted devices: Lazaret");
+    event(&cluster, "again", "", "2026-01-01T11:20:00Z").await;
+    let both = said(&cluster, "evicts").await;
+    assert!(
+        both.starts_with("‼ one controller evicts pods from tainted devices: Lazaret evicted pods (1) and so did Kubernetes' controller manager (2)\n"),
+        "{both}"
+    );
+}
+
+#[tokio::test]
+async fn what_this_user_may_not_see_is_said_to_be_unknown() {
+    let refused = vec!["get customresourcedefinitions", "list deployments", "list leases", "list events"];
+    let cluster = Cluster::with(lazaret_server::Features::kubernetes_1_37(), &[], refused).await;
+    for (about, resource) in [
+        ("own kinds", "customresourcedefinitions"),
+        ("available", "deployments.apps"),
+        ("process leads", "leases.coordination.k8s.io"),
+        ("evicts", "events"),
+    ] {
+        let line = said(&cluster, about).await;
+        assert!(
+            line.starts_with('?') && line.ends_with(&format!("this user may not list {resource}")),
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_does_less_than_it_asks_for_is_named_with_its_reason() {
+    let cluster = Cluster::small().await;
+    assert_eq!(said(&cluster, "in effect").await, "√ policies are in effect");
+    let path = "/apis/lazaret.dev/v1alpha1/devicetaintpolicies";
+    let spec = json!({"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "k", "effect": "NoSchedule"}});
+    let mut made = cluster.post(path, json!({"apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceTaintPolicy", "metadata": {"name": "wide"}, "spec": spec})).await;
+    made["status"] = json!({"conditions": [{"type": "Compiled", "status": "False", "reason": "TooManyDevices",
+        "message": "256 DeviceTaintRules; 3 selected devices have none", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    cluster.send("PUT", &format!("{path}/wide/status"), "application/json", &made).await;
+    assert_eq!(
+        said(&cluster, "in effect").await,
+        "‼ policies are in effect: wide (256 DeviceTaintRules; 3 selected devices have none)\nkubectl describe the policy; a role or a kind may be missing"
+    );
+}

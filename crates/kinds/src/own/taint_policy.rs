@@ -1,0 +1,161 @@
+//! DeviceTaintPolicy: a taint for devices by class and expression, whose pods leave at a pace. On every cluster it becomes DeviceTaintRules of Kubernetes.
+
+use lazaret_json::{Value, json};
+
+use super::{OWN_GROUP, column, conditions, integer, text, wide_column};
+
+pub(super) fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("devicetaintpolicies.{OWN_GROUP}")},
+        "spec": {
+            "group": OWN_GROUP,
+            "scope": "Cluster",
+            "names": {
+                "kind": "DeviceTaintPolicy",
+                "listKind": "DeviceTaintPolicyList",
+                "plural": "devicetaintpolicies",
+                "singular": "devicetaintpolicy",
+                "shortNames": ["dtp"],
+            },
+            "versions": [{
+                "name": "v1alpha1",
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": columns(),
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "required": ["spec"],
+                    "description": "Taints devices that a class, names and expressions select. Pods that do not tolerate the taint are evicted at a pace.",
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "metadata": {"type": "object"},
+                        "spec": {
+                            "type": "object",
+                            "description": "Which devices, and which taint.",
+                            "required": ["taint"],
+                            "properties": {"deviceSelector": selector(), "taint": taint()},
+                        },
+                        "status": status(),
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+fn columns() -> Vec<Value> {
+    let condition = |kind: &str, field: &str| format!(".status.conditions[?(@.type==\"{kind}\")].{field}");
+    vec![
+        column("Key", "string", ".spec.taint.key", "The taint's key"),
+        column("Value", "string", ".spec.taint.value", "The taint's value"),
+        column("Effect", "string", ".spec.taint.effect", "The taint's effect"),
+        column("Evicted", "integer", ".status.evictions.pods", "Pods that were evicted because of it"),
+        column("Drained", "string", &condition("Drained", "status"), "Whether the selected devices are idle"),
+        wide_column("Compiled", &condition("Compiled", "message"), "Which DeviceTaintRules it became"),
+        wide_column("Progress", &condition("EvictionInProgress", "message"), "How far the eviction is"),
+        column("Age", "date", ".metadata.creationTimestamp", "Time since it was created"),
+    ]
+}
+
+fn selector() -> Value {
+    let name = |description: &str, most: u32| json!({"type": "string", "minLength": 1, "maxLength": most, "description": description});
+    json!({
+        "type": "object",
+        "description": "Which devices. All that is said must hold; without a selector no device is selected.",
+        "x-kubernetes-validations": [{
+            "rule": "has(self.deviceClassName) || has(self.driver) || has(self.pool) || has(self.device) || (has(self.selectors) && self.selectors.size() > 0)",
+            "message": "name a class, a driver, a pool, a device or an expression: an empty selector would select every device",
+        }],
+        "properties": {
+            "deviceClassName": name("Devices of this class.", 253),
+            "driver": name("Devices of this driver.", 63),
+            "pool": name("Devices in pools of this name.", 253),
+            "device": name("Devices of this name.", 63),
+            "selectors": {
+                "type": "array",
+                "maxItems": 32,
+                "x-kubernetes-list-type": "atomic",
+                "description": "Devices that all these expressions match. At most 32.",
+                "items": {
+                    "type": "object",
+                    "required": ["cel"],
+                    "properties": {"cel": {
+                        "type": "object",
+                        "required": ["expression"],
+                        "description": "An expression in CEL.",
+                        "properties": {"expression": {
+                            "type": "string",
+                            "minLength": 1,
+                            "maxLength": 10240,
+                            "description": "The expression, as in a DeviceClass: device.driver, device.attributes, device.capacity.",
+                        }},
+                    }},
+                },
+            },
+        },
+    })
+}
+
+fn taint() -> Value {
+    json!({
+        "type": "object",
+        "required": ["key", "effect"],
+        "description": "The taint.",
+        "properties": {
+            "key": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 316,
+                "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+                "description": "Its key, a label name.",
+            },
+            "value": {
+                "type": "string",
+                "maxLength": 63,
+                "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+                "description": "Its value, a label value.",
+            },
+            "effect": {
+                "type": "string",
+                "enum": ["None", "NoSchedule", "NoExecute"],
+                "description": "None informs, NoSchedule keeps new pods off, NoExecute evicts pods as well.",
+            },
+            "timeAdded": {
+                "type": "string",
+                "format": "date-time",
+                "description": "Since when. Absent: since the policy was made. Tolerations for some time count from here.",
+            },
+            "description": {"type": "string", "maxLength": 1024, "description": "Why, for people."},
+            "evictionsPerSecond": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 1,
+                "default": 10,
+                "description": "At most so many pods a second are evicted because of this policy.",
+            },
+        },
+    })
+}
+
+fn status() -> Value {
+    json!({
+        "type": "object",
+        "description": "What was done.",
+        "properties": {
+            "conditions": conditions("Compiled says which DeviceTaintRules it became, EvictionInProgress how far the eviction is, Drained whether the selected devices are idle."),
+            "evictions": {
+                "type": "object",
+                "description": "Evictions because of this policy.",
+                "properties": {
+                    "pods": integer("Pods that were evicted."),
+                    "atLeast": {"type": "boolean", "description": "There may have been more, before a controller was restarted."},
+                    "until": text("Evictions up to this instant are counted."),
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,269 @@
+//! Policies become rules of Kubernetes: which, when, and what is done about rules that are not as they should be.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+#[allow(dead_code, unreachable_pub, reason = "made for other tests")]
+#[path = "../../eviction/tests/scenarios/objects.rs"]
+mod objects;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use lazaret_fleet::{Fleet, Input as Told};
+use lazaret_model::{Condition, ConditionStatus, Effect as TaintEffect, Timestamp, Uid};
+use lazaret_policies::{
+    Effect, EffectKind, Input, Outcome, Owned, Owner, Policies, RULES_PER_POLICY_MAX, Wanted, compile,
+};
+
+const SLICE: &str = "slice worker a[model=big] b[model=small] c[model=big]";
+const POLICY: &str = r#"rule p cel=device.attributes["some-driver"].model=="big" taint=k=v:NoExecute@0~2"#;
+
+/// A cluster as far as the machine can see it, whose server does what it is told.
+struct World {
+    fleet: Fleet,
+    policies: Policies,
+    rules: BTreeMap<String, Owned>,
+    now: i64,
+    uids: u64,
+    reports: Vec<String>,
+}
+
+impl World {
+    fn new(lines: &[&str]) -> Self {
+        let mut world = Self {
+            fleet: Fleet::default(),
+            policies: Policies::default(),
+            rules: BTreeMap::new(),
+            now: 0,
+            uids: 0,
+            reports: Vec::new(),
+        };
+        lines.iter().for_each(|line| world.say(line));
+        world.hear(Input::BecameLeader);
+        world
+    }
+
+    fn say(&mut self, line: &str) {
+        self.fleet.apply(objects::parse(line));
+        self.hear(Input::Changed);
+    }
+
+    fn hear(&mut self, input: Input) {
+        self.policies.handle(Timestamp::from_millis(self.now), &self.fleet, input);
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        std::iter::from_fn(|| self.policies.poll_effect()).collect()
+    }
+
+    /// Does everything until nothing is left to do, and tells the machine.
+    fn settle(&mut self) {
+        for _ in 0..1_000 {
+            let effects = self.effects();
+            if effects.is_empty() {
+                return;
+            }
+            for Effect { id, kind } in effects {
+                let news = self.perform(kind);
+                self.hear(Input::Acknowledged(id, Outcome::Done));
+                news.into_iter().for_each(|news| self.hear(news));
+            }
+        }
+        panic!("it never settles");
+    }
+
+    fn perform(&mut self, kind: EffectKind) -> Option<Input> {
+        match kind {
+            EffectKind::Create(wanted) => {
+                assert!(!self.rules.contains_key(wanted.name.as_str()), "{} is there", wanted.name);
+                self.uids += 1;
+                let rule = owned(&wanted, &format!("r{}", self.uids));
+                self.rules.insert(wanted.name.to_string(), rule.clone());
+                Some(Input::Rule(rule))
+            }
+            EffectKind::Retaint(uid, wanted) => {
+                assert_eq!(self.rules[wanted.name.as_str()].uid, uid);
+                let rule = owned(&wanted, &uid);
+                self.rules.insert(wanted.name.to_string(), rule.clone());
+                Some(Input::Rule(rule))
+            }
+            EffectKind::Delete(name, uid) => {
+                assert_eq!(self.rules.remove(name.as_str()).unwrap().uid, uid);
+                Some(Input::RuleGone(name))
+            }
+            EffectKind::Report { policy, rules, left_out, .. } => {
+                self.reports.push(format!("{}: {rules} rules, {left_out} left out", policy.name));
+                None
+            }
+        }
+    }
+
+    /// What there is, one line a rule.
+    fn shown(&self) -> Vec<String> {
+        let part = |name: &Option<lazaret_model::Text>| name.clone().unwrap_or_else(|| "*".into());
+        let mut lines: Vec<String> = self
+            .rules
+            .values()
+            .map(|rule| {
+                let selector = &rule.selector;
+                let names =
+                    [&selector.driver, &selector.pool, &selector.device].map(|name| part(name).to_string());
+                format!("{} {}={}:{}", names.join("/"), rule.key, rule.value, rule.effect.name())
+            })
+            .collect();
+        lines.sort();
+        lines
+    }
+
+    /// The policy says that its devices are idle.
+    fn drained(&mut self, generation: i64) {
+        let mut policy = (**self.fleet.rule("p").unwrap().rule).clone();
+        policy.generation = generation;
+        policy.conditions = vec![Condition {
+            kind: "Drained".into(),
+            status: ConditionStatus::True,
+            reason: "Idle".into(),
+            message: "".into(),
+            observed_generation: 1,
+            last_transition: None,
+        }];
+        self.fleet.apply(Told::Rule(Arc::new(policy)));
+        self.hear(Input::Changed);
+        self.settle();
+    }
+}
+
+fn owned(wanted: &Wanted, uid: &str) -> Owned {
+    Owned {
+        name: wanted.name.clone(),
+        uid: uid.into(),
+        owner: wanted.owner.clone(),
+        selector: wanted.selector.clone(),
+        key: wanted.key.clone(),
+        value: wanted.value.clone(),
+        effect: wanted.effect.clone(),
+    }
+}
+
+#[test]
+fn each_selected_device_has_a_rule_that_evicts_nobody() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    world.settle();
+    assert_eq!(world.shown(), ["some-driver/worker/a k=v:NoSchedule", "some-driver/worker/c k=v:NoSchedule"]);
+    assert_eq!(world.reports, ["p: 2 rules, 0 left out"]);
+}
+
+#[test]
+fn rules_follow_the_devices() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    world.settle();
+    world.say("slice worker a[model=small] b[model=big]");
+    // What is newly selected is tainted before what is not any more is freed.
+    let kinds: Vec<&str> = world
+        .effects()
+        .iter()
+        .map(|effect| match effect.kind {
+            EffectKind::Create(_) => "create",
+            EffectKind::Retaint(..) => "retaint",
+            EffectKind::Delete(..) => "delete",
+            EffectKind::Report { .. } => "report",
+        })
+        .collect();
+    assert_eq!(kinds, ["create", "delete", "delete", "report"]);
+    let mut world = World::new(&[SLICE, POLICY]);
+    world.settle();
+    world.say("slice worker a[model=small] b[model=big]");
+    world.settle();
+    assert_eq!(world.shown(), ["some-driver/worker/b k=v:NoSchedule"]);
+    world.say("rule- p");
+    world.settle();
+    assert_eq!(world.shown(), Vec::<String>::new());
+}
+
+#[test]
+fn a_selector_by_names_stays_one_rule() {
+    let mut world = World::new(&[SLICE, "rule p driver=some-driver pool=worker taint=k:NoSchedule@0"]);
+    world.settle();
+    assert_eq!(world.shown(), ["some-driver/worker/* k=:NoSchedule"]);
+}
+
+#[test]
+fn a_rule_evicts_only_when_its_policy_says_that_nobody_is_left() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    world.settle();
+    world.drained(1);
+    assert_eq!(world.shown(), ["some-driver/worker/a k=v:NoExecute", "some-driver/worker/c k=v:NoExecute"]);
+    // What was said of another generation of the policy counts for nothing.
+    world.drained(2);
+    assert!(world.shown().iter().all(|line| line.ends_with("NoSchedule")), "{:?}", world.shown());
+}
+
+#[test]
+fn a_policy_has_only_so_many_rules_and_says_what_was_left_out() {
+    let many: String = (0..RULES_PER_POLICY_MAX + 3).map(|at| format!(" d{at}[model=big]")).collect();
+    let mut world = World::new(&[&format!("slice worker{many}"), POLICY]);
+    world.settle();
+    assert_eq!(world.rules.len(), RULES_PER_POLICY_MAX);
+    assert_eq!(world.reports, [format!("p: {RULES_PER_POLICY_MAX} rules, 3 left out")]);
+}
+
+#[test]
+fn what_somebody_changed_is_changed_back_and_what_is_of_another_policy_is_made_anew() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    world.settle();
+    let (name, rule) = world.rules.iter().next().map(|(name, rule)| (name.clone(), rule.clone())).unwrap();
+    let changed = Owned { effect: TaintEffect::NoExecute, ..rule.clone() };
+    world.rules.insert(name.clone(), changed.clone());
+    world.hear(Input::Rule(changed));
+    world.settle();
+    assert_eq!(world.rules[&name].effect, TaintEffect::NoSchedule);
+    let other = Owned { owner: Owner { name: "p".into(), uid: Uid::from("before") }, ..rule };
+    world.rules.insert(name.clone(), other.clone());
+    world.hear(Input::Rule(other));
+    world.settle();
+    assert_eq!(world.rules[&name].owner.uid, world.fleet.rule("p").unwrap().rule.uid);
+}
+
+#[test]
+fn what_fails_is_tried_again_later_and_what_was_done_is_not_done_twice() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    let first = world.effects();
+    assert_eq!(first.len(), 3, "two rules and a report");
+    for effect in &first {
+        world.hear(Input::Acknowledged(effect.id, Outcome::RetryLater));
+    }
+    assert!(world.effects().is_empty());
+    let wake = world.policies.next_wake().unwrap();
+    assert_eq!(wake, Timestamp::from_millis(500));
+    world.now = 500;
+    world.hear(Input::Tick);
+    let second = world.effects();
+    assert_eq!(second.len(), 3);
+    for effect in &second {
+        world.hear(Input::Acknowledged(effect.id, Outcome::Done));
+    }
+    // The watch is late: nothing is written meanwhile, whatever changes.
+    world.hear(Input::Changed);
+    assert!(world.effects().is_empty());
+    world.now = 5_600;
+    world.hear(Input::Tick);
+    assert_eq!(world.effects().len(), 2, "the rules never came");
+}
+
+#[test]
+fn a_follower_does_nothing() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    world.hear(Input::LostLeadership);
+    world.say("slice worker a[model=big]");
+    assert!(world.effects().is_empty());
+    assert_eq!(world.policies.next_wake(), None);
+}
+
+#[test]
+fn names_are_names_of_objects_and_differ_by_what_they_select() {
+    let world = World::new(&[SLICE, POLICY]);
+    let policy = world.fleet.rule("p").unwrap().rule.clone();
+    let rules = compile(&world.fleet, &policy).rules;
+    assert_ne!(rules[0].name, rules[1].name);
+    assert!(rules.iter().all(|rule| rule.name.starts_with("p-") && rule.name.len() == 18));
+    let long = lazaret_policies::rule_name(&"x".repeat(253), &rules[0].selector);
+    assert_eq!(long.len(), 253);
+}
