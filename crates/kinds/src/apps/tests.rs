@@ -306,7 +306,7 @@ fn limits_of_a_job_for_each_index() {
         (json!({"backoffLimitPerIndex": 0, "maxFailedIndexes": 3}), &[format!("{most} Invalid")]),
         (json!({"completionMode": "NonIndexed", "backoffLimitPerIndex": 0}), &[format!("{limit} Invalid")]),
         (json!({"backoffLimitPerIndex": 0, "completions": 100_001}), &[format!("{most} Required")]),
-        (many, &["spec.parallelism Invalid".to_owned(), format!("{most} Invalid")]),
+        (many, &[format!("{most} Invalid"), "spec.parallelism Invalid".to_owned()]),
         (
             json!({"podFailurePolicy": {"rules": [{"action": "FailIndex"}]}}),
             &["spec.podFailurePolicy.rules[0].action Invalid".to_owned()],

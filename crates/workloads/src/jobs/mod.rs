@@ -85,10 +85,12 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let target = finish::target(context, job, &claimed.mine, &tally);
     let active: Vec<Arc<Pod>> = claimed.mine.iter().filter(|pod| pods::is_active(pod)).cloned().collect();
     if !meta::is_leaving(&job.metadata) {
-        if target.is_some() {
-            active.iter().take(BURST_MAX).for_each(|pod| delete(job, pod, plan));
-        } else {
-            manage(context, job, &claimed.mine, active, &tally, plan);
+        match &target {
+            Some(target) => {
+                let end = if target.success { withdraw } else { delete };
+                active.iter().take(BURST_MAX).for_each(|pod| end(job, pod, plan));
+            }
+            None => manage(context, job, &claimed.mine, active, &tally, plan),
         }
     }
     status::report(context, job, &claimed.mine, &tally, target, plan);

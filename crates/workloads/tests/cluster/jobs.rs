@@ -115,6 +115,11 @@ fn a_job_that_is_content_with_less_ends_early() {
     let succeeded = rig.object(&resource::JOBS, "work")["status"]["succeeded"].as_u64().unwrap();
     assert!((2..9).contains(&succeeded), "{succeeded}");
     assert_eq!(rig.live_pods().len(), 0);
+    assert_eq!(
+        rig.object(&resource::JOBS, "work")["status"]["failed"],
+        Value::Null,
+        "what is not needed has not failed"
+    );
 }
 
 #[test]
