@@ -288,6 +288,10 @@ impl Perform<Write> for Executor {
             Write::Confirm { resource: kind, key, .. } => {
                 self.client.send(Call::get(&resource(kind), &key.namespace, &key.name)).await.into()
             }
+            Write::ReadScale { resource: kind, key, .. } => {
+                let call = Call::get_under(&resource(kind), &key.namespace, &key.name, "scale");
+                self.client.send(call).await.into()
+            }
             Write::Event(note) => self.event(note),
         }
     }

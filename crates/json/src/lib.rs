@@ -7,7 +7,8 @@
 //! The words are those of `serde_json`, which reads and writes the text, so that who knows the one knows the other.
 //!
 //! **Invariant.** A tree that somebody holds never changes under them; an object's fields stand in the order of their names, but for
-//! those that [`Spelled`] reads: they are kept as they were written, and equal to the same fields in any order.
+//! those that [`Spelled`] reads: they are kept as they were written, and equal to the same fields in any order. What [`verbatim`] reads
+//! is written byte for byte as it was read.
 //!
 //! It must never know what the objects mean.
 
@@ -20,17 +21,19 @@ mod map;
 mod read;
 mod steps;
 mod value;
+mod verbatim;
 mod write;
 
 pub use encoded::Encoded;
 pub use index::Place;
 pub use list::List;
 pub use map::{Entry, Map};
-pub use read::Spelled;
+pub use read::{Spelled, WithVerbatim};
 pub use serde_json::Number;
 pub use smol_str::SmolStr as Text;
 pub use steps::steps;
 pub use value::Value;
+pub use verbatim::verbatim;
 
 pub use convert::from_value;
 #[doc(hidden)]

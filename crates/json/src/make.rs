@@ -4,9 +4,12 @@ use serde::ser::{
     self, Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant,
 };
-use serde_json::Error;
+use serde_json::{Error, value::RawValue};
 
-use crate::{List, Map, Text, Value};
+use crate::{List, Map, Text, Value, verbatim};
+
+/// How `serde_json` names text that is JSON already: a structure with this one field.
+const RAW: &str = "$serde_json::private::RawValue";
 
 /// A value that says what another type does.
 ///
@@ -298,7 +301,12 @@ impl SerializeStruct for Fields {
     }
 
     fn end(self) -> Made {
-        Ok(self.value())
+        match &self.fields[..] {
+            [(name, Value::String(text))] if name == RAW => {
+                verbatim(serde_json::from_str::<&RawValue>(text)?)
+            }
+            _ => Ok(self.value()),
+        }
     }
 }
 

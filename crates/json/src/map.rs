@@ -9,6 +9,8 @@ use std::{
     vec,
 };
 
+use serde_json::value::RawValue;
+
 use crate::{Text, Value, steps::step};
 
 /// An object with more fields than this is kept as a tree: a row of them would have to be moved for each new one.
@@ -24,6 +26,7 @@ const SPELLED_MAX: usize = 1_000;
 type Field = (Text, Value);
 
 /// The fields of an object in the order of their names, or as they were written where [`Map::spelled`] made it; copied when they are changed while somebody else has them.
+/// One that [`verbatim`](crate::verbatim) read has its text as well, until it is changed.
 #[derive(Clone, Default)]
 pub struct Map(Arc<Fields>);
 
@@ -34,6 +37,8 @@ enum Fields {
     Many(BTreeMap<Text, Value>),
     /// As they were written, each name once.
     Spelled(Vec<Field>),
+    /// One of the others, and the text that it was read from.
+    Verbatim(Map, Box<RawValue>),
 }
 
 impl Default for Fields {
@@ -69,8 +74,37 @@ impl Map {
         Self(Arc::new(Fields::Spelled(fields.map(|(field, _)| field).collect())))
     }
 
+    /// The object with the text that it was read from.
+    pub(crate) fn with_text(self, text: Box<RawValue>) -> Self {
+        Self(Arc::new(Fields::Verbatim(self, text)))
+    }
+
+    /// The text that the object was read from, if it has been kept and nothing was changed since.
+    pub(crate) fn text(&self) -> Option<&RawValue> {
+        match &*self.0 {
+            Fields::Verbatim(_, text) => Some(text),
+            Fields::Few(_) | Fields::Many(_) | Fields::Spelled(_) => None,
+        }
+    }
+
+    /// The object without its text.
+    fn plain(&self) -> &Self {
+        match &*self.0 {
+            Fields::Verbatim(map, _) => map,
+            Fields::Few(_) | Fields::Many(_) | Fields::Spelled(_) => self,
+        }
+    }
+
+    /// The fields, to be changed: the text would no longer be true.
+    fn fields_mut(&mut self) -> &mut Fields {
+        if let Fields::Verbatim(map, _) = &*self.0 {
+            *self = map.clone();
+        }
+        Arc::make_mut(&mut self.0)
+    }
+
     fn is_spelled(&self) -> bool {
-        matches!(&*self.0, Fields::Spelled(_))
+        matches!(&*self.plain().0, Fields::Spelled(_))
     }
 
     /// Whether both are one and the same.
@@ -84,6 +118,7 @@ impl Map {
         match &*self.0 {
             Fields::Few(fields) | Fields::Spelled(fields) => fields.len(),
             Fields::Many(fields) => fields.len(),
+            Fields::Verbatim(map, _) => map.len(),
         }
     }
 
@@ -104,6 +139,7 @@ impl Map {
             Fields::Few(fields) => find(fields, name).ok().map(|at| &fields[at].1),
             Fields::Many(fields) => fields.get(name),
             Fields::Spelled(fields) => seek(fields, name).map(|at| &fields[at].1),
+            Fields::Verbatim(map, _) => map.get(name),
         }
     }
 
@@ -113,10 +149,11 @@ impl Map {
         if !self.contains_key(name) {
             return None;
         }
-        match Arc::make_mut(&mut self.0) {
+        match self.fields_mut() {
             Fields::Few(fields) => find(fields, name).ok().map(|at| &mut fields[at].1),
             Fields::Many(fields) => fields.get_mut(name),
             Fields::Spelled(fields) => seek(fields, name).map(|at| &mut fields[at].1),
+            Fields::Verbatim(map, _) => map.get_mut(name),
         }
     }
 
@@ -129,7 +166,7 @@ impl Map {
     /// Sets a field, and gives back what it was before.
     pub fn insert(&mut self, name: impl Into<Text>, value: Value) -> Option<Value> {
         let name = name.into();
-        match Arc::make_mut(&mut self.0) {
+        match self.fields_mut() {
             Fields::Few(fields) => match find(fields, &name) {
                 Ok(at) => return Some(std::mem::replace(&mut fields[at].1, value)),
                 Err(at) => {
@@ -150,6 +187,7 @@ impl Map {
                     }
                 }
             },
+            Fields::Verbatim(map, _) => return map.insert(name, value),
         }
         None
     }
@@ -164,10 +202,11 @@ impl Map {
         if !self.contains_key(name) {
             return None;
         }
-        match Arc::make_mut(&mut self.0) {
+        match self.fields_mut() {
             Fields::Few(fields) => find(fields, name).ok().map(|at| fields.remove(at)),
             Fields::Many(fields) => fields.remove_entry(name),
             Fields::Spelled(fields) => seek(fields, name).map(|at| fields.remove(at)),
+            Fields::Verbatim(map, _) => map.remove_entry(name),
         }
     }
 
@@ -178,11 +217,12 @@ impl Map {
 
     /// Keeps the fields that `keep` says yes to.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Value) -> bool) {
-        match Arc::make_mut(&mut self.0) {
+        match self.fields_mut() {
             Fields::Few(fields) | Fields::Spelled(fields) => {
                 fields.retain_mut(|(name, value)| keep(name, value))
             }
             Fields::Many(fields) => fields.retain(keep),
+            Fields::Verbatim(map, _) => map.retain(keep),
         }
     }
 
@@ -192,14 +232,16 @@ impl Map {
         match &*self.0 {
             Fields::Few(fields) | Fields::Spelled(fields) => Iter::Few(fields.iter()),
             Fields::Many(fields) => Iter::Many(fields.iter()),
+            Fields::Verbatim(map, _) => map.iter(),
         }
     }
 
     /// All fields, their values to be changed.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
-        match Arc::make_mut(&mut self.0) {
+        match self.fields_mut() {
             Fields::Few(fields) | Fields::Spelled(fields) => IterMut::Few(fields.iter_mut()),
             Fields::Many(fields) => IterMut::Many(fields.iter_mut()),
+            Fields::Verbatim(map, _) => map.iter_mut(),
         }
     }
 
@@ -412,6 +454,7 @@ impl IntoIterator for Map {
         match Arc::unwrap_or_clone(self.0) {
             Fields::Few(fields) | Fields::Spelled(fields) => IntoIter::Few(fields.into_iter()),
             Fields::Many(fields) => IntoIter::Many(fields.into_iter()),
+            Fields::Verbatim(map, _) => map.into_iter(),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
-use crate::{Map, Text, Value};
+use crate::{Map, Text, Value, verbatim};
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
@@ -134,6 +135,72 @@ impl<'de> Visitor<'de> for AsSpelled {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Vec::new();
         while let Some((name, Spelled(value))) = map.next_entry::<Text, Spelled>()? {
+            fields.push((name, value));
+        }
+        Ok(Value::Object(Map::spelled(fields)))
+    }
+}
+
+/// Reads a value as [`Spelled`] does, and in it the fields with some names as [`verbatim`] does. It can be read from text in memory only.
+#[derive(Clone, Copy, Debug)]
+pub struct WithVerbatim<'a> {
+    names: &'a [&'a str],
+    /// The value is that of such a field.
+    whole: bool,
+}
+
+impl<'a> WithVerbatim<'a> {
+    /// A value in which the fields with these names are read like this.
+    #[must_use]
+    pub const fn of(names: &'a [&'a str]) -> Self {
+        Self { names, whole: false }
+    }
+
+    /// The names of the fields.
+    #[must_use]
+    pub const fn names(&self) -> &'a [&'a str] {
+        self.names
+    }
+
+    /// The value of a field with this name.
+    #[must_use]
+    pub fn of_field(self, name: &str) -> Self {
+        Self { whole: self.names.contains(&name), ..self }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for WithVerbatim<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<Value, D::Error> {
+        if self.whole {
+            return verbatim(<&RawValue>::deserialize(text)?).map_err(D::Error::custom);
+        }
+        text.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for WithVerbatim<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any valid JSON value")
+    }
+
+    visit_scalars!();
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = seq.next_element_seed(self)? {
+            list.push(value);
+        }
+        Ok(Value::Array(list.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(name) = map.next_key::<Text>()? {
+            let value = map.next_value_seed(self.of_field(&name))?;
             fields.push((name, value));
         }
         Ok(Value::Object(Map::spelled(fields)))

@@ -28,7 +28,10 @@ impl Serialize for List {
 
 impl Serialize for Map {
     fn serialize<S: Serializer>(&self, text: S) -> Result<S::Ok, S::Error> {
-        text.collect_map(self.iter().map(|(name, value)| (name.as_str(), value)))
+        match self.text() {
+            Some(own) => own.serialize(text),
+            None => text.collect_map(self.iter().map(|(name, value)| (name.as_str(), value))),
+        }
     }
 }
 

@@ -296,6 +296,9 @@ impl Gate {
 
 const DRA: &[&str] = &["DynamicResourceAllocation"];
 
+/// Whether a taint that is written in v1alpha3 and names no pace has one.
+pub(crate) const DEFAULT_PACE: &str = "DRADeviceTaintDefaultPace";
+
 static GATES: &[Gate] = &[
     gate("DynamicResourceAllocation", &[on(34, Stable), fixed(35)], &[]).acts_in(&[Server]),
     gate("DRAAdminAccess", &[on(34, Beta), fixed(36)], DRA).acts_in(&[Server, Scheduler]),
@@ -360,6 +363,8 @@ static GATES: &[Gate] = &[
     gate("ServiceAccountNodeAudienceRestriction", &[on(33, Beta)], &[]).acts_in(&[Server]),
     // DEVIATION(patch-gate): of the first design of device taints; no release has it, and ResourceSlicePatch is served only where it is asked for.
     gate("DRAAdminControlledDeviceAttributes", &[on(34, Alpha)], DRA).acts_in(&[Server, Scheduler]).own(),
+    // DEVIATION(default-pace): no release has it; without it a taint of v1alpha3 has no pace unless it names one.
+    gate(DEFAULT_PACE, &[on(34, Alpha)], &["DRADeviceTaints"]).acts_in(&[Server]).own(),
 ];
 
 #[cfg(test)]

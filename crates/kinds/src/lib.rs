@@ -30,6 +30,7 @@ pub mod pod_security;
 mod policy;
 mod rbac;
 mod registry;
+mod resize;
 mod resource;
 mod resource_names;
 mod rules;
@@ -50,4 +51,5 @@ pub use kind::{Column, Heading, Kind, Name, RuleSet, Scope, Served, Shape, Subre
 pub use names::{check_label_name, check_label_value, check_name};
 pub use own::{OWN_GROUP, SCHEMA_ANNOTATION, own_definitions};
 pub use registry::{all, find, find_kind};
+pub use resize::{ResizeRefusal, check_resize};
 pub use rules::{Rules, ScalePaths, SpecPart};

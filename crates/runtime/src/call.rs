@@ -120,6 +120,12 @@ impl Call {
         Self::new(Method::GET, resource.path(namespace, name, ""), "application/json", Bytes::new())
     }
 
+    /// Reads a subresource of an object.
+    #[must_use]
+    pub fn get_under(resource: &Resource, namespace: &str, name: &str, subresource: &str) -> Self {
+        Self::get_at(resource.path(namespace, name, subresource))
+    }
+
     /// Reads what is at a path.
     #[must_use]
     pub fn get_at(path: String) -> Self {

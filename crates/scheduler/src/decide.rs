@@ -214,9 +214,13 @@ impl Scheduler {
                 Had::Nowhere(groups) => search.without_devices(groups),
             }
         };
-        let (visited, nowhere) = (search.visited(), search.nowhere);
-        self.start = (self.start + visited) % self.nodes.order().len().max(1);
-        let Some((chosen, footprint)) = chosen else { return Err(Verdict::Nowhere(nowhere)) };
+        let next = (self.start + search.visited()) % self.nodes.order().len().max(1);
+        let Some((chosen, footprint)) = chosen else {
+            let nowhere = search.nowhere(&filter);
+            self.start = next;
+            return Err(Verdict::Nowhere(nowhere));
+        };
+        self.start = next;
         let (node, extended) = (chosen.node.name.clone(), chosen.extended);
         Ok(Placement { node, claims: pair(needs, chosen.allocations), extended, footprint })
     }
@@ -374,7 +378,7 @@ impl Scheduler {
                 let is_bound =
                     |given: &Allocation| given.node_selector.is_some() || skips_node_operations(given);
                 let bound = claim.claim.allocation.as_deref().is_some_and(is_bound);
-                bound && nowhere.refusals.contains_key(&Refusal::ClaimElsewhere)
+                bound && nowhere.claim_elsewhere
             }
             Verdict::Gated(_) | Verdict::Failed(_) => false,
         };

@@ -126,6 +126,7 @@ impl Devices<'_> {
         })
     }
 
+    // DEVIATION(allocator-budget): a search ends after a number of steps, not after a time.
     fn find(&mut self, nodes: &[&NodeState], claims: &[Arc<ResourceClaim>]) -> Found {
         let facts: Vec<_> =
             nodes.iter().filter_map(|state| state.node.as_ref().map(|node| node.facts.clone())).collect();

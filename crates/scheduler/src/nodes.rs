@@ -91,6 +91,12 @@ impl Nodes {
         self.by_name.get(name).copied()
     }
 
+    /// Those of these nodes that exist.
+    pub(crate) fn existing(&self, names: &[&Text]) -> Vec<u32> {
+        let exists = |ix: &u32| self.get(*ix).is_some_and(|state| state.node.is_some());
+        names.iter().filter_map(|name| self.find(name)).filter(exists).collect()
+    }
+
     /// Nodes that exist, by name.
     pub(crate) fn order(&self) -> &[u32] {
         &self.order

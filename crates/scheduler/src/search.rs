@@ -1,6 +1,6 @@
 //! Going through the nodes for a pod.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 
 use lazaret_allocator::NodeGroup;
 use lazaret_fleet::{SliceState, Snapshot};
@@ -25,6 +25,8 @@ pub(crate) struct Search<'a> {
     pub(crate) nowhere: Nowhere,
     /// Nodes without a free device of their own do not come into question.
     needs_device: bool,
+    /// Nodes that no claim of the pod can be used on are neither looked at nor counted yet.
+    passed_over: bool,
     /// Tried before all others.
     first: Option<u32>,
     /// The last batch was that one alone.
@@ -49,24 +51,33 @@ impl<'a> Search<'a> {
     ) -> Self {
         let order = nodes.order();
         let mut nowhere = Nowhere { nodes: order.len(), ..Nowhere::default() };
-        let affinity = filter.pod.spec.node_affinity.iter().map(|selector| (selector, Refusal::NodeAffinity));
-        let usable = filter.usable.selectors.iter().map(|selector| (*selector, Refusal::ClaimElsewhere));
-        let named = affinity
-            .chain(usable)
-            .find_map(|(selector, refusal)| Some((filter::named_nodes(selector)?, refusal)));
-        let candidates = match named {
-            None => Candidates::All { order, start: start.min(order.len()) },
-            Some((names, refusal)) => {
-                let exists = |ix: &u32| nodes.get(*ix).is_some_and(|state| state.node.is_some());
-                let named: Vec<u32> =
-                    names.iter().filter_map(|name| nodes.find(name)).filter(exists).collect();
-                if named.len() < order.len() {
-                    nowhere.refusals.insert(refusal, order.len() - named.len());
+        let affinity = filter.pod.spec.node_affinity.iter().map(|selector| (selector, false));
+        let usable = filter.usable.selectors.iter().map(|selector| (*selector, true));
+        let named = affinity.chain(usable).find_map(|(selector, of_claim)| {
+            let names = filter::named_nodes(selector)?;
+            Some((nodes.existing(&names), of_claim))
+        });
+        let (candidates, passed_over) = match named {
+            None => (Candidates::All { order, start: start.min(order.len()) }, false),
+            Some((named, of_claim)) => {
+                let others = order.len() - named.len();
+                if others > 0 && !of_claim {
+                    nowhere.refusals.insert(Refusal::NotNamed, others);
                 }
-                Candidates::Named(named)
+                (Candidates::Named(named), others > 0 && of_claim)
             }
         };
-        Self { nodes, candidates, at: 0, quota, nowhere, needs_device, first: None, on_trial: false }
+        Self {
+            nodes,
+            candidates,
+            at: 0,
+            quota,
+            nowhere,
+            needs_device,
+            passed_over,
+            first: None,
+            on_trial: false,
+        }
     }
 
     /// Room was made on this node: it is tried alone, before all others.
@@ -121,6 +132,20 @@ impl<'a> Search<'a> {
             }
         }
         self.nowhere.devices.sort_by_key(|group| core::cmp::Reverse(group.nodes));
+    }
+
+    /// Why no node does. Of a node that an allocated claim excludes the first reason counts, as if each node had been looked at.
+    pub(crate) fn nowhere(self, filter: &Filter<'_>) -> Nowhere {
+        let Self { nodes, candidates, passed_over, mut nowhere, .. } = self;
+        nowhere.claim_elsewhere = passed_over || nowhere.refusals.contains_key(&Refusal::ClaimElsewhere);
+        if let (true, Candidates::Named(named)) = (passed_over, candidates) {
+            let named: BTreeSet<u32> = named.into_iter().collect();
+            let others = nodes.order().iter().filter(|node| !named.contains(node));
+            for state in others.filter_map(|node| nodes.get(*node)) {
+                filter.admits(state, &mut nowhere.refusals);
+            }
+        }
+        nowhere
     }
 
     pub(crate) fn visited(&self) -> usize {

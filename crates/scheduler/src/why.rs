@@ -47,6 +47,8 @@ pub struct Nowhere {
     pub nodes: usize,
     /// How many of them were refused for what. A node can be refused for several resources.
     pub refusals: BTreeMap<Refusal, usize>,
+    /// Some node cannot use an allocated claim, whatever it was refused for first.
+    pub claim_elsewhere: bool,
     /// Nodes without the devices, by what is wrong with those; most nodes first.
     pub devices: Vec<NodeGroup>,
 }
@@ -62,6 +64,8 @@ pub enum Refusal {
     Tainted,
     /// Selector or affinity do not admit it.
     NodeAffinity,
+    /// The affinity names the nodes that come into question, and it is none of them.
+    NotNamed,
     /// A port is taken.
     Ports,
     /// It has as many pods as it takes.
@@ -194,9 +198,12 @@ impl Refusal {
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
-            Self::Unschedulable | Self::NodeName | Self::Tainted | Self::NodeAffinity | Self::SpreadLabel => {
-                Cause::Nodes
-            }
+            Self::Unschedulable
+            | Self::NodeName
+            | Self::Tainted
+            | Self::NodeAffinity
+            | Self::NotNamed
+            | Self::SpreadLabel => Cause::Nodes,
             Self::Ports | Self::TooManyPods | Self::Insufficient(_) => Cause::Room,
             Self::Spread | Self::Affinity | Self::AntiAffinity | Self::ExistingAntiAffinity => {
                 Cause::Neighbours
@@ -214,6 +221,7 @@ impl Refusal {
             | Self::NodeName
             | Self::Tainted
             | Self::NodeAffinity
+            | Self::NotNamed
             | Self::SpreadLabel
             | Self::Affinity
             | Self::ClaimElsewhere => false,
@@ -260,10 +268,11 @@ impl Why {
                 | ClaimProblem::NotShareable(_)
                 | ClaimProblem::Full(_) => Causes::NONE.with(Cause::Claims),
             },
-            Verdict::Nowhere(nowhere) => nowhere
-                .refusals
-                .keys()
-                .fold(Causes::NONE.with(Cause::Nodes), |causes, refusal| causes.with(refusal.cause())),
+            Verdict::Nowhere(nowhere) => {
+                let refusals = nowhere.refusals.keys().map(Refusal::cause);
+                let claims = nowhere.claim_elsewhere.then_some(Cause::Claims);
+                refusals.chain(claims).fold(Causes::NONE.with(Cause::Nodes), Causes::with)
+            }
         }
     }
 
@@ -303,6 +312,7 @@ impl fmt::Display for Refusal {
             Self::NodeName => "node(s) didn't match the requested node name",
             Self::Tainted => "node(s) had untolerated taint(s)",
             Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
+            Self::NotNamed => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
             Self::Ports => "node(s) didn't have free ports for the requested pod ports",
             Self::TooManyPods => "Too many pods",
             Self::Insufficient(resource) => return write!(f, "Insufficient {resource}"),

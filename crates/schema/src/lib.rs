@@ -12,11 +12,13 @@ mod json;
 mod parse;
 mod path;
 mod protobuf;
+mod raw;
 mod strict;
 mod table;
 
 pub use json::{DEPTH_MAX, JsonError, Parsed, VALUES_MAX, parse_json};
 pub use protobuf::{Envelope, ProtobufError, decode_message, open_envelope};
+pub use raw::read_raw;
 pub use strict::{Finding, check};
 pub use table::{
     Field, Holder, ListKind, Scalar, Schema, StructType, Type, TypeId, builtin, builtin_with_raw,

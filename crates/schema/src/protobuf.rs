@@ -8,7 +8,7 @@ mod wire;
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use lazaret_json::{Map, Spelled, Value, json};
+use lazaret_json::{Map, Value, json, verbatim};
 
 use crate::table::{Field, Holder, Scalar, Schema, StructType, Type, TypeId};
 use wire::{Reader, Wire};
@@ -347,7 +347,7 @@ fn any(holder: Holder, wire: Wire<'_>, path: &str) -> Result<Value, ProtobufErro
             }
             // Within the limits, it is kept as it was written.
             let unread = |_| ProtobufError::Text { field: path.to_owned() };
-            serde_json::from_slice::<Spelled>(raw).map(|said| said.0).map_err(unread)
+            serde_json::from_slice(raw).and_then(verbatim).map_err(unread)
         }
     }
 }

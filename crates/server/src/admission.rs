@@ -16,6 +16,7 @@ mod connect;
 mod limit_ranges;
 mod node;
 mod plugins;
+mod pod_resize;
 mod pod_security;
 mod pods;
 mod policies;
@@ -160,6 +161,7 @@ pub(crate) fn check_surroundings(
     old: Option<&Value>,
 ) -> Result<Vec<String>, ApiError> {
     limit_ranges::validate(call, name, new, old)?;
+    pod_resize::validate(call, name, new, old)?;
     let warnings = pod_security::validate(call, name, new, old)?;
     if call.kind.is("", "pods") && old.is_none() {
         runtime_class::validate(call, new, name)?;

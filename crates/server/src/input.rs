@@ -1,13 +1,18 @@
 //! From a request's body to an object in the stored form.
 
-use lazaret_json::{Spelled, Value};
+use lazaret_json::Value;
 use lazaret_kinds::{Kind, Served};
 use lazaret_schema::{
     Finding, Parsed, Schema, Type, TypeId, builtin, builtin_with_raw, check, decode_message, open_envelope,
-    parse_json,
+    parse_json, read_raw,
 };
 
-use crate::{ApiError, negotiate::Media, query::Query};
+use crate::{
+    ApiError,
+    negotiate::Media,
+    nulls::{Opaque, drop_nulls},
+    query::Query,
+};
 
 /// Larger bodies are refused.
 pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
@@ -67,7 +72,6 @@ pub(crate) fn read_object(
     Ok(incoming)
 }
 
-// DEVIATION(opaque-json)
 /// Bytes of a body that is no object of any kind, for people to see what it is.
 const SUMMARY_BYTES_MAX: usize = 30;
 
@@ -87,8 +91,8 @@ fn unrecognized(kind: &Kind, error: &impl std::fmt::Display, bytes: &[u8]) -> Ap
     ))
 }
 
-/// Puts JSON that is none of the server's business back as it was written: with the order of its fields, and with what is `null`. Protobuf
-/// carries it as text, and YAML has no text to keep.
+// DEVIATION(opaque-json): what is written as JSON is answered with its spaces, too.
+/// Puts JSON that is none of the server's business back as it was written. Protobuf carries it as text, and YAML has no text to keep.
 pub(crate) fn keep_raw(served: &Served, object: &mut Value, media: Media, bytes: &[u8]) {
     let Some((schema, shape)) = served.shape.find().filter(|_| served.shape.builtin_name().is_some()) else {
         return;
@@ -96,7 +100,7 @@ pub(crate) fn keep_raw(served: &Served, object: &mut Value, media: Media, bytes:
     if matches!(media, Media::Protobuf) || !builtin_with_raw().contains(&shape) {
         return;
     }
-    if let Ok(Spelled(said)) = serde_json::from_slice(bytes) {
+    if let Some(said) = read_raw(schema, shape, bytes) {
         graft(schema, shape, object, &said);
     }
 }
@@ -189,11 +193,10 @@ fn screened(kind: &Kind, served: &Served, value: &mut Value, known: Option<&Valu
     if let Some(findings) = kind.rules.screen(value) {
         return findings;
     }
-    let findings = match served.shape.find() {
-        Some((schema, shape)) => check(schema, shape, value, known, true),
-        None => Vec::new(),
-    };
-    drop_nulls(value, known);
+    let shape = served.shape.find();
+    let findings = shape.map(|(schema, shape)| check(schema, shape, value, known, true)).unwrap_or_default();
+    let built_in = shape.filter(|_| served.shape.builtin_name().is_some());
+    drop_nulls(value, known, built_in.and_then(|(schema, shape)| Opaque::within(schema, shape)));
     findings
 }
 
@@ -215,7 +218,7 @@ pub(crate) fn read_message(media: Media, bytes: &[u8], shape: &str) -> Result<Va
             }
         }
     }
-    drop_nulls(&mut value, None);
+    drop_nulls(&mut value, None, None);
     Ok(value)
 }
 
@@ -304,37 +307,4 @@ fn yaml() -> serde_saphyr::Options {
     let mut options = serde_saphyr::Options::default();
     options.alias_limits.max_total_replayed_events = REPEATED_MAX;
     options
-}
-
-// DEVIATION(absent-structs): what is empty is not stored, so it is not shown.
-/// `null` and absent are the same to the API. What a value shares with `known` has none.
-fn drop_nulls(value: &mut Value, known: Option<&Value>) {
-    if !has_nulls(value, known) {
-        return;
-    }
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(|value| drop_nulls(value, None));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|value| drop_nulls(value, None)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => {}
-    }
-}
-
-/// Asked first, so that a shared tree without any stays shared.
-fn has_nulls(value: &Value, known: Option<&Value>) -> bool {
-    if known.is_some_and(|known| value.is(known)) {
-        return false;
-    }
-    match value {
-        Value::Object(map) => map.iter().any(|(name, value)| {
-            value.is_null() || has_nulls(value, known.and_then(|known| known.get(name)))
-        }),
-        Value::Array(items) => {
-            let known = |at: usize| known.and_then(|known| known.get(at));
-            items.iter().enumerate().any(|(at, value)| has_nulls(value, known(at)))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Encoded(_) => false,
-    }
 }

@@ -39,6 +39,7 @@ mod log_pace;
 mod long;
 mod metrics;
 mod negotiate;
+mod nulls;
 mod object;
 mod openapi;
 mod own_service;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use lazaret_json::{Encoded, Map, Spelled, Text, Value};
+use lazaret_json::{Encoded, Map, Spelled, Text, Value, WithVerbatim};
 use lazaret_kinds::{Kind, Scope, Served};
 use lazaret_store::{Item, Value as StoreValue};
 use memchr::memmem;
@@ -16,7 +16,7 @@ use serde::{
     Serialize,
     de::{DeserializeSeed, Deserializer, MapAccess, Visitor},
 };
-use serde_json::value::RawValue;
+use serde_json::{Serializer, ser::Formatter, value::RawValue};
 
 /// How every stored object begins.
 const HEAD: &[u8] = br#"{"metadata":{"resourceVersion":""#;
@@ -31,6 +31,12 @@ pub(crate) const OWN_BYTES_MAX: usize = 16 << 10;
 
 /// Nothing longer is written. An object that was stored when there was no limit can be made smaller step by step.
 const WRITTEN_BYTES_MAX: usize = 16 << 20;
+
+/// How the text of an object ends in which some JSON stands as it was written: others need not be searched for it.
+const WITH_VERBATIM: u8 = b' ';
+
+/// The names of all fields in which such JSON stands.
+const VERBATIM: WithVerbatim<'static> = WithVerbatim::of(&["data", "parameters"]);
 
 /// Where in the metadata the record of owners stands.
 const RECORD: &str = "managedFields";
@@ -82,29 +88,33 @@ fn after_revision(object: &Value) -> Result<Vec<u8>, TooLarge> {
     let empty = Map::new();
     let map = object.as_object().unwrap_or(&empty);
     let metadata = map.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    let mut after = Bounded(Vec::with_capacity(2048));
-    after.0.push(b'"');
+    let mut after = Bounded { text: Vec::with_capacity(2048), with_verbatim: false };
+    after.text.push(b'"');
     for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
         after.field(key, value)?;
     }
-    after.0.push(b'}');
+    after.text.push(b'}');
     for (key, value) in map {
         if !matches!(key.as_str(), "metadata" | "apiVersion" | "kind") {
             after.field(key, value)?;
         }
     }
-    after.0.push(b'}');
-    Ok(after.0)
+    after.text.push(b'}');
+    after.text.extend(after.with_verbatim.then_some(WITH_VERBATIM));
+    Ok(after.text)
 }
 
 /// Text that is written up to a limit: a tree shares what it repeats, and its text does not.
-struct Bounded(Vec<u8>);
+struct Bounded {
+    text: Vec<u8>,
+    with_verbatim: bool,
+}
 
 impl Bounded {
     fn field(&mut self, key: &str, value: &Value) -> Result<(), TooLarge> {
-        self.0.push(b',');
+        self.text.push(b',');
         self.json(key)?;
-        self.0.push(b':');
+        self.text.push(b':');
         match value {
             // It is JSON by its type.
             Value::Encoded(record) => self.write_all(record.as_str().as_bytes()).map_err(|_| TooLarge),
@@ -119,7 +129,23 @@ impl Bounded {
 
     /// Values have string keys, so that the limit is all that can go wrong.
     fn json(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), TooLarge> {
-        serde_json::to_writer(self, value).map_err(|_| TooLarge)
+        let mut with_verbatim = false;
+        let mut json = Serializer::with_formatter(&mut *self, Compact { with_verbatim: &mut with_verbatim });
+        value.serialize(&mut json).map_err(|_| TooLarge)?;
+        self.with_verbatim |= with_verbatim;
+        Ok(())
+    }
+}
+
+/// Writes without any space, and notes whether some text was written as it had been read.
+struct Compact<'a> {
+    with_verbatim: &'a mut bool,
+}
+
+impl Formatter for Compact<'_> {
+    fn write_raw_fragment<W: Write + ?Sized>(&mut self, text: &mut W, fragment: &str) -> io::Result<()> {
+        *self.with_verbatim = true;
+        text.write_all(fragment.as_bytes())
     }
 }
 
@@ -130,10 +156,10 @@ impl Write for Bounded {
 
     #[inline]
     fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
-        if self.0.len() + text.len() > WRITTEN_BYTES_MAX {
+        if self.text.len() + text.len() > WRITTEN_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.0.extend_from_slice(text);
+        self.text.extend_from_slice(text);
         Ok(())
     }
 
@@ -146,22 +172,37 @@ impl Write for Bounded {
 /// were written by [`encode`]: what does not parse is answered as null.
 pub(crate) fn decode(bytes: &[u8]) -> Value {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    Fields::OfObject.deserialize(&mut json).unwrap_or(Value::Null)
+    let read = Read { of: Part::Object, with_verbatim: has_verbatim(bytes) };
+    read.deserialize(&mut json).unwrap_or(Value::Null)
+}
+
+fn has_verbatim(bytes: &[u8]) -> bool {
+    bytes.last() == Some(&WITH_VERBATIM)
 }
 
 /// The object in stored bytes as clients know it.
 pub(crate) fn decode_whole(bytes: &[u8]) -> Value {
+    if has_verbatim(bytes) {
+        let mut json = serde_json::Deserializer::from_slice(bytes);
+        return VERBATIM.deserialize(&mut json).unwrap_or(Value::Null);
+    }
     serde_json::from_slice::<Spelled>(bytes).map_or(Value::Null, |object| object.0)
 }
 
 /// Reads an object, and of its metadata the record of owners as it is encoded.
-#[derive(Clone, Copy, PartialEq)]
-enum Fields {
-    OfObject,
-    OfMetadata,
+#[derive(Clone, Copy)]
+struct Read {
+    of: Part,
+    with_verbatim: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Fields {
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Object,
+    Metadata,
+}
+
+impl<'de> DeserializeSeed<'de> for Read {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
@@ -169,7 +210,7 @@ impl<'de> DeserializeSeed<'de> for Fields {
     }
 }
 
-impl<'de> Visitor<'de> for Fields {
+impl<'de> Visitor<'de> for Read {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,11 +220,12 @@ impl<'de> Visitor<'de> for Fields {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Vec::with_capacity(8);
         while let Some(key) = map.next_key::<Text>()? {
-            let value = match (self, key.as_str()) {
-                (Self::OfObject, "metadata") => map.next_value_seed(Self::OfMetadata)?,
-                (Self::OfMetadata, RECORD) => Value::Encoded(Encoded::from(map.next_value::<&RawValue>()?)),
+            let value = match (self.of, key.as_str()) {
+                (Part::Object, "metadata") => map.next_value_seed(Self { of: Part::Metadata, ..self })?,
+                (Part::Metadata, RECORD) => Value::Encoded(Encoded::from(map.next_value::<&RawValue>()?)),
+                (Part::Object, name) if self.with_verbatim => map.next_value_seed(VERBATIM.of_field(name))?,
                 // Stored fields are in order of their names, except in opaque JSON, which keeps its own order.
-                _ => map.next_value::<Spelled>()?.0,
+                (Part::Object | Part::Metadata, _) => map.next_value::<Spelled>()?.0,
             };
             fields.push((key, value));
         }
@@ -313,6 +355,37 @@ mod tests {
         assert_eq!(stored(&inside, 1), bytes);
         assert_eq!(decode_whole(&bytes)["metadata"]["managedFields"], record);
         assert_eq!(text(&inside).unwrap(), bytes);
+    }
+
+    #[test]
+    fn json_that_is_kept_as_it_was_written_survives_being_stored() {
+        let text = r#"{"b": 1e3, "a": { }}"#;
+        let kept = || lazaret_json::verbatim(serde_json::from_str(text).unwrap()).unwrap();
+        let objects = [
+            json!({"metadata": {}, "data": kept()}),
+            json!({"metadata": {}, "spec": {"config": [{"opaque": {"parameters": kept()}}], "data": {"a": "b"}}}),
+        ];
+        for object in objects {
+            let bytes = stored(&object, 1);
+            assert!(bytes.ends_with(b"} "), "it is marked");
+            for read in [decode(&bytes), decode_whole(&bytes)] {
+                assert_eq!(stored(&read, 1), bytes);
+                assert!(read.to_string().contains(text), "{read}");
+            }
+        }
+        let plain = stored(&json!({"metadata": {}, "data": {"a": "b"}}), 1);
+        assert!(plain.ends_with(b"}"), "others are not marked");
+    }
+
+    /// Stored objects are read without their schema.
+    #[test]
+    fn every_field_in_which_json_is_kept_is_known_by_its_name() {
+        let schema = lazaret_schema::builtin();
+        let is_raw = |ty| schema.get(ty) == &lazaret_schema::Type::Any(lazaret_schema::Holder::Raw);
+        let leading = lazaret_schema::builtin_with_raw().iter().filter_map(|ty| schema.get_struct(*ty));
+        let fields = leading.flat_map(|found| found.fields.iter().filter(|(_, field)| is_raw(field.ty)));
+        let names: std::collections::BTreeSet<&str> = fields.map(|(name, _)| name.as_str()).collect();
+        assert_eq!(Vec::from_iter(names), VERBATIM.names());
     }
 
     #[test]

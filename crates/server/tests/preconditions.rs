@@ -290,3 +290,48 @@ async fn json_that_is_somebody_elses_is_kept_as_it_was_written() {
     assert!(again.contains(r#""resourceVersion""#) && !again.contains("\"Failure\""), "{again}");
     api.put(&format!("{CLAIMS}/a"), &serde_json::from_str(&claim("a", &sorted)).unwrap()).await.expect(200);
 }
+
+#[tokio::test]
+async fn items_that_stand_twice_belong_to_whoever_wrote_them_and_bother_nobody_else() {
+    const SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
+    let api = Api::start().await;
+    let set = |env: &str| {
+        format!(
+            r#"{{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{{"name":"d"}},"spec":{{"selector":{{"matchLabels":{{"a":"b"}}}},
+            "template":{{"metadata":{{"labels":{{"a":"b"}}}},"spec":{{"containers":[{{"name":"c","image":"i","env":[{env}]}}]}}}}}}}}"#
+        )
+    };
+    let one = r#"{"name":"ONE","value":"1"}"#;
+    let twice = r#"{"name":"PATH","value":"/bin"},{"name":"PATH","value":"$PATH:/usr/bin"}"#;
+    let made = format!("{SETS}?fieldManager=maker");
+    let body = set(&format!("{one},{twice}"));
+    api.send("POST", &made, "application/json", &body).await.expect(201);
+    let apply = format!("{SETS}/d?fieldManager=applier");
+    let home = r#"{"name":"HOME","value":"/root"}"#;
+    let applied = api.send("PATCH", &apply, APPLY, &set(home)).await.expect(200);
+    let names = |object: &Value| -> Vec<String> {
+        let env = object["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap().clone();
+        env.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&applied), ["ONE", "PATH", "PATH", "HOME"]);
+    let owned = |object: &Value, manager: &str| {
+        let entries = object["metadata"]["managedFields"].as_array().unwrap();
+        let entry = entries.iter().find(|entry| entry["manager"] == manager).unwrap();
+        let containers = &entry["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"];
+        containers[r#"k:{"name":"c"}"#]["f:env"].clone()
+    };
+    let path = r#"k:{"name":"PATH"}"#;
+    assert_eq!(owned(&applied, "maker")[path], json!({}), "undivided");
+    assert!(owned(&applied, "applier").get(path).is_none());
+    // Another text of one of the two changes the pair.
+    let other = twice.replace("/usr/bin", "/opt/bin");
+    let changed = format!("{SETS}/d?fieldManager=changer");
+    let body = set(&format!("{one},{other},{home}"));
+    let written = api.send("PUT", &changed, "application/json", &body).await.expect(200);
+    assert_eq!(owned(&written, "changer")[path], json!({}));
+    assert!(owned(&written, "maker").get(path).is_none());
+    // One is left of them: it has fields again.
+    let body = set(&format!(r#"{one},{{"name":"PATH","value":"/bin"}},{home}"#));
+    let written = api.send("PUT", &changed, "application/json", &body).await.expect(200);
+    assert_eq!(owned(&written, "changer")[path]["f:value"], json!({}));
+}

@@ -160,6 +160,68 @@ async fn ephemeral_containers_are_added_and_stay() {
 }
 
 #[tokio::test]
+async fn a_pod_is_resized_within_what_its_node_has_and_can_do() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let api = Api::start().await;
+    for (name, labels, declared) in [
+        ("small", json!({"kubernetes.io/os": "linux"}), json!([])),
+        ("able", json!({}), json!(["InPlacePodLevelResourcesVerticalScaling"])),
+        ("windows", json!({"kubernetes.io/os": "windows"}), json!([])),
+    ] {
+        let status = json!({"allocatable": {"cpu": "2", "memory": "2Gi"}, "declaredFeatures": declared});
+        let node = json!({"metadata": {"name": name, "labels": labels}, "status": status});
+        api.post("/api/v1/nodes", &node).await.expect(201);
+    }
+    let pod = |name: &str, node: &str| {
+        let requests = json!({"requests": {"cpu": "500m", "memory": "1Gi"}});
+        json!({"metadata": {"name": name}, "spec": {"nodeName": node, "resources": requests, "containers": [{"name": "c", "image": "i", "resources": requests}]}})
+    };
+    let strategic = "application/strategic-merge-patch+json";
+    let of_container = |cpu: &str, memory: &str| {
+        let requests = json!({"cpu": cpu, "memory": memory});
+        json!({"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}})
+    };
+    let of_pod = |cpu: &str| json!({"spec": {"resources": {"requests": {"cpu": cpu}}}});
+    let capacity = "node didn't have enough allocatable resources: ";
+    for (number, (node, patch, expected)) in [
+        ("small", of_container("1", "1Gi"), Ok(())),
+        ("able", of_pod("2"), Ok(())),
+        ("able", of_pod("3"), Err((format!("{capacity}cpu, requested: 3000, allocatable: 2000"), Some("NodeCapacity")))),
+        (
+            "small",
+            of_pod("2"),
+            Err(("pod update requires features InPlacePodLevelResourcesVerticalScaling which are not available on node \"small\"".to_owned(), None)),
+        ),
+        (
+            "windows",
+            of_container("1", "1Gi"),
+            Err(("pod resize is only supported on linux nodes, node \"windows\" is \"windows\"".to_owned(), Some("UnsupportedPlatform"))),
+        ),
+        ("none", of_container("1", "1Gi"), Err(("node \"none\" not found".to_owned(), None))),
+        ("windows", of_container("500m", "1Gi"), Ok(())),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("p{number}");
+        let mut made = pod(&name, node);
+        if patch["spec"].get("resources").is_none() {
+            made["spec"].as_object_mut().unwrap().remove("resources");
+        }
+        api.post(PODS, &made).await.expect(201);
+        let answer = api.patch(&format!("{PODS}/{name}/resize"), strategic, &patch).await;
+        match expected {
+            Ok(()) => drop(answer.expect(200)),
+            Err((why, cause)) => {
+                let refused = answer.expect(403);
+                assert_eq!(refused["message"], format!("pods {name:?} is forbidden: {why}"));
+                assert_eq!(refused["details"]["causes"][0]["reason"].as_str(), cause, "{refused}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_pod_is_resized_in_cpu_and_memory_alone() {
     const PODS: &str = "/api/v1/namespaces/default/pods";
     let api = Api::start().await;

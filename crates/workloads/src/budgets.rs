@@ -9,6 +9,7 @@ use crate::{
     meta, pods,
     portion::{is_percentage, portion},
     prelude::*,
+    scales::Scale,
     selector, writes,
     writes::count,
 };
@@ -53,6 +54,12 @@ fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
                 }
             }
         }
+        // It may be of a kind that says by its scale how many pods it wants.
+        Some(Object::Other(_, metadata)) => {
+            for pod in world.pods().managed_by(meta::uid(metadata)).take(1) {
+                keys.extend(budgets_for(world, &pod.metadata));
+            }
+        }
         Some(_) | None => {}
     }
 }
@@ -68,14 +75,15 @@ fn budgets_for<'a>(world: &'a World, pod: &'a ObjectMeta) -> impl Iterator<Item 
 fn decide(context: &Context<'_>, plan: &mut Plan) {
     let Some(budget) = context.world.budgets().get(context.key) else { return };
     let Some(labels) = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()) else { return };
-    let mut covered = selector::select(context.world, &context.key.namespace, labels);
-    // Those that have run their course need no protection.
-    covered.retain(|pod| !pods::is_finished(pod));
+    let covered = selector::select(context.world, &context.key.namespace, labels);
     let (expected, wanted) = match expectation(context.world, budget, &covered) {
         Ok(numbers) => numbers,
-        Err(why) => {
-            fail(context, budget, &why, plan);
-            return;
+        Err(Unknown::Problem(why)) => return fail(context, budget, &why, plan),
+        Err(Unknown::Unasked(reads)) => {
+            if let Some(why) = context.failure {
+                fail(context, budget, why, plan);
+            }
+            return reads.into_iter().for_each(|read| plan.write(read));
         }
     };
     let disrupted = disrupted(context, budget, &covered, plan);
@@ -114,12 +122,20 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     plan.write(writes::status(&resource::BUDGETS, &budget.metadata, status));
 }
 
+/// Why it is not known how many pods there should be.
+enum Unknown {
+    /// It cannot be.
+    Problem(String),
+    /// Owners have to be asked first.
+    Unasked(Vec<Write>),
+}
+
 /// How many pods there should be, and how many of them healthy.
 fn expectation(
     world: &World,
     budget: &PodDisruptionBudget,
     covered: &[&Arc<Pod>],
-) -> Result<(i32, i32), String> {
+) -> Result<(i32, i32), Unknown> {
     let Some(spec) = &budget.spec else { return Ok((0, 0)) };
     if let Some(limit) = &spec.max_unavailable {
         let expected = scale(world, covered)?;
@@ -136,21 +152,46 @@ fn expectation(
 }
 
 /// How many pods the owners of these pods want in all. Pods without an owner do not count.
-fn scale(world: &World, covered: &[&Arc<Pod>]) -> Result<i32, String> {
+fn scale(world: &World, covered: &[&Arc<Pod>]) -> Result<i32, Unknown> {
     let mut owners: BTreeMap<String, i32> = BTreeMap::new();
+    let mut unasked = Vec::new();
     for pod in covered {
         let Some(owner) = meta::controller_of(&pod.metadata) else { continue };
         if owners.contains_key(&owner.uid) {
             continue;
         }
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let Some((uid, replicas)) = owner_scale(world, namespace, owner) else {
-            return Err(format!("found no controllers for pod \"{}\"", meta::name(&pod.metadata)));
-        };
+        let known = owner_scale(world, namespace, owner)
+            .map_or_else(|| other_scale(world, owner), |(uid, replicas)| Ok(Some((uid, replicas))));
         owners.insert(owner.uid.clone(), 0);
-        owners.insert(uid, replicas);
+        match known {
+            Ok(Some((uid, replicas))) => drop(owners.insert(uid, replicas)),
+            Ok(None) => {
+                let why = format!("found no controllers for pod \"{}\"", meta::name(&pod.metadata));
+                return Err(Unknown::Problem(why));
+            }
+            Err(Unknown::Unasked(reads)) => unasked.extend(reads),
+            Err(problem @ Unknown::Problem(_)) => return Err(problem),
+        }
     }
-    Ok(owners.values().sum())
+    if unasked.is_empty() { Ok(owners.values().sum()) } else { Err(Unknown::Unasked(unasked)) }
+}
+
+/// The number that an owner of any other kind says by its subresource `scale`; nothing if there is no such owner.
+fn other_scale(world: &World, owner: &OwnerReference) -> Result<Option<(String, i32)>, Unknown> {
+    let Some(node) = world.graph().get(&owner.uid) else { return Ok(None) };
+    match world.scale(&owner.uid) {
+        Some(Scale::Replicas(replicas)) => Ok(Some((owner.uid.clone(), replicas))),
+        Some(Scale::Absent) => {
+            let Resource { group, plural, .. } = *node.resource;
+            let dot = if group.is_empty() { "" } else { "." };
+            Err(Unknown::Problem(format!("{plural}{dot}{group} does not implement the scale subresource")))
+        }
+        None => {
+            let (resource, key, uid) = (node.resource, node.key.clone(), owner.uid.clone());
+            Err(Unknown::Unasked([Write::ReadScale { resource, key, uid }].into()))
+        }
+    }
 }
 
 /// The owner that decides on the number, and the number: a deployment for its replica sets.

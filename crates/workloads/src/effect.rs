@@ -79,6 +79,15 @@ pub enum Write {
         /// The UID that is doubted, or nothing if any will do; the answer is whatever has the name now.
         uid: String,
     },
+    /// Read how many pods an object wants, from its subresource `scale`: answer `Done` with that, or `Gone` if it has none.
+    ReadScale {
+        /// The kind.
+        resource: &'static Resource,
+        /// Which one.
+        key: Key,
+        /// The UID that is meant.
+        uid: String,
+    },
     /// Tell people.
     Event(Note),
 }

@@ -30,12 +30,21 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// What creates nothing goes first: a status that tells of a refusal must not wait for what is refused.
-    pub(crate) fn new(writes: Vec<Planned>) -> Self {
-        let creates = |planned: &Planned| matches!(planned.write, Write::Create { .. });
-        let (creations, others): (Vec<_>, Vec<_>) = writes.into_iter().partition(creates);
+    /// What creates nothing goes first: a status that tells of a refusal must not wait for what is refused. An object that is changed and
+    /// deleted is changed first.
+    pub(crate) fn new(mut writes: Vec<Planned>) -> Self {
+        writes.sort_by_key(|planned| match planned.write {
+            Write::Create { .. } => 2,
+            Write::Delete { .. } => 1,
+            Write::Patch { .. }
+            | Write::Replace { .. }
+            | Write::Evict { .. }
+            | Write::Confirm { .. }
+            | Write::ReadScale { .. }
+            | Write::Event(_) => 0,
+        });
         Self {
-            waiting: others.into_iter().chain(creations).collect(),
+            waiting: writes.into(),
             outstanding: BTreeMap::new(),
             again: VecDeque::new(),
             awaited: Vec::new(),
@@ -75,7 +84,7 @@ impl Flight {
             let mut creations = 0;
             while let Some(next) = self.waiting.front() {
                 let creation = matches!(next.write, Write::Create { .. });
-                if creation && creations >= self.window {
+                if creation && creations >= self.window || is_changed_before(&next.write, &released) {
                     break;
                 }
                 creations += usize::from(creation);
@@ -186,6 +195,10 @@ impl Flight {
                 world.mark_absent(resource, key, uid);
                 Vec::new()
             }
+            Write::ReadScale { uid, .. } => {
+                world.put_scale(uid, None);
+                Vec::new()
+            }
             // Its namespace has gone, or it went while we looked: news of that is on its way.
             Write::Create { .. } | Write::Patch { .. } | Write::Replace { .. } => {
                 self.failed = true;
@@ -211,9 +224,26 @@ impl Flight {
             | Write::Delete { .. }
             | Write::Evict { .. }
             | Write::Confirm { .. }
+            | Write::ReadScale { .. }
             | Write::Event(_) => self.failed = true,
         }
     }
+}
+
+/// Whether a deletion is of an object that is being changed.
+fn is_changed_before(write: &Write, released: &[Planned]) -> bool {
+    let Write::Delete { resource, key, .. } = write else { return false };
+    let changes = |planned: &Planned| match &planned.write {
+        Write::Patch { resource: other, key: changed, .. } => (other, changed) == (resource, key),
+        Write::Create { .. }
+        | Write::Replace { .. }
+        | Write::Delete { .. }
+        | Write::Evict { .. }
+        | Write::Confirm { .. }
+        | Write::ReadScale { .. }
+        | Write::Event(_) => false,
+    };
+    released.iter().any(changes)
 }
 
 /// What was done is known at once, before any watch tells.
@@ -234,6 +264,10 @@ fn learn(now: Timestamp, world: &mut World, write: &Write, object: Option<Vec<u8
                     None
                 }
             }
+        }
+        Write::ReadScale { uid, .. } => {
+            world.put_scale(uid, object.as_deref());
+            None
         }
         Write::Event(_) => None,
     };

@@ -49,6 +49,7 @@ mod recent;
 mod replica_sets;
 mod replication_controllers;
 pub mod resource;
+mod scales;
 mod selector;
 mod service_accounts;
 mod shelf;

@@ -12,7 +12,15 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
 };
 
-use crate::{graph::Graph, meta, pod_index::PodIndex, prelude::*, recent::Recent, shelf::Shelf};
+use crate::{
+    graph::Graph,
+    meta,
+    pod_index::PodIndex,
+    prelude::*,
+    recent::Recent,
+    scales::{Scale, Scales},
+    shelf::Shelf,
+};
 
 /// So many objects that have gone are remembered, lest a late answer brings one back.
 const GONE_MAX: usize = 16_384;
@@ -57,6 +65,7 @@ pub struct World {
     endpoints: Shelf<Endpoints>,
     endpoint_slices: Shelf<EndpointSlice>,
     graph: Graph,
+    scales: Scales,
     gone: Recent<String>,
     listed: BTreeSet<&'static Resource>,
 }
@@ -146,6 +155,7 @@ impl Default for World {
             endpoints: Shelf::default(),
             endpoint_slices: Shelf::default(),
             graph: Graph::default(),
+            scales: Scales::default(),
             gone: Recent::new(GONE_MAX),
             listed: BTreeSet::new(),
         }
@@ -221,6 +231,7 @@ impl World {
             }
             None => object,
         };
+        self.scales.forget(object.uid());
         match (&old, &object) {
             (Some(Object::Pod(old)), Object::Pod(new)) => self.pod_index.update(&key, old, new),
             (_, Object::Pod(new)) => self.pod_index.insert(&key, new),
@@ -283,7 +294,17 @@ impl World {
         self.graph.mark_absent(resource, key, uid);
     }
 
+    /// How many pods the object with this UID wants, if it was asked and has not changed since.
+    pub(crate) fn scale(&self, uid: &str) -> Option<Scale> {
+        self.scales.get(uid)
+    }
+
+    pub(crate) fn put_scale(&mut self, uid: &str, answer: Option<&[u8]>) {
+        self.scales.put(uid, answer);
+    }
+
     fn unlink(&mut self, old: &Object) {
+        self.scales.forget(old.uid());
         let key = old.key();
         if let Object::Pod(pod) = old {
             self.pod_index.remove(&key, pod);

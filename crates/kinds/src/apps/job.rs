@@ -15,8 +15,21 @@ use crate::{
 const BACKOFF_LIMIT: i64 = 6;
 const UID_LABELS: &[&str] = &["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME_LABELS: &[&str] = &["batch.kubernetes.io/job-name", "job-name"];
-/// Fields that the controller of jobs does not know.
-const UNHEEDED: &[&str] = &["backoffLimitPerIndex", "maxFailedIndexes"];
+/// Pods that may run at once, and indexes that may fail, of a job with indexes.
+const INDEXES_MAX: i64 = 100_000;
+/// A job with a limit for each index and more completions than this has lower limits: its status lists every index that failed.
+const COMPLETIONS_SOFT_MAX: i64 = 100_000;
+/// Those lower limits.
+const INDEXES_OF_MANY_MAX: i64 = 10_000;
+const NOT_NEGATIVE: &[&str] = &[
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+];
 pub(super) const POLICIES: &[&str] = &["OnFailure", "Never"];
 
 /// Jobs.
@@ -57,20 +70,18 @@ impl Rules for Job {
         let path = Path::root("spec");
         let spec = &object["spec"];
         template::validate(errors, &path, spec, POLICIES);
-        for field in UNHEEDED {
-            if some(spec, field).is_some() {
-                errors.warn(format!("spec.{field} is stored and not looked at"));
-            }
-        }
-        for field in
-            ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
-        {
+        for field in NOT_NEGATIVE {
             if number(spec, field) < 0 {
                 errors.invalid(path.field(field), number(spec, field), "must be greater than or equal to 0");
             }
         }
-        if text(spec, "completionMode") == "Indexed" && !has(spec, "completions") {
-            errors.required(path.field("completions"), "when completion mode is Indexed");
+        validate_indexes(spec, &path, errors);
+        for (at, rule) in list(&spec["podFailurePolicy"], "rules").iter().enumerate() {
+            if text(rule, "action") == "FailIndex" && !has(spec, "backoffLimitPerIndex") {
+                let policy = path.field("podFailurePolicy");
+                let (rules, why) = (policy.field("rules"), "requires the backoffLimitPerIndex to be set");
+                errors.invalid(rules.index(at).field("action"), "FailIndex", why);
+            }
         }
     }
 
@@ -119,6 +130,51 @@ impl Rules for Job {
     }
 }
 
+/// Fields that have to do with indexes.
+fn validate_indexes(spec: &Value, path: &Path, errors: &mut Errors) {
+    if has(spec, "maxFailedIndexes") && !has(spec, "backoffLimitPerIndex") {
+        errors.required(path.field("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
+    }
+    if text(spec, "completionMode") != "Indexed" {
+        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if has(spec, field) {
+                errors.invalid(path.field(field), number(spec, field), "requires indexed completion mode");
+            }
+        }
+        return;
+    }
+    let (completions, failed_max) = (number(spec, "completions"), number(spec, "maxFailedIndexes"));
+    let mut limit = |field: &str, most: i64, suffix: &str| {
+        if number(spec, field) > most {
+            let message = format!("must be less than or equal to {most}{suffix}");
+            errors.invalid(path.field(field), number(spec, field), message);
+        }
+    };
+    limit("parallelism", INDEXES_MAX, " when completion mode is Indexed");
+    limit("maxFailedIndexes", INDEXES_MAX, "");
+    let many = completions > COMPLETIONS_SOFT_MAX && has(spec, "backoffLimitPerIndex");
+    if many {
+        let suffix = format!(
+            " when completions are above {COMPLETIONS_SOFT_MAX} and used with backoff limit per index"
+        );
+        limit("parallelism", INDEXES_OF_MANY_MAX, &suffix);
+        limit("maxFailedIndexes", INDEXES_OF_MANY_MAX, &suffix);
+    }
+    if !has(spec, "completions") {
+        errors.required(path.field("completions"), "when completion mode is Indexed");
+    } else if failed_max > completions {
+        errors.invalid(
+            path.field("maxFailedIndexes"),
+            failed_max,
+            "must be less than or equal to completions",
+        );
+    }
+    if many && !has(spec, "maxFailedIndexes") {
+        let why = format!("must be specified when completions is above {COMPLETIONS_SOFT_MAX}");
+        errors.required(path.field("maxFailedIndexes"), &why);
+    }
+}
+
 /// What absent fields of a job stand for, also in the template of one.
 pub(super) fn default_spec(spec: &mut Value) {
     template::default(spec);
@@ -127,7 +183,11 @@ pub(super) fn default_spec(spec: &mut Value) {
         put(spec, "parallelism", 1);
     }
     fill(spec, "parallelism", 1);
-    fill(spec, "backoffLimit", BACKOFF_LIMIT);
+    fill(
+        spec,
+        "backoffLimit",
+        if has(spec, "backoffLimitPerIndex") { i64::from(i32::MAX) } else { BACKOFF_LIMIT },
+    );
     fill(spec, "completionMode", "NonIndexed");
     fill(spec, "suspend", false);
     let replacement = if has(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };

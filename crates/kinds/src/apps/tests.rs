@@ -287,16 +287,34 @@ fn a_stateful_set_may_mount_what_it_claims() {
 }
 
 #[test]
-fn fields_of_a_job_that_nothing_looks_at_are_warned_of() {
+fn limits_of_a_job_for_each_index() {
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
-    let job = |more: &str, value: Value| {
+    let wrong = |more: Value| {
         let mut job = json!({"metadata": {"name": "j"}, "spec": {"completionMode": "Indexed", "completions": 2, "template": template.clone()}});
-        job["spec"][more] = value;
-        World::new().create(kind("batch", "jobs"), job).errors.warnings().to_vec()
+        for (name, value) in more.as_object().into_iter().flatten() {
+            job["spec"][name.as_str()] = value.clone();
+        }
+        World::new().create(kind("batch", "jobs"), job)
     };
-    assert_eq!(
-        job("backoffLimitPerIndex", json!(1)),
-        ["spec.backoffLimitPerIndex is stored and not looked at"]
-    );
-    assert_eq!(job("backoffLimit", json!(1)), [] as [&str; 0]);
+    let (limit, most) = ("spec.backoffLimitPerIndex", "spec.maxFailedIndexes");
+    let none: &[String] = &[];
+    let many = json!({"backoffLimitPerIndex": 0, "completions": 100_001, "parallelism": 10_001, "maxFailedIndexes": 10_001});
+    for (more, expected) in [
+        (json!({"backoffLimitPerIndex": 0, "maxFailedIndexes": 2}), none),
+        (json!({"backoffLimitPerIndex": -1}), &[format!("{limit} Invalid")]),
+        (json!({"maxFailedIndexes": 1}), &[format!("{limit} Required")]),
+        (json!({"backoffLimitPerIndex": 0, "maxFailedIndexes": 3}), &[format!("{most} Invalid")]),
+        (json!({"completionMode": "NonIndexed", "backoffLimitPerIndex": 0}), &[format!("{limit} Invalid")]),
+        (json!({"backoffLimitPerIndex": 0, "completions": 100_001}), &[format!("{most} Required")]),
+        (many, &[format!("{most} Invalid"), "spec.parallelism Invalid".to_owned()]),
+        (
+            json!({"podFailurePolicy": {"rules": [{"action": "FailIndex"}]}}),
+            &["spec.podFailurePolicy.rules[0].action Invalid".to_owned()],
+        ),
+    ] {
+        assert_eq!(wrong(more.clone()).wrong(), expected, "{more}");
+    }
+    let made = wrong(json!({"backoffLimitPerIndex": 1})).object;
+    assert_eq!(made["spec"]["backoffLimit"], i32::MAX);
+    assert_eq!(wrong(json!({})).object["spec"]["backoffLimit"], 6);
 }

@@ -192,6 +192,13 @@ pub(super) fn decimals(number: f64) -> String {
     if number.is_infinite() { "+Inf".into() } else { format!("{number:.6}") }
 }
 
+/// What a pod needs of its node.
+pub(crate) fn pod_requests(spec: &Value) -> Amounts {
+    let mut requests = of_pod(spec, "requests");
+    add(&mut requests, &amounts(spec, "overhead"));
+    requests
+}
+
 /// What all containers need together, at their most demanding.
 fn of_pod(spec: &Value, kind: &str) -> Amounts {
     let mut total = Amounts::new();

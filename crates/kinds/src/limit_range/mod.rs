@@ -5,5 +5,6 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use enforce::pod_requests;
 pub use enforce::{check_claim, check_pod, default_pod};
 pub(crate) use rules::LimitRange;

@@ -10,6 +10,7 @@ use crate::{
         dns_label, driver, each, each_text, fully_qualified_name, label_name, label_value, not_supported,
         one_of, pool, raw_object,
     },
+    features::DEFAULT_PACE,
     path::Path,
     value::{fill, list, list_mut, some, text, texts},
 };
@@ -39,7 +40,7 @@ pub(super) fn default_time_added(taint: &mut Value, context: &Context<'_>) {
 
 /// The pace of a taint that is written in v1alpha3 and names none. Other versions know no pace: what is written there goes at once.
 pub(super) fn default_pace(taint: &mut Value, context: &Context<'_>) {
-    if context.version == "v1alpha3" && taint.is_object() {
+    if context.version == "v1alpha3" && taint.is_object() && context.features.is_on(DEFAULT_PACE) {
         fill(taint, "evictionsPerSecond", EVICTIONS_PER_SECOND_DEFAULT);
     }
 }

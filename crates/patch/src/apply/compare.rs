@@ -103,17 +103,37 @@ impl Walk<'_> {
     }
 
     fn items(&self, item: TypeId, kind: &ListKind, (old, new): (&[Value], &[Value]), found: &mut Difference) {
-        let identify = |value| (item_element(self.schema, item, kind, value), value);
-        let mut old: BTreeMap<PathElement, &Value> = old.iter().map(identify).collect();
-        for (element, value) in new.iter().map(identify) {
-            match old.remove(&element) {
-                Some(was) if was == value => {}
-                Some(was) => self.descend(element, item, None, (was, value), found),
-                None => self.whole_item(item, element, value, &mut found.changed),
-            }
+        let mut states: BTreeMap<PathElement, (Standing<'_>, Standing<'_>)> = BTreeMap::new();
+        let identify = |value| item_element(self.schema, item, kind, value);
+        old.iter().for_each(|value| states.entry(identify(value)).or_default().0.add(value));
+        new.iter().for_each(|value| states.entry(identify(value)).or_default().1.add(value));
+        for (element, states) in states {
+            self.item(item, element, &states, found);
         }
-        for (element, gone) in old {
-            self.whole_item(item, element, gone, &mut found.removed);
+    }
+
+    /// Items that stand more than once are compared and owned undivided.
+    fn item(
+        &self,
+        item: TypeId,
+        element: PathElement,
+        (old, new): &(Standing<'_>, Standing<'_>),
+        found: &mut Difference,
+    ) {
+        use Standing::{Once, Repeated};
+        match (old, new) {
+            (Once(was), Once(value)) if was == value => {}
+            (Once(was), Once(value)) => self.descend(element, item, None, (was, value), found),
+            (Repeated(was), Repeated(values)) if was == values => {}
+            (Repeated(_), Repeated(_)) => drop(found.changed.children.insert(element, FieldSet::member())),
+            (old, new) => {
+                if let Some(gone) = old.set(|value| self.whole(Some((item, None)), value)) {
+                    found.removed.children.insert(element.clone(), gone);
+                }
+                if let Some(added) = new.set(|value| self.whole(Some((item, None)), value)) {
+                    found.changed.children.insert(element, added);
+                }
+            }
         }
     }
 
@@ -198,6 +218,37 @@ impl Walk<'_> {
                 };
                 can_be_empty && !field.optional && !field.always
             })
+    }
+}
+
+/// How often an item stands in a list.
+#[derive(Default)]
+enum Standing<'v> {
+    #[default]
+    Never,
+    Once(&'v Value),
+    Repeated(Vec<&'v Value>),
+}
+
+impl<'v> Standing<'v> {
+    fn add(&mut self, value: &'v Value) {
+        *self = match std::mem::take(self) {
+            Self::Never => Self::Once(value),
+            Self::Once(first) => Self::Repeated(vec![first, value]),
+            Self::Repeated(mut values) => {
+                values.push(value);
+                Self::Repeated(values)
+            }
+        };
+    }
+
+    /// What is owned of it.
+    fn set(&self, whole: impl FnOnce(&Value) -> FieldSet) -> Option<FieldSet> {
+        match self {
+            Self::Never => None,
+            Self::Once(value) => Some(whole(value)),
+            Self::Repeated(_) => Some(FieldSet::member()),
+        }
     }
 }
 

@@ -426,3 +426,41 @@ fn nodes_with_invalid_pools_are_counted() {
         "0/2 nodes are available: 1 cannot allocate all claims, 1 invalid resource pools were encountered.";
     assert!(message.starts_with(expected), "{message}");
 }
+
+/// As in Kubernetes, where the plugin for devices comes last.
+#[test]
+fn of_a_node_that_an_allocated_claim_excludes_the_first_reason_counts() {
+    let mut world = World::new(Options::default());
+    world.node("holder", 1_000, 1);
+    world.add_claim(claim("c", 1));
+    world.add_pod(pod("first", 900, &["c"]));
+    world.settle();
+    assert_eq!(world.node_of("first").as_deref(), Some("holder"));
+    let labelled = |name: &str, cpu_milli| {
+        let mut node = node(name, cpu_milli);
+        Arc::make_mut(&mut node.facts).labels.insert("zone".into(), "z".into());
+        node
+    };
+    let taint = Taint { key: "k".into(), effect: lazaret_model::Effect::NoSchedule, ..Taint::default() };
+    let nodes = [
+        labelled("only-the-claim", 1_000),
+        labelled("small", 100),
+        Node { unschedulable: true, ..labelled("cordoned", 1_000) },
+        Node { taints: vec![taint], ..labelled("tainted", 1_000) },
+        node("elsewhere", 1_000),
+        labelled("full", 0),
+    ];
+    for node in nodes {
+        world.tell(Input::Node(Arc::new(node)));
+    }
+    let mut second = pod("second", 500, &["c"]);
+    Arc::make_mut(&mut second.spec).node_selector = [("zone".into(), "z".into())].into();
+    world.add_pod(second);
+    world.settle();
+    let told = world.message_of("second");
+    let told = told.split(" preemption:").next().unwrap();
+    let expected = "0/7 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, \
+                    1 resourceclaim not available on the node, 2 Insufficient cpu, \
+                    2 node(s) didn't match Pod's node affinity/selector.";
+    assert_eq!(told, expected);
+}

@@ -138,7 +138,7 @@ fn what_nodes_are() {
     case("Lt", two(), less, Err("2 node(s) didn't match Pod's node affinity/selector"));
     case("by name", two(), affine(vec![], vec![requirement("metadata.name", "In", &["b"])]), Ok("b"));
     let missing = affine(vec![], vec![requirement("metadata.name", "In", &["c"])]);
-    case("by name, none", two(), missing, Err("2 node(s) didn't match Pod's node affinity/selector"));
+    case("by name, none", two(), missing, Err("2 node(s) didn't satisfy plugin(s) [NodeAffinity]"));
     let bad = affine(vec![requirement("zone", "Like", &["z"])], vec![]);
     case("unknown operator", two(), bad, Err("2 node(s) didn't match Pod's node affinity/selector"));
 

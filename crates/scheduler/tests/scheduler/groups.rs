@@ -131,7 +131,9 @@ fn writes(world: &World) -> usize {
 fn of_a_gang_whose_pods_cannot_all_be_placed_none_is() {
     let mut world = World::new(Options::default());
     world.node("worker-0", 10_000, 1);
-    world.node("worker-1", 10_000, 0);
+    for number in 1..8 {
+        world.node(&format!("worker-{number}"), 10_000, 0);
+    }
     world.add_claim(claim("c", 1));
     world.tell(group(&["c"], Some(2)));
     world.add_pod(on("p0", "worker-0", &["c"]));
@@ -143,11 +145,9 @@ fn of_a_gang_whose_pods_cannot_all_be_placed_none_is() {
         (None, None, 0, vec![])
     );
     assert_eq!(world.message_of("p0"), "pod group is unschedulable, minCount (2) cannot be satisfied");
-    assert!(
-        world.message_of("p1").contains("1 resourceclaim not available on the node"),
-        "{}",
-        world.message_of("p1")
-    );
+    let told = "0/8 nodes are available: 1 resourceclaim not available on the node, \
+                7 node(s) didn't match Pod's node affinity/selector.";
+    assert_eq!(world.message_of("p1"), told);
     let sizes = world.scheduler.sizes();
     assert_eq!((sizes.in_flight, sizes.claims_in_flight, sizes.parked), (0, 0, 2), "{sizes:?}");
     let decisions = world.scheduler.decisions();

@@ -2,7 +2,13 @@
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
-use super::{FINALIZER, failure_policy, indexes, release};
+use super::{
+    FINALIZER,
+    failure_policy::{self, Verdict},
+    finish, indexes,
+    per_index::PerIndex,
+    release,
+};
 use crate::{meta, pods, prelude::*};
 
 /// So many pods wait to be counted at most.
@@ -22,6 +28,10 @@ pub(super) struct Tally {
     pub(super) uncounted_failed: BTreeSet<String>,
     pub(super) completed: BTreeSet<i32>,
     pub(super) indexed: bool,
+    /// What failed, if each index has a limit of its own.
+    pub(super) per_index: Option<PerIndex>,
+    /// Failures that await a successor and are yet to be counted.
+    awaiting: usize,
     /// Why a failed pod fails the whole job.
     pub(super) doom: Option<String>,
 }
@@ -32,13 +42,16 @@ impl Tally {
         let status = job.status.clone().unwrap_or_default();
         let uncounted = status.uncounted_terminated_pods.unwrap_or_default();
         let mode = job.spec.as_ref().and_then(|spec| spec.completion_mode.as_deref());
+        let completed = indexes::parse(status.completed_indexes.as_deref().unwrap_or_default());
         Self {
             succeeded: status.succeeded.unwrap_or(0),
             failed: status.failed.unwrap_or(0),
             uncounted_succeeded: uncounted.succeeded.unwrap_or_default().into_iter().collect(),
             uncounted_failed: uncounted.failed.unwrap_or_default().into_iter().collect(),
-            completed: indexes::parse(status.completed_indexes.as_deref().unwrap_or_default()),
+            completed: indexes::below(completions(job), completed),
             indexed: mode == Some("Indexed"),
+            per_index: None,
+            awaiting: 0,
             doom: None,
         }
     }
@@ -48,12 +61,14 @@ impl Tally {
     }
 
     pub(super) fn failed_total(&self) -> i32 {
-        self.failed + i32::try_from(self.uncounted_failed.len()).unwrap_or(i32::MAX)
+        let uncounted = i32::try_from(self.uncounted_failed.len() + self.awaiting).unwrap_or(i32::MAX);
+        self.failed.saturating_add(uncounted)
     }
 
     /// Whether every pod that ended has been counted.
     pub(super) fn is_settled(&self) -> bool {
-        self.uncounted_succeeded.is_empty() && self.uncounted_failed.is_empty()
+        let awaits = self.per_index.as_ref().is_some_and(|per_index| !per_index.awaiting.is_empty());
+        self.uncounted_succeeded.is_empty() && self.uncounted_failed.is_empty() && !awaits
     }
 
     /// Counts what the status has noted and nothing holds any more, notes what has ended since, and takes the finalizer
@@ -66,6 +81,18 @@ impl Tally {
             .collect();
         self.succeeded += settle(&mut self.uncounted_succeeded, &held);
         self.failed += settle(&mut self.uncounted_failed, &held);
+        let done =
+            all.iter().filter(|pod| pods::phase(pod) == "Succeeded").filter_map(|pod| indexes::of(pod));
+        let completed =
+            if self.indexed { done.chain(self.completed.iter().copied()).collect() } else { BTreeSet::new() };
+        self.per_index = PerIndex::of(job, all, &completed).filter(|_| self.indexed);
+        if let Some(per_index) = &mut self.per_index {
+            if meta::is_leaving(&job.metadata) || finish::is_announced(job) {
+                // No pod will follow.
+                per_index.awaiting.clear();
+            }
+            self.awaiting = per_index.uncounted(job);
+        }
         let noted = self.clone();
         for pod in all.iter().filter(|pod| held.contains(meta::uid(&pod.metadata))) {
             self.note(job, pod, &noted, plan);
@@ -77,6 +104,10 @@ impl Tally {
 
     fn note(&mut self, job: &Job, pod: &Pod, noted: &Self, plan: &mut Plan) {
         let uid = meta::uid(&pod.metadata);
+        let ended = pods::phase(pod) == "Succeeded" || has_failed(job, pod);
+        if ended && self.indexed && indexes::of(pod).is_none_or(|index| index >= completions(job)) {
+            return release(pod, plan);
+        }
         let full = self.uncounted_failed.len() + self.uncounted_succeeded.len() >= UNCOUNTED_MAX;
         if pods::phase(pod) == "Succeeded" {
             match indexes::of(pod).filter(|_| self.indexed) {
@@ -85,10 +116,9 @@ impl Tally {
                     self.completed.insert(index);
                 }
                 None if noted.uncounted_succeeded.contains(uid) => release(pod, plan),
-                None if !full && !self.indexed => {
+                None if !full => {
                     self.uncounted_succeeded.insert(uid.to_owned());
                 }
-                None if self.indexed => release(pod, plan),
                 None => {}
             }
             return;
@@ -96,19 +126,27 @@ impl Tally {
         if !has_failed(job, pod) {
             return;
         }
-        match failure_policy::verdict(job, pod) {
+        let verdict = failure_policy::verdict(job, pod);
+        if let Verdict::FailJob(why) = &verdict {
+            self.doom.get_or_insert_with(|| why.clone());
+        }
+        if noted.per_index.as_ref().is_some_and(|per_index| per_index.awaits_successor(pod)) {
+            return;
+        }
+        match verdict {
             _ if noted.uncounted_failed.contains(uid) => release(pod, plan),
-            failure_policy::Verdict::Ignore => release(pod, plan),
-            failure_policy::Verdict::Count if full => {}
-            failure_policy::Verdict::Count => {
-                self.uncounted_failed.insert(uid.to_owned());
-            }
-            failure_policy::Verdict::FailJob(why) => {
-                self.doom.get_or_insert(why);
+            Verdict::Ignore => release(pod, plan),
+            Verdict::Count | Verdict::FailIndex if full => {}
+            Verdict::Count | Verdict::FailIndex | Verdict::FailJob(_) => {
                 self.uncounted_failed.insert(uid.to_owned());
             }
         }
     }
+}
+
+/// How often the job is to succeed; any number if that is not said.
+fn completions(job: &Job) -> i32 {
+    job.spec.as_ref().and_then(|spec| spec.completions).unwrap_or(i32::MAX)
 }
 
 /// Takes out what no finalizer holds any more, and says how many that were.
@@ -119,7 +157,7 @@ fn settle(uncounted: &mut BTreeSet<String>, held: &BTreeSet<&str>) -> i32 {
 }
 
 /// Whether a pod counts as failed. One that is on its way out does, unless replacements wait for its end.
-fn has_failed(job: &Job, pod: &Pod) -> bool {
+pub(super) fn has_failed(job: &Job, pod: &Pod) -> bool {
     let waits = job.spec.as_ref().is_some_and(|spec| {
         spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some()
     });
@@ -135,12 +173,17 @@ pub(super) fn next_attempt(all: &[Arc<Pod>]) -> Option<Timestamp> {
     let success = ended("Succeeded").max().unwrap_or(Timestamp::EPOCH);
     let failures: Vec<Timestamp> = ended("Failed").filter(|at| *at > success).collect();
     let last = failures.iter().max()?;
-    let doublings = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX).min(10);
-    Some(last.plus_secs((PAUSE_SECS_MIN << doublings).min(PAUSE_SECS_MAX)))
+    Some(pause_after(*last, i32::try_from(failures.len()).unwrap_or(i32::MAX)))
+}
+
+/// When the next attempt may be made after so many failures in a row, of which this was the last.
+pub(super) fn pause_after(last: Timestamp, failures: i32) -> Timestamp {
+    let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(10);
+    last.plus_secs((PAUSE_SECS_MIN << doublings).min(PAUSE_SECS_MAX))
 }
 
 /// When a pod ended: when its last container did, or what comes closest to knowing.
-fn ended_at(pod: &Pod) -> Timestamp {
+pub(super) fn ended_at(pod: &Pod) -> Timestamp {
     let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     let ends =
         statuses.filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());

@@ -25,8 +25,14 @@ pub(super) fn pods(
         }
         return;
     }
-    let pending = indexes::pending(&tally.completed, all, spec.completions.unwrap_or(0), missing);
-    for index in pending {
+    let failed = tally.per_index.as_ref().map(|per_index| &per_index.failed);
+    let tried: BTreeSet<i32> = tally.completed.iter().chain(failed.into_iter().flatten()).copied().collect();
+    for index in indexes::pending(&tried, all, spec.completions.unwrap_or(0), missing) {
+        let next = tally.per_index.as_ref().and_then(|per_index| per_index.next_attempt(index));
+        if let Some(at) = next.filter(|at| *at > context.now) {
+            plan.look_again(at);
+            continue;
+        }
         let prefix = format!("{}-{index}-", meta::name(&job.metadata));
         let number = usize::try_from(index).unwrap_or(0);
         let name = names::generated(&prefix, meta::uid(&job.metadata), context.now, number);
@@ -34,6 +40,9 @@ pub(super) fn pods(
         body["metadata"]["generateName"] = json!(prefix);
         body["metadata"]["annotations"][indexes::INDEX] = json!(index.to_string());
         body["metadata"]["labels"][indexes::INDEX] = json!(index.to_string());
+        for (name, value) in tally.per_index.iter().flat_map(|per_index| per_index.annotations(job, index)) {
+            body["metadata"]["annotations"][name] = json!(value);
+        }
         body["spec"]["hostname"] = json!(format!("{}-{index}", meta::name(&job.metadata)));
         tell_index(&mut body);
         create(context, job, body, plan);

@@ -14,6 +14,8 @@ pub(super) enum Verdict {
     Count,
     /// It does not count.
     Ignore,
+    /// It counts, and its index has failed.
+    FailIndex,
     /// The job has failed.
     FailJob(String),
 }
@@ -25,7 +27,7 @@ pub(super) fn verdict(job: &Job, pod: &Pod) -> Verdict {
         return match rule.action.as_str() {
             "Ignore" => Verdict::Ignore,
             "FailJob" => Verdict::FailJob(format!("{cause} matching FailJob rule at index {at}")),
-            // FailIndex needs limits by index, which are not looked at.
+            "FailIndex" => Verdict::FailIndex,
             _ => Verdict::Count,
         };
     }

@@ -1,11 +1,11 @@
 //! When a job is over, how, and when it goes.
 
 use k8s_openapi::api::{
-    batch::v1::{Job, JobCondition},
+    batch::v1::{Job, JobCondition, JobSpec},
     core::v1::Pod,
 };
 
-use super::{counting::Tally, indexes, terminating};
+use super::{counting::Tally, indexes, per_index::PerIndex, terminating};
 use crate::{meta, pods, prelude::*, writes::count};
 
 /// How a job ends, decided before its last pods have gone.
@@ -42,6 +42,11 @@ pub(crate) fn is_finished(job: &Job) -> bool {
     condition(job, "Complete").or(condition(job, "Failed")).is_some()
 }
 
+/// Whether it is known how the job ends.
+pub(super) fn is_announced(job: &Job) -> bool {
+    condition(job, "FailureTarget").or(condition(job, "SuccessCriteriaMet")).is_some()
+}
+
 /// How the job ends, if that is known. What was announced stays.
 pub(super) fn target(context: &Context<'_>, job: &Job, all: &[Arc<Pod>], tally: &Tally) -> Option<Target> {
     for (kind, success) in [("FailureTarget", false), ("SuccessCriteriaMet", true)] {
@@ -61,6 +66,11 @@ pub(super) fn target(context: &Context<'_>, job: &Job, all: &[Arc<Pod>], tally: 
     if spec.suspend != Some(true) && deadline(job).is_some_and(|at| at <= context.now) {
         return Some(Target::failure("DeadlineExceeded", "Job was active longer than specified deadline"));
     }
+    if let Some(target) =
+        tally.per_index.as_ref().and_then(|per_index| too_many_failed(spec, per_index, tally))
+    {
+        return Some(target);
+    }
     if let Some(message) =
         spec.success_policy.as_ref().and_then(|policy| indexes::suffice(policy, &tally.completed))
     {
@@ -77,6 +87,17 @@ pub(super) fn target(context: &Context<'_>, job: &Job, all: &[Arc<Pod>], tally: 
         reason: "CompletionsReached".to_owned(),
         message,
     })
+}
+
+/// How a job with a limit for each index ends: as soon as more indexes failed than may, or when none is left to be tried.
+fn too_many_failed(spec: &JobSpec, per_index: &PerIndex, tally: &Tally) -> Option<Target> {
+    let failed = count(&per_index.failed);
+    if spec.max_failed_indexes.is_some_and(|most| failed > most) {
+        let message = "Job has exceeded the specified maximal number of failed indexes";
+        return Some(Target::failure("MaxFailedIndexesExceeded", message));
+    }
+    let all_tried = failed + count(&tally.completed) >= spec.completions.unwrap_or(0);
+    (failed > 0 && all_tried).then(|| Target::failure("FailedIndexes", "Job has failed indexes"))
 }
 
 /// How often containers were restarted in place, where that is what pods do instead of failing.

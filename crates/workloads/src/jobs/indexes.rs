@@ -28,6 +28,12 @@ pub(super) fn parse(text: &str) -> BTreeSet<i32> {
     indexes
 }
 
+/// Those that a job with so many completions has.
+pub(super) fn below(completions: i32, mut indexes: BTreeSet<i32>) -> BTreeSet<i32> {
+    drop(indexes.split_off(&completions));
+    indexes
+}
+
 /// Numbers as `1,3-5`.
 pub(super) fn format(indexes: &BTreeSet<i32>) -> String {
     let mut runs: Vec<(i32, i32)> = Vec::new();
@@ -45,16 +51,11 @@ pub(super) fn format(indexes: &BTreeSet<i32>) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-/// The lowest numbers that are neither done nor being done.
-pub(super) fn pending(
-    completed: &BTreeSet<i32>,
-    active: &[Arc<Pod>],
-    completions: i32,
-    limit: usize,
-) -> Vec<i32> {
+/// The lowest numbers that are neither over nor being done.
+pub(super) fn pending(over: &BTreeSet<i32>, active: &[Arc<Pod>], completions: i32, limit: usize) -> Vec<i32> {
     let busy: BTreeSet<i32> =
         active.iter().filter(|pod| pods::is_active(pod)).filter_map(|pod| of(pod)).collect();
-    let free = (0..completions).filter(|index| !completed.contains(index) && !busy.contains(index));
+    let free = (0..completions).filter(|index| !over.contains(index) && !busy.contains(index));
     free.take(limit).collect()
 }
 

@@ -2,13 +2,13 @@
 //!
 //! A pod that ended is counted once, however often it is heard of: it carries a finalizer until the job's status has
 //! taken note of it, and leaves the status' list of those not yet counted when the finalizer is off.
-//! Limits by index (`backoffLimitPerIndex`, `maxFailedIndexes`) are not looked at.
 
 mod counting;
 mod create;
 mod failure_policy;
 mod finish;
 mod indexes;
+mod per_index;
 mod status;
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
@@ -50,6 +50,8 @@ fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
             if let Some(new) = heard.new.as_ref().filter(|new| meta::controller_of(new.metadata()).is_none())
             {
                 let namespace = new.metadata().namespace.as_deref().unwrap_or_default();
+                let named = new.metadata().labels.as_ref().and_then(|labels| labels.get(JOB_NAME));
+                keys.extend(named.map(|name| Key::new(namespace, name.as_str())));
                 let takes = |job: &Job| {
                     labels(job).is_some_and(|labels| crate::selector::matches(&labels, new.metadata()))
                 };
@@ -63,7 +65,7 @@ fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
 
 fn decide(context: &Context<'_>, plan: &mut Plan) {
     let job = context.world.jobs().get(context.key);
-    release_strangers(context, job.map(|job| meta::uid(&job.metadata)), plan);
+    release_strangers(context, job, plan);
     let Some(job) = job else { return };
     let Some(spec) = &job.spec else { return };
     if spec.managed_by.as_deref().is_some_and(|manager| manager != MANAGER) {
@@ -83,10 +85,12 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let target = finish::target(context, job, &claimed.mine, &tally);
     let active: Vec<Arc<Pod>> = claimed.mine.iter().filter(|pod| pods::is_active(pod)).cloned().collect();
     if !meta::is_leaving(&job.metadata) {
-        if target.is_some() {
-            active.iter().take(BURST_MAX).for_each(|pod| delete(job, pod, plan));
-        } else {
-            manage(context, job, &claimed.mine, active, &tally, plan);
+        match &target {
+            Some(target) => {
+                let end = if target.success { withdraw } else { delete };
+                active.iter().take(BURST_MAX).for_each(|pod| end(job, pod, plan));
+            }
+            None => manage(context, job, &claimed.mine, active, &tally, plan),
         }
     }
     status::report(context, job, &claimed.mine, &tally, target, plan);
@@ -119,7 +123,7 @@ fn manage(
         let named: BTreeSet<&str> = doubles.iter().map(String::as_str).collect();
         active.sort_by_key(|pod| !named.contains(meta::name(&pod.metadata)));
         let surplus = active.len().saturating_sub(wanted).max(doubles.len());
-        active.iter().take(surplus.min(BURST_MAX)).for_each(|pod| delete(job, pod, plan));
+        active.iter().take(surplus.min(BURST_MAX)).for_each(|pod| withdraw(job, pod, plan));
         return;
     }
     let leaving = all.iter().filter(|pod| pods::is_terminating(pod)).count();
@@ -132,7 +136,9 @@ fn manage(
     if missing == 0 || spec.suspend == Some(true) {
         return;
     }
-    if let Some(at) = counting::next_attempt(all).filter(|at| *at > context.now) {
+    if tally.per_index.is_none()
+        && let Some(at) = counting::next_attempt(all).filter(|at| *at > context.now)
+    {
         plan.look_again(at);
         return;
     }
@@ -150,16 +156,26 @@ fn release(pod: &Pod, plan: &mut Plan) {
     }
 }
 
-/// Pods of a job that has gone, or of one that had this name before: nobody will count them.
-fn release_strangers(context: &Context<'_>, uid: Option<&str>, plan: &mut Plan) {
+/// Pods of a job that has gone, or of one that had this name before, or of none at all: nobody will count them.
+fn release_strangers(context: &Context<'_>, job: Option<&Arc<Job>>, plan: &mut Plan) {
+    let uid = job.map(|job| meta::uid(&job.metadata));
+    let selector = job.and_then(|job| job.spec.as_ref()?.selector.as_ref());
+    let adopts = |pod: &Pod| selector.is_some_and(|labels| crate::selector::matches(labels, &pod.metadata));
     let index = context.world.pod_index();
     let named = index.labelled(&context.key.namespace, JOB_NAME, &context.key.name);
     for pod in named.into_iter().flatten().filter_map(|key| context.world.pods().get(key)) {
         let owner = meta::controller_of(&pod.metadata).map(|owner| owner.uid.as_str());
-        if owner.is_some() && owner != uid && plan.writes.len() < BURST_MAX {
+        let stranger = if owner.is_some() { owner != uid } else { !adopts(pod) };
+        if stranger && plan.writes.len() < BURST_MAX {
             release(pod, plan);
         }
     }
+}
+
+/// Deletes a pod that is not needed any more: it has not failed, and is not counted.
+fn withdraw(job: &Job, pod: &Pod, plan: &mut Plan) {
+    release(pod, plan);
+    delete(job, pod, plan);
 }
 
 fn delete(job: &Job, pod: &Pod, plan: &mut Plan) {

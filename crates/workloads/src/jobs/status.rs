@@ -34,14 +34,15 @@ pub(super) fn report(
         succeeded: Some(tally.succeeded),
         failed: Some(tally.failed),
         completed_indexes: tally.indexed.then(|| indexes::format(&tally.completed)),
+        failed_indexes: tally.per_index.as_ref().map(|per_index| indexes::format(&per_index.failed)),
         uncounted_terminated_pods: Some(UncountedTerminatedPods {
             succeeded: listed(&tally.uncounted_succeeded),
             failed: listed(&tally.uncounted_failed),
         }),
         ..old.clone()
     };
-    suspend(&mut new, suspended, &now);
-    let mut told = None;
+    let mut told = suspend(&mut new, suspended, &now)
+        .map(|(reason, message)| note(job, EventType::Normal, reason, message.to_owned()));
     if let Some(target) = target {
         let (reason, message) = (target.reason.as_str(), target.message.as_str());
         set(&mut new, target.announcement(), "True", reason, message, &now);
@@ -55,6 +56,8 @@ pub(super) fn report(
                 let reason = match reason {
                     "DeadlineExceeded" => "DeadlineExceeded",
                     "PodFailurePolicy" => "PodFailurePolicy",
+                    "MaxFailedIndexesExceeded" => "MaxFailedIndexesExceeded",
+                    "FailedIndexes" => "FailedIndexes",
                     _ => "BackoffLimitExceeded",
                 };
                 told = Some(note(job, EventType::Warning, reason, target.message));
@@ -71,13 +74,14 @@ pub(super) fn report(
     }
 }
 
-/// A suspended job has no start; it starts anew when it is resumed.
-fn suspend(status: &mut JobStatus, suspended: bool, now: &Time) {
+/// A suspended job has no start; it starts anew when it is resumed. Says what people are told.
+fn suspend(status: &mut JobStatus, suspended: bool, now: &Time) -> Option<(&'static str, &'static str)> {
     if suspended {
         if set(status, "Suspended", "True", "JobSuspended", "Job suspended", now) {
             status.start_time = None;
+            return Some(("Suspended", "Job suspended"));
         }
-        return;
+        return None;
     }
     let was =
         status.conditions.iter().flatten().any(|known| known.type_ == "Suspended" && known.status == "True");
@@ -88,6 +92,7 @@ fn suspend(status: &mut JobStatus, suspended: bool, now: &Time) {
     if status.start_time.is_none() {
         status.start_time = Some(now.clone());
     }
+    was.then_some(("Resumed", "Job resumed"))
 }
 
 /// Says something, unless it was said already. Returns whether it is new.
@@ -145,6 +150,7 @@ fn body(status: &JobStatus) -> Value {
         "succeeded": plain(status.succeeded),
         "failed": plain(status.failed),
         "completedIndexes": status.completed_indexes.clone().filter(|text| !text.is_empty()),
+        "failedIndexes": status.failed_indexes,
         "uncountedTerminatedPods": {"succeeded": waiting.succeeded, "failed": waiting.failed},
         "startTime": status.start_time,
         "completionTime": status.completion_time,

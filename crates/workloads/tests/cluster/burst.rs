@@ -24,7 +24,8 @@ fn drain(core: &mut Workloads, api: &mut Api, now: Timestamp) -> (usize, usize) 
                 | Write::Replace { .. }
                 | Write::Delete { .. }
                 | Write::Evict { .. }
-                | Write::Confirm { .. } => others += 1,
+                | Write::Confirm { .. }
+                | Write::ReadScale { .. } => others += 1,
             }
             let outcome: Outcome = api.carry_out(now, &effect.write);
             core.acknowledge(now, effect.id, outcome);

@@ -3,7 +3,10 @@
 use lazaret_workloads::{Propagation, resource, rules};
 use serde_json::{Value, json};
 
-use crate::support::rig::{Faults, Pods, Rig};
+use crate::support::{
+    api::stamp,
+    rig::{Faults, Pods, Rig},
+};
 
 const ALL: &[lazaret_workloads::Rules] = &[rules::JOBS, rules::GARBAGE];
 
@@ -112,6 +115,11 @@ fn a_job_that_is_content_with_less_ends_early() {
     let succeeded = rig.object(&resource::JOBS, "work")["status"]["succeeded"].as_u64().unwrap();
     assert!((2..9).contains(&succeeded), "{succeeded}");
     assert_eq!(rig.live_pods().len(), 0);
+    assert_eq!(
+        rig.object(&resource::JOBS, "work")["status"]["failed"],
+        Value::Null,
+        "what is not needed has not failed"
+    );
 }
 
 #[test]
@@ -131,10 +139,82 @@ fn a_suspended_job_has_no_pods_and_resumes() {
     suspend(&mut rig, true);
     rig.settle(30);
     assert_eq!(rig.api.all(&resource::PODS).count(), 0);
+    assert_eq!(rig.object(&resource::JOBS, "work")["status"]["failed"], Value::Null, "nothing has failed");
     suspend(&mut rig, false);
     rig.pods = Pods::Succeed;
     rig.settle(120);
     assert_eq!(condition(&rig, "Complete")["status"], "True");
+}
+
+#[test]
+fn pods_that_are_too_many_are_deleted_and_have_not_failed() {
+    for (seed, faults) in [(30, Faults::NONE), (31, Faults::MANY)] {
+        let mut rig = Rig::new(ALL, seed, faults);
+        let of = |parallelism: i32| move |job: &mut Value| job["spec"]["parallelism"] = json!(parallelism);
+        rig.create(&resource::JOBS, job(&json!({"parallelism": 5, "completions": 9, "backoffLimit": 0})));
+        for parallelism in [5, 2, 4, 1] {
+            rig.api.change(&resource::JOBS, "default", "work", of(parallelism));
+            rig.settle(60);
+            assert_eq!(rig.live_pods().len(), usize::try_from(parallelism).unwrap());
+            let status = &rig.object(&resource::JOBS, "work")["status"];
+            assert_eq!((&status["failed"], condition(&rig, "FailureTarget")), (&Value::Null, Value::Null));
+        }
+    }
+}
+
+#[test]
+fn pods_that_are_let_be_when_their_job_goes_are_let_go() {
+    let mut rig = Rig::new(ALL, 32, Faults::NONE);
+    rig.create(&resource::JOBS, job(&json!({})));
+    rig.settle(30);
+    assert!(rig.api.all(&resource::PODS).all(|pod| pod["metadata"]["finalizers"].is_array()));
+    rig.delete(&resource::JOBS, "work", Propagation::Orphan);
+    rig.settle(60);
+    assert!(rig.object(&resource::JOBS, "work").is_null());
+    assert_eq!(rig.live_pods().len(), 2);
+    for pod in rig.api.all(&resource::PODS) {
+        assert_eq!(
+            (&pod["metadata"]["finalizers"], &pod["metadata"]["ownerReferences"]),
+            (&Value::Null, &Value::Null)
+        );
+    }
+}
+
+#[test]
+fn an_index_beyond_the_last_does_not_count() {
+    let mut rig = Rig::new(ALL, 33, Faults::NONE);
+    rig.pods = Pods::Succeed;
+    rig.create(
+        &resource::JOBS,
+        job(&json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3, "suspend": true})),
+    );
+    rig.settle(30);
+    rig.api.change(&resource::JOBS, "default", "work", |job| {
+        job["status"]["completedIndexes"] = json!("0,2");
+        job["spec"]["completions"] = json!(2);
+        job["spec"]["parallelism"] = json!(1);
+        job["spec"]["suspend"] = json!(false);
+    });
+    rig.settle(60);
+    let status = &rig.object(&resource::JOBS, "work")["status"];
+    assert_eq!((&status["completedIndexes"], &status["succeeded"]), (&json!("0,1"), &json!(2)));
+}
+
+#[test]
+fn people_are_told_when_a_job_is_suspended_and_resumed() {
+    let mut rig = Rig::new(ALL, 34, Faults::NONE);
+    rig.create(&resource::JOBS, job(&json!({"suspend": true})));
+    rig.settle(30);
+    rig.api.change(&resource::JOBS, "default", "work", |job| job["spec"]["suspend"] = json!(false));
+    rig.settle(30);
+    let told: Vec<(&str, &str)> = rig
+        .api
+        .events
+        .iter()
+        .map(|event| (event.reason, event.message.as_str()))
+        .filter(|(reason, _)| !reason.starts_with("Successful"))
+        .collect();
+    assert_eq!(told, [("Suspended", "Job suspended"), ("Resumed", "Job resumed")]);
 }
 
 #[test]
@@ -217,5 +297,183 @@ fn whatever_goes_wrong_a_job_ends_with_the_right_count() {
             "seed {seed}: each failure is counted once"
         );
         assert_eq!(condition(&rig, "Complete")["status"], "True", "seed {seed}");
+    }
+}
+
+fn annotations<'a>(rig: &'a Rig, index: i32, name: &str) -> Vec<&'a str> {
+    let (index, name) = (index.to_string(), format!("batch.kubernetes.io/{name}"));
+    let all = rig.api.all(&resource::PODS).map(|pod| &pod["metadata"]["annotations"]);
+    let of_index = all.filter(|all| all["batch.kubernetes.io/job-completion-index"] == index);
+    let mut found: Vec<&str> = of_index.filter_map(|all| all[&name].as_str()).collect();
+    found.sort_unstable();
+    found
+}
+
+fn indexed(more: &Value) -> Value {
+    let mut spec = json!({"completionMode": "Indexed", "completions": 4, "parallelism": 4, "backoffLimit": i32::MAX, "backoffLimitPerIndex": 1});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        spec[name] = value.clone();
+    }
+    job(&spec)
+}
+
+#[test]
+fn an_index_with_a_limit_of_its_own_fails_alone() {
+    let mut rig = Rig::new(ALL, 20, Faults::NONE);
+    rig.pods = Pods::FailIfOdd;
+    rig.create(&resource::JOBS, indexed(&json!({})));
+    rig.pass(5);
+    let status = &rig.object(&resource::JOBS, "work")["status"];
+    assert_eq!((&status["failedIndexes"], &status["completedIndexes"]), (&json!(""), &json!("0,2")));
+    assert_eq!(status["failed"], Value::Null, "a failure is counted when the next attempt is made");
+    assert_eq!(rig.api.all(&resource::PODS).count(), 4, "which takes ten seconds");
+    rig.settle(60);
+    let status = &rig.object(&resource::JOBS, "work")["status"];
+    assert_eq!(
+        (&status["failedIndexes"], &status["completedIndexes"], &status["failed"], &status["succeeded"]),
+        (&json!("1,3"), &json!("0,2"), &json!(4), &json!(2))
+    );
+    for kind in ["FailureTarget", "Failed"] {
+        let found = condition(&rig, kind);
+        assert_eq!(
+            (&found["reason"], &found["message"]),
+            (&json!("FailedIndexes"), &json!("Job has failed indexes"))
+        );
+    }
+    assert_eq!(annotations(&rig, 0, "job-index-failure-count"), ["0"]);
+    assert_eq!(annotations(&rig, 1, "job-index-failure-count"), ["0", "1"]);
+    assert_eq!(annotations(&rig, 1, "job-index-ignored-failure-count"), [] as [&str; 0]);
+    assert!(rig.api.all(&resource::PODS).all(|pod| pod["metadata"]["finalizers"].is_null()));
+}
+
+#[test]
+fn each_index_waits_longer_after_each_of_its_failures() {
+    let mut rig = Rig::new(ALL, 21, Faults::NONE);
+    rig.pods = Pods::Wait;
+    rig.create(
+        &resource::JOBS,
+        indexed(&json!({"completions": 1, "parallelism": 1, "backoffLimitPerIndex": 9})),
+    );
+    rig.settle(5);
+    for (failures, pause) in [(1, 10), (2, 20), (3, 40), (4, 80)] {
+        let name = rig.live_pods()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let state = json!({"terminated": {"exitCode": 1, "finishedAt": stamp(rig.now)}});
+        rig.api.change(&resource::PODS, "default", &name, |pod| {
+            pod["status"] = json!({"phase": "Failed", "containerStatuses": [
+                {"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state},
+            ]});
+        });
+        rig.pass(pause - 2);
+        assert_eq!(rig.live_pods().len(), 0, "{pause} seconds pass");
+        rig.pass(5);
+        assert_eq!(rig.live_pods().len(), 1);
+        let counts = annotations(&rig, 0, "job-index-failure-count");
+        assert_eq!(counts.last().copied(), Some(failures.to_string().as_str()));
+    }
+}
+
+#[test]
+fn too_many_failed_indexes_end_the_job() {
+    let mut rig = Rig::new(ALL, 22, Faults::NONE);
+    rig.pods = Pods::Fail;
+    rig.create(
+        &resource::JOBS,
+        indexed(
+            &json!({"completions": 6, "parallelism": 1, "backoffLimitPerIndex": 0, "maxFailedIndexes": 2}),
+        ),
+    );
+    rig.settle(60);
+    assert_eq!(rig.object(&resource::JOBS, "work")["status"]["failedIndexes"], "0-2");
+    assert_eq!(rig.object(&resource::JOBS, "work")["status"]["failed"], 3);
+    let failed = condition(&rig, "Failed");
+    let message = "Job has exceeded the specified maximal number of failed indexes";
+    assert_eq!(
+        (&failed["reason"], &failed["message"]),
+        (&json!("MaxFailedIndexesExceeded"), &json!(message))
+    );
+    assert_eq!(rig.api.all(&resource::PODS).count(), 3);
+}
+
+#[test]
+fn what_runs_when_too_many_indexes_failed_has_not_failed_itself() {
+    let mut rig = Rig::new(ALL, 24, Faults::NONE);
+    rig.create(&resource::JOBS, indexed(&json!({"backoffLimitPerIndex": 0, "maxFailedIndexes": 0})));
+    rig.settle(10);
+    let name = rig.live_pods()[1]["metadata"]["name"].as_str().unwrap().to_owned();
+    rig.api.change(&resource::PODS, "default", &name, |pod| pod["status"] = json!({"phase": "Failed"}));
+    rig.settle(60);
+    let failed = rig.object(&resource::JOBS, "work")["status"]["failedIndexes"].as_str().unwrap().to_owned();
+    assert_eq!(failed.len(), 1, "{failed}");
+    assert_eq!(condition(&rig, "Failed")["reason"], "MaxFailedIndexesExceeded");
+}
+
+#[test]
+fn a_rule_ends_an_index_at_once_and_another_lets_it_go_on() {
+    let policy = json!({"rules": [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}},
+    ]});
+    let mut rig = Rig::new(ALL, 23, Faults::NONE);
+    let more = json!({"podFailurePolicy": policy, "backoffLimitPerIndex": 3, "completions": 2, "podReplacementPolicy": "Failed"});
+    rig.create(&resource::JOBS, indexed(&more));
+    rig.settle(30);
+    let fail = |rig: &mut Rig, index: &str, status: Value| {
+        let is_it = |pod: &&&Value| {
+            pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] == index
+        };
+        let name =
+            rig.live_pods().iter().find(is_it).unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+        rig.api.change(&resource::PODS, "default", &name, |pod| pod["status"] = status);
+    };
+    let disrupted =
+        json!({"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]});
+    fail(&mut rig, "0", disrupted);
+    rig.pass(15);
+    assert_eq!(annotations(&rig, 0, "job-index-failure-count"), ["0", "0"]);
+    assert_eq!(annotations(&rig, 0, "job-index-ignored-failure-count"), ["1"]);
+    let state = json!({"terminated": {"exitCode": 42}});
+    let exit = json!({"phase": "Failed", "containerStatuses": [
+        {"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state},
+    ]});
+    fail(&mut rig, "1", exit);
+    rig.pass(30);
+    let status = &rig.object(&resource::JOBS, "work")["status"];
+    assert_eq!((&status["failedIndexes"], &status["failed"]), (&json!("1"), &json!(1)));
+    assert_eq!(rig.live_pods().len(), 1, "the other goes on");
+    rig.pods = Pods::Succeed;
+    rig.settle(30);
+    assert_eq!(condition(&rig, "Failed")["reason"], "FailedIndexes");
+}
+
+#[test]
+fn whatever_goes_wrong_every_index_ends_and_every_failure_is_counted_once() {
+    for seed in 0..60 {
+        let mut rig = Rig::new(ALL, seed, Faults::MANY);
+        rig.check = never_too_parallel;
+        rig.pods = Pods::FailIfOdd;
+        let (limit, parallelism) = (rig.rng.below(3), 1 + rig.rng.below(4));
+        rig.create(
+            &resource::JOBS,
+            indexed(&json!({"completions": 5, "parallelism": parallelism, "backoffLimitPerIndex": limit})),
+        );
+        rig.pass(3);
+        if rig.rng.percent(50) {
+            rig.restart(ALL);
+        }
+        rig.settle(3_000);
+        let status = &rig.object(&resource::JOBS, "work")["status"];
+        assert_eq!(
+            (&status["completedIndexes"], &status["failedIndexes"]),
+            (&json!("0,2,4"), &json!("1,3")),
+            "seed {seed}"
+        );
+        let failed = rig.api.all(&resource::PODS).filter(|pod| pod["status"]["phase"] == "Failed").count();
+        assert_eq!(
+            (&status["failed"], failed as u64),
+            (&json!(2 * (limit + 1)), 2 * (limit + 1)),
+            "seed {seed}"
+        );
+        let expected: Vec<String> = (0..=limit).map(|count| count.to_string()).collect();
+        assert_eq!(annotations(&rig, 1, "job-index-failure-count"), expected, "seed {seed}");
     }
 }

@@ -59,7 +59,8 @@ impl Cluster {
                     | Write::Replace { .. }
                     | Write::Delete { .. }
                     | Write::Evict { .. }
-                    | Write::Confirm { .. }) => self.api.carry_out(self.now, other),
+                    | Write::Confirm { .. }
+                    | Write::ReadScale { .. }) => self.api.carry_out(self.now, other),
                 };
                 self.core.acknowledge(self.now, id, outcome);
             }

@@ -273,6 +273,68 @@ fn budgets_say_how_many_may_be_disturbed() {
 }
 
 #[test]
+fn a_budget_asks_owners_of_other_kinds_how_many_pods_they_want() {
+    static SCALED: Resource =
+        Resource { group: "example.com", version: "v1", plural: "scaled", kind: "Scaled", namespaced: true };
+    static FIXED: Resource =
+        Resource { group: "example.com", version: "v1", plural: "fixed", kind: "Fixed", namespaced: true };
+    for (kind, fixed) in [(&SCALED, false), (&FIXED, true)] {
+        let mut rig = Rig::new(&[rules::BUDGETS], 9, Faults::NONE);
+        rig.api.with_scale.push(&SCALED);
+        let tell = |rig: &mut Rig| {
+            let owner = rig.object(kind, "owner").clone();
+            rig.core.put(rig.now, Object::parse(kind, &owner).unwrap());
+        };
+        rig.core.learn(kind);
+        let owner = rig.create(
+            kind,
+            json!({"metadata": {"name": "owner", "namespace": "default"}, "spec": {"replicas": 4}}),
+        );
+        let reference = json!({"apiVersion": "example.com/v1", "kind": kind.kind, "name": "owner", "uid": owner["metadata"]["uid"], "controller": true});
+        for number in 0..4 {
+            let metadata = json!({"name": format!("p{number}"), "namespace": "default", "labels": {"app": "web"}, "ownerReferences": [reference]});
+            rig.create(&resource::PODS, json!({"metadata": metadata, "spec": {}}));
+        }
+        let spec = json!({"maxUnavailable": 2, "selector": {"matchLabels": {"app": "web"}}});
+        rig.create(
+            &resource::BUDGETS,
+            json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec}),
+        );
+        rig.settle(60);
+        let unknown = rig.object(&resource::BUDGETS, "web")["status"]["conditions"][0].clone();
+        assert_eq!(unknown["message"], "found no controllers for pod \"p0\"", "nobody has heard of it");
+        tell(&mut rig);
+        rig.settle(60);
+        let status = rig.object(&resource::BUDGETS, "web")["status"].clone();
+        if fixed {
+            assert_eq!(status["conditions"][0]["reason"], "SyncFailed");
+            let why = "fixed.example.com does not implement the scale subresource";
+            assert_eq!(
+                (&status["conditions"][0]["message"], &status["disruptionsAllowed"]),
+                (&json!(why), &json!(0))
+            );
+            continue;
+        }
+        let numbers = |status: &Value| {
+            ["expectedPods", "desiredHealthy", "disruptionsAllowed"]
+                .map(|name| status[name].as_u64().unwrap())
+        };
+        assert_eq!(numbers(&status), [4, 2, 2]);
+        let writes = rig.writes;
+        rig.pass(60);
+        assert_eq!(rig.writes, writes, "it is asked once");
+        rig.api.change(kind, "default", "owner", |owner| owner["spec"]["replicas"] = json!(5));
+        tell(&mut rig);
+        rig.settle(60);
+        assert_eq!(
+            numbers(&rig.object(&resource::BUDGETS, "web")["status"]),
+            [5, 3, 1],
+            "and again when it changes"
+        );
+    }
+}
+
+#[test]
 fn a_permitted_eviction_counts_until_it_is_overdue() {
     let mut rig = Rig::new(&[rules::REPLICA_SETS, rules::BUDGETS], 8, Faults::NONE);
     let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});

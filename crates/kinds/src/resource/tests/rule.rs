@@ -163,6 +163,8 @@ fn fields_of_v1alpha3_are_checked_hidden_and_kept() {
     });
     let stored = alpha.create(rules(), wide.clone()).ok();
     assert_eq!(stored["spec"]["taint"]["evictionsPerSecond"], 10);
+    let at_once = World::new().in_version("v1alpha3").with("DRADeviceTaintDefaultPace", false);
+    assert_eq!(at_once.create(rules(), wide.clone()).ok()["spec"]["taint"].get("evictionsPerSecond"), None);
     for (pointer, value, wrong) in [
         ("/spec/taint/evictionsPerSecond", json!(0), "spec.taint.evictionsPerSecond Invalid"),
         ("/spec/taint/description", json!("a".repeat(1025)), "spec.taint.description TooLong"),

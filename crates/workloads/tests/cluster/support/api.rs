@@ -24,6 +24,8 @@ pub struct Api {
     pub events: Vec<lazaret_workloads::Note>,
     /// Creations of these kinds are refused with these words.
     pub refuse: BTreeMap<&'static str, String>,
+    /// Kinds that have a subresource `scale`.
+    pub with_scale: Vec<&'static Resource>,
 }
 
 impl Api {
@@ -174,6 +176,16 @@ impl Api {
             Write::Confirm { resource, key, .. } => {
                 let found = self.objects.get(&(*resource, key.clone())).cloned();
                 found.map_or(Outcome::Gone, |object| Outcome::Done(Some(object.to_string().into_bytes())))
+            }
+            Write::ReadScale { resource, key, .. } => {
+                let found = self
+                    .objects
+                    .get(&(*resource, key.clone()))
+                    .filter(|_| self.with_scale.contains(resource));
+                found.map_or(Outcome::Gone, |object| {
+                    let scale = json!({"metadata": object["metadata"], "spec": {"replicas": object["spec"]["replicas"]}});
+                    Outcome::Done(Some(scale.to_string().into_bytes()))
+                })
             }
             Write::Event(note) => {
                 self.events.push(note.clone());

@@ -62,6 +62,8 @@ pub enum Pods {
     Succeed,
     /// They start and fail.
     Fail,
+    /// They start; those of a job with an odd index fail, and the others succeed.
+    FailIfOdd,
     /// They are never bound.
     Wait,
 }
@@ -275,6 +277,11 @@ impl Rig {
                     }
                     (true, "Running", Pods::Succeed) => pod["status"] = json!({"phase": "Succeeded"}),
                     (true, "Running", Pods::Fail) => pod["status"] = json!({"phase": "Failed"}),
+                    (true, "Running", Pods::FailIfOdd) => {
+                        let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
+                        let odd = index.as_str().and_then(|text| text.parse::<u32>().ok()).is_some_and(|index| index % 2 == 1);
+                        pod["status"] = json!({"phase": if odd { "Failed" } else { "Succeeded" }});
+                    }
                     (true, ..) => {}
                 }
             });
