@@ -51,6 +51,15 @@ pub struct Args {
     /// Objects in a store that is started with them (start)
     #[arg(long, value_name = "COUNT", default_value_t = 150_000)]
     pub(crate) objects: usize,
+    /// The node whose pods are measured (node) [default: the only one that is ready]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// The image of its pods, which has a shell (node)
+    #[arg(long, value_name = "IMAGE", default_value = "busybox")]
+    pub(crate) image: String,
+    /// Drain devices of this class, on this machine (node)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device_class: Option<String>,
     /// Run a workload of Kubernetes' scheduler_perf instead, by name; `list` lists them
     #[arg(long, value_name = "TEST/WORKLOAD", conflicts_with_all = ["curve", "compare"])]
     pub(crate) workload: Option<String>,
@@ -80,6 +89,7 @@ const EXAMPLES: &str = "Examples:
   lazaret bench taint-latency --nodes 50 --pods 200
   lazaret bench api --seconds 5 --clients 64
   lazaret bench hostile --clients 200 --nodes 50 --pods 300 --rate 20 --seconds 20
+  lazaret bench node --kubeconfig ~/.kube/config --node node-1 --image localhost/busybox:1 --pods 100 --pid 1234
   lazaret bench schedule --kubeconfig ~/.kube/config --nodes 100 --pods 500 --pid 1234 --pid 1235
   lazaret bench --workload SchedulingWithResourceClaimTemplate/5000pods_500nodes
   lazaret bench schedule --curve nodes -o svg > nodes.svg
@@ -102,6 +112,8 @@ pub(crate) enum What {
     Mixed,
     /// One tenant attacks a lazaret of this build with --clients clients; what an administrator, health checks and evictions notice of it
     Hostile,
+    /// Pods that really run on one node of --kubeconfig, with a shell in --image: from bound to running and from deleted to gone, one by one and --pods at once; what --pid uses meanwhile at rest; with --device-class, from a rule to the end of the process
+    Node,
     /// A lazaret of this build: from start to ready, and its memory, empty and with many objects
     Start,
 }
@@ -139,6 +151,7 @@ impl What {
             Self::Watch => "watch",
             Self::Mixed => "mixed",
             Self::Hostile => "hostile",
+            Self::Node => "node",
             Self::Start => "start",
         }
     }
@@ -147,7 +160,7 @@ impl What {
     pub(crate) fn needs_fleet(self) -> bool {
         match self {
             Self::Schedule | Self::Evict | Self::TaintLatency | Self::Mixed | Self::Hostile => true,
-            Self::Api | Self::Watch | Self::Start => false,
+            Self::Api | Self::Watch | Self::Node | Self::Start => false,
         }
     }
 }
@@ -168,7 +181,13 @@ impl Args {
     pub(crate) fn rate_of_pods(&self) -> u32 {
         match self.what {
             What::Schedule | What::Mixed => self.rate,
-            What::Evict | What::TaintLatency | What::Api | What::Watch | What::Hostile | What::Start => 0,
+            What::Evict
+            | What::TaintLatency
+            | What::Api
+            | What::Watch
+            | What::Hostile
+            | What::Node
+            | What::Start => 0,
         }
     }
 }

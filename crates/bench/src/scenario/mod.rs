@@ -4,6 +4,7 @@ mod api;
 mod evict;
 mod hostile;
 mod mixed;
+mod node;
 mod schedule;
 pub(crate) mod start;
 mod taint_latency;
@@ -23,6 +24,7 @@ pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
         What::Watch => watch::play(bench, report).await,
         What::Mixed => mixed::play(bench, report).await,
         What::Hostile => hostile::play(bench, report).await,
+        What::Node => node::play(bench, report).await,
         What::Start => Ok(()),
     }
 }
