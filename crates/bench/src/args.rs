@@ -51,13 +51,16 @@ pub struct Args {
     /// Objects in a store that is started with them (start)
     #[arg(long, value_name = "COUNT", default_value_t = 150_000)]
     pub(crate) objects: usize,
-    /// The node whose pods are measured (node) [default: the only one that is ready]
+    /// Directories of the node that should be as full afterwards as before: agent's root, cgroups, CDI files (churn). May be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) observe: Vec<PathBuf>,
+    /// The node whose pods are measured (node, churn) [default: the only one that is ready]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// The image of its pods, which has a shell (node)
+    /// The image of its pods, which has a shell (node, churn)
     #[arg(long, value_name = "IMAGE", default_value = "busybox")]
     pub(crate) image: String,
-    /// Drain devices of this class, on this machine (node)
+    /// Give pods devices of this class, and taint them (node, churn)
     #[arg(long, value_name = "NAME")]
     pub(crate) device_class: Option<String>,
     /// Run a workload of Kubernetes' scheduler_perf instead, by name; `list` lists them
@@ -90,6 +93,7 @@ const EXAMPLES: &str = "Examples:
   lazaret bench api --seconds 5 --clients 64
   lazaret bench hostile --clients 200 --nodes 50 --pods 300 --rate 20 --seconds 20
   lazaret bench node --kubeconfig ~/.kube/config --node node-1 --image localhost/busybox:1 --pods 100 --pid 1234
+  lazaret bench churn --kubeconfig ~/.kube/config --image localhost/busybox:1 --pods 20 --seconds 3600 --observe /var/lib/kubelet
   lazaret bench schedule --kubeconfig ~/.kube/config --nodes 100 --pods 500 --pid 1234 --pid 1235
   lazaret bench --workload SchedulingWithResourceClaimTemplate/5000pods_500nodes
   lazaret bench schedule --curve nodes -o svg > nodes.svg
@@ -114,6 +118,8 @@ pub(crate) enum What {
     Hostile,
     /// Pods that really run on one node of --kubeconfig, with a shell in --image: from bound to running and from deleted to gone, one by one and --pods at once; what --pid uses meanwhile at rest; with --device-class, from a rule to the end of the process
     Node,
+    /// Pods of many kinds, --pods at a time, that come and go on one node of --kubeconfig for --seconds; what is left of them in the end
+    Churn,
     /// A lazaret of this build: from start to ready, and its memory, empty and with many objects
     Start,
 }
@@ -152,6 +158,7 @@ impl What {
             Self::Mixed => "mixed",
             Self::Hostile => "hostile",
             Self::Node => "node",
+            Self::Churn => "churn",
             Self::Start => "start",
         }
     }
@@ -160,7 +167,7 @@ impl What {
     pub(crate) fn needs_fleet(self) -> bool {
         match self {
             Self::Schedule | Self::Evict | Self::TaintLatency | Self::Mixed | Self::Hostile => true,
-            Self::Api | Self::Watch | Self::Node | Self::Start => false,
+            Self::Api | Self::Watch | Self::Node | Self::Churn | Self::Start => false,
         }
     }
 }
@@ -187,6 +194,7 @@ impl Args {
             | What::Watch
             | What::Hostile
             | What::Node
+            | What::Churn
             | What::Start => 0,
         }
     }

@@ -122,8 +122,8 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
         return Ok(Measured { report, stage: Stage::Empty, outcome });
     }
     ensure!(
-        args.what != What::Node || args.kubeconfig.is_some(),
-        "node measures a node that runs: name its cluster with --kubeconfig"
+        !matches!(args.what, What::Node | What::Churn) || args.kubeconfig.is_some(),
+        "this measures a node that runs: name its cluster with --kubeconfig"
     );
     let mut embedded = match (&args.kubeconfig, &workload) {
         (Some(_), _) => None,

@@ -65,7 +65,7 @@ pub(super) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
 }
 
 /// The node that was asked for, or the only one that is ready.
-async fn find_node(bench: &mut Bench<'_>) -> Result<String> {
+pub(super) async fn find_node(bench: &mut Bench<'_>) -> Result<String> {
     if let Some(node) = &bench.args.node {
         return Ok(node.clone());
     }
