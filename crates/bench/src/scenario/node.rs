@@ -1,6 +1,6 @@
 //! Pods that really run on one node: from bound to running, many at once, at rest, from a rule to the end of a process, and until they are gone.
 //!
-//! Pods name their node themselves, so that no scheduler is measured. Where the node is this machine, processes of its pods are looked up by a word in
+//! Pods name their node themselves, so that no scheduler is measured, and have the host's network, so that no network plugin is. Where the node is this machine, processes of its pods are looked up by a word in
 //! their command line.
 
 use std::{
@@ -27,6 +27,8 @@ const ONE_BY_ONE: usize = 20;
 const DRAINS: usize = 20;
 /// Between two looks at a process that is to end.
 const LOOK: Duration = Duration::from_millis(1);
+/// Looks for a process that is to begin.
+const BEGIN_LOOKS: usize = 500;
 /// A process that has not ended by then is not going to.
 const END_MAX: Duration = Duration::from_secs(60);
 /// The name of the template of claims.
@@ -100,6 +102,7 @@ fn pod(bench: &Bench<'_>, number: usize) -> Value {
         "metadata": meta(&bench.run, &name(number)),
         "spec": {
             "terminationGracePeriodSeconds": 5,
+            "hostNetwork": true,
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
             "containers": [{
@@ -200,9 +203,7 @@ async fn drain(bench: &mut Bench<'_>, pods: &Pods, report: &mut Report, first: u
         pods.sent(number, clock::now());
         bench.caller.create(&pods_path(&bench.namespace), &pod).await?;
         pods.wait("pods with a device", number + 1, |counts| counts.running).await?;
-        let process = find_process(&mark(&bench.run, number)).context(
-            "the pod runs, but no process of it is on this machine: drains are measured where the node is",
-        )?;
+        let process = wait_for_process(&mark(&bench.run, number)).await?;
         let selector = device_of(bench, number).await?;
         let rule_name = format!("{}-{}", bench.run, name(number));
         let rule = json!({
@@ -237,15 +238,27 @@ async fn device_of(bench: &mut Bench<'_>, number: usize) -> Result<Value> {
     Ok(json!({"driver": device["driver"], "pool": device["pool"], "device": device["device"]}))
 }
 
-/// The process that has this word in its command line.
+/// The process with this word, which may take a moment to become the program that was asked for.
+async fn wait_for_process(word: &str) -> Result<u32> {
+    for _ in 0..BEGIN_LOOKS {
+        if let Some(process) = find_process(word) {
+            return Ok(process);
+        }
+        tokio::time::sleep(LOOK * 10).await;
+    }
+    bail!("the pod runs, but no process of it is on this machine: drains are measured where the node is")
+}
+
+/// The first process that has this word in its command line; what it forks has it too until it becomes something else.
 fn find_process(word: &str) -> Option<u32> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    numbers.into_iter().find(|process| {
+    let has_word = |process: &u32| {
         let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0);
         // A runtime's own processes may quote the whole command; the pod's begins with it.
         words.next().is_some_and(|program| program.ends_with(b"sh"))
             && words.any(|found| found == word.as_bytes())
-    })
+    };
+    numbers.filter(has_word).min()
 }
