@@ -26,6 +26,7 @@ mod pace;
 mod pages;
 mod place;
 mod plan;
+mod policy;
 mod run;
 mod scheduling;
 mod signal;

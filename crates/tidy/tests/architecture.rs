@@ -104,6 +104,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "agent",
             "containers",
             "images",
+            "lifecycle",
         ],
     ),
     ("instructions", &["model", "cel", "fleet", "allocator", "eviction", "store", "server"]),
