@@ -51,6 +51,18 @@ pub struct Args {
     /// Objects in a store that is started with them (start)
     #[arg(long, value_name = "COUNT", default_value_t = 150_000)]
     pub(crate) objects: usize,
+    /// Directories of the node that should be as full afterwards as before: agent's root, cgroups, CDI files (churn). May be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) observe: Vec<PathBuf>,
+    /// The node whose pods are measured (node, churn) [default: the only one that is ready]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// The image of its pods, which has a shell (node, churn)
+    #[arg(long, value_name = "IMAGE", default_value = "busybox")]
+    pub(crate) image: String,
+    /// Give pods devices of this class, and taint them (node, churn)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device_class: Option<String>,
     /// Run a workload of Kubernetes' scheduler_perf instead, by name; `list` lists them
     #[arg(long, value_name = "TEST/WORKLOAD", conflicts_with_all = ["curve", "compare"])]
     pub(crate) workload: Option<String>,
@@ -80,6 +92,8 @@ const EXAMPLES: &str = "Examples:
   lazaret bench taint-latency --nodes 50 --pods 200
   lazaret bench api --seconds 5 --clients 64
   lazaret bench hostile --clients 200 --nodes 50 --pods 300 --rate 20 --seconds 20
+  lazaret bench node --kubeconfig ~/.kube/config --node node-1 --image localhost/busybox:1 --pods 100 --pid 1234
+  lazaret bench churn --kubeconfig ~/.kube/config --image localhost/busybox:1 --pods 20 --seconds 3600 --observe /var/lib/kubelet
   lazaret bench schedule --kubeconfig ~/.kube/config --nodes 100 --pods 500 --pid 1234 --pid 1235
   lazaret bench --workload SchedulingWithResourceClaimTemplate/5000pods_500nodes
   lazaret bench schedule --curve nodes -o svg > nodes.svg
@@ -102,6 +116,10 @@ pub(crate) enum What {
     Mixed,
     /// One tenant attacks a lazaret of this build with --clients clients; what an administrator, health checks and evictions notice of it
     Hostile,
+    /// Pods that really run on one node of --kubeconfig, with a shell in --image: from bound to running and from deleted to gone, one by one and --pods at once; what --pid uses meanwhile at rest; with --device-class, from a rule to the end of the process
+    Node,
+    /// Pods of many kinds, --pods at a time, that come and go on one node of --kubeconfig for --seconds; what is left of them in the end
+    Churn,
     /// A lazaret of this build: from start to ready, and its memory, empty and with many objects
     Start,
 }
@@ -139,6 +157,8 @@ impl What {
             Self::Watch => "watch",
             Self::Mixed => "mixed",
             Self::Hostile => "hostile",
+            Self::Node => "node",
+            Self::Churn => "churn",
             Self::Start => "start",
         }
     }
@@ -147,7 +167,7 @@ impl What {
     pub(crate) fn needs_fleet(self) -> bool {
         match self {
             Self::Schedule | Self::Evict | Self::TaintLatency | Self::Mixed | Self::Hostile => true,
-            Self::Api | Self::Watch | Self::Start => false,
+            Self::Api | Self::Watch | Self::Node | Self::Churn | Self::Start => false,
         }
     }
 }
@@ -168,7 +188,14 @@ impl Args {
     pub(crate) fn rate_of_pods(&self) -> u32 {
         match self.what {
             What::Schedule | What::Mixed => self.rate,
-            What::Evict | What::TaintLatency | What::Api | What::Watch | What::Hostile | What::Start => 0,
+            What::Evict
+            | What::TaintLatency
+            | What::Api
+            | What::Watch
+            | What::Hostile
+            | What::Node
+            | What::Churn
+            | What::Start => 0,
         }
     }
 }

@@ -35,6 +35,7 @@ pub(crate) struct Seen {
     pub(crate) running: Option<Instant>,
     /// It was told to leave, or is gone.
     pub(crate) leaving: Option<Instant>,
+    pub(crate) gone: Option<Instant>,
     pub(crate) node: String,
 }
 
@@ -56,6 +57,7 @@ pub(crate) struct Counts {
     pub(crate) bound: usize,
     pub(crate) running: usize,
     pub(crate) leaving: usize,
+    pub(crate) gone: usize,
 }
 
 /// The name of the pod with this number.
@@ -174,6 +176,7 @@ impl Pods {
             }
             first(&mut seen.running, &mut counts.running, pod.status.phase.as_deref() == Some("Running"));
             first(&mut seen.leaving, &mut counts.leaving, gone || pod.metadata.deletion_timestamp.is_some());
+            first(&mut seen.gone, &mut counts.gone, gone);
         });
         self.counts.set(counts);
         self.changed.notify_one();

@@ -121,6 +121,10 @@ pub(crate) async fn measure(args: &Args) -> Result<Measured> {
         report.incomplete = outcome.as_ref().err().map(|error| format!("{error:#}"));
         return Ok(Measured { report, stage: Stage::Empty, outcome });
     }
+    ensure!(
+        !matches!(args.what, What::Node | What::Churn) || args.kubeconfig.is_some(),
+        "this measures a node that runs: name its cluster with --kubeconfig"
+    );
     let mut embedded = match (&args.kubeconfig, &workload) {
         (Some(_), _) => None,
         (None, Some(workload)) => {

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{Verdict, allocate, cel, device, driver, install, node, output, plan, run, store, up};
+use crate::{Verdict, allocate, cel, device, driver, install, node, output, plan, policy, run, store, up};
 
 /// Device taints, allocation and eviction for Kubernetes.
 #[derive(Debug, Parser)]
@@ -24,6 +24,9 @@ enum Command {
     Cel(cel::Command),
     /// Show what a taint rule would do, without doing it
     Plan(plan::Args),
+    /// Play health policies over recorded signals, before they are trusted
+    #[command(subcommand)]
+    Policy(policy::Command),
     /// Show which devices claims would be given, or why they get none
     Allocate(allocate::Args),
     /// Start a control plane: API server with an embedded store, scheduler, controllers, simulated nodes
@@ -132,6 +135,7 @@ impl Cli {
         match self.command {
             Command::Cel(command) => command.run(),
             Command::Plan(args) => args.run(),
+            Command::Policy(command) => command.run(),
             Command::Allocate(args) => args.run(),
             Command::Up(args) => args.run(),
             Command::Store(command) => command.run(),

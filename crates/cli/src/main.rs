@@ -31,6 +31,7 @@ mod pace;
 mod pages;
 mod place;
 mod plan;
+mod policy;
 mod run;
 mod scheduling;
 mod signal;

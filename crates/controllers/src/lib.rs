@@ -6,6 +6,7 @@
 mod claims;
 mod content;
 mod custom;
+mod desk;
 mod disrupt;
 mod event;
 mod eviction;

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use lazaret_runtime::{
-    AgentOptions, CallError, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, Postbox, Precedence,
-    RULES, Tasks, run,
+    Agent, AgentOptions, CallError, Client, Hub, Inbox, Leader, Leadership, LeaseOptions, Metrics, Perform,
+    Precedence, RULES, Tasks,
 };
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    Sources, claims, eviction, policies, pools, quotas, replacement, scheduler, telemetry, workloads,
+    Sources, claims, desk::Desk, eviction, policies, pools, quotas, replacement, scheduler, telemetry,
+    workloads,
 };
 
 /// Where leases are kept, unless somebody says otherwise.
@@ -140,12 +141,12 @@ impl Plane {
             release: watch::channel(false).0,
         };
         if options.parts.controllers {
-            let leadership = plane.leadership("lazaret-controllers", options);
-            plane.controllers(sources, options, &leadership);
+            let desk = plane.desk("lazaret-controllers", options);
+            plane.controllers(&desk, sources, options);
         }
         if options.parts.scheduler {
-            let leadership = plane.leadership("lazaret-scheduler", options);
-            plane.scheduler(sources, options, &leadership);
+            let desk = plane.desk("lazaret-scheduler", options);
+            plane.scheduler(&desk, sources, options.scheduler.clone());
         }
         Ok(plane)
     }
@@ -176,126 +177,102 @@ impl Plane {
         leadership
     }
 
-    /// Where the agents of one part leave what may wait.
-    fn postbox(&mut self) -> Postbox {
-        let (postbox, postman) = self.hub.postbox();
-        self.agents.spawn(postman.run());
-        postbox
+    /// A desk for the agents of one part.
+    fn desk(&mut self, lease: &str, options: &Options) -> Desk {
+        let leadership = self.leadership(lease, options);
+        Desk::new(Arc::clone(&self.hub), leadership, self.stop.subscribe(), &mut self.agents)
     }
 
-    fn controllers(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
-        let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
-        let events = self.postbox();
+    fn spawn<A: Agent, P: Perform<A::Effect>>(
+        &mut self,
+        desk: &Desk,
+        options: AgentOptions,
+        inbox: Inbox,
+        make: impl Fn() -> A + Send + Sync + 'static,
+        performer: P,
+    ) {
+        self.agents.spawn(desk.clone().run(options, inbox, make, performer));
+    }
+
+    fn controllers(&mut self, desk: &Desk, sources: Sources, options: &Options) {
         // Without taints there is nobody to evict, and nothing to keep in memory for it.
         if sources.gates().taints {
-            self.evictions(sources, options, leadership, &events);
+            self.evictions(desk, sources, options);
         }
         if options.controllers.claims {
-            self.claims(sources, options, leadership, &events);
+            self.claims(desk, sources, options);
         }
         if options.controllers.pool_status && sources.has_pool_status_requests() {
-            self.pool_status(sources, leadership);
+            self.spawn(
+                desk,
+                AgentOptions { name: pools::NAME, in_flight_max: 8, precedence: Precedence::Patient },
+                desk.listen(&pools::resources(sources)),
+                move || pools::PoolsAgent::new(sources),
+                pools::Executor::new(desk.client()),
+            );
         }
         if options.controllers.replacement {
-            self.agents.spawn(replacement::serve(
-                Arc::clone(&self.hub),
-                sources,
-                leadership.clone(),
-                metrics.clone(),
-                self.stop.subscribe(),
-            ));
+            self.agents.spawn(replacement::serve(desk.clone(), sources));
         }
         if options.parts.workloads {
-            self.agents.spawn(run(
-                {
-                    let limits = options.workloads;
-                    move || workloads::WorkloadsAgent::new(limits)
-                },
-                workloads::Executor::new(client.clone(), events),
-                self.hub.listen_if_possible(&workloads::resources(), &workloads::optional()),
-                leadership.clone(),
-                metrics.clone(),
-                AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
-                self.stop.subscribe(),
-            ));
-            self.agents.spawn(run(
-                quotas::QuotaAgent::new,
-                quotas::Executor::new(client),
-                self.hub.listen_if_possible(quotas::RESOURCES, quotas::OPTIONAL),
-                leadership.clone(),
-                metrics,
-                AgentOptions { name: quotas::NAME, in_flight_max: 16, precedence: Precedence::Patient },
-                self.stop.subscribe(),
-            ));
+            self.workloads(desk, options.workloads);
         }
     }
 
-    fn evictions(&mut self, sources: Sources, options: &Options, leadership: &Leadership, events: &Postbox) {
-        let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
-        let telemetry = telemetry::EvictionMetrics::new(&metrics);
+    fn evictions(&mut self, desk: &Desk, sources: Sources, options: &Options) {
+        let counts = telemetry::EvictionMetrics::new(desk.metrics());
+        let chosen = options.eviction.clone();
         if options.controllers.policies {
-            self.agents.spawn(policies::serve(policies::Setup {
-                hub: Arc::clone(&self.hub),
-                sources,
-                eviction: options.eviction.clone(),
-                telemetry: telemetry.clone(),
-                events: events.clone(),
-                leadership: leadership.clone(),
-                stop: self.stop.subscribe(),
-            }));
+            let served = policies::serve(desk.clone(), sources, chosen.clone(), counts.clone());
+            self.agents.spawn(served);
         }
         if options.controllers.eviction {
-            let options = options.eviction.clone();
-            self.agents.spawn(run(
-                move || eviction::EvictionAgent::new(options.clone(), sources),
-                eviction::Executor::new(client, events.clone(), sources, telemetry),
-                self.hub.listen(&sources.resources()),
-                leadership.clone(),
-                metrics,
+            self.spawn(
+                desk,
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
-                self.stop.subscribe(),
-            ));
+                desk.listen(&sources.resources()),
+                move || eviction::EvictionAgent::new(chosen.clone(), sources),
+                eviction::Executor::new(desk.client(), desk.events(), sources, counts),
+            );
         }
     }
 
-    fn claims(&mut self, sources: Sources, options: &Options, leadership: &Leadership, events: &Postbox) {
-        let (client, metrics) = (self.hub.client().under(leadership), self.hub.metrics().clone());
-        let options = lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
-        let counts = telemetry::ClaimsMetrics::new(&metrics);
-        self.agents.spawn(run(
-            move || claims::ClaimsAgent::new(options.clone(), counts.clone()),
-            claims::Executor::new(client, events.clone()),
-            self.hub.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
-            leadership.clone(),
-            metrics,
+    fn claims(&mut self, desk: &Desk, sources: Sources, options: &Options) {
+        let chosen = lazaret_claims::Options { groups: sources.has_groups(), ..options.claims.clone() };
+        let counts = telemetry::ClaimsMetrics::new(desk.metrics());
+        self.spawn(
+            desk,
             AgentOptions { name: claims::NAME, in_flight_max: 128, precedence: Precedence::Usual },
-            self.stop.subscribe(),
-        ));
+            desk.listen_if_possible(&claims::resources(sources), claims::OPTIONAL),
+            move || claims::ClaimsAgent::new(chosen.clone(), counts.clone()),
+            claims::Executor::new(desk.client(), desk.events()),
+        );
     }
 
-    fn pool_status(&mut self, sources: Sources, leadership: &Leadership) {
-        self.agents.spawn(run(
-            move || pools::PoolsAgent::new(sources),
-            pools::Executor::new(self.hub.client().under(leadership)),
-            self.hub.listen(&pools::resources(sources)),
-            leadership.clone(),
-            self.hub.metrics().clone(),
-            AgentOptions { name: pools::NAME, in_flight_max: 8, precedence: Precedence::Patient },
-            self.stop.subscribe(),
-        ));
+    fn workloads(&mut self, desk: &Desk, limits: lazaret_workloads::Limits) {
+        self.spawn(
+            desk,
+            AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
+            desk.listen_if_possible(&workloads::resources(), &workloads::optional()),
+            move || workloads::WorkloadsAgent::new(limits),
+            workloads::Executor::new(desk.client(), desk.events()),
+        );
+        self.spawn(
+            desk,
+            AgentOptions { name: quotas::NAME, in_flight_max: 16, precedence: Precedence::Patient },
+            desk.listen_if_possible(quotas::RESOURCES, quotas::OPTIONAL),
+            quotas::QuotaAgent::new,
+            quotas::Executor::new(desk.client()),
+        );
     }
 
-    fn scheduler(&mut self, sources: Sources, options: &Options, leadership: &Leadership) {
-        let events = self.postbox();
-        let options = options.scheduler.clone();
-        self.agents.spawn(run(
-            move || scheduler::SchedulerAgent::new(options.clone(), sources),
-            scheduler::Executor::new(self.hub.client().under(leadership), events),
-            self.hub.listen(&scheduler::resources(sources)),
-            leadership.clone(),
-            self.hub.metrics().clone(),
+    fn scheduler(&mut self, desk: &Desk, sources: Sources, options: lazaret_scheduler::Options) {
+        self.spawn(
+            desk,
             AgentOptions { name: scheduler::NAME, in_flight_max: 256, precedence: Precedence::Usual },
-            self.stop.subscribe(),
-        ));
+            desk.listen(&scheduler::resources(sources)),
+            move || scheduler::SchedulerAgent::new(options.clone(), sources),
+            scheduler::Executor::new(desk.client(), desk.events()),
+        );
     }
 }

@@ -7,17 +7,17 @@ use lazaret_fleet::Fleet;
 use lazaret_model::{EffectId, Timestamp};
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
 use lazaret_runtime::{
-    Agent, AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, Hub, Inbox, Leadership, Metrics, Model,
-    News, Object, Outcome, PatchKind, Perform, Postbox, Precedence, RULES, Reply, Resource, TAINT_POLICIES,
-    run,
+    Agent, AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, Inbox, Model, News, Object, Outcome,
+    PatchKind, Perform, Precedence, RULES, Reply, Resource, TAINT_POLICIES,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::{
-    Sources, eviction,
+    Sources,
+    desk::Desk,
+    eviction,
     feed::feed_policies,
     ledger::{Change, Ledger},
     telemetry::EvictionMetrics,
@@ -30,55 +30,41 @@ const EVICTION_NAME: &str = "device-taint-policy-eviction";
 /// On rules that policies own.
 const MANAGED_BY: &str = "lazaret";
 
-/// What both agents are made with.
-pub(crate) struct Setup {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) sources: Sources,
-    pub(crate) eviction: lazaret_eviction::Options,
-    pub(crate) telemetry: EvictionMetrics,
-    pub(crate) events: Postbox,
-    pub(crate) leadership: Leadership,
-    pub(crate) stop: watch::Receiver<bool>,
-}
-
 /// Works as soon as there is a policy. Until then nothing is kept in memory for it.
-pub(crate) async fn serve(setup: Setup) {
-    let Setup { hub, sources, eviction, telemetry, events, leadership, mut stop } = setup;
+pub(crate) async fn serve(
+    desk: Desk,
+    sources: Sources,
+    options: lazaret_eviction::Options,
+    counts: EvictionMetrics,
+) {
     if !sources.serves_rules() {
         warn!(
             "DeviceTaintPolicies have no effect here: Kubernetes 1.37 serves the DeviceTaintRules that they become"
         );
         return;
     }
-    let policies = hub.listen_if_possible(&[], &[TAINT_POLICIES]);
+    let policies = desk.listen_if_possible(&[], &[TAINT_POLICIES]);
     tokio::select! {
         biased;
-        _ = stop.wait_for(|stop| *stop) => return,
+        () = desk.stopped() => return,
         () = first_policy(policies) => {}
     }
     let sources = sources.for_policies();
-    let (client, metrics): (Client, Metrics) = (hub.client().under(&leadership), hub.metrics().clone());
-    let compiling = hub.listen(&[TAINT_POLICIES, RULES, CLASSES, CLAIMS, sources.slices()]);
-    let evicting = hub.listen(&sources.resources());
-    // The watches outlive this task; it must not keep them alive in turn.
-    drop(hub);
-    let compile = run(
-        PoliciesAgent::default,
-        Executor { client: client.clone() },
-        compiling,
-        leadership.clone(),
-        metrics.clone(),
+    let compile = desk.clone().run(
         AgentOptions { name: NAME, in_flight_max: 16, precedence: Precedence::Urgent },
-        stop.clone(),
+        desk.listen(&[TAINT_POLICIES, RULES, CLASSES, CLAIMS, sources.slices()]),
+        PoliciesAgent::default,
+        Executor { client: desk.client() },
     );
-    let evict = run(
-        move || eviction::EvictionAgent::new(eviction.clone(), sources),
-        eviction::Executor::new(client, events, sources, telemetry),
-        evicting,
-        leadership,
-        metrics,
+    let (inbox, executor) = (
+        desk.listen(&sources.resources()),
+        eviction::Executor::new(desk.client(), desk.events(), sources, counts),
+    );
+    let evict = desk.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },
-        stop,
+        inbox,
+        move || eviction::EvictionAgent::new(options.clone(), sources),
+        executor,
     );
     tokio::join!(compile, evict);
 }

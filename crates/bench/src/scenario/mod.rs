@@ -1,9 +1,11 @@
 //! What is measured, one file each.
 
 mod api;
+mod churn;
 mod evict;
 mod hostile;
 mod mixed;
+mod node;
 mod schedule;
 pub(crate) mod start;
 mod taint_latency;
@@ -23,6 +25,8 @@ pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
         What::Watch => watch::play(bench, report).await,
         What::Mixed => mixed::play(bench, report).await,
         What::Hostile => hostile::play(bench, report).await,
+        What::Churn => churn::play(bench, report).await,
+        What::Node => node::play(bench, report).await,
         What::Start => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lazaret_model::{ObjectKey, Text};
 use lazaret_replacement::{EffectKind, Note, Record, Severity, Status, Subject};
 use lazaret_runtime::{
-    Call, CallError, Client, Outcome, PODS, PatchKind, Perform, REPLACEMENT_POLICIES, Reply,
+    Call, CallError, Client, Outcome, PODS, PatchKind, Perform, Postbox, REPLACEMENT_POLICIES, Reply,
 };
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -17,12 +17,13 @@ use crate::event::Event;
 #[derive(Debug)]
 pub(crate) struct Executor {
     client: Client,
+    events: Postbox,
     serial: AtomicU64,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, serial: AtomicU64::new(0) }
+    pub(crate) fn new(client: Client, events: Postbox) -> Self {
+        Self { client, events, serial: AtomicU64::new(0) }
     }
 
     async fn set_status(&self, policy: &ObjectKey, uid: &str, version: &str, status: &Status) -> Reply {
@@ -113,7 +114,7 @@ impl Executor {
         reply(only_uid(self.client.send(call).await))
     }
 
-    async fn event(&self, note: &Note) -> Reply {
+    fn event(&self, note: &Note) -> Reply {
         let event = Event {
             about: match note.about {
                 Subject::Pod => PODS,
@@ -130,10 +131,8 @@ impl Executor {
             message: &note.message,
             component: NAME,
         };
-        self.client
-            .send(event.call(self.client.clock().now(), self.serial.fetch_add(1, Ordering::Relaxed)))
-            .await
-            .into()
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        self.events.post(event.call(self.client.clock().now(), serial)).into()
     }
 }
 
@@ -162,7 +161,7 @@ impl Perform<EffectKind> for Executor {
             EffectKind::Ungate { pod, uid } => self.ungate(&pod, &uid).await,
             EffectKind::Evict { pod, uid } => self.evict(&pod, &uid).await,
             EffectKind::Delete { pod, uid } => self.delete(&pod, &uid).await,
-            EffectKind::Event(note) => self.event(&note).await,
+            EffectKind::Event(note) => self.event(&note),
         };
         match (reply.outcome, &reply.why) {
             (Outcome::Done, _) if !quiet => info!(%about, "{what}"),

@@ -1,0 +1,73 @@
+//! Where the agents of one part work: every client under the part's lease, every event through its postbox.
+
+use std::sync::Arc;
+
+use lazaret_runtime::{
+    Agent, AgentOptions, Client, Hub, Inbox, Leadership, Metrics, Perform, Postbox, Resource, Tasks, run,
+};
+use tokio::sync::watch;
+
+/// What the agents of one part share. None of them gets a client that writes without the lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Desk {
+    hub: Arc<Hub>,
+    leadership: Leadership,
+    events: Postbox,
+    stop: watch::Receiver<bool>,
+}
+
+impl Desk {
+    /// A desk, and a task that sends its events until the last one who uses it has ended.
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        leadership: Leadership,
+        stop: watch::Receiver<bool>,
+        tasks: &mut Tasks,
+    ) -> Self {
+        let (events, postman) = hub.postbox();
+        tasks.spawn(postman.run());
+        Self { hub, leadership, events, stop }
+    }
+
+    /// A client whose writes are sent only while this part leads.
+    pub(crate) fn client(&self) -> Client {
+        self.hub.client().under(&self.leadership)
+    }
+
+    /// Where events are left.
+    pub(crate) fn events(&self) -> Postbox {
+        self.events.clone()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        self.hub.metrics()
+    }
+
+    /// Hears of these resources.
+    pub(crate) fn listen(&self, resources: &[Resource]) -> Inbox {
+        self.hub.listen(resources)
+    }
+
+    /// Hears of these resources, and of those that are optional where the server has them.
+    pub(crate) fn listen_if_possible(&self, resources: &[Resource], optional: &[Resource]) -> Inbox {
+        self.hub.listen_if_possible(resources, optional)
+    }
+
+    /// Waits for the word to stop; also when nobody could give it any more.
+    pub(crate) async fn stopped(&self) {
+        let mut stop = self.stop.clone();
+        let _ = stop.wait_for(|stop| *stop).await;
+    }
+
+    /// Runs one agent until the word to stop. The watches outlive it: it does not keep them alive in turn.
+    pub(crate) fn run<A: Agent, P: Perform<A::Effect>>(
+        self,
+        options: AgentOptions,
+        inbox: Inbox,
+        make: impl Fn() -> A + Send + Sync + 'static,
+        performer: P,
+    ) -> impl Future<Output = ()> + Send {
+        let (metrics, leadership, stop) = (self.metrics().clone(), self.leadership, self.stop);
+        run(make, performer, inbox, leadership, metrics, options, stop)
+    }
+}

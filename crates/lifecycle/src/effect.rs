@@ -1,0 +1,154 @@
+//! What the machine hears, and what it wants done.
+
+use alloc::{boxed::Box, string::String, vec::Vec};
+
+use lazaret_model::{DeviceId, Text};
+
+use crate::{
+    incident::Incident,
+    policy::Policy,
+    signal::{Signal, Source},
+};
+
+/// What the machine hears.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A policy is there, or has changed.
+    Policy(Box<Policy>),
+    /// A policy is gone. Its open incidents are left to people.
+    PolicyGone(Text),
+    /// A device is there, under this name.
+    Device {
+        /// Its name.
+        id: DeviceId,
+        /// What stays the same when it is renamed.
+        hardware: Option<Text>,
+        /// The policies that select it, in order of their names.
+        policies: Vec<Text>,
+    },
+    /// A device is not published any more. Its incident goes on.
+    DeviceGone(DeviceId),
+    /// Something was noticed.
+    Raised(Signal),
+    /// A signal that lasted is over.
+    Lowered {
+        /// The device.
+        device: DeviceId,
+        /// What it was about.
+        key: Text,
+        /// From where it came.
+        source: Source,
+    },
+    /// Whether pods use the device.
+    InUse {
+        /// The device.
+        device: DeviceId,
+        /// Whether they do.
+        is_used: bool,
+    },
+    /// A repair has ended.
+    Repaired {
+        /// The number of the incident.
+        incident: u64,
+        /// Which repair.
+        repair: Repair,
+        /// How.
+        result: JobResult,
+    },
+    /// A validation has ended.
+    Validated {
+        /// The number of the incident.
+        incident: u64,
+        /// How.
+        result: JobResult,
+    },
+    /// A person did something.
+    Person {
+        /// The number of the incident.
+        incident: u64,
+        /// What.
+        act: Act,
+        /// Who.
+        who: Text,
+    },
+    /// An incident that another machine began, before anything else is heard.
+    Found(Box<Incident>),
+}
+
+/// How a job ended: `Err` has the reason.
+pub type JobResult = Result<(), String>;
+
+/// Which repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Repair {
+    /// The number of the step.
+    pub step: usize,
+    /// The number of the attempt, from zero.
+    pub attempt: u32,
+}
+
+/// What a person does to an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Has seen it.
+    Acknowledge,
+    /// Has repaired the device.
+    Repaired,
+    /// Gives it up.
+    Abandon,
+}
+
+/// What the machine wants done. All of it can be done twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Give the device the taints of this stage, instead of those of any other stage.
+    Taint {
+        /// The device.
+        device: DeviceId,
+        /// `None`, `NoSchedule` or `NoExecute`; empty: no taint any more.
+        effects: &'static [&'static str],
+        /// The value of the taint.
+        value: Text,
+    },
+    /// Make the pods of the device leave, as its policy says.
+    Drain {
+        /// The number of the incident.
+        incident: u64,
+        /// The device.
+        device: DeviceId,
+    },
+    /// Run a repair.
+    Repair {
+        /// The number of the incident.
+        incident: u64,
+        /// Which.
+        repair: Repair,
+        /// The name of the step.
+        name: Text,
+    },
+    /// Stop a repair that took too long, or whose result does not matter any more.
+    StopRepair {
+        /// The number of the incident.
+        incident: u64,
+        /// Which.
+        repair: Repair,
+    },
+    /// Run the validation on exactly this device.
+    Validate {
+        /// The number of the incident.
+        incident: u64,
+        /// The device.
+        device: DeviceId,
+    },
+    /// Write the incident.
+    Record(Box<Incident>),
+    /// An expression of a policy could not be evaluated.
+    Broken {
+        /// The policy.
+        policy: Text,
+        /// The number of the rule.
+        rule: usize,
+        /// Why.
+        error: String,
+    },
+}

@@ -1,0 +1,30 @@
+//! From a signal to a healthy device: which signals matter, what becomes of the device, and when it is well again.
+//!
+//! [`Lifecycle`] is a machine: it hears of policies, devices, signals, pods that have left, repairs and people, and yields effects: taint this
+//! device, run this repair, run this validation, write this incident. Nothing is read from a clock: `now` comes in.
+//!
+//! **Invariant.** A device has one open incident at most. A stage is left backwards only from probation, or by a person. Only a policy that
+//! enforces has effects on devices. What was begun is known from the incidents alone: a machine that is given them goes on where the one before
+//! ended. Every list that signals make grow has a limit. It must never know how a taint is written or how a repair is run.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod effect;
+mod incident;
+mod machine;
+mod policy;
+mod signal;
+mod stages;
+mod watcher;
+
+pub use effect::{Act, Effect, Input, JobResult, Repair};
+pub use incident::{Entry, Incident, Stage, TIMELINE_MAX, Times};
+pub use machine::Lifecycle;
+pub use policy::{
+    COUNT_MAX, Count, Flaps, Mode, Policy, PolicyError, RULES_MAX, Recovery, Rule, STEPS_MAX, Step, Target,
+    When,
+};
+pub use signal::{Signal, Source};

@@ -1,0 +1,214 @@
+//! Health policies: which signals matter, and what follows.
+
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use lazaret_cel::{Expression, Wanted, compile_expression};
+use lazaret_model::Text;
+
+use crate::signal::{Signal, shape};
+
+/// Rules of a policy.
+pub const RULES_MAX: usize = 64;
+/// Repair steps of a policy.
+pub const STEPS_MAX: usize = 16;
+/// The largest `count.atLeast`: as many instants are kept for each rule and device.
+pub const COUNT_MAX: u32 = 100;
+
+/// Which signals matter on the devices that it selects, and what follows from them.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Its name.
+    pub name: Text,
+    /// Whether it acts.
+    pub mode: Mode,
+    /// In order; every one that matches counts.
+    pub rules: Vec<Rule>,
+    /// A device is calm when no rule has matched for this long.
+    pub clear_after_ms: i64,
+    /// Repair steps, in order. None: a person repairs.
+    pub steps: Vec<Step>,
+    /// How often all steps are tried.
+    pub attempts_max: u32,
+    /// How a device is trusted again.
+    pub recovery: Option<Recovery>,
+}
+
+/// Whether a policy acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Incidents are written, and nothing else is done.
+    Observe,
+    /// Devices are tainted, drained, repaired and brought back.
+    Enforce,
+}
+
+/// One kind of trouble.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Its name.
+    pub name: Text,
+    /// Which signals it means.
+    pub when: When,
+    /// How many of them it takes.
+    pub count: Option<Count>,
+    /// For how long it must hold. Interruptions that are shorter do not count.
+    pub hold_ms: i64,
+    /// How far the device goes.
+    pub target: Target,
+    /// The value of the taint.
+    pub taint_value: Text,
+}
+
+/// How far a rule takes a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// It is looked at more closely.
+    Suspect,
+    /// It is not given to new claims.
+    Quarantined,
+    /// Its pods leave as well, and it is repaired.
+    Drained,
+}
+
+/// So many within a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// As many signals.
+    pub at_least: u32,
+    /// Within this time.
+    pub within_ms: i64,
+}
+
+/// One repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its name.
+    pub name: Text,
+    /// It has failed when it takes longer.
+    pub timeout_ms: i64,
+}
+
+/// How a device is trusted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// No signal for this long.
+    pub probation_ms: i64,
+    /// Whether a validation must pass as well.
+    pub validates: bool,
+    /// When it is trusted no more.
+    pub flaps: Option<Flaps>,
+}
+
+/// How often a device may come back in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flaps {
+    /// More are too many.
+    pub at_most: u32,
+    /// Within this time.
+    pub within_ms: i64,
+}
+
+/// A condition on a signal.
+#[derive(Clone, Debug)]
+pub struct When(Expression);
+
+/// What is wrong with a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    /// The field.
+    pub field: String,
+    /// What is wrong with it, and how it is mended.
+    pub message: String,
+}
+
+impl core::fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl When {
+    /// Compiles an expression over `signal`.
+    ///
+    /// # Errors
+    /// When it is not CEL, or does not come to true or false.
+    pub fn compile(source: &str) -> Result<Self, String> {
+        let compiled = compile_expression(source, &[("signal", shape())], Wanted::Bool);
+        compiled.map(Self).map_err(|error| error.render(source))
+    }
+
+    /// Whether it means this signal.
+    ///
+    /// # Errors
+    /// When it cannot be evaluated.
+    pub(crate) fn matches(&self, signal: &Signal) -> Result<bool, String> {
+        let (result, _) = self.0.evaluate(&[signal.datum()]);
+        result.map(|value| value.as_bool().unwrap_or(false)).map_err(|error| error.to_string())
+    }
+}
+
+impl Policy {
+    /// What is wrong with it, field by field.
+    #[must_use]
+    pub fn problems(&self) -> Vec<PolicyError> {
+        let mut problems = Vec::new();
+        let mut wrong = |field: String, message: &str| {
+            problems.push(PolicyError { field, message: message.to_string() });
+        };
+        if self.rules.is_empty() {
+            wrong("spec.rules".into(), "at least one rule is needed: without one the policy does nothing");
+        }
+        if self.rules.len() > RULES_MAX {
+            wrong("spec.rules".into(), &format!("at most {RULES_MAX} rules are possible"));
+        }
+        if self.clear_after_ms <= 0 {
+            wrong("spec.clearAfter".into(), "must be longer than nothing: no device would ever be ill");
+        }
+        for (index, rule) in self.rules.iter().enumerate() {
+            let field = |name: &str| format!("spec.rules[{index}].{name}");
+            if self.rules[..index].iter().any(|before| before.name == rule.name) {
+                wrong(field("name"), "another rule has this name");
+            }
+            if rule.hold_ms < 0 {
+                wrong(field("for"), "must not be negative");
+            }
+            if let Some(count) = rule.count {
+                if count.at_least == 0 || count.at_least > COUNT_MAX {
+                    wrong(field("count.atLeast"), &format!("must be from 1 to {COUNT_MAX}"));
+                }
+                if count.within_ms <= 0 {
+                    wrong(field("count.within"), "must be longer than nothing");
+                }
+            }
+        }
+        if self.steps.len() > STEPS_MAX {
+            wrong("spec.repair.steps".into(), &format!("at most {STEPS_MAX} steps are possible"));
+        }
+        for (index, step) in self.steps.iter().enumerate() {
+            if step.timeout_ms <= 0 {
+                wrong(format!("spec.repair.steps[{index}].timeoutSeconds"), "must be at least 1");
+            }
+        }
+        if !self.steps.is_empty() && self.attempts_max == 0 {
+            wrong("spec.repair.maxAttempts".into(), "must be at least 1: no step would ever be tried");
+        }
+        if let Some(recovery) = self.recovery {
+            if recovery.probation_ms <= 0 {
+                wrong("spec.recovery.probation".into(), "must be longer than nothing");
+            }
+            if recovery.flaps.is_some_and(|flaps| flaps.within_ms <= 0) {
+                wrong("spec.recovery.flaps.within".into(), "must be longer than nothing");
+            }
+        }
+        problems
+    }
+
+    /// What a device must have passed before it is trusted: that of the policy, or as long a calm as it names.
+    pub(crate) fn trust(&self) -> Recovery {
+        self.recovery.unwrap_or(Recovery { probation_ms: self.clear_after_ms, validates: false, flaps: None })
+    }
+}

@@ -1,0 +1,97 @@
+//! Signals: what was noticed of a device.
+
+use lazaret_cel::{Datum, Shape};
+use lazaret_model::{DeviceId, Text, Timestamp};
+
+/// Something that was noticed of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// The device.
+    pub device: DeviceId,
+    /// What it is about, `gpu.example.com/ecc`.
+    pub key: Text,
+    /// What it says, `48`; empty when there is nothing to say.
+    pub value: Text,
+    /// From where it came.
+    pub source: Source,
+    /// When it was noticed.
+    pub at: Timestamp,
+    /// Whether it lasts until it is lowered. Otherwise it is over as soon as it was noticed.
+    pub lasts: bool,
+    /// For people.
+    pub message: Text,
+}
+
+/// From where a signal comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// A taint that a driver published.
+    Taint,
+    /// Health in the status of a pod.
+    Health,
+    /// An attribute of the device.
+    Attribute,
+    /// A condition of the node.
+    Node,
+    /// The driver, its slices or a part of its pool are gone.
+    Vanished,
+    /// An alert.
+    Alert,
+    /// A person.
+    Person,
+}
+
+impl Source {
+    /// The name that a policy knows it by.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Taint => "Taint",
+            Self::Health => "Health",
+            Self::Attribute => "Attribute",
+            Self::Node => "Node",
+            Self::Vanished => "Vanished",
+            Self::Alert => "Alert",
+            Self::Person => "Person",
+        }
+    }
+
+    /// The source of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [
+            Self::Taint,
+            Self::Health,
+            Self::Attribute,
+            Self::Node,
+            Self::Vanished,
+            Self::Alert,
+            Self::Person,
+        ];
+        all.into_iter().find(|source| source.name() == name)
+    }
+}
+
+/// The fields of `signal` in an expression, in order.
+const FIELDS: [&str; 7] = ["driver", "pool", "device", "key", "value", "source", "message"];
+
+/// What an expression may say of a signal.
+pub(crate) fn shape() -> Shape {
+    Shape::object(FIELDS.map(|field| (field.into(), Shape::text())))
+}
+
+impl Signal {
+    /// As an expression sees it.
+    pub(crate) fn datum(&self) -> Datum {
+        let values = [
+            &*self.device.driver,
+            &*self.device.pool,
+            &*self.device.device,
+            &*self.key,
+            &*self.value,
+            self.source.name(),
+            &*self.message,
+        ];
+        Datum::map(FIELDS.into_iter().map(Into::into).zip(values.map(Datum::text)))
+    }
+}

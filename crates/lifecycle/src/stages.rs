@@ -1,0 +1,342 @@
+//! The stages of an incident, and how it passes from one to the next.
+
+use alloc::{format, string::String, vec::Vec};
+
+use lazaret_model::{DeviceId, Text, Timestamp};
+
+use crate::{
+    Lifecycle,
+    effect::{Act, Effect, JobResult, Repair},
+    incident::{Incident, Stage, Times},
+    machine::cause_of,
+    policy::{Flaps, Mode, Policy, Recovery, Target},
+    watcher::Fired,
+};
+
+/// Flaps that are kept: more than any policy can permit.
+const FLAPS_MAX: usize = 64;
+/// Who acts when no person does.
+const ITSELF: &str = "lazaret";
+
+impl Lifecycle {
+    /// A rule has held long enough.
+    pub(crate) fn fire(&mut self, now: Timestamp, device: &DeviceId, policy_name: &Text, fired: &Fired) {
+        let Some(policy) = self.policies.get(policy_name) else { return };
+        let (cause, wanted) = (cause_of(policy, fired), stage_of(fired.target));
+        let rule = policy.rules.get(fired.rule).map(|rule| rule.name.clone()).unwrap_or_default();
+        let (flaps, actor) = (policy.trust().flaps, format!("policy {policy_name}").into());
+        let open = self.devices.get(device).and_then(|known| known.incident);
+        let Some(number) = open else {
+            self.open(now, device, policy_name, (rule, wanted, cause, flaps));
+            return;
+        };
+        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        match incident.stage {
+            Stage::Suspect | Stage::Quarantined if incident.stage < wanted => {
+                incident.rule = rule;
+                self.enter(now, number, wanted, cause, &actor);
+            }
+            Stage::Probation => self.flap(now, number, flaps, cause, &actor),
+            Stage::Suspect
+            | Stage::Quarantined
+            | Stage::Draining
+            | Stage::Repairing
+            | Stage::Abandoned
+            | Stage::Cleared => {}
+        }
+    }
+
+    fn open(
+        &mut self,
+        now: Timestamp,
+        device: &DeviceId,
+        policy: &Text,
+        (rule, stage, cause, flaps): (Text, Stage, Text, Option<Flaps>),
+    ) {
+        let number = self.new_number();
+        let Some(known) = self.devices.get_mut(device) else { return };
+        known.incident = Some(number);
+        let detected = Some(known.first_signal.take().unwrap_or(now));
+        let incident = Incident {
+            number,
+            device: device.clone(),
+            hardware: known.hardware.clone(),
+            policy: policy.clone(),
+            rule,
+            stage,
+            since: now,
+            waits_for: Text::default(),
+            step: 0,
+            attempts: 0,
+            flaps: Vec::new(),
+            is_validated: false,
+            acknowledged_by: None,
+            timeline: Vec::new(),
+            folded: 0,
+            times: Times { detected, decided: Some(now), ..Times::default() },
+        };
+        self.incidents.insert(number, incident);
+        let actor = format!("policy {policy}").into();
+        let came_back = self.cleared.get(device).copied();
+        let is_flap =
+            came_back.zip(flaps).is_some_and(|(cleared, flaps)| now.millis_since(cleared) <= flaps.within_ms);
+        if is_flap && let Some(incident) = self.incidents.get_mut(&number) {
+            incident.flaps.extend(came_back);
+        }
+        self.enter(now, number, stage, cause, &actor);
+    }
+
+    /// Trouble while the device had to prove that it is well.
+    fn flap(&mut self, now: Timestamp, number: u64, flaps: Option<Flaps>, cause: Text, actor: &Text) {
+        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        if incident.flaps.len() >= FLAPS_MAX {
+            incident.flaps.remove(0);
+        }
+        incident.flaps.push(now);
+        let recent = flaps.map(|flaps| {
+            let is_recent = |at: &&Timestamp| now.millis_since(**at) <= flaps.within_ms;
+            (incident.flaps.iter().filter(is_recent).count(), flaps)
+        });
+        match recent {
+            Some((count, flaps)) if count > usize::try_from(flaps.at_most).unwrap_or(usize::MAX) => {
+                let why =
+                    format!("{cause}; it came back {count} times in vain, {} are permitted", flaps.at_most);
+                self.enter(now, number, Stage::Abandoned, why.into(), actor);
+            }
+            Some(_) | None => self.enter(now, number, Stage::Draining, cause, actor),
+        }
+    }
+
+    /// Goes on where nobody has to say anything: calm, nobody left, a repair to begin, a time that is over. When to look again.
+    pub(crate) fn advance(&mut self, now: Timestamp, device: &DeviceId, is_ill: bool) -> Option<Timestamp> {
+        let known = self.devices.get(device)?;
+        let number = known.incident?;
+        let incident = self.incidents.get(&number)?;
+        let policy = self.policies.get(&incident.policy)?;
+        let (mode, trust, steps) = (policy.mode, policy.trust(), policy.steps.len());
+        let last = known.watchers.get(&incident.policy).and_then(|watcher| watcher.last_match);
+        let calm_since = last.unwrap_or(incident.since).max(incident.times.decided.unwrap_or(incident.since));
+        let calm_at = calm_since.plus_millis(policy.clear_after_ms);
+        let (is_calm, is_used) = (!is_ill && now >= calm_at, known.is_used);
+        let (since, is_validated) = (incident.since, incident.is_validated);
+        let timeout = policy.steps.get(incident.step).map(|step| since.plus_millis(step.timeout_ms));
+        let actor: Text = ITSELF.into();
+        let calm = || format!("calm for {} s", policy.clear_after_ms / 1_000).into();
+        let calm_wake = (!is_ill).then_some(calm_at);
+        match incident.stage {
+            Stage::Suspect if is_calm => self.enter(now, number, Stage::Cleared, calm(), &actor),
+            Stage::Quarantined if is_calm && policy.recovery.is_none() => {
+                self.enter(now, number, Stage::Cleared, calm(), &actor);
+            }
+            Stage::Quarantined if is_calm && mode == Mode::Enforce => {
+                self.enter(now, number, Stage::Probation, calm(), &actor);
+            }
+            // Nothing was done to the device, so nothing is to be undone.
+            Stage::Quarantined | Stage::Draining if is_calm && mode == Mode::Observe => {
+                self.enter(now, number, Stage::Cleared, calm(), &actor);
+            }
+            Stage::Suspect | Stage::Quarantined => return calm_wake,
+            Stage::Draining if mode == Mode::Observe => return calm_wake,
+            Stage::Draining if is_used == Some(false) => {
+                self.enter(now, number, Stage::Repairing, "no pod uses the device".into(), &actor);
+            }
+            Stage::Draining | Stage::Abandoned | Stage::Cleared => return None,
+            Stage::Repairing if steps == 0 => return None,
+            Stage::Repairing => match timeout {
+                Some(end) if now >= end => {
+                    let repair = Repair { step: incident.step, attempt: incident.attempts };
+                    self.effects.push_back(Effect::StopRepair { incident: number, repair });
+                    self.repaired(now, number, repair, Err("it took too long".into()));
+                }
+                timeout => return timeout,
+            },
+            Stage::Probation => {
+                let quiet_since = last.unwrap_or(since).max(since);
+                let end = quiet_since.plus_millis(trust.probation_ms);
+                if now < end || is_ill {
+                    return Some(end.max(now.plus_millis(1)));
+                }
+                if trust.validates && !is_validated {
+                    return None;
+                }
+                self.enter(now, number, Stage::Cleared, "probation is over".into(), &actor);
+            }
+        }
+        // It has changed: look at it once more.
+        self.advance(now, device, is_ill)
+    }
+
+    /// A repair has ended, well or not.
+    pub(crate) fn repaired(&mut self, now: Timestamp, number: u64, repair: Repair, result: JobResult) {
+        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        let current = Repair { step: incident.step, attempt: incident.attempts };
+        // An older one, which nobody waits for any more.
+        if incident.stage != Stage::Repairing || current != repair {
+            return;
+        }
+        let Some(policy) = self.policies.get(&incident.policy) else { return };
+        let Some(step) = policy.steps.get(incident.step) else { return };
+        let (actor, device): (Text, _) = (ITSELF.into(), incident.device.clone());
+        match result {
+            Ok(()) => {
+                incident.times.repaired.get_or_insert(now);
+                let cause = format!("repair {} is done", step.name);
+                self.enter(now, number, Stage::Probation, cause.into(), &actor);
+            }
+            Err(why) => {
+                incident.step += 1;
+                if incident.step >= policy.steps.len() {
+                    (incident.step, incident.attempts) = (0, incident.attempts + 1);
+                }
+                let cause: Text = format!("repair {} failed: {why}", step.name).into();
+                let is_over = incident.attempts >= policy.attempts_max;
+                let next = if is_over { Stage::Abandoned } else { Stage::Repairing };
+                self.enter(now, number, next, cause, &actor);
+            }
+        }
+        self.look(now, &device);
+    }
+
+    /// A validation has ended, well or not.
+    pub(crate) fn validated(&mut self, now: Timestamp, number: u64, result: JobResult) {
+        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        if incident.stage != Stage::Probation || incident.is_validated {
+            return;
+        }
+        let (actor, device): (Text, _) = (ITSELF.into(), incident.device.clone());
+        match result {
+            Ok(()) => {
+                incident.is_validated = true;
+                incident.note(now, "validation passed", &actor);
+                self.show(number);
+            }
+            Err(why) => {
+                let flaps = self.policies.get(&incident.policy).and_then(|policy| policy.trust().flaps);
+                self.flap(now, number, flaps, format!("validation failed: {why}").into(), &actor);
+            }
+        }
+        self.look(now, &device);
+    }
+
+    /// A person did something.
+    pub(crate) fn person(&mut self, now: Timestamp, number: u64, act: Act, who: &Text) {
+        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        let device = incident.device.clone();
+        match act {
+            Act::Acknowledge => {
+                incident.acknowledged_by = Some(who.clone());
+                incident.note(now, "acknowledged", who);
+                self.show(number);
+            }
+            Act::Repaired if matches!(incident.stage, Stage::Repairing | Stage::Abandoned) => {
+                incident.times.repaired.get_or_insert(now);
+                incident.flaps.clear();
+                (incident.step, incident.attempts) = (0, 0);
+                self.enter(now, number, Stage::Probation, "repaired".into(), who);
+            }
+            Act::Repaired => {
+                incident.note(
+                    now,
+                    "said to be repaired, which is possible only while it is being repaired",
+                    who,
+                );
+                self.show(number);
+            }
+            Act::Abandon => self.enter(now, number, Stage::Abandoned, "abandoned".into(), who),
+        }
+        self.look(now, &device);
+    }
+
+    /// Passes to a stage, and says so.
+    fn enter(&mut self, now: Timestamp, number: u64, stage: Stage, cause: Text, actor: &Text) {
+        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        if incident.stage == Stage::Draining && stage == Stage::Repairing {
+            incident.times.drained.get_or_insert(now);
+        }
+        if stage == Stage::Probation || stage == Stage::Draining {
+            incident.is_validated = false;
+        }
+        (incident.stage, incident.since) = (stage, now);
+        incident.note(now, cause, actor);
+        incident.waits_for = self.policies.get(&incident.policy).map_or_else(
+            || "its policy is gone: a person decides".into(),
+            |policy| waits_for(policy, incident),
+        );
+        if stage != Stage::Cleared {
+            self.show(number);
+            return;
+        }
+        incident.times.cleared = Some(now);
+        let device = incident.device.clone();
+        self.show(number);
+        self.incidents.remove(&number);
+        self.remember_cleared(device.clone(), now);
+        if let Some(known) = self.devices.get_mut(&device) {
+            known.incident = None;
+            known.first_signal = None;
+        }
+    }
+
+    /// Says what the stage of an incident means for its device. Doing it again changes nothing.
+    pub(crate) fn act_again(&mut self, number: u64) {
+        let Some(incident) = self.incidents.get(&number) else { return };
+        let Some(policy) = self.policies.get(&incident.policy) else { return };
+        if policy.mode == Mode::Observe {
+            return;
+        }
+        let rule = policy.rules.iter().find(|rule| rule.name == incident.rule);
+        let (device, value) =
+            (incident.device.clone(), rule.map(|rule| rule.taint_value.clone()).unwrap_or_default());
+        let effects: &'static [&'static str] = match incident.stage {
+            Stage::Suspect => &["None"],
+            Stage::Quarantined | Stage::Draining => &["NoSchedule"],
+            Stage::Repairing | Stage::Probation | Stage::Abandoned => &["NoSchedule", "NoExecute"],
+            Stage::Cleared => &[],
+        };
+        self.effects.push_back(Effect::Taint { device: device.clone(), effects, value });
+        match incident.stage {
+            Stage::Draining => self.effects.push_back(Effect::Drain { incident: number, device }),
+            Stage::Repairing => {
+                if let Some(step) = policy.steps.get(incident.step) {
+                    let repair = Repair { step: incident.step, attempt: incident.attempts };
+                    let name = step.name.clone();
+                    self.effects.push_back(Effect::Repair { incident: number, repair, name });
+                }
+            }
+            Stage::Probation if policy.trust().validates && !incident.is_validated => {
+                self.effects.push_back(Effect::Validate { incident: number, device });
+            }
+            Stage::Suspect | Stage::Quarantined | Stage::Probation | Stage::Cleared | Stage::Abandoned => {}
+        }
+    }
+}
+
+fn stage_of(target: Target) -> Stage {
+    match target {
+        Target::Suspect => Stage::Suspect,
+        Target::Quarantined => Stage::Quarantined,
+        Target::Drained => Stage::Draining,
+    }
+}
+
+/// What an incident waits for, in words.
+fn waits_for(policy: &Policy, incident: &Incident) -> Text {
+    let calm = || format!("calm for {} s", policy.clear_after_ms / 1_000);
+    let text: String = match incident.stage {
+        Stage::Suspect | Stage::Quarantined => calm(),
+        Stage::Draining if policy.mode == Mode::Observe => calm(),
+        Stage::Draining => "its pods to leave".into(),
+        Stage::Repairing => policy.steps.get(incident.step).map_or_else(
+            || "a person to repair it and say so".into(),
+            |step| format!("repair {}", step.name),
+        ),
+        Stage::Probation => {
+            let Recovery { probation_ms, validates, .. } = policy.trust();
+            let proof = if validates { ", and its validation" } else { "" };
+            format!("{} s without a signal{proof}", probation_ms / 1_000)
+        }
+        Stage::Abandoned => "a person".into(),
+        Stage::Cleared => String::new(),
+    };
+    text.into()
+}

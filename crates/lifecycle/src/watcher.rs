@@ -1,0 +1,182 @@
+//! Watches the signals of one device for the rules of one policy.
+
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    vec::Vec,
+};
+
+use lazaret_model::{Text, Timestamp};
+
+use crate::{
+    policy::{COUNT_MAX, Count, Policy, Target},
+    signal::{Signal, Source},
+};
+
+/// Signals that last, for one rule and device; more are not told apart from these.
+const LASTING_MAX: usize = 64;
+
+/// What is known of the rules of a policy on one device, in the policy's order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watcher {
+    rules: Vec<Watched>,
+    /// When a rule last held.
+    pub(crate) last_match: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Watched {
+    /// When signals that it means were raised, the newest last.
+    hits: VecDeque<Timestamp>,
+    /// Those that last and were not lowered.
+    lasting: BTreeSet<(Text, Source)>,
+    /// Since when it holds, interruptions left out.
+    since: Option<Timestamp>,
+    /// Whether it held when it was last looked at, and goes on until something is heard.
+    is_holding: bool,
+    /// When it last held.
+    held_at: Option<Timestamp>,
+    /// A signal that does not last was noticed, and nobody has looked since.
+    is_fresh: bool,
+    /// The newest message.
+    message: Text,
+}
+
+/// A rule that has held long enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fired {
+    pub(crate) rule: usize,
+    pub(crate) target: Target,
+    pub(crate) since: Timestamp,
+    pub(crate) message: Text,
+}
+
+impl Watcher {
+    /// The rules changed: what is known of rules by number means nothing any more.
+    pub(crate) fn reset(&mut self) {
+        self.rules.clear();
+    }
+
+    /// A signal was raised. Expressions that cannot be evaluated match nothing; their errors come back.
+    pub(crate) fn raise(
+        &mut self,
+        policy: &Policy,
+        signal: &Signal,
+        now: Timestamp,
+    ) -> Vec<(usize, alloc::string::String)> {
+        self.rules.resize_with(policy.rules.len(), Watched::default);
+        let mut errors = Vec::new();
+        for (index, (rule, watched)) in policy.rules.iter().zip(&mut self.rules).enumerate() {
+            match rule.when.matches(signal) {
+                Ok(true) => watched.hit(signal, now, rule.count.map_or(1, |count| count.at_least)),
+                Ok(false) => {
+                    // The same signal with another value: what it said before is over.
+                    watched.lasting.remove(&(signal.key.clone(), signal.source));
+                }
+                Err(error) => errors.push((index, error)),
+            }
+        }
+        errors
+    }
+
+    /// A signal that lasted is over.
+    pub(crate) fn lower(&mut self, key: &Text, source: Source) {
+        for watched in &mut self.rules {
+            watched.lasting.remove(&(key.clone(), source));
+        }
+    }
+
+    /// Looks at all rules.
+    pub(crate) fn look(&mut self, policy: &Policy, now: Timestamp) -> Look {
+        let mut look = Look::default();
+        for (index, (rule, watched)) in policy.rules.iter().zip(&mut self.rules).enumerate() {
+            let was_holding = core::mem::take(&mut watched.is_holding);
+            let hold = watched.hold(rule.count, now);
+            if hold != Hold::No || was_holding {
+                self.last_match = Some(now);
+            }
+            let is_over = watched.held_at.is_none_or(|at| now.millis_since(at) > rule.hold_ms);
+            if !was_holding && is_over {
+                watched.since = None;
+            }
+            if hold != Hold::No || was_holding {
+                watched.held_at = Some(now);
+            }
+            if hold == Hold::No {
+                continue;
+            }
+            watched.is_holding = hold != Hold::Once;
+            look.is_ill |= watched.is_holding;
+            if let Hold::Until(end) = hold {
+                look.wake_at(end);
+            }
+            let since = *watched.since.get_or_insert(now);
+            let ripe = since.plus_millis(rule.hold_ms);
+            if ripe <= now {
+                let message = watched.message.clone();
+                look.fired.push(Fired { rule: index, target: rule.target, since, message });
+            } else {
+                look.wake_at(ripe);
+            }
+        }
+        look
+    }
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// Rules that have held long enough.
+    pub(crate) fired: Vec<Fired>,
+    /// Whether some rule goes on holding.
+    pub(crate) is_ill: bool,
+    /// When to look again.
+    pub(crate) wake: Option<Timestamp>,
+}
+
+impl Look {
+    fn wake_at(&mut self, at: Timestamp) {
+        self.wake = Some(self.wake.map_or(at, |before| before.min(at)));
+    }
+}
+
+/// Whether a rule holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    No,
+    /// In this moment alone.
+    Once,
+    /// Until then, if nothing is heard.
+    Until(Timestamp),
+    /// Until something is heard.
+    On,
+}
+
+impl Watched {
+    fn hit(&mut self, signal: &Signal, now: Timestamp, keep: u32) {
+        let keep = usize::try_from(keep.min(COUNT_MAX)).unwrap_or(1).max(1);
+        self.hits.push_back(now);
+        while self.hits.len() > keep {
+            self.hits.pop_front();
+        }
+        if signal.lasts && self.lasting.len() < LASTING_MAX {
+            self.lasting.insert((signal.key.clone(), signal.source));
+        }
+        self.is_fresh = true;
+        self.message = signal.message.clone();
+    }
+
+    fn hold(&mut self, count: Option<Count>, now: Timestamp) -> Hold {
+        let is_fresh = core::mem::take(&mut self.is_fresh);
+        let Some(count) = count else {
+            return match (self.lasting.is_empty(), is_fresh) {
+                (false, _) => Hold::On,
+                (true, true) => Hold::Once,
+                (true, false) => Hold::No,
+            };
+        };
+        let wanted = usize::try_from(count.at_least).unwrap_or(usize::MAX);
+        let first = self.hits.len().checked_sub(wanted).and_then(|at| self.hits.get(at));
+        let end = first.map(|first| first.plus_millis(count.within_ms));
+        end.filter(|end| now < *end).map_or(Hold::No, Hold::Until)
+    }
+}
