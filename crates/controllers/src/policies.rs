@@ -1,8 +1,6 @@
 //! DeviceTaintPolicies on a cluster whose Kubernetes evicts by itself: runs [`lazaret_policies`], which makes rules of Kubernetes of them, and
 //! [`lazaret_eviction`] for the policies alone, with their pace.
 
-use std::sync::Arc;
-
 use lazaret_fleet::Fleet;
 use lazaret_model::{EffectId, Timestamp};
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
