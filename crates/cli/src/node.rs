@@ -7,7 +7,7 @@ use lazaret_agent::{Agent, Options};
 use lazaret_runtime::Metrics;
 
 use crate::{
-    Verdict, connect, listen::Listen, log::Logging, node_image, node_run::RunArgs, numbers, output, signal,
+    Verdict, connect, listen::Listen, log::Logging, node_image, node_run::RunArgs, numbers, output, pages, signal,
 };
 
 /// Join a cluster as a node: run its pods, and prepare their devices.
@@ -60,6 +60,8 @@ impl Args {
             return image.run();
         }
         self.logging.start();
+        // A node waits most of its life: huge pages would only take memory.
+        pages::start(None);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()

@@ -170,8 +170,10 @@ fn a_pod_prints_its_device_and_is_moved_to_another() {
     let holder = |line: &str| line.split('_').nth(1).map(str::to_owned);
     let number = holder(device.lines().next().unwrap()).unwrap();
     let target = format!("here/gpu-{number}");
-    let drained =
-        cluster.command(&["device", "drain", &target, "--yes", "--timeout", "2m"]).output().unwrap();
+    let drained = cluster
+        .command(&["device", "drain", &target, "--reason", "a test", "--yes", "--timeout", "2m"])
+        .output()
+        .unwrap();
     assert!(drained.status.success(), "{}", String::from_utf8_lossy(&drained.stderr));
     cluster.until("another pod runs", |cluster| running(cluster).is_some_and(|name| name != first));
     cluster.until("the first pod is gone", |cluster| !cluster.names(PODS).contains(&first));

@@ -26,7 +26,6 @@ const ANSWER_BYTES_MAX: u64 = 10 << 10;
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     pub(super) shared: &'a Shared,
-    pub(super) pod: &'a Pod,
     pub(super) uid: &'a str,
     pub(super) container: &'a Container,
     pub(super) id: &'a str,
@@ -54,7 +53,7 @@ pub(super) async fn probe(
         ProbeKind::Liveness => &container.liveness_probe,
     };
     let Some(probe) = probe else { return failed("", "there is no such probe") };
-    let asked = Asked { shared, pod: &object, uid: &pod.uid, container, id };
+    let asked = Asked { shared, uid: &pod.uid, container, id };
     let result = match timeout(limit, asked.by(probe)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {} s", limit.as_secs())),

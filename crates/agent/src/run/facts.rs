@@ -12,7 +12,10 @@ use lazaret_pods::Amounts;
 /// Below this much available memory a node is under pressure, as kubelet has it.
 const MEMORY_AVAILABLE_MIN: u64 = 100 << 20;
 /// Below this share of free disk, or of free inodes, in percent, likewise.
+///
+/// DEVIATION(disk-pressure): of the disk also less than this many bytes. A tenth of a large disk is room enough for pods.
 const DISK_FREE_PERCENT_MIN: u64 = 10;
+const DISK_FREE_BYTES_MIN: u64 = 5 << 30;
 const INODES_FREE_PERCENT_MIN: u64 = 5;
 /// Below this share of free process ids, in percent, likewise.
 const PIDS_FREE_PERCENT_MIN: u64 = 10;
@@ -109,7 +112,8 @@ impl Machine {
             all > 0 && free.saturating_mul(100) < all.saturating_mul(percent)
         };
         let disk = rustix::fs::statvfs(&self.root).is_ok_and(|disk| {
-            is_low(disk.f_bavail, disk.f_blocks, DISK_FREE_PERCENT_MIN)
+            let is_small = disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_FREE_BYTES_MIN;
+            is_small && is_low(disk.f_bavail, disk.f_blocks, DISK_FREE_PERCENT_MIN)
                 || is_low(disk.f_favail, disk.f_files, INODES_FREE_PERCENT_MIN)
         });
         Pressure {

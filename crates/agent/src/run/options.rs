@@ -63,7 +63,7 @@ pub(crate) struct Ready {
 
 /// Looks at the machine, and makes directories.
 pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) -> Result<Ready, StartError> {
-    let root = options.root.join("pods");
+    let root = options.root.clone();
     let facts = Machine::read(&options.root).map_err(StartError::io(&options.root))?;
     let host_ips = vec![run.host_ip.to_string()];
     let mut labels = facts.labels(&options.node);

@@ -72,9 +72,9 @@ impl Table {
     /// A container was started: whoever asks for it need not wait for the next list.
     pub(super) fn started(&mut self, uid: &str, container: ContainerState) {
         let sandbox = self.entries.get_mut(uid).and_then(|entry| entry.sandbox.as_mut());
-        for sandbox in sandbox {
+        if let Some(sandbox) = sandbox {
             sandbox.containers.retain(|known| known.id != container.id);
-            sandbox.containers.push(container.clone());
+            sandbox.containers.push(container);
         }
     }
 
