@@ -50,7 +50,8 @@ impl Cgroups {
         let names = [
             "cpu", "cpuacct", "cpuset", "memory", "pids", "devices", "freezer", "blkio", "hugetlb", "net_cls",
         ];
-        let others = ["net_prio", "perf_event", "rdma", "misc", "systemd"];
+        // The last is version 2 beside version 1, with none of its controllers: programs make groups there as well.
+        let others = ["net_prio", "perf_event", "rdma", "misc", "systemd", "unified"];
         let mut controllers = Vec::new();
         for name in names.into_iter().chain(others) {
             let path = root.join(name);
