@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -68,7 +69,6 @@ impl Kept for Secret {
 type Key = (String, String);
 
 /// An object as it was when it was read; `None` did not exist.
-#[derive(Debug)]
 struct Read<T> {
     at: Instant,
     object: Option<Arc<T>>,
@@ -77,7 +77,6 @@ struct Read<T> {
 /// One place for an object. Who finds it locked waits for the read that is under way.
 type Slot<T> = Arc<tokio::sync::Mutex<Option<Read<T>>>>;
 
-#[derive(Debug)]
 struct Held<T> {
     slot: Slot<T>,
     bytes: usize,
@@ -86,15 +85,21 @@ struct Held<T> {
 }
 
 /// Objects of one kind.
-#[derive(Debug)]
 pub(crate) struct Cache<T> {
     objects: Arc<dyn Objects>,
     held: Mutex<(BTreeMap<Key, Held<T>>, u64)>,
 }
 
+/// Without the objects, which may be secrets.
+impl<T> fmt::Debug for Cache<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Cache").field("objects", &self.objects).finish_non_exhaustive()
+    }
+}
+
 impl<T: Kept> Cache<T> {
     pub(crate) fn new(objects: Arc<dyn Objects>) -> Self {
-        Self { objects, held: Mutex::default() }
+        Self { objects, held: Mutex::new((BTreeMap::new(), 0)) }
     }
 
     /// An object that is not older than this. An object that never changes may be as old as it likes, unless it is for a new pod.
@@ -133,7 +138,7 @@ impl<T: Kept> Cache<T> {
             drop_oldest(held);
         }
         let entry =
-            held.entry(key.clone()).or_insert_with(|| Held { slot: Slot::default(), bytes: 0, last_use: 0 });
+            held.entry(key.clone()).or_insert_with(|| Held { slot: Arc::default(), bytes: 0, last_use: 0 });
         entry.last_use = *uses;
         Arc::clone(&entry.slot)
     }

@@ -40,7 +40,7 @@ pub fn container_spec(
     let hostname = if view.is_host_network() {
         given.facts.node_name.clone()
     } else {
-        hostname::of_pod(&view, &given.facts.cluster_domain)?.name
+        hostname::for_kernel(&view, &hostname::of_pod(&view, &given.facts.cluster_domain)?)?
     };
     let tty = container.tty.unwrap_or(false);
     let mut labels = sandbox::labels(&view);

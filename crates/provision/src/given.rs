@@ -11,7 +11,7 @@ use crate::NodeFacts;
 pub type Lookup<T> = BTreeMap<String, Result<Arc<T>, String>>;
 
 /// What is there for a container before it is described.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Given<'a> {
     /// The node.
     pub facts: &'a NodeFacts,
@@ -31,6 +31,13 @@ pub struct Given<'a> {
     pub files: &'a PodFiles,
     /// What has to be looked up on disk meanwhile.
     pub disk: &'a dyn Disk,
+}
+
+/// Without config maps and secrets.
+impl fmt::Debug for Given<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Given").field("volumes", &self.volumes).finish_non_exhaustive()
+    }
 }
 
 /// A volume that is set up.

@@ -12,6 +12,9 @@ use crate::{
     names::{self, PATH_BYTES_MAX},
 };
 
+/// Mounts of one container. The kernel has a limited number of them for all.
+const MOUNTS_MAX: usize = 1024;
+
 /// The mounts of a container, outer ones before those below them.
 pub(crate) fn of_container(
     container: &Container,
@@ -24,6 +27,9 @@ pub(crate) fn of_container(
             "cannot find volume {:?} to pass into container {:?}",
             device.name, container.name
         )));
+    }
+    if container.volume_mounts.as_ref().is_some_and(|mounts| mounts.len() > MOUNTS_MAX) {
+        return Err(SpecError::config(format!("a container has at most {MOUNTS_MAX} mounts on this node")));
     }
     let mut mounts = Vec::new();
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {

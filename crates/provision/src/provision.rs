@@ -136,12 +136,13 @@ impl Provision {
         let view = PodView::new(pod)?;
         let container = view.container(name)?;
         let (config_maps, secrets) = referenced(&container);
-        let config_maps = look_up(&self.volumes.config_maps, view.namespace, config_maps).await;
-        let secrets = look_up(&self.volumes.secrets, view.namespace, secrets).await;
+        let config_maps = look_up(&self.volumes.contents.config_maps, view.namespace, config_maps).await;
+        let secrets = look_up(&self.volumes.contents.secrets, view.namespace, secrets).await;
         let volumes = self.volumes.paths(pod)?;
         let (pod, name, image, live) = (pod.clone(), name.to_owned(), image.clone(), live.clone());
         let (facts, path) = (self.facts(), self.volumes.pod_path(view.uid));
-        let described = tokio::task::spawn_blocking(move || {
+        let busy = self.volumes.locks.lock(view.uid).await;
+        let described = busy.spawn(move || {
             let files = write_files(&pod, &name, attempt, &facts, &live.pod_ips, &path)?;
             let given = Given {
                 facts: &facts,

@@ -4,55 +4,45 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::CString,
     io,
-    os::fd::{AsFd, AsRawFd},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::Arc,
 };
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, ProjectedVolumeSource, Secret, Volume, VolumeProjection};
+use k8s_openapi::{
+    api::core::v1::{EmptyDirVolumeSource, Pod, Volume},
+    apimachinery::pkg::api::resource::Quantity,
+};
 use lazaret_images::Image;
-use rustix::mount::{MountFlags, mount};
 
 use crate::{
     NodeFacts, Objects, SpecError, VolumeError, VolumePath,
     amount::{self, units},
-    cache::{AGE_MAX_NEW, AGE_MAX_REFRESH, Cache},
+    cache::{AGE_MAX_NEW, AGE_MAX_REFRESH},
     clock,
-    disk::{
-        atomic,
-        dir::Dir,
-        host_path, image_volume, mount_table,
-        payload::{Payload, VOLUME_BYTES_MAX},
-        tree,
-    },
-    identity,
+    contents::{Collector, Contents},
+    disk::{dir::Dir, host_path, mount_table, place::Place, tree},
     kind::{Kind, kind},
-    limits, names,
+    limits,
+    locks::{Busy, Locks},
+    names,
     pod::PodView,
-    tokens::Tokens,
 };
 
 /// Directories of pods that are looked through for ones that nobody knows.
 const PODS_MAX: usize = 65_536;
-const DIRECTORY_MODE: u32 = 0o750;
-/// Everybody may use a volume, unless its group is set.
-const VOLUME_MODE: u32 = 0o777;
-/// What a group gets of a volume that can be written to: all of it, and what is made in it is the group's.
-const GROUP_WRITES: u32 = 0o2770;
-/// What a group gets of a volume that it only reads.
-const GROUP_READS: u32 = 0o2550;
-/// A volume of secrets has two versions while it changes.
-const SECRET_BYTES_MAX: u64 = 3 * VOLUME_BYTES_MAX as u64;
+/// Volumes of one pod. Many of them are mounts, of which the kernel has a limited number.
+///
+/// DEVIATION(volume-limits): kubelet counts neither volumes nor bytes.
+const VOLUMES_MAX: usize = 512;
+/// Content from the API for one pod: much of it is in the node's memory.
+const POD_BYTES_MAX: usize = 64 << 20;
 
 /// The volumes of pods. It may be called for many pods at a time; what is done for one pod is done one after the other.
 #[derive(Debug)]
 pub struct Volumes {
     root: PathBuf,
-    pub(crate) config_maps: Cache<ConfigMap>,
-    pub(crate) secrets: Cache<Secret>,
-    tokens: Tokens,
-    busy: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    pub(crate) contents: Contents,
+    pub(crate) locks: Locks,
 }
 
 impl Volumes {
@@ -62,14 +52,9 @@ impl Volumes {
     /// When it cannot be made.
     pub fn new(root: &Path, objects: Arc<dyn Objects>) -> io::Result<Self> {
         std::fs::create_dir_all(root.join("pods"))?;
-        Ok(Self {
-            // As the kernel names it in its table of mounts.
-            root: root.canonicalize()?,
-            config_maps: Cache::new(Arc::clone(&objects)),
-            secrets: Cache::new(Arc::clone(&objects)),
-            tokens: Tokens::new(objects),
-            busy: Mutex::default(),
-        })
+        // As the kernel names it in its table of mounts.
+        let root = root.canonicalize()?;
+        Ok(Self { root, contents: Contents::new(objects), locks: Locks::default() })
     }
 
     /// The directory of a pod. Its UID has been checked.
@@ -113,35 +98,23 @@ impl Volumes {
         images: &BTreeMap<String, Image>,
     ) -> Result<(), Vec<VolumeError>> {
         let view = PodView::new(pod).map_err(|error| vec![VolumeError::new("", error.message)])?;
-        let _busy = self.lock(view.uid).await;
-        let mut errors = Vec::new();
+        if let Some(volume) = used(&view).nth(VOLUMES_MAX) {
+            let message = format!("a pod has at most {VOLUMES_MAX} volumes on this node");
+            return Err(vec![VolumeError::new(&volume.name, message)]);
+        }
+        let busy = self.locks.lock(view.uid).await;
+        let collector = Collector { contents: &self.contents, view, facts, age_max: AGE_MAX_NEW };
+        let (mut errors, mut bytes_left) = (Vec::new(), POD_BYTES_MAX);
         for volume in used(&view) {
+            let place = self.place(&view, volume);
             let result = match kind(volume) {
                 Kind::HostPath(source) => {
                     let (path, kind) = (source.path.clone(), source.type_.clone());
-                    blocking(move || host_path::check(&path, kind.as_deref())).await
+                    busy.run_text(move || host_path::check(&path, kind.as_deref())).await
                 }
-                Kind::EmptyDir(source) => {
-                    let size = memory_size(&view, source.size_limit.as_ref(), facts);
-                    let is_memory = match source.medium.as_deref().unwrap_or_default() {
-                        "" => Ok(false),
-                        "Memory" => Ok(true),
-                        other => Err(format!("storage medium {other:?} is not supported on this node")),
-                    };
-                    match is_memory {
-                        Err(error) => Err(error),
-                        Ok(is_memory) => {
-                            let place = self.place(&view, volume);
-                            let mode = source.mode;
-                            blocking(move || empty_dir(&place, mode, is_memory.then_some(size))).await
-                        }
-                    }
-                }
-                Kind::Image(source) => match images.get(&volume.name) {
-                    Some(image) => {
-                        let (place, layers) = (self.place(&view, volume), image.layers.clone());
-                        blocking(move || image_volume(&place, &layers)).await
-                    }
+                Kind::EmptyDir(source) => empty_dir(place, source, &view, facts, &busy).await,
+                Kind::Image(source) => match images.get(&volume.name).map(|image| image.layers.clone()) {
+                    Some(layers) => busy.run_text(move || place.image(&layers)).await,
                     None => {
                         let name = source.reference.as_deref().unwrap_or_default();
                         Err(format!("image {name:?} is not there"))
@@ -149,7 +122,7 @@ impl Volumes {
                 },
                 Kind::Unsupported(what) => Err(format!("{what} volumes are not supported on this node")),
                 Kind::ConfigMap(_) | Kind::Secret(_) | Kind::Downward(_) | Kind::Projected(_) => {
-                    self.write(&view, volume, facts, Purpose::New).await
+                    write(place, volume, Purpose::New, &collector, &mut bytes_left, &busy).await
                 }
             };
             errors.extend(result.err().map(|message| VolumeError::new(&volume.name, message)));
@@ -163,10 +136,13 @@ impl Volumes {
     /// Answers what could not be read or written; what was there before is still there.
     pub async fn refresh(&self, pod: &Pod, facts: &NodeFacts) -> Vec<VolumeError> {
         let Ok(view) = PodView::new(pod) else { return Vec::new() };
-        let _busy = self.lock(view.uid).await;
-        let mut errors = Vec::new();
-        for volume in used(&view).filter(|volume| kind(volume).is_written_as_one()) {
-            let result = self.write(&view, volume, facts, Purpose::Refresh).await;
+        let busy = self.locks.lock(view.uid).await;
+        let collector = Collector { contents: &self.contents, view, facts, age_max: AGE_MAX_REFRESH };
+        let (mut errors, mut bytes_left) = (Vec::new(), POD_BYTES_MAX);
+        let written = used(&view).filter(|volume| kind(volume).is_written_as_one());
+        for volume in written.take(VOLUMES_MAX) {
+            let place = self.place(&view, volume);
+            let result = write(place, volume, Purpose::Refresh, &collector, &mut bytes_left, &busy).await;
             errors.extend(result.err().map(|message| VolumeError::new(&volume.name, message)));
         }
         errors
@@ -181,10 +157,10 @@ impl Volumes {
         if !names::is_uid(uid) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{uid:?} is no UID")));
         }
-        let _busy = self.lock(uid).await;
+        let busy = self.locks.lock(uid).await;
         let (pods, path, name) = (self.root.join("pods"), self.pod_path(uid), uid.to_owned());
-        blocking_io(move || remove_pod(&pods, &path, &name)).await?;
-        self.tokens.forget(uid);
+        busy.run(move || remove_pod(&pods, &path, &name)).await?;
+        self.contents.tokens.forget(uid);
         Ok(())
     }
 
@@ -198,15 +174,6 @@ impl Volumes {
         Ok(uids.filter(|uid| names::is_uid(uid) && !known.contains(uid)).collect())
     }
 
-    /// Waits until nothing else is done for a pod.
-    async fn lock(&self, uid: &str) -> Busy<'_> {
-        let lock = {
-            let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(busy.entry(uid.to_owned()).or_default())
-        };
-        Busy { volumes: self, uid: uid.to_owned(), guard: Some(lock.lock_owned().await) }
-    }
-
     fn place(&self, view: &PodView<'_>, volume: &Volume) -> Place {
         let group = view.security().and_then(|pod| pod.fs_group);
         Place {
@@ -216,277 +183,65 @@ impl Volumes {
             group: group.and_then(|group| u32::try_from(group).ok()),
         }
     }
-
-    /// Writes a volume of which the content comes from the API.
-    async fn write(
-        &self,
-        view: &PodView<'_>,
-        volume: &Volume,
-        facts: &NodeFacts,
-        purpose: Purpose,
-    ) -> Result<(), String> {
-        let payload = self.payload(view, volume, facts, purpose).await?;
-        let place = self.place(view, volume);
-        let nested = nested(view, &volume.name)?;
-        let (stamp, in_memory) = (clock::stamp(), kind(volume).is_kept_in_memory());
-        blocking(move || {
-            let text = |error: io::Error| error.to_string();
-            let Some(dir) = written(&place, purpose, in_memory).map_err(text)? else { return Ok(()) };
-            for path in &nested {
-                dir.make_all(path, 0o755)
-                    .map_err(|error| format!("unable to create nested volume mountpoints: {error}"))?;
-            }
-            atomic::write(&dir, &payload, place.group, &stamp).map(drop).map_err(text)
-        })
-        .await
-    }
-
-    async fn payload(
-        &self,
-        view: &PodView<'_>,
-        volume: &Volume,
-        facts: &NodeFacts,
-        purpose: Purpose,
-    ) -> Result<Payload, String> {
-        let mut payload = Payload::default();
-        match kind(volume) {
-            Kind::ConfigMap(source) => {
-                let optional = source.optional.unwrap_or(false);
-                let object = self.config_map(view, &source.name, optional, purpose).await?;
-                payload.add_config_map(&object, source.items.as_deref(), source.default_mode, optional)?;
-            }
-            Kind::Secret(source) => {
-                let optional = source.optional.unwrap_or(false);
-                let name = source.secret_name.as_deref().unwrap_or_default();
-                let object = self.secret(view, name, optional, purpose).await?;
-                payload.add_secret(&object, source.items.as_deref(), source.default_mode, optional)?;
-            }
-            Kind::Downward(source) => {
-                payload.add_downward(source.items.as_deref(), source.default_mode, view, facts)?;
-            }
-            Kind::Projected(source) => {
-                for part in source.sources.iter().flatten() {
-                    self.add_projection(&mut payload, part, source, view, facts, purpose).await?;
-                }
-            }
-            Kind::EmptyDir(_) | Kind::HostPath(_) | Kind::Image(_) | Kind::Unsupported(_) => {}
-        }
-        Ok(payload)
-    }
-
-    async fn add_projection(
-        &self,
-        payload: &mut Payload,
-        part: &VolumeProjection,
-        source: &ProjectedVolumeSource,
-        view: &PodView<'_>,
-        facts: &NodeFacts,
-        purpose: Purpose,
-    ) -> Result<(), String> {
-        let mode = source.default_mode;
-        if let Some(part) = &part.secret {
-            let optional = part.optional.unwrap_or(false);
-            let object = self.secret(view, &part.name, optional, purpose).await?;
-            payload.add_secret(&object, part.items.as_deref(), mode, optional)
-        } else if let Some(part) = &part.config_map {
-            let optional = part.optional.unwrap_or(false);
-            let object = self.config_map(view, &part.name, optional, purpose).await?;
-            payload.add_config_map(&object, part.items.as_deref(), mode, optional)
-        } else if let Some(part) = &part.downward_api {
-            payload.add_downward(part.items.as_deref(), mode, view, facts)
-        } else if let Some(part) = &part.service_account_token {
-            let token = self.tokens.get(view, part).await?;
-            // Only its user may read a token, where there is one user or a group.
-            let user = identity::common_user(view);
-            let has_group = view.security().is_some_and(|pod| pod.fs_group.is_some());
-            let mode = if user.is_some() || has_group { 0o600 } else { mode.unwrap_or(0o644) };
-            payload.add(&part.path, token.into_bytes(), mode, user)
-        } else if part.cluster_trust_bundle.is_some() {
-            Err("clusterTrustBundle projections are not supported on this node".to_owned())
-        } else if part.pod_certificate.is_some() {
-            Err("podCertificate projections are not supported on this node".to_owned())
-        } else {
-            Ok(())
-        }
-    }
-
-    async fn config_map(
-        &self,
-        view: &PodView<'_>,
-        name: &str,
-        optional: bool,
-        purpose: Purpose,
-    ) -> Result<Arc<ConfigMap>, String> {
-        match self.config_maps.get(view.namespace, name, purpose.age_max()).await? {
-            Some(object) => Ok(object),
-            None if optional => Ok(Arc::default()),
-            None => Err(format!("configmap {name:?} not found")),
-        }
-    }
-
-    async fn secret(
-        &self,
-        view: &PodView<'_>,
-        name: &str,
-        optional: bool,
-        purpose: Purpose,
-    ) -> Result<Arc<Secret>, String> {
-        match self.secrets.get(view.namespace, name, purpose.age_max()).await? {
-            Some(object) => Ok(object),
-            None if optional => Ok(Arc::default()),
-            None => Err(format!("secret {name:?} not found")),
-        }
-    }
-}
-
-/// Something is done for a pod while this is there.
-struct Busy<'a> {
-    volumes: &'a Volumes,
-    uid: String,
-    guard: Option<tokio::sync::OwnedMutexGuard<()>>,
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.guard = None;
-        let mut busy = self.volumes.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody waits for it.
-        if busy.get(&self.uid).is_some_and(|lock| Arc::strong_count(lock) == 1) {
-            busy.remove(&self.uid);
-        }
-    }
 }
 
 /// What a volume is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+enum Purpose {
     /// A pod that is to start.
     New,
     /// A pod that runs.
     Refresh,
 }
 
-impl Purpose {
-    pub(crate) fn age_max(self) -> Duration {
-        match self {
-            Self::New => AGE_MAX_NEW,
-            Self::Refresh => AGE_MAX_REFRESH,
-        }
-    }
-}
-
-/// Where a volume is, and whose.
-#[derive(Debug)]
-struct Place {
-    pods: PathBuf,
-    uid: String,
-    /// Below the pod's directory.
-    volume: String,
-    group: Option<u32>,
-}
-
-impl Place {
-    fn open(&self) -> io::Result<Dir> {
-        Dir::open_path(&self.pods)?.open(&self.uid)?.open(&self.volume)
-    }
-
-    /// Opens the directory, and makes it if need be. `for_group` is what its group gets.
-    fn make(&self, for_group: u32, mode: Option<i32>) -> io::Result<Dir> {
-        match self.open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            found => return found,
-        }
-        let pod = Dir::open_path(&self.pods)?.make(&self.uid, DIRECTORY_MODE)?;
-        let (parent, name) = self.volume.rsplit_once('/').unwrap_or(("", &self.volume));
-        let parent = pod.make_all(parent, DIRECTORY_MODE)?;
-        // It gets its name when it is as it shall be: what is there by that name is complete.
-        let new = format!(".{name}.new");
-        let dir = parent.make(&new, VOLUME_MODE)?;
-        dir.set_owner(None, self.group)?;
-        dir.set_mode(self.mode(for_group, mode))?;
-        parent.rename(&new, name)?;
-        Ok(dir)
-    }
-
-    fn mode(&self, for_group: u32, mode: Option<i32>) -> u32 {
-        let mode = mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(VOLUME_MODE) & 0o7777;
-        if self.group.is_some() { mode | for_group } else { mode }
-    }
-
-    /// Mounts memory of this size there, unless it is already; 0 is what the kernel takes for no limit. Answers the directory in it.
-    fn mount_memory(&self, bytes: u64, for_group: u32, mode: Option<i32>) -> io::Result<Dir> {
-        let dir = self.make(for_group, mode)?;
-        if mount_table::is_mounted(&self.pods.join(&self.uid).join(&self.volume))? {
-            return self.open();
-        }
-        let mut options = format!("mode={:o}", self.mode(for_group, mode));
-        if bytes > 0 {
-            options.push_str(&format!(",size={bytes}"));
-        }
-        if let Some(group) = self.group {
-            options.push_str(&format!(",gid={group}"));
-        }
-        let options = CString::new(options)?;
-        let at = Path::new("/proc/self/fd").join(dir.as_fd().as_raw_fd().to_string());
-        mount("tmpfs", &at, "tmpfs", MountFlags::empty(), options.as_c_str())?;
-        self.open()
-    }
-}
-
-/// Makes an empty directory, in memory when it has a size there.
-fn empty_dir(place: &Place, mode: Option<i32>, memory: Option<u64>) -> Result<(), String> {
-    match memory {
-        None => place.make(GROUP_WRITES, mode).map(drop).map_err(|error| error.to_string()),
-        Some(bytes) => place
-            .mount_memory(bytes, GROUP_WRITES, mode)
-            .map(drop)
-            .map_err(|error| format!("mount tmpfs: {error}")),
-    }
-}
-
-/// Mounts the layers of an image, unless they are mounted already.
-fn image_volume(place: &Place, layers: &[PathBuf]) -> Result<(), String> {
-    let mounted = || -> io::Result<()> {
-        let dir = place.make(0, None)?;
-        if mount_table::is_mounted(&place.pods.join(&place.uid).join(&place.volume))? {
-            return Ok(());
-        }
-        image_volume::mount(layers, &dir)
-    };
-    mounted().map_err(|error| format!("mount the image: {error}"))
-}
-
-/// Opens a volume that is written as one, and makes it for a pod that is to start. Secrets are in memory, and never on disk, where this
-/// process may mount it.
-fn written(place: &Place, purpose: Purpose, in_memory: bool) -> io::Result<Option<Dir>> {
-    if purpose == Purpose::Refresh {
-        return match place.open() {
-            // It was not set up, or has been torn down.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            found => found.map(Some),
+/// Writes a volume of which the content comes from the API.
+async fn write(
+    place: Place,
+    volume: &Volume,
+    purpose: Purpose,
+    collector: &Collector<'_>,
+    bytes_left: &mut usize,
+    busy: &Busy,
+) -> Result<(), String> {
+    let payload = collector.collect(volume).await?;
+    *bytes_left = bytes_left
+        .checked_sub(payload.bytes())
+        .ok_or_else(|| format!("the volumes of the pod would have more than {POD_BYTES_MAX} bytes"))?;
+    let nested = nested(&collector.view, &volume.name)?;
+    let (stamp, in_memory) = (clock::stamp(), kind(volume).is_kept_in_memory());
+    let work = move || {
+        let dir = match purpose {
+            Purpose::New => place.make_written(in_memory),
+            Purpose::Refresh => place.open(),
         };
-    }
-    if !in_memory {
-        return place.make(GROUP_READS, None).map(Some);
-    }
-    match place.mount_memory(SECRET_BYTES_MAX, GROUP_READS, None) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            tracing::warn!(
-                volume = place.volume,
-                "secrets are kept on disk: this process may not mount memory"
-            );
-            place.make(GROUP_READS, None).map(Some)
+        match dir {
+            // It was not set up, or has been torn down.
+            Err(error) if purpose == Purpose::Refresh && error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error.to_string()),
+            Ok(dir) => place.write(&dir, &payload, &nested, &stamp),
         }
-        mounted => mounted.map(Some),
-    }
+    };
+    busy.run_text(work).await
+}
+
+async fn empty_dir(
+    place: Place,
+    source: &EmptyDirVolumeSource,
+    view: &PodView<'_>,
+    facts: &NodeFacts,
+    busy: &Busy,
+) -> Result<(), String> {
+    let memory = match source.medium.as_deref().unwrap_or_default() {
+        "" => None,
+        "Memory" => Some(memory_size(view, source.size_limit.as_ref(), facts)),
+        other => return Err(format!("storage medium {other:?} is not supported on this node")),
+    };
+    let mode = source.mode;
+    busy.run_text(move || place.empty_dir(mode, memory)).await
 }
 
 /// How large an empty directory in memory may become: what it says, what the pod may use, what the node has; the least of them.
-fn memory_size(
-    view: &PodView<'_>,
-    limit: Option<&k8s_openapi::apimachinery::pkg::api::resource::Quantity>,
-    facts: &NodeFacts,
-) -> u64 {
+fn memory_size(view: &PodView<'_>, limit: Option<&Quantity>, facts: &NodeFacts) -> u64 {
     let node = units(&amount::amount(Some(&facts.allocatable), "memory")).unsigned_abs();
     let pod = limits::of_pod(view, facts).memory.unwrap_or_default();
     let own = limit.map_or(0, |limit| units(&amount::parse(limit)).unsigned_abs());
@@ -542,16 +297,4 @@ fn nested(view: &PodView<'_>, name: &str) -> Result<Vec<String>, String> {
     nested.sort();
     nested.dedup();
     Ok(nested)
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
-}
-
-async fn blocking_io<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

@@ -722,6 +722,10 @@ fn names_of_hosts() {
     for wrong in [json!({"hostname": "A_b"}), json!({"subdomain": "a.b"}), json!({"hostnameOverride": "-"})] {
         assert_eq!(hostname("web", wrong).unwrap_err().reason, "FailedCreatePodSandBox");
     }
+    let mut spec = json!({"containers": [{"name": "main", "image": "a"}]});
+    merge(&mut spec, json!({"subdomain": "x", "setHostnameAsFQDN": true}));
+    let env = World::default().describe(&pod(spec), "main").unwrap().env;
+    assert_eq!(env[0], "HOSTNAME=web.x.shop.svc.cluster.local");
     let too_long = json!({"subdomain": "x".repeat(40), "setHostnameAsFQDN": true});
     let message = hostname("web", too_long).unwrap_err().message;
     assert!(

@@ -569,6 +569,38 @@ async fn a_volume_has_a_size() {
     let error = node.set_up(&with_volume(source("many"))).await.unwrap_err();
     assert!(error.ends_with("the volume would have more than 16384 files"), "{error}");
     assert!(!node.path("projected", "v").exists());
+    // Nor does a pod get more by having more of them.
+    let many = |count: usize, source: Value| {
+        let mounts: Vec<Value> =
+            (0..count).map(|at| json!({"name": format!("v{at}"), "mountPath": format!("/v{at}")})).collect();
+        let volumes: Vec<Value> = (0..count)
+            .map(|at| {
+                let mut volume = json!({"name": format!("v{at}")});
+                merge(&mut volume, source.clone());
+                volume
+            })
+            .collect();
+        support::pod(
+            json!({"containers": [{"name": "main", "image": "a", "volumeMounts": mounts}], "volumes": volumes}),
+        )
+    };
+    let error = node.set_up(&many(8, source("large-1"))).await.unwrap_err();
+    assert_eq!(
+        error.matches("the volumes of the pod would have more than 67108864 bytes").count(),
+        1,
+        "{error}"
+    );
+    let error = node.set_up(&many(513, json!({"emptyDir": {}}))).await.unwrap_err();
+    assert!(error.ends_with("a pod has at most 512 volumes on this node"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_printed_has_no_secrets() {
+    let node = Node::new();
+    node.shelf.put_config_map("kube-root-ca.crt", &[("ca.crt", "PEM")]);
+    node.set_up(&token_pod()).await.unwrap();
+    let printed = format!("{:?}", node.provision);
+    assert!(!printed.contains(&format!("{UID}/bank/0")), "{printed}");
 }
 
 #[tokio::test]
@@ -913,4 +945,101 @@ fn with_limits(source: Value) -> Pod {
         ],
         "volumes": [volume],
     }))
+}
+
+/// What a crash, or somebody with a shell on the node, may leave in a volume.
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    None,
+    StaleLink,
+    StaleVersion,
+    LostName,
+    ChangedFile,
+    LostData,
+}
+
+fn damage(path: &Path, damage: Damage) {
+    match damage {
+        Damage::None => {}
+        Damage::StaleLink => symlink("gone", path.join("..data_tmp")).unwrap(),
+        Damage::StaleVersion => {
+            fs::create_dir_all(path.join("..2000_01_01_00_00_00.0/half")).unwrap();
+            fs::write(path.join("..2000_01_01_00_00_00.0/half/file"), "half").unwrap();
+        }
+        Damage::LostName => {
+            if let Some(name) = visible(path).first() {
+                fs::remove_file(path.join(name)).unwrap();
+            }
+        }
+        Damage::ChangedFile => {
+            if let Some(file) = tree(path).keys().next() {
+                fs::write(path.join(file), "changed").unwrap();
+            }
+        }
+        Damage::LostData => fs::remove_file(path.join("..data")).unwrap(),
+    }
+}
+
+/// Every file that a container sees, by its path.
+fn tree(path: &Path) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut folders: Vec<String> = visible(path);
+    while let Some(name) = folders.pop() {
+        let here = path.join(&name);
+        if here.is_dir() {
+            folders.extend(names(&here).into_iter().map(|below| format!("{name}/{below}")));
+        } else {
+            files.insert(name, read(here));
+        }
+    }
+    files
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(64))]
+
+    /// Whatever was there before and whatever became of it, a volume ends as what is asked for, with nothing beside it.
+    #[test]
+    fn any_history_ends_in_what_is_asked_for(
+        history in proptest::collection::vec(
+            (
+                proptest::collection::btree_map(
+                    proptest::sample::select(vec!["a", "b", "d/x", "d/y", "e/f/g", "e/h", ".dot", "z"]),
+                    "[a-c]{0,3}",
+                    0..5,
+                ),
+                proptest::sample::select(vec![
+                    Damage::None,
+                    Damage::StaleLink,
+                    Damage::StaleVersion,
+                    Damage::LostName,
+                    Damage::ChangedFile,
+                    Damage::LostData,
+                ]),
+            ),
+            1..6,
+        ),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let node = Node::new();
+        let path = node.path("configmap", "v");
+        for (step, (wanted, harm)) in history.iter().enumerate() {
+            // A name for each step: the cache would give the object before.
+            let name = format!("step-{step}");
+            let keys: Vec<(String, &String)> =
+                wanted.iter().map(|(path, text)| (path.replace('/', "-"), text)).collect();
+            let data: Vec<(&str, &str)> = keys.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect();
+            node.shelf.put_config_map(&name, &data);
+            let items: Vec<Value> =
+                wanted.keys().map(|path| json!({"key": path.replace('/', "-"), "path": path})).collect();
+            let pod = with_volume(json!({"configMap": {"name": name, "items": items}}));
+            runtime.block_on(node.set_up(&pod)).unwrap();
+            let expected: BTreeMap<String, String> =
+                wanted.iter().map(|(path, text)| ((*path).to_owned(), text.clone())).collect();
+            proptest::prop_assert_eq!(tree(&path), expected);
+            // The link, the version that it leads to, and no other.
+            proptest::prop_assert_eq!(names(&path).iter().filter(|name| name.starts_with("..")).count(), 2);
+            damage(&path, *harm);
+        }
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod image_user;
 pub(crate) mod image_volume;
 pub(crate) mod mount_table;
 pub(crate) mod payload;
+pub(crate) mod place;
 pub(crate) mod sub_path;
 pub(crate) mod tree;
 pub(crate) mod usage;

@@ -32,6 +32,10 @@ impl Payload {
         &self.files
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Adds a file. A later one with the same path wins.
     pub(crate) fn add(
         &mut self,

@@ -1,0 +1,82 @@
+//! One thing at a time for each pod.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::{sync::OwnedMutexGuard, task::spawn_blocking};
+
+type Held = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
+
+/// Locks of the pods for which something is done or waits.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    held: Held,
+}
+
+impl Locks {
+    /// Waits until nothing else is done for a pod.
+    pub(crate) async fn lock(&self, uid: &str) -> Busy {
+        let lock = {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(held.entry(uid.to_owned()).or_default())
+        };
+        let guard = Some(lock.lock_owned().await);
+        Busy(Arc::new(Inner { held: Arc::clone(&self.held), uid: uid.to_owned(), guard }))
+    }
+}
+
+/// Something is done for a pod while this is there, or while work goes on that it ran: whoever asked for that may have gone.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    held: Held,
+    uid: String,
+    guard: Option<OwnedMutexGuard<()>>,
+}
+
+impl Busy {
+    /// Does something that takes the time of a disk.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        self.spawn(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+
+    /// The same, for work that says in text what went wrong.
+    pub(crate) async fn run_text<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        self.spawn(work).await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    pub(crate) async fn spawn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, tokio::task::JoinError> {
+        let busy = Arc::clone(&self.0);
+        spawn_blocking(move || {
+            let result = work();
+            drop(busy);
+            result
+        })
+        .await
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.guard = None;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody waits for it.
+        if held.get(&self.uid).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            held.remove(&self.uid);
+        }
+    }
+}
