@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::Caller;
 
-/// Answers that are remembered: each is some 100 bytes.
+/// Answers of each kind that are remembered: more than a node has clients.
 const REMEMBERED_MAX: usize = 4_096;
 /// How long answers hold, as kubelet has it by default.
 const TOKEN_HOLDS: Duration = Duration::from_secs(120);

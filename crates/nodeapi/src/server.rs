@@ -30,7 +30,7 @@ use crate::{
     tls,
 };
 
-/// Connections, and so streams, that a node serves at a time; each costs some 100 KB while it is busy.
+/// Connections, and so streams, that a node serves at a time; each has buffers of up to [`BUFFER_BYTES_MAX`].
 const CONNECTIONS_MAX: usize = 2_048;
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// A head must have arrived after this long; a connection over which nothing is asked ends by it too.

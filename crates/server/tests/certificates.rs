@@ -180,6 +180,42 @@ async fn serving_certificates_wait_for_an_administrator() {
 }
 
 #[tokio::test]
+async fn a_node_serves_under_its_own_name_without_anybody_and_under_no_other() {
+    let world = World::start().await;
+    let bound: std::net::SocketAddr = "127.0.0.1:7443".parse().unwrap();
+    world.cluster.server.set_address(bound.into());
+    let dns = |name: &str| SanType::DnsName(name.try_into().unwrap());
+    let asks = [
+        ("others", "a", vec![dns("b")]),
+        ("both", "a", vec![dns("a"), dns("b")]),
+        ("address", "a", vec![dns("a"), SanType::IpAddress("192.0.2.1".parse().unwrap())]),
+        ("server", "kubernetes", vec![dns("kubernetes")]),
+        ("service", "hook.ns.svc", vec![dns("hook.ns.svc")]),
+    ];
+    for (name, node, names) in asks.clone() {
+        let user = format!("system:node:{node}");
+        let asked = ask(name, KUBELET_SERVING, (&user, "system:nodes"), names);
+        let identity = world.cluster.identity(&user, "system:nodes");
+        let body = asked.object.to_string();
+        assert_eq!(
+            world.cluster.send(identity.as_ref(), None, "POST", REQUESTS, &body).await.0,
+            201,
+            "{name}"
+        );
+    }
+    // Comes after them, and is looked at after them.
+    let own = ask("own", KUBELET_SERVING, ("system:node:a", "system:nodes"), vec![dns("a")]);
+    let node = world.cluster.identity("system:node:a", "system:nodes");
+    let body = own.object.to_string();
+    assert_eq!(world.cluster.send(node.as_ref(), None, "POST", REQUESTS, &body).await.0, 201);
+    assert!(world.issued(&own).await.is_some());
+    for (name, ..) in asks {
+        let (_, found) = world.admin("GET", &format!("{REQUESTS}/{name}"), &json!({})).await;
+        assert_eq!(found["status"], json!({}), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn approving_and_signing_need_the_signers_permission() {
     let world = World::start().await;
     let asked = ask("alice", CLIENT, ("alice", "developers"), Vec::new());

@@ -114,7 +114,10 @@ fn serving_approvals(
     request: &CertificateRequest,
     usages: &BTreeSet<&str>,
 ) -> CertificateStep {
-    let own = request.common_name.strip_prefix(NODE_PREFIX).filter(|node| !node.is_empty());
+    // Whoever joins a cluster chooses a name: one that a Service has is not its own.
+    let is_service = |node: &str| node.split('.').any(|label| label == "svc");
+    let own = request.common_name.strip_prefix(NODE_PREFIX);
+    let own = own.filter(|node| !node.is_empty() && !is_service(node));
     let asks_for_own = own.is_some_and(|node| request.dns_names == [node]) && request.ip_addresses.is_empty();
     if username != request.common_name || !asks_for_own || kubelet_serving(request, usages).is_err() {
         return CertificateStep::Wait;

@@ -190,6 +190,15 @@ fn only_certificates_of_nodes_for_themselves_are_approved_automatically() {
     for object in [
         serving(&address),
         serving(&name),
+        {
+            let service = [SanType::DnsName("hook.ns.svc".try_into().unwrap())];
+            let pem = pem("system:node:hook.ns.svc", "system:nodes", &service);
+            set(
+                &object(KUBELET_SERVING_SIGNER, &pem, SERVING),
+                "/spec/username",
+                json!("system:node:hook.ns.svc"),
+            )
+        },
         serving(&[own.clone(), name[0].clone()]),
         serving(&[own.clone(), address[0].clone()]),
         serving(&[own.clone(), own.clone()]),

@@ -154,8 +154,10 @@ pub(super) fn pack_nothing(is_first: bool) -> Vec<u8> {
     const ZLIB_HEAD: [u8; 2] = [0x78, 0x01];
     // Stored, not the last; four bytes, and their number once more with all bits turned.
     const STORED: [u8; 5] = [0x00, 0x04, 0x00, 0xfb, 0xff];
+    // A block of nothing ends what is flushed: Go's reader looks for the next block otherwise, and does not recover from finding none.
+    const FLUSHED: [u8; 5] = [0x00, 0x00, 0x00, 0xff, 0xff];
     let head: &[u8] = if is_first { &ZLIB_HEAD } else { &[] };
-    [head, &STORED, &0_u32.to_be_bytes()].concat()
+    [head, &STORED, &0_u32.to_be_bytes(), &FLUSHED].concat()
 }
 
 #[cfg(test)]
@@ -223,5 +225,6 @@ mod tests {
         let mut decompress = Decompress::new(true);
         decompress.decompress(&packed, &mut plain, FlushDecompress::Sync).unwrap();
         assert_eq!((decompress.total_out(), &plain[..8]), (8, &[0; 8][..]));
+        assert!(pack_nothing(false).ends_with(&[0, 0, 0xff, 0xff]), "as every flush ends");
     }
 }

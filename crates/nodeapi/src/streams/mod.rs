@@ -32,6 +32,7 @@ pub(crate) use idle::Idle;
 const COMMAND_BYTES_MAX: usize = 128 << 10;
 /// What port-forward is carried in: SPDY in messages of a websocket.
 const TUNNEL_PROTOCOL: &str = "SPDY/3.1+portforward.k8s.io";
+// DEVIATION(no-spdy)
 /// Said to clients that would switch to SPDY.
 const NO_SPDY: &str = "this node streams over websockets alone, and not over SPDY/3.1: use kubectl 1.30 or newer (1.31 or newer for port-forward)";
 

@@ -100,13 +100,13 @@ impl Remote {
         };
         let told = tokio::select! {
             code = input.carry(&mut reading) => {
-                let _ = timeout(CLOSE_WAIT, writing.write_all(&websocket::close(code))).await;
+                close(&mut writing, code).await;
                 false
             }
             sent = output::send(&mut writing, queue) => sent.is_ok(),
             () = program => false,
             () = idle.too_long() => {
-                let _ = timeout(CLOSE_WAIT, writing.write_all(&websocket::close(CloseCode::Normal))).await;
+                close(&mut writing, CloseCode::Normal).await;
                 false
             }
         };
@@ -156,6 +156,15 @@ async fn ended(
     };
     let exit = exit.unwrap_or_else(|_| Err(RuntimeError::Failed("the runtime lost the program".to_owned())));
     status::of_exit(&exit)
+}
+
+/// Tells the client why the websocket ends, if it listens.
+async fn close(writing: &mut (impl AsyncWrite + Unpin), code: CloseCode) {
+    let _ = timeout(CLOSE_WAIT, async {
+        writing.write_all(&websocket::close(code)).await?;
+        writing.shutdown().await
+    })
+    .await;
 }
 
 /// Waits a little for the client to close as well: what is still on its way is not to be cut off.

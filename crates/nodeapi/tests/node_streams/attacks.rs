@@ -63,17 +63,24 @@ async fn a_node_answers_nobody_who_may_not_ask() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_as_good_as_what_its_owner_may_do() {
     let world = World::start().await;
-    let account = "/api/v1/namespaces/default/serviceaccounts/default/token";
-    let token =
-        world.post(account, &json!({"spec": {}})).await["status"]["token"].as_str().unwrap().to_owned();
-    let bearer = format!("Authorization: Bearer {token}\r\n");
-    assert_eq!(world.ask_node(None, "/metrics", &bearer).await.0, 403);
-    let user = "system:serviceaccount:default:default";
-    allow(&world, user, "nodes/metrics", &["get"]).await;
-    // The refusal is remembered for 30 seconds; another path is another question.
-    assert_eq!(world.ask_node(None, "/metrics/resource", &bearer).await.0, 403);
-    let (code, _) = world.ask_node(None, "/metrics", "Authorization: Bearer a.b.c\r\n").await;
-    assert_eq!(code, 401);
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    allow(&world, "system:serviceaccount:default:scraper", "nodes/metrics", &["get"]).await;
+    for (name, path, expected) in [
+        ("default", "/metrics", 403),
+        ("scraper", "/metrics", 200),
+        ("scraper", "/metrics/resource", 200),
+        ("scraper", "/pods", 403),
+        ("scraper", "/containerLogs/default/web/app", 403),
+    ] {
+        if (name, path) == ("scraper", "/metrics") {
+            world.post(accounts, &json!({"metadata": {"name": name}})).await;
+        }
+        let made = world.post(&format!("{accounts}/{name}/token"), &json!({"spec": {}})).await;
+        let token = made["status"]["token"].as_str().unwrap().to_owned();
+        let bearer = format!("Authorization: Bearer {token}\r\n");
+        assert_eq!(world.ask_node(None, path, &bearer).await.0, expected, "{name} {path}");
+    }
+    assert_eq!(world.ask_node(None, "/metrics", "Authorization: Bearer a.b.c\r\n").await.0, 401);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,20 +178,24 @@ async fn a_thousand_streams_are_served_and_all_of_them_end() {
     let _ = world.cluster.address();
     let server = world.cluster.certificate_for(lazaret_nodeapi::API_SERVER, "");
     let path = format!("/exec/default/web/app?command={TERMINAL}&input=1&output=1&tty=1");
-    let mut sockets = Vec::new();
-    for _ in 0..1_000 {
-        let socket = Socket::open(world.node(Some(&server)).await, &path, V5).await;
-        sockets.push(socket.unwrap_or_else(|why| panic!("{why}")));
+    let mut clients = tokio::task::JoinSet::new();
+    let all_open = std::sync::Arc::new(tokio::sync::Barrier::new(1_000));
+    let world = std::sync::Arc::new(world);
+    for number in 0..1_000 {
+        let (world, server, path, all_open) = (world.clone(), server.clone(), path.clone(), all_open.clone());
+        clients.spawn(async move {
+            let socket = Socket::open(world.node(Some(&server)).await, &path, V5).await;
+            let mut socket = socket.unwrap_or_else(|why| panic!("{why}"));
+            assert_eq!(socket.next().await, Some((1, Vec::new())), "{number}");
+            all_open.wait().await;
+            let said = number.to_string().into_bytes();
+            socket.send(0, &said).await;
+            assert_eq!(socket.next().await, Some((1, said)), "{number}");
+        });
     }
-    for (number, socket) in sockets.iter_mut().enumerate() {
-        assert_eq!(socket.next().await, Some((1, Vec::new())), "{number}");
-        socket.send(0, number.to_string().as_bytes()).await;
+    while let Some(done) = clients.join_next().await {
+        done.unwrap();
     }
-    for (number, socket) in sockets.iter_mut().enumerate() {
-        eprintln!("echo {number}");
-        assert_eq!(socket.next().await, Some((1, number.to_string().into_bytes())), "{number}");
-    }
-    drop(sockets);
     timeout(PATIENCE, async {
         while world.runtime.running.load(Ordering::SeqCst) > 0 {
             sleep(Duration::from_millis(20)).await;

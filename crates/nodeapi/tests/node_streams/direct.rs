@@ -19,6 +19,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let byte = tokio::time::timeout(PATIENCE, stream.read_u8()).await.unwrap();
@@ -34,6 +35,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         let mut frame = vec![0x82, 0x80 | length, 0, 0, 0, 0, channel];
         frame.extend_from_slice(bytes);
         self.0.write_all(&frame).await.unwrap();
+        self.0.flush().await.unwrap();
     }
 
     /// The next message with its channel; `None` when the other side closes.

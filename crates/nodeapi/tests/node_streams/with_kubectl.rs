@@ -48,11 +48,12 @@ async fn a_log_is_followed_over_rotations_until_the_container_ends() {
         let (first, second) = (format!("first {number}"), format!("second {number}"));
         write_lines(&log, &[&first]);
         assert_eq!(next().await, Some(first));
-        let mut text = std::fs::read_to_string(&log).unwrap();
-        text.push_str(&format!(
-            "2026-01-01T00:01:00Z stderr P sec\n2026-01-01T00:01:00Z stderr F ond {number}\n"
-        ));
-        std::fs::write(&log, text).unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+        // A line of the program in two, which arrive one after the other.
+        for line in ["stderr P sec", &format!("stderr F ond {number}")] {
+            std::io::Write::write_all(&mut file, format!("2026-01-01T00:01:00Z {line}\n").as_bytes())
+                .unwrap();
+        }
         assert_eq!(next().await, Some(second));
     }
     world.pods.stop("web", "app");
@@ -208,8 +209,6 @@ async fn the_api_of_a_node_is_reached_through_the_server() {
     let resource = raw("/metrics/resource").await;
     let sample = r#"container_cpu_usage_seconds_total{container="app",namespace="default",pod="web"} 2.5"#;
     assert!(resource.contains(sample), "{resource}");
-    let why = world.refused(&["get", "--raw", "/api/v1/nodes/node-a/proxy/a%2fb"]).await;
-    assert!(why.contains("invalid path"), "{why}");
     let why = world.refused(&["get", "--raw", "/api/v1/nodes/node-a:22/proxy/"]).await;
     assert!(why.contains("invalid node request"), "{why}");
     let why = world.refused(&["get", "--raw", "/api/v1/namespaces/default/pods/web/proxy/"]).await;

@@ -260,6 +260,7 @@ impl World {
 /// Sends a request and reads the answer to its end.
 pub(crate) async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> (u16, String) {
     stream.write_all(request.as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
     let mut answer = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap();
     // A server need not say that it closes.

@@ -77,15 +77,20 @@ pub(super) async fn open(
 
 /// Why TLS failed, and what to do about it.
 fn refused(location: &Location, error: &io::Error) -> String {
-    let node = &location.node;
-    let hint = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+    let (node, at) = (&location.node, location.authority());
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(_)) => format!(
-            ": the node's serving certificate must be of the cluster's authority and name system:node:{node} \
-             (kubectl get csr), unless the server trusts others (--kubelet-certificate-authority, --kubelet-skip-tls-verify)"
+            "tls: failed to verify certificate of {at}: {error}: the node's serving certificate must be of the cluster's authority and \
+             name system:node:{node} (kubectl get csr), unless the server trusts others (--kubelet-certificate-authority, \
+             --kubelet-skip-tls-verify)"
         ),
-        Some(_) | None => String::new(),
-    };
-    format!("tls: failed to verify certificate of {}: {error}{hint}", location.authority())
+        // A kubelet without a serving certificate says so.
+        Some(rustls::Error::AlertReceived(rustls::AlertDescription::InternalError)) => format!(
+            "remote error: tls: internal error: has the serving certificate of node {node} been approved? (kubectl get csr)"
+        ),
+        Some(other) => format!("tls: {other}"),
+        None => format!("tls: {at}: {error}"),
+    }
 }
 
 async fn dial(location: &Location, is_unverified: bool) -> Result<TcpStream, String> {

@@ -72,6 +72,7 @@ fn roots(bundle: &str) -> Result<RootCertStore, String> {
     if roots.is_empty() { Err("no certificate in the bundle".to_owned()) } else { Ok(roots) }
 }
 
+// DEVIATION(node-identity)
 /// A certificate of the cluster's authority that names the node itself, as the signer `kubernetes.io/kubelet-serving` makes it. Which
 /// address it has does not matter: a node may say of itself that it has any, this server's own included.
 #[derive(Debug)]
