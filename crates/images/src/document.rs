@@ -87,7 +87,7 @@ impl Platform {
 #[derive(Clone, Debug)]
 pub(crate) enum Document {
     Index(Vec<Descriptor>),
-    Manifest(Manifest),
+    Manifest(Box<Manifest>),
 }
 
 /// An image: its configuration and its layers, the lowest first.
@@ -130,7 +130,7 @@ impl Document {
                 layers: Some(layers),
                 schema_version,
                 media_type,
-            } => Ok(Self::Manifest(Manifest { schema_version, media_type, config, layers })),
+            } => Ok(Self::Manifest(Box::new(Manifest { schema_version, media_type, config, layers }))),
             _ => Err(invalid("the manifest is neither one of an image nor an index")),
         }
     }

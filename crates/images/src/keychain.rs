@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde::Deserialize;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::Reference;
@@ -22,8 +23,6 @@ pub struct Keychain {
 pub(crate) struct Credentials {
     pub(crate) username: String,
     pub(crate) password: String,
-    /// For the token server, instead of a password.
-    pub(crate) identity_token: Option<String>,
 }
 
 /// A pull secret that cannot be read.
@@ -39,25 +38,19 @@ struct Entry {
     password: String,
     #[serde(default)]
     auth: String,
-    #[serde(default)]
-    identitytoken: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct DockerConfig {
-    auths: BTreeMap<String, Entry>,
 }
 
 impl Keychain {
     /// Reads the content of a Secret of type `kubernetes.io/dockerconfigjson`, or of the older `kubernetes.io/dockercfg`.
     pub fn parse(content: &[u8]) -> Result<Self, KeychainError> {
-        let entries = match serde_json::from_slice::<DockerConfig>(content) {
-            Ok(config) => config.auths,
-            // The text of serde's error may have parts of what is secret.
-            Err(_) => serde_json::from_slice::<BTreeMap<String, Entry>>(content).map_err(|error| {
-                KeychainError(format!("line {}, column {}", error.line(), error.column()))
-            })?,
+        // The texts of serde's errors may have parts of what is secret.
+        let wrong = |error: serde_json::Error| {
+            KeychainError(format!("line {}, column {}", error.line(), error.column()))
         };
+        let mut content: BTreeMap<String, Value> = serde_json::from_slice(content).map_err(wrong)?;
+        let entries = content.remove("auths").unwrap_or_else(|| content.into_iter().collect());
+        let entries: BTreeMap<String, Entry> = serde_json::from_value(entries)
+            .map_err(|_| KeychainError("an entry is not an object with username, password or auth".into()))?;
         let mut keychain = Self::default();
         for (registry, entry) in entries {
             let credentials = entry.read().ok_or_else(|| {
@@ -109,11 +102,7 @@ impl Keychain {
 impl Entry {
     fn read(self) -> Option<Credentials> {
         if self.auth.is_empty() {
-            return Some(Credentials {
-                username: self.username,
-                password: self.password,
-                identity_token: self.identitytoken,
-            });
+            return Some(Credentials { username: self.username, password: self.password });
         }
         let auth = self.auth.trim();
         let bytes = STANDARD.decode(auth).or_else(|_| STANDARD_NO_PAD.decode(auth)).ok()?;
@@ -122,7 +111,6 @@ impl Entry {
         Some(Credentials {
             username: username.to_owned(),
             password: password.trim_end_matches('\0').to_owned(),
-            identity_token: self.identitytoken,
         })
     }
 }

@@ -82,7 +82,7 @@ fn unpack_checked(
     if let Some(wanted) = &expected.blob {
         check("the layer", wanted, &blob)?;
     }
-    check("the layer, unpacked,", &expected.diff_id, &diff_id)?;
+    check("the unpacked layer", &expected.diff_id, &diff_id)?;
     let facts = LayerFacts { diff_id: diff_id.to_string(), bytes: unpacked.bytes, entries: unpacked.entries };
     if unpacked.skipped > 0 {
         tracing::warn!(layer = %expected.chain, devices = unpacked.skipped, "devices of the layer were left out: only root can make them");

@@ -105,32 +105,37 @@ pub(crate) fn read_file(layers: &[&Path], path: &str, bytes_max: u64) -> Result<
             Found::Absent => return Ok(None),
             Found::Directory(directory) if above.len() < DEPTH_MAX => above.push(directory),
             Found::Directory(_) => return Err(invalid(format!("{path} is too deep"))),
-            Found::Other { part, stat } => match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Symlink => {
-                    links += 1;
-                    if links > LINKS_MAX {
-                        return Err(invalid(format!("{path} has too many levels of links")));
-                    }
-                    let target = here.link(part, &name).context(|| format!("look up {path}"))?;
-                    if target.as_bytes().starts_with(b"/") {
-                        above.truncate(1);
-                    }
-                    left.extend(components(target.as_bytes()));
+            Found::Other { part, stat } if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
+                links += 1;
+                if links > LINKS_MAX {
+                    return Err(invalid(format!("{path} has too many levels of links")));
                 }
-                FileType::RegularFile if left.is_empty() => {
-                    let file = here.open(part, &name).context(|| format!("open {path}"))?;
-                    let mut content = Vec::new();
-                    file.take(bytes_max + 1).read_to_end(&mut content).context(|| format!("read {path}"))?;
-                    if content.len() as u64 > bytes_max {
-                        return Err(invalid(format!("{path} has more than {bytes_max} bytes")));
-                    }
-                    return Ok(Some(content));
+                let target = here.link(part, &name).context(|| format!("look up {path}"))?;
+                if target.as_bytes().starts_with(b"/") {
+                    above.truncate(1);
                 }
-                _ => return Ok(None),
-            },
+                left.extend(components(target.as_bytes()));
+            }
+            Found::Other { part, stat } => {
+                let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+                if !is_file || !left.is_empty() {
+                    return Ok(None);
+                }
+                let file = here.open(part, &name).context(|| format!("open {path}"))?;
+                return read_bounded(file, path, bytes_max).map(Some);
+            }
         }
     }
     Ok(None)
+}
+
+fn read_bounded(file: File, path: &str, bytes_max: u64) -> Result<Vec<u8>> {
+    let mut content = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut content).context(|| format!("read {path}"))?;
+    if content.len() as u64 > bytes_max {
+        return Err(invalid(format!("{path} has more than {bytes_max} bytes")));
+    }
+    Ok(content)
 }
 
 /// The components of a path, the last first, without empty ones and dots.

@@ -83,13 +83,14 @@ impl PullError {
 
 type Outcome = Result<Image, PullError>;
 type Flight = Shared<BoxFuture<'static, Outcome>>;
+/// A pull that lives as long as somebody waits for it, and how far it is.
+type InFlight = (WeakShared<BoxFuture<'static, Outcome>>, watch::Receiver<Progress>);
+type Download<'a> = BoxFuture<'a, Result<(Downloaded, Expected, usize), Failure>>;
 
 /// Pulls in flight. Whoever brings other credentials does not share in one: it might be an image that is not for them.
 #[derive(Default)]
 pub(crate) struct Flights {
-    by_image: Mutex<
-        BTreeMap<(Reference, Keychain), (WeakShared<BoxFuture<'static, Outcome>>, watch::Receiver<Progress>)>,
-    >,
+    by_image: Mutex<BTreeMap<(Reference, Keychain), InFlight>>,
 }
 
 impl std::fmt::Debug for Flights {
@@ -99,13 +100,7 @@ impl std::fmt::Debug for Flights {
 }
 
 impl Flights {
-    #[allow(clippy::type_complexity, reason = "the field's type")]
-    fn lock(
-        &self,
-    ) -> MutexGuard<
-        '_,
-        BTreeMap<(Reference, Keychain), (WeakShared<BoxFuture<'static, Outcome>>, watch::Receiver<Progress>)>,
-    > {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Reference, Keychain), InFlight>> {
         self.by_image.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -234,7 +229,7 @@ impl Images {
         for _ in 0..NESTING_MAX {
             layer::check("the manifest", &expected, &Digest::of(&content)).map_err(lasting)?;
             match Document::parse(&content).map_err(lasting)? {
-                Document::Manifest(manifest) => return Ok((top, manifest)),
+                Document::Manifest(manifest) => return Ok((top, *manifest)),
                 Document::Index(manifests) => {
                     expected = document::choose(&manifests).and_then(Descriptor::digest).map_err(lasting)?;
                     content = registry.manifest(expected.as_str(), bytes_max).await?;
@@ -283,7 +278,7 @@ impl Images {
         progress: &watch::Sender<Progress>,
         lock: &Arc<Lock>,
     ) -> Result<(), Failure> {
-        let mut downloads: Vec<BoxFuture<'_, Result<(Downloaded, Expected, usize), Failure>>> = Vec::new();
+        let mut downloads: Vec<Download<'_>> = Vec::new();
         for (descriptor, expected, at) in wanted {
             let download = async move {
                 let blob = self.download(registry, &descriptor, progress).await?;

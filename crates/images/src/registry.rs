@@ -1,32 +1,35 @@
 //! A client of registries: the part of the distribution API that pulls need.
 
-use std::{net::IpAddr, path::Path, pin::Pin, sync::Mutex, time::Duration};
+mod auth;
+mod transfer;
 
-use base64::Engine as _;
+use std::{net::IpAddr, path::Path, sync::Mutex, time::Duration};
+
 use bytes::Bytes;
 use http::{
-    HeaderMap, Request, Response, StatusCode, Uri,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, LOCATION, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE},
+    Request, Response, StatusCode, Uri,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, LOCATION, RETRY_AFTER, USER_AGENT},
 };
-use http_body_util::{BodyExt, Empty};
+use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use tokio::{
     fs::File,
     io::AsyncWriteExt,
     sync::watch,
-    time::{Instant, Sleep, sleep, timeout},
+    time::{sleep, timeout},
 };
 
+pub(crate) use transfer::Failure;
+use transfer::{Attempts, Chunks, causes, check, incomplete, local, passing};
+
 use crate::{
-    Digest, Progress, Reference, challenge::Challenge, digest::Hasher, document::MANIFEST_TYPES,
-    keychain::Credentials, tls,
+    Digest, Progress, Reference, digest::Hasher, document::MANIFEST_TYPES, keychain::Credentials, tls,
 };
 
 /// Answers of token servers and texts of errors.
@@ -35,8 +38,6 @@ const TOKEN_BYTES_MAX: u64 = 1 << 20;
 const ERROR_TEXT_CHARS_MAX: usize = 256;
 /// Blobs are often elsewhere, at one or two removes.
 const REDIRECTS_MAX: usize = 5;
-/// Within each [`PullOptions::stall_timeout`] so much must come, or less when it is the rest.
-const WINDOW_BYTES_MIN: u64 = 16 << 10;
 /// A registry that asks for a longer pause is asked again by a later pull.
 const RETRY_AFTER_SECONDS_MAX: u64 = 30;
 
@@ -62,17 +63,6 @@ impl Default for PullOptions {
             extra_roots: Vec::new(),
         }
     }
-}
-
-/// Why a registry did not give what it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// It may go well another time.
-    Passing { text: String, after: Option<Duration> },
-    /// It will not.
-    Lasting(String),
-    /// These credentials, or none, are not enough.
-    Unauthorized(String),
 }
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
@@ -306,77 +296,6 @@ impl<'a> Registry<'a> {
         }
     }
 
-    fn authorization(&self) -> Option<String> {
-        self.authorization.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
-    }
-
-    /// Gets what the registry wants to see: a token of its token server, or the password itself.
-    async fn prove(&self, headers: &HeaderMap) -> Result<(), Failure> {
-        let challenge = headers
-            .get_all(WWW_AUTHENTICATE)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .find_map(Challenge::parse)
-            .ok_or_else(|| {
-                Failure::Unauthorized("the registry wants to know who asks, and does not say how".into())
-            })?;
-        let authorization = match challenge {
-            Challenge::Basic => self.basic().ok_or_else(|| {
-                Failure::Unauthorized("the registry wants a user name and a password".into())
-            })?,
-            Challenge::Bearer { realm, service, scope } => {
-                format!("Bearer {}", self.token(&realm, service.as_deref(), scope.as_deref()).await?)
-            }
-        };
-        *self.authorization.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(authorization);
-        Ok(())
-    }
-
-    fn basic(&self) -> Option<String> {
-        let credentials = self.credentials?;
-        let text = format!("{}:{}", credentials.username, credentials.password);
-        Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text)))
-    }
-
-    async fn token(
-        &self,
-        realm: &str,
-        service: Option<&str>,
-        scope: Option<&str>,
-    ) -> Result<String, Failure> {
-        let own_scope = format!("repository:{}:pull", self.repository);
-        let mut url = format!("{realm}{}", if realm.contains('?') { '&' } else { '?' });
-        url.push_str(&format!(
-            "scope={}",
-            utf8_percent_encode(scope.unwrap_or(&own_scope), NON_ALPHANUMERIC)
-        ));
-        if let Some(service) = service {
-            url.push_str(&format!("&service={}", utf8_percent_encode(service, NON_ALPHANUMERIC)));
-        }
-        let wrong = || {
-            Failure::Lasting(format!(
-                "the registry names {:?} as its token server, which is not permitted",
-                shown(realm)
-            ))
-        };
-        let url: Uri = url.parse().map_err(|_| wrong())?;
-        if !self.may_ask(&url) {
-            return Err(wrong());
-        }
-        let response = self.send(&url, None, self.basic()).await?;
-        if !response.status().is_success() {
-            return Err(self.refused(response, "the token").await);
-        }
-        let body = self.read_all(response, TOKEN_BYTES_MAX, "the token").await?;
-        let answer: TokenAnswer = serde_json::from_slice(&body)
-            .map_err(|_| Failure::Lasting("the token server's answer is not valid".into()))?;
-        let token = answer
-            .token
-            .or(answer.access_token)
-            .filter(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
-        token.ok_or_else(|| Failure::Lasting("the token server answered no token".into()))
-    }
-
     /// What an answer other than success means.
     async fn refused(&self, response: Response<Incoming>, what: &str) -> Failure {
         let status = response.status();
@@ -435,96 +354,6 @@ impl<'a> Registry<'a> {
     }
 }
 
-/// How often a request may still be sent.
-struct Attempts {
-    left: u32,
-    pause: Duration,
-}
-
-impl Attempts {
-    /// Waits, when it may go well another time.
-    async fn pause(&mut self, failure: Failure) -> Result<(), Failure> {
-        let Failure::Passing { text, after } = failure else { return Err(failure) };
-        if self.left == 0 {
-            return Err(Failure::Passing { text, after });
-        }
-        tracing::debug!(%text, "a request to a registry is sent again");
-        sleep(after.unwrap_or(self.pause)).await;
-        self.left -= 1;
-        self.pause = self.pause.saturating_mul(2);
-        Ok(())
-    }
-}
-
-/// An answer piece by piece: no more than is permitted, and not for ever.
-struct Chunks {
-    body: Incoming,
-    bytes_max: u64,
-    what: &'static str,
-    count: u64,
-    /// Bytes since the deadline was put off.
-    window: u64,
-    stall_timeout: Duration,
-    deadline: Pin<Box<Sleep>>,
-}
-
-impl Chunks {
-    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        loop {
-            let frame = tokio::select! {
-                frame = self.body.frame() => frame,
-                () = &mut self.deadline => {
-                    return Err(passing(format!("{} stopped coming for {:?}", self.what, self.stall_timeout)));
-                }
-            };
-            let Some(frame) = frame else { return Ok(None) };
-            let frame =
-                frame.map_err(|error| passing(format!("{} broke off: {}", self.what, causes(&error))))?;
-            let Ok(chunk) = frame.into_data() else { continue };
-            self.count += chunk.len() as u64;
-            self.window += chunk.len() as u64;
-            if self.count > self.bytes_max {
-                return Err(self.too_large());
-            }
-            if self.window >= WINDOW_BYTES_MIN {
-                self.window = 0;
-                self.deadline.as_mut().reset(Instant::now() + self.stall_timeout);
-            }
-            return Ok(Some(chunk));
-        }
-    }
-
-    fn too_large(&self) -> Failure {
-        Failure::Lasting(format!("{} has more than {} bytes", self.what, self.bytes_max))
-    }
-}
-
-#[derive(Deserialize)]
-struct TokenAnswer {
-    token: Option<String>,
-    access_token: Option<String>,
-}
-
-fn incomplete(digest: &Digest, count: u64, size: u64) -> Failure {
-    passing(format!("the blob {digest} ended after {count} of {size} bytes"))
-}
-
-fn passing(text: String) -> Failure {
-    Failure::Passing { text, after: None }
-}
-
-/// The disk of this machine.
-fn local(error: &std::io::Error) -> Failure {
-    Failure::Lasting(format!("write the blob: {error}"))
-}
-
-fn check(expected: &Digest, actual: &Digest) -> Result<(), Failure> {
-    if expected == actual {
-        return Ok(());
-    }
-    Err(Failure::Lasting(format!("the digest of the blob is {actual}, not {expected}")))
-}
-
 /// Whether an authority, `HOST[:PORT]`, is this machine.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
@@ -536,16 +365,6 @@ fn is_loopback(authority: &str) -> bool {
 
 fn place(url: &Uri) -> String {
     url.authority().map(ToString::to_string).unwrap_or_default()
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
 
 /// A text from outside, made fit to be shown.

@@ -7,20 +7,26 @@
 use std::{
     ffi::{CStr, CString},
     fs::File,
-    io::{self, Read, Write},
+    io::{Read, Write},
     os::fd::OwnedFd,
     path::Path,
 };
 
 use rustix::{
-    fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags},
+    fs::{AtFlags, FileType, Mode, OFlags, Stat, XattrFlags},
     io::Errno,
 };
+
+mod files;
+mod walk;
+
+use files::{clear, file_name, hide, ids, make_opaque, remove, stat, times};
+use walk::{Place, Walk};
 
 use crate::{
     Limits,
     error::{Context, ImageError, Result, invalid},
-    merged::{self, DEPTH_MAX, Directory, Found, LINKS_MAX, components, open_directory},
+    merged::{self, Found, components, open_directory},
     tar::{self, Entry, Kind},
 };
 
@@ -29,7 +35,6 @@ const OPAQUE_MARK: &[u8] = b".wh..wh..opq";
 /// Files of aufs itself, which are no whiteouts.
 const AUFS_PREFIX: &[u8] = b".wh..wh.";
 const WHITEOUT_PREFIX: &[u8] = b".wh.";
-const NAME_BYTES_MAX: usize = 255;
 const COPY_BUFFER_BYTES: usize = 128 << 10;
 
 /// What a layer has, when it is unpacked.
@@ -80,7 +85,12 @@ fn named(error: ImageError, path: &str) -> ImageError {
             ImageError::Io { what: format!("unpack {path:?}: {what}"), source }
         }
         ImageError::Invalid(text) => ImageError::Invalid(format!("unpack {path:?}: {text}")),
-        other => other,
+        ImageError::Name(_)
+        | ImageError::TooLarge { .. }
+        | ImageError::Digest { .. }
+        | ImageError::NotFound(_)
+        | ImageError::InUse(_)
+        | ImageError::Busy(_) => error,
     }
 }
 
@@ -101,25 +111,6 @@ struct Later {
     path: Vec<CString>,
     mode: u32,
     modified: i64,
-}
-
-/// A directory of the new layer, and what is under it.
-struct Place {
-    upper: OwnedFd,
-    lower: Directory,
-}
-
-/// A directory with all those above it: a path without links.
-struct Walk {
-    places: Vec<Place>,
-    names: Vec<CString>,
-}
-
-impl Walk {
-    fn here(&self) -> &Place {
-        // There is always the root.
-        &self.places[self.places.len() - 1]
-    }
 }
 
 impl Unpacker<'_> {
@@ -161,101 +152,6 @@ impl Unpacker<'_> {
         self.own(&self.root, entry.uid, entry.gid)?;
         self.directories.push(Later { path: Vec::new(), mode: entry.mode, modified: entry.modified });
         Ok(())
-    }
-
-    /// Goes to a directory, whose components are given with the last first, and makes what is missing in this layer.
-    fn walk(&self, mut left: Vec<Vec<u8>>) -> Result<Walk> {
-        if left.iter().any(|component| component == b"..") {
-            return Err(invalid("the path has a `..`"));
-        }
-        let root = Place {
-            upper: self.root.try_clone().context(|| "open the layer".into())?,
-            lower: Directory::root(self.lower_paths.iter().copied())?,
-        };
-        let mut walk = Walk { places: vec![root], names: Vec::new() };
-        let mut links = 0;
-        while let Some(component) = left.pop() {
-            if component == b".." {
-                if walk.names.pop().is_some() {
-                    walk.places.pop();
-                }
-                continue;
-            }
-            let name = file_name(&component)?;
-            match self.step(walk.here(), &name)? {
-                Step::Into(place) if walk.places.len() < DEPTH_MAX => {
-                    walk.places.push(place);
-                    walk.names.push(name);
-                }
-                Step::Into(_) => {
-                    return Err(invalid(format!("the path has more than {DEPTH_MAX} directories")));
-                }
-                Step::Link(target) => {
-                    links += 1;
-                    if links > LINKS_MAX {
-                        return Err(invalid("the path has too many levels of links"));
-                    }
-                    if target.as_bytes().starts_with(b"/") {
-                        walk.places.truncate(1);
-                        walk.names.clear();
-                    }
-                    left.extend(components(target.as_bytes()));
-                }
-            }
-        }
-        Ok(walk)
-    }
-
-    fn step(&self, here: &Place, name: &CStr) -> Result<Step> {
-        let what = || format!("look up {name:?}");
-        match stat(&here.upper, name).context(what)? {
-            Some(found) if merged::is_whiteout(&found) => {
-                remove(&here.upper, name, &found)?;
-                let upper = self.new_directory(&here.upper, name, None)?;
-                make_opaque(&upper)?;
-                Ok(Step::Into(Place { upper, lower: Directory::default() }))
-            }
-            Some(found) => match FileType::from_raw_mode(found.st_mode) {
-                FileType::Directory => {
-                    let upper = open_directory(&here.upper, name).context(what)?;
-                    let lower = lower_of(here, &upper, name)?;
-                    Ok(Step::Into(Place { upper, lower }))
-                }
-                FileType::Symlink => {
-                    Ok(Step::Link(rustix::fs::readlinkat(&here.upper, name, Vec::new()).context(what)?))
-                }
-                _ => Err(invalid(format!("{name:?} is no directory"))),
-            },
-            None => match here.lower.find(name).context(what)? {
-                Found::Absent => {
-                    let upper = self.new_directory(&here.upper, name, None)?;
-                    Ok(Step::Into(Place { upper, lower: Directory::default() }))
-                }
-                Found::Directory(lower) => {
-                    let like = lower.stat().context(what)?;
-                    let upper = self.new_directory(&here.upper, name, like.as_ref())?;
-                    Ok(Step::Into(Place { upper, lower }))
-                }
-                Found::Other { part, stat } if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
-                    Ok(Step::Link(here.lower.link(part, name).context(what)?))
-                }
-                Found::Other { .. } => Err(invalid(format!("{name:?} is no directory"))),
-            },
-        }
-    }
-
-    /// A directory that no entry describes, or that lower layers have: it looks as it did there.
-    fn new_directory(&self, parent: &OwnedFd, name: &CStr, like: Option<&Stat>) -> Result<OwnedFd> {
-        rustix::fs::mkdirat(parent, name, Mode::RWXU).context(|| format!("make {name:?}"))?;
-        let directory = open_directory(parent, name).context(|| format!("open {name:?}"))?;
-        let (uid, gid) = like.map_or((0, 0), |like| (like.st_uid, like.st_gid));
-        self.own(&directory, uid, gid)?;
-        let mode = like.map_or(0o755, |like| like.st_mode & 0o7777);
-        // Without root, its own user must be able to write into it.
-        let mode = if self.is_root { mode } else { mode | 0o700 };
-        rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode))
-            .context(|| format!("set the mode of {name:?}"))?;
-        Ok(directory)
     }
 
     fn make_directory(&mut self, mut walk: Walk, name: CString, entry: &Entry) -> Result<()> {
@@ -399,7 +295,7 @@ impl Unpacker<'_> {
         let file_type = match entry.kind {
             Kind::Character => FileType::CharacterDevice,
             Kind::Block => FileType::BlockDevice,
-            _ => FileType::Fifo,
+            Kind::Fifo | Kind::File | Kind::HardLink | Kind::SymbolicLink | Kind::Directory => FileType::Fifo,
         };
         if file_type != FileType::Fifo && !self.is_root {
             self.done.skipped += 1;
@@ -485,127 +381,4 @@ impl Unpacker<'_> {
         }
         Ok(Some(directory))
     }
-}
-
-enum Step {
-    Into(Place),
-    Link(CString),
-}
-
-/// What lower layers have at a directory of this layer.
-fn lower_of(here: &Place, upper: &OwnedFd, name: &CStr) -> Result<Directory> {
-    if merged::is_opaque(upper) {
-        return Ok(Directory::default());
-    }
-    Ok(match here.lower.find(name).context(|| format!("look up {name:?}"))? {
-        Found::Directory(lower) => lower,
-        Found::Absent | Found::Other { .. } => Directory::default(),
-    })
-}
-
-/// Hides what lower layers have under a name. What this layer itself has there stays, whichever came first.
-fn hide(place: &Place, name: &CStr) -> Result<()> {
-    match stat(&place.upper, name).context(|| "look it up".into())? {
-        Some(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
-            make_opaque(&open_directory(&place.upper, name).context(|| "open it".into())?)
-        }
-        Some(_) => Ok(()),
-        None => match place.lower.find(name).context(|| "look it up".into())? {
-            Found::Absent => Ok(()),
-            Found::Directory(_) | Found::Other { .. } => {
-                let none = Mode::empty();
-                rustix::fs::mknodat(
-                    &place.upper,
-                    name,
-                    FileType::CharacterDevice,
-                    none,
-                    rustix::fs::makedev(0, 0),
-                )
-                .context(|| "make the whiteout".into())
-            }
-        },
-    }
-}
-
-fn make_opaque(directory: &OwnedFd) -> Result<()> {
-    let mut last = Errno::OPNOTSUPP;
-    for name in merged::OPAQUE {
-        match rustix::fs::fsetxattr(directory, name, b"y", XattrFlags::empty()) {
-            Ok(()) => return Ok(()),
-            Err(error) => last = error,
-        }
-    }
-    Err(ImageError::Io { what: "mark the directory as opaque".into(), source: last.into() })
-}
-
-/// Makes room for something new: what was here before goes, directories with all they have.
-fn clear(parent: &OwnedFd, name: &CStr) -> Result<()> {
-    match stat(parent, name).context(|| "look it up".into())? {
-        Some(found) => remove(parent, name, &found),
-        None => Ok(()),
-    }
-}
-
-fn remove(parent: &OwnedFd, name: &CStr, found: &Stat) -> Result<()> {
-    if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
-        remove_directory(parent, name, 0)
-    } else {
-        rustix::fs::unlinkat(parent, name, AtFlags::empty()).context(|| format!("remove {name:?}"))
-    }
-}
-
-fn remove_directory(parent: &OwnedFd, name: &CStr, depth: usize) -> Result<()> {
-    if depth > DEPTH_MAX {
-        return Err(invalid("directories are too deep"));
-    }
-    let what = || format!("remove {name:?}");
-    let directory = open_directory(parent, name).context(what)?;
-    let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&directory).context(what)? {
-        let entry = entry.context(what)?;
-        if ![c".", c".."].contains(&entry.file_name()) {
-            names.push(entry.file_name().to_owned());
-        }
-    }
-    for below in names {
-        match stat(&directory, &below).context(what)? {
-            Some(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
-                remove_directory(&directory, &below, depth + 1)?;
-            }
-            Some(_) => rustix::fs::unlinkat(&directory, &*below, AtFlags::empty()).context(what)?,
-            None => {}
-        }
-    }
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).context(what)
-}
-
-fn stat(parent: &OwnedFd, name: &CStr) -> io::Result<Option<Stat>> {
-    match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(stat)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn file_name(name: &[u8]) -> Result<CString> {
-    if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
-        return Err(invalid("the path does not end with a name"));
-    }
-    if name.len() > NAME_BYTES_MAX {
-        return Err(invalid(format!("a name in the path has more than {NAME_BYTES_MAX} bytes")));
-    }
-    CString::new(name).map_err(|_| invalid("the path has a NUL byte"))
-}
-
-fn ids(uid: u32, gid: u32) -> Result<(Option<Uid>, Option<Gid>)> {
-    // The largest number means "leave it" to the system.
-    if uid == u32::MAX || gid == u32::MAX {
-        return Err(invalid("its owner is no user"));
-    }
-    Ok((Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
-}
-
-fn times(modified: i64) -> Timestamps {
-    let time = Timespec { tv_sec: modified, tv_nsec: 0 };
-    Timestamps { last_access: time, last_modification: time }
 }

@@ -243,7 +243,7 @@ async fn a_layer_must_be_what_the_configuration_says() {
     let registry = Registry::start(plain(&content)).await;
     let (_folder, images) = store();
     let error = failure(&images, &registry.image("team/app:1")).await;
-    assert!(error.contains("the layer, unpacked,: the digest is"), "{error}");
+    assert!(error.contains("the unpacked layer: the digest is"), "{error}");
 }
 
 #[tokio::test]

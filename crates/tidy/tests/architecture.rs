@@ -53,6 +53,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("containers", &["cdi"]),
     ("images", &[]),
     ("pods", &[]),
+    ("cri", &["driver", "containers", "images"]),
     ("provision", &["model", "containers", "images"]),
     ("nodeapi", &["containers"]),
     (

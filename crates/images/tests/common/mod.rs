@@ -11,33 +11,33 @@ use lazaret_images::{Digest, ImageConfig, Images, Limits, layout::Layout, layout
 
 /// A tar archive, byte by byte, with whatever a test wants to have in it.
 #[derive(Clone, Debug, Default)]
-pub struct RawTar(pub Vec<u8>);
+pub(crate) struct RawTar(pub(crate) Vec<u8>);
 
 impl RawTar {
-    pub fn entry(mut self, path: &str, kind: u8, link: &str, content: &[u8]) -> Self {
+    pub(crate) fn entry(mut self, path: &str, kind: u8, link: &str, content: &[u8]) -> Self {
         self.push(path.as_bytes(), kind, link.as_bytes(), 0o644, content);
         self
     }
 
-    pub fn file(self, path: &str, content: &str) -> Self {
+    pub(crate) fn file(self, path: &str, content: &str) -> Self {
         self.entry(path, b'0', "", content.as_bytes())
     }
 
-    pub fn directory(mut self, path: &str, mode: u32) -> Self {
+    pub(crate) fn directory(mut self, path: &str, mode: u32) -> Self {
         self.push(path.as_bytes(), b'5', b"", mode, b"");
         self
     }
 
-    pub fn link(self, path: &str, target: &str) -> Self {
+    pub(crate) fn link(self, path: &str, target: &str) -> Self {
         self.entry(path, b'2', target, b"")
     }
 
-    pub fn hard_link(self, path: &str, target: &str) -> Self {
+    pub(crate) fn hard_link(self, path: &str, target: &str) -> Self {
         self.entry(path, b'1', target, b"")
     }
 
     /// A PAX header for the entry that follows.
-    pub fn pax(mut self, key: &str, value: &[u8]) -> Self {
+    pub(crate) fn pax(mut self, key: &str, value: &[u8]) -> Self {
         let rest = key.len() + value.len() + 3;
         let mut length = rest + 1;
         while length != rest + length.to_string().len() {
@@ -50,11 +50,19 @@ impl RawTar {
         self
     }
 
-    pub fn push(&mut self, path: &[u8], kind: u8, link: &[u8], mode: u32, content: &[u8]) {
+    pub(crate) fn push(&mut self, path: &[u8], kind: u8, link: &[u8], mode: u32, content: &[u8]) {
         self.push_sized(path, kind, link, mode, content, content.len() as u64);
     }
 
-    pub fn push_sized(&mut self, path: &[u8], kind: u8, link: &[u8], mode: u32, content: &[u8], size: u64) {
+    pub(crate) fn push_sized(
+        &mut self,
+        path: &[u8],
+        kind: u8,
+        link: &[u8],
+        mode: u32,
+        content: &[u8],
+        size: u64,
+    ) {
         if path.len() > 100 || link.len() > 100 {
             for (kind, text) in [(b'L', path), (b'K', link)] {
                 if text.len() > 100 {
@@ -83,22 +91,22 @@ impl RawTar {
         self.0.extend(vec![0; content.len().wrapping_neg() % 512]);
     }
 
-    pub fn end(mut self) -> Vec<u8> {
+    pub(crate) fn end(mut self) -> Vec<u8> {
         self.0.extend([0; 1024]);
         self.0
     }
 }
 
-pub fn open(root: &Path) -> Images {
+pub(crate) fn open(root: &Path) -> Images {
     Images::open(root, Limits::default()).unwrap()
 }
 
-pub fn file(path: &str, content: &str) -> (String, Node) {
+pub(crate) fn file(path: &str, content: &str) -> (String, Node) {
     (path.to_owned(), Node::File { mode: 0o644, content: content.as_bytes().to_vec() })
 }
 
 /// An image of two layers, of which the upper hides a file of the lower.
-pub fn two_layers(name: &str) -> Layout {
+pub(crate) fn two_layers(name: &str) -> Layout {
     let config = ImageConfig {
         entrypoint: vec!["/bin/app".to_owned()],
         command: vec!["--serve".to_owned()],
@@ -116,13 +124,13 @@ pub fn two_layers(name: &str) -> Layout {
         .layer([("etc/old".to_owned(), Node::Whiteout), file("etc/new", "new")])
 }
 
-pub fn tar_of(layout: &Layout) -> Vec<u8> {
+pub(crate) fn tar_of(layout: &Layout) -> Vec<u8> {
     let mut bytes = Vec::new();
     layout.write_tar(&mut bytes).unwrap();
     bytes
 }
 
-pub fn gzip(content: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
     use std::io::Write as _;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(content).unwrap();
@@ -131,15 +139,15 @@ pub fn gzip(content: &[u8]) -> Vec<u8> {
 
 /// The blobs of an image and its manifest, for a registry.
 #[derive(Clone, Debug)]
-pub struct Content {
-    pub manifest: Vec<u8>,
-    pub config: Vec<u8>,
-    pub layers: Vec<Vec<u8>>,
+pub(crate) struct Content {
+    pub(crate) manifest: Vec<u8>,
+    pub(crate) config: Vec<u8>,
+    pub(crate) layers: Vec<Vec<u8>>,
 }
 
 impl Content {
     /// An image whose layers are these archives, which travel as `encode` makes them.
-    pub fn new(archives: &[Vec<u8>], encode: impl Fn(&[u8]) -> Vec<u8>) -> Self {
+    pub(crate) fn new(archives: &[Vec<u8>], encode: impl Fn(&[u8]) -> Vec<u8>) -> Self {
         let diff_ids: Vec<String> = archives.iter().map(|archive| Digest::of(archive).to_string()).collect();
         let config = serde_json::json!({
             "architecture": "amd64", "os": "linux",

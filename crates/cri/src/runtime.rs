@@ -1,0 +1,440 @@
+//! The trait, over the protocol.
+
+use std::{
+    collections::BTreeMap,
+    io::Cursor,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use lazaret_containers::{
+    Answer, Attached, Connection as Stream, ContainerSpec, Exec, Phase, Running, Runtime, RuntimeError,
+    SandboxSpec, SandboxState, Usage,
+};
+use tokio::{
+    net::TcpStream,
+    sync::{OnceCell, oneshot, watch},
+    task::JoinSet,
+};
+
+use crate::{
+    clock::time,
+    connection::Connection,
+    convert::{self, POD_UID_LABEL, unsupported},
+    proto, version,
+};
+
+/// Calls that only look something up.
+pub(crate) const QUERY_LIMIT: Duration = Duration::from_secs(30);
+/// Calls that make or remove something: what a kubelet waits.
+const CHANGE_LIMIT: Duration = Duration::from_secs(120);
+/// A program that a probe runs may not take longer; the caller's own limit is shorter.
+const EXEC_LIMIT: Duration = Duration::from_secs(600);
+/// How often the runtime is asked whether a container ended, as a kubelet asks.
+const RELIST_INTERVAL: Duration = Duration::from_secs(1);
+/// A device that no file describes: a runtime that applies CDI names refuses it.
+const PROBE_DEVICE: &str = "lazaret.dev/probe=absent";
+const PROBE_NAME: &str = "lazaret-cdi-probe";
+
+/// A runtime behind a CRI socket.
+#[derive(Debug)]
+pub struct Cri {
+    pub(crate) connection: Arc<Connection>,
+    name: String,
+    applies_cdi: OnceCell<()>,
+    changes: watch::Receiver<u64>,
+    /// Ends with this.
+    _relist: JoinSet<()>,
+}
+
+impl Cri {
+    /// Connects to a socket. A runtime that is known to ignore CDI devices is refused.
+    pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, RuntimeError> {
+        let connection = Arc::new(Connection::new(socket.into()));
+        let request = proto::VersionRequest { version: String::new() };
+        let version: proto::VersionResponse = connection.call(proto::VERSION, request, QUERY_LIMIT).await?;
+        version::check(&version)?;
+        tracing::info!(
+            runtime = %version.runtime_name,
+            version = %version.runtime_version,
+            "connected to the runtime"
+        );
+        let (sender, changes) = watch::channel(0);
+        let mut relist = JoinSet::new();
+        relist.spawn(notice_changes(Arc::clone(&connection), sender));
+        Ok(Self {
+            connection,
+            name: "cri".to_owned(),
+            applies_cdi: OnceCell::new(),
+            changes,
+            _relist: relist,
+        })
+    }
+
+    async fn find_sandbox(&self, pod_uid: &str) -> Result<Option<proto::PodSandbox>, RuntimeError> {
+        let filter = proto::PodSandboxFilter {
+            id: String::new(),
+            label_selector: [(POD_UID_LABEL.to_owned(), pod_uid.to_owned())].into(),
+        };
+        let request = proto::ListPodSandboxRequest { filter: Some(filter) };
+        let found: proto::ListPodSandboxResponse =
+            self.connection.call(proto::LIST_POD_SANDBOX, request, QUERY_LIMIT).await?;
+        let mut ours: Vec<proto::PodSandbox> = found
+            .items
+            .into_iter()
+            .filter(|item| convert::sandbox_spec(&item.annotations).is_some())
+            .collect();
+        // One that is ready, or the newest.
+        ours.sort_by_key(|item| (item.state == proto::SANDBOX_READY, item.created_at));
+        Ok(ours.pop())
+    }
+
+    async fn sandbox(&self, id: &str) -> Result<(proto::PodSandbox, SandboxSpec), RuntimeError> {
+        let filter = proto::PodSandboxFilter { id: id.to_owned(), label_selector: BTreeMap::new() };
+        let request = proto::ListPodSandboxRequest { filter: Some(filter) };
+        let found: proto::ListPodSandboxResponse =
+            self.connection.call(proto::LIST_POD_SANDBOX, request, QUERY_LIMIT).await?;
+        found
+            .items
+            .into_iter()
+            .find_map(|item| convert::sandbox_spec(&item.annotations).map(|spec| (item, spec)))
+            .ok_or_else(|| RuntimeError::NotFound(format!("sandbox {id}")))
+    }
+
+    async fn containers(&self, sandbox: &str) -> Result<Vec<proto::Container>, RuntimeError> {
+        let filter = proto::ContainerFilter {
+            pod_sandbox_id: sandbox.to_owned(),
+            ..proto::ContainerFilter::default()
+        };
+        let request = proto::ListContainersRequest { filter: Some(filter) };
+        let found: proto::ListContainersResponse =
+            self.connection.call(proto::LIST_CONTAINERS, request, QUERY_LIMIT).await?;
+        let is_ours =
+            |container: &proto::Container| container.annotations.contains_key(convert::CONTAINER_ANNOTATION);
+        Ok(found.containers.into_iter().filter(is_ours).collect())
+    }
+
+    async fn container(&self, id: &str) -> Result<(proto::ContainerStatus, u32), RuntimeError> {
+        let request = proto::ContainerStatusRequest { container_id: id.to_owned(), verbose: true };
+        let answer: proto::ContainerStatusResponse =
+            self.connection.call(proto::CONTAINER_STATUS, request, QUERY_LIMIT).await?;
+        let status = answer.status.ok_or_else(|| RuntimeError::NotFound(format!("container {id}")))?;
+        Ok((status, pid(&answer.info)))
+    }
+
+    async fn state(&self, item: proto::PodSandbox, spec: SandboxSpec) -> Result<SandboxState, RuntimeError> {
+        let request = proto::PodSandboxIdRequest { pod_sandbox_id: item.id.clone() };
+        let answer: proto::PodSandboxStatusResponse =
+            self.connection.call(proto::POD_SANDBOX_STATUS, request, QUERY_LIMIT).await?;
+        let network = answer.status.and_then(|status| status.network).unwrap_or_default();
+        let additional = network.additional_ips.into_iter().map(|address| address.ip);
+        let ips =
+            std::iter::once(network.ip).chain(additional).filter(|address| !address.is_empty()).collect();
+        let mut containers = Vec::new();
+        for container in self.containers(&item.id).await? {
+            match self.container(&container.id).await {
+                Ok((status, pid)) => containers.extend(convert::container_state(&status, pid)),
+                // It went meanwhile.
+                Err(RuntimeError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        containers.sort_by(|left, right| left.key.cmp(&right.key));
+        for container in containers.iter_mut().filter(|container| container.log.is_relative()) {
+            container.log = spec.log_directory.join(&container.log);
+        }
+        let is_ready = item.state == proto::SANDBOX_READY;
+        Ok(SandboxState { id: item.id, spec, is_ready, created_at: time(item.created_at), ips, containers })
+    }
+
+    async fn run(&self, spec: SandboxSpec) -> Result<SandboxState, RuntimeError> {
+        if let Some(item) = self.find_sandbox(&spec.pod_uid).await? {
+            return self.state(item, spec).await;
+        }
+        make_directory(&spec.log_directory)?;
+        let request = proto::RunPodSandboxRequest {
+            config: Some(convert::sandbox_config(&spec)?),
+            runtime_handler: String::new(),
+        };
+        let made: proto::RunPodSandboxResponse =
+            self.connection.call(proto::RUN_POD_SANDBOX, request, CHANGE_LIMIT).await?;
+        let (item, spec) = self.sandbox(&made.pod_sandbox_id).await?;
+        self.state(item, spec).await
+    }
+
+    async fn create_container(&self, sandbox: &str, spec: ContainerSpec) -> Result<String, RuntimeError> {
+        let (_, sandbox_spec) = self.sandbox(sandbox).await?;
+        let is_it = |container: &proto::Container| {
+            container
+                .metadata
+                .as_ref()
+                .is_some_and(|own| own.name == spec.key.name && own.attempt == spec.key.attempt)
+        };
+        if let Some(found) = self.containers(sandbox).await?.into_iter().find(is_it) {
+            return Ok(found.id);
+        }
+        let config = convert::container_config(&sandbox_spec, &spec)?;
+        let sandbox_config = convert::sandbox_config(&sandbox_spec)?;
+        if !spec.cdi_devices.is_empty() {
+            self.applies_cdi.get_or_try_init(|| self.probe_cdi(sandbox, &config, &sandbox_config)).await?;
+        }
+        make_directory(&sandbox_spec.log_directory.join(&spec.key.name))?;
+        self.send_create(sandbox, config, sandbox_config).await
+    }
+
+    async fn send_create(
+        &self,
+        sandbox: &str,
+        config: proto::ContainerConfig,
+        sandbox_config: proto::PodSandboxConfig,
+    ) -> Result<String, RuntimeError> {
+        let request = proto::CreateContainerRequest {
+            pod_sandbox_id: sandbox.to_owned(),
+            config: Some(config),
+            sandbox_config: Some(sandbox_config),
+        };
+        let made: proto::CreateContainerResponse =
+            self.connection.call(proto::CREATE_CONTAINER, request, CHANGE_LIMIT).await?;
+        Ok(made.container_id)
+    }
+
+    /// Asks for a device that is not there. Whoever makes the container all the same ignores devices.
+    async fn probe_cdi(
+        &self,
+        sandbox: &str,
+        config: &proto::ContainerConfig,
+        sandbox_config: &proto::PodSandboxConfig,
+    ) -> Result<(), RuntimeError> {
+        let mut probe = config.clone();
+        probe.metadata = Some(proto::ContainerMetadata { name: PROBE_NAME.to_owned(), attempt: 0 });
+        probe.cdi_devices = vec![proto::CdiDevice { name: PROBE_DEVICE.to_owned() }];
+        probe.annotations.clear();
+        probe.log_path.clear();
+        match self.send_create(sandbox, probe, sandbox_config.clone()).await {
+            Ok(id) => {
+                self.remove_container(&id).await?;
+                Err(RuntimeError::NotPossible(
+                    "the runtime ignores CDI devices: its support for them is switched off".to_owned(),
+                ))
+            }
+            // The refusal names the device; any other says nothing about devices.
+            Err(RuntimeError::Failed(text)) if text.contains(PROBE_DEVICE) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
+        let seconds = i64::try_from(grace.as_millis().div_ceil(1_000)).unwrap_or(i64::MAX);
+        let request = proto::StopContainerRequest { container_id: id.to_owned(), timeout: seconds };
+        gone_is_fine(
+            self.call_empty(proto::STOP_CONTAINER, request, grace.saturating_add(CHANGE_LIMIT)).await,
+        )
+    }
+
+    async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
+        self.stop_container(id, Duration::ZERO).await?;
+        let request = proto::ContainerIdRequest { container_id: id.to_owned() };
+        gone_is_fine(self.call_empty(proto::REMOVE_CONTAINER, request, CHANGE_LIMIT).await)
+    }
+
+    async fn call_empty<M: prost::Message + Default + 'static>(
+        &self,
+        path: &'static str,
+        message: M,
+        limit: Duration,
+    ) -> Result<(), RuntimeError> {
+        let proto::Empty {} = self.connection.call(path, message, limit).await?;
+        Ok(())
+    }
+
+    async fn run_program(&self, id: &str, exec: Exec) -> Result<Running, RuntimeError> {
+        if exec.stdin || exec.tty {
+            return Err(unsupported("exec with an input or a terminal"));
+        }
+        let request = proto::ExecSyncRequest {
+            container_id: id.to_owned(),
+            cmd: exec.command,
+            timeout: i64::try_from(EXEC_LIMIT.as_secs()).unwrap_or(0),
+        };
+        let answer: proto::ExecSyncResponse =
+            self.connection.call(proto::EXEC_SYNC, request, EXEC_LIMIT.saturating_add(QUERY_LIMIT)).await?;
+        let (sender, exit) = oneshot::channel();
+        // The receiver is here.
+        let _ = sender.send(Ok(answer.exit_code));
+        let streams = Attached {
+            stdin: None,
+            stdout: Some(Box::new(Cursor::new(answer.stdout))),
+            stderr: Some(Box::new(Cursor::new(answer.stderr))),
+            resize: None,
+        };
+        Ok(Running { streams, exit })
+    }
+
+    async fn usage_of(&self, id: &str) -> Result<Usage, RuntimeError> {
+        let (status, pid) = self.container(id).await?;
+        if !matches!(convert::phase(&status, pid), Phase::Running { .. }) {
+            return Err(RuntimeError::NotPossible(format!("container {id} does not run")));
+        }
+        let request = proto::ContainerIdRequest { container_id: id.to_owned() };
+        let answer: proto::ContainerStatsResponse =
+            self.connection.call(proto::CONTAINER_STATS, request, QUERY_LIMIT).await?;
+        let stats = answer.stats.unwrap_or_default();
+        let value = |value: Option<proto::UInt64Value>| value.map_or(0, |value| value.value);
+        let memory = stats.memory.unwrap_or_default();
+        Ok(Usage {
+            cpu_nanoseconds: value(stats.cpu.unwrap_or_default().usage_core_nano_seconds),
+            memory_working_set: value(memory.working_set_bytes),
+            memory: value(memory.usage_bytes),
+            pids: 0,
+        })
+    }
+}
+
+impl Runtime for Cri {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn not_applied(&self, sandbox: &SandboxSpec, container: &ContainerSpec) -> Vec<String> {
+        convert::not_applied(sandbox, container)
+    }
+
+    fn run_sandbox(&self, spec: SandboxSpec) -> Answer<'_, SandboxState> {
+        Box::pin(self.run(spec))
+    }
+
+    fn stop_sandbox<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        let request = proto::PodSandboxIdRequest { pod_sandbox_id: id.to_owned() };
+        Box::pin(async move {
+            gone_is_fine(self.call_empty(proto::STOP_POD_SANDBOX, request, CHANGE_LIMIT).await)
+        })
+    }
+
+    fn remove_sandbox<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        let request = proto::PodSandboxIdRequest { pod_sandbox_id: id.to_owned() };
+        Box::pin(async move {
+            gone_is_fine(self.call_empty(proto::STOP_POD_SANDBOX, request.clone(), CHANGE_LIMIT).await)?;
+            gone_is_fine(self.call_empty(proto::REMOVE_POD_SANDBOX, request, CHANGE_LIMIT).await)
+        })
+    }
+
+    fn create<'a>(&'a self, sandbox: &'a str, spec: ContainerSpec) -> Answer<'a, String> {
+        Box::pin(self.create_container(sandbox, spec))
+    }
+
+    fn start<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        let request = proto::ContainerIdRequest { container_id: id.to_owned() };
+        Box::pin(async move {
+            match self.call_empty(proto::START_CONTAINER, request, CHANGE_LIMIT).await {
+                // What the OCI runtime says when the program is not there, or may not be run.
+                Err(RuntimeError::Failed(text))
+                    if text.contains("OCI runtime create failed") || text.contains("exec:") =>
+                {
+                    Err(RuntimeError::CannotRun(text))
+                }
+                other => other,
+            }
+        })
+    }
+
+    fn stop<'a>(&'a self, id: &'a str, grace: Duration) -> Answer<'a, ()> {
+        Box::pin(self.stop_container(id, grace))
+    }
+
+    fn remove<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.remove_container(id))
+    }
+
+    fn list(&self) -> Answer<'_, Vec<SandboxState>> {
+        Box::pin(async move {
+            let request = proto::ListPodSandboxRequest { filter: None };
+            let found: proto::ListPodSandboxResponse =
+                self.connection.call(proto::LIST_POD_SANDBOX, request, QUERY_LIMIT).await?;
+            let mut states = Vec::new();
+            for item in found.items {
+                let Some(spec) = convert::sandbox_spec(&item.annotations) else { continue };
+                match self.state(item, spec).await {
+                    Ok(state) => states.push(state),
+                    Err(RuntimeError::NotFound(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(states)
+        })
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    fn exec<'a>(&'a self, id: &'a str, exec: Exec) -> Answer<'a, Running> {
+        Box::pin(self.run_program(id, exec))
+    }
+
+    fn attach<'a>(&'a self, _id: &'a str) -> Answer<'a, Attached> {
+        Box::pin(async move { Err(unsupported("attach")) })
+    }
+
+    fn reopen_log<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+        let request = proto::ContainerIdRequest { container_id: id.to_owned() };
+        Box::pin(self.call_empty(proto::REOPEN_CONTAINER_LOG, request, QUERY_LIMIT))
+    }
+
+    fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Stream>> {
+        Box::pin(async move {
+            let (_, spec) = self.sandbox(sandbox).await?;
+            if !spec.namespaces.host_network {
+                return Err(unsupported("port-forward to a pod with a network of its own"));
+            }
+            let stream = TcpStream::connect(("127.0.0.1", port))
+                .await
+                .map_err(|error| RuntimeError::NotPossible(format!("connect to port {port}: {error}")))?;
+            Ok(Box::new(stream) as Box<dyn Stream>)
+        })
+    }
+
+    fn usage<'a>(&'a self, id: &'a str) -> Answer<'a, Usage> {
+        Box::pin(self.usage_of(id))
+    }
+}
+
+/// Asks again and again, and tells when the answer differs.
+async fn notice_changes(connection: Arc<Connection>, changes: watch::Sender<u64>) {
+    let mut before: Option<BTreeMap<String, i32>> = None;
+    loop {
+        tokio::time::sleep(RELIST_INTERVAL).await;
+        let request = proto::ListContainersRequest { filter: None };
+        let answer: Result<proto::ListContainersResponse, _> =
+            connection.call(proto::LIST_CONTAINERS, request, QUERY_LIMIT).await;
+        let Ok(answer) = answer else { continue };
+        let now: BTreeMap<String, i32> =
+            answer.containers.into_iter().map(|container| (container.id, container.state)).collect();
+        if before.as_ref().is_some_and(|before| *before != now) {
+            changes.send_modify(|count| *count += 1);
+        }
+        before = Some(now);
+    }
+}
+
+/// Removing what is gone is no error.
+fn gone_is_fine(outcome: Result<(), RuntimeError>) -> Result<(), RuntimeError> {
+    match outcome {
+        Err(RuntimeError::NotFound(_)) => Ok(()),
+        other => other,
+    }
+}
+
+fn make_directory(path: &Path) -> Result<(), RuntimeError> {
+    std::fs::create_dir_all(path)
+        .map_err(|error| RuntimeError::Failed(format!("make the log directory {}: {error}", path.display())))
+}
+
+/// The first process, which the protocol has only among the details.
+fn pid(info: &BTreeMap<String, String>) -> u32 {
+    #[derive(serde::Deserialize)]
+    struct Info {
+        pid: u32,
+    }
+    info.get("info").and_then(|text| serde_json::from_str::<Info>(text).ok()).map_or(0, |info| info.pid)
+}
