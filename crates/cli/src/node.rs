@@ -7,7 +7,8 @@ use lazaret_agent::{Agent, Options};
 use lazaret_runtime::Metrics;
 
 use crate::{
-    Verdict, connect, listen::Listen, log::Logging, node_image, node_run::RunArgs, numbers, output, pages, signal,
+    Verdict, connect, listen::Listen, log::Logging, node_image, node_run::RunArgs, numbers, output, pages,
+    signal,
 };
 
 /// Join a cluster as a node: run its pods, and prepare their devices.

@@ -1,5 +1,12 @@
 //! Containers by the real `runc`: what runs, what is kept, what is contained, and that nothing is left.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed, and one that did not run says so"
+)]
+
 mod support;
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
@@ -453,14 +460,11 @@ async fn nothing_is_left() {
     assert!(failed.is_err());
     assert!(traces(&world).len() > 5, "{:?}", traces(&world));
     world.runtime.remove_sandbox(&world.pod).await.unwrap();
-    // The program that was executed ends by itself when its container does.
-    loop {
-        let left = traces(&world);
-        if left.iter().all(|trace| trace.contains("exec-")) {
-            break assert_eq!(left.iter().filter(|trace| !trace.contains("exec-")).count(), 0);
-        }
+    // The shim of a program that was executed ends by itself, when it has seen the end of its program.
+    while traces(&world).iter().any(|trace| trace.contains(" exec ")) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    assert_eq!(traces(&world), BTreeSet::new());
     world.end().await;
 }
 
@@ -500,5 +504,52 @@ async fn a_port_of_a_pod_can_be_connected_to() {
     assert_eq!(text, "hi");
     drop(listener);
     assert!(matches!(world.runtime.connect(&world.pod, port).await, Err(RuntimeError::NotPossible(_))));
+    world.end().await;
+}
+
+/// A plugin that answers as one would, and notes what it was asked.
+fn network_plugin(world: &World) {
+    let (programs, configurations) = (world.folder.path().join("plugins"), world.folder.path().join("net.d"));
+    fs::create_dir_all(&programs).unwrap();
+    fs::create_dir_all(&configurations).unwrap();
+    let script = format!(
+        "#!/bin/sh\ncat > /dev/null\necho $CNI_COMMAND $CNI_IFNAME $CNI_CONTAINERID >> {}\n\
+         echo '{{\"cniVersion\":\"1.0.0\",\"ips\":[{{\"address\":\"10.77.0.5/24\"}}]}}'\n",
+        world.folder.path().join("calls").display()
+    );
+    let plugin = programs.join("noted");
+    fs::write(&plugin, script).unwrap();
+    fs::set_permissions(&plugin, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let configuration =
+        r#"{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"noted"},{"type":"noted"}]}"#;
+    fs::write(configurations.join("10-test.conflist"), configuration).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_is_given_and_taken_by_plugins() {
+    let Some(world) = World::new(Choice::Runc, "a_network_is_given_and_taken_by_plugins").await else {
+        return;
+    };
+    network_plugin(&world);
+    let spec = world.shell("main", "echo ready; while :; do echo hi | nc -l -p 8080; done");
+    assert_eq!(world.runtime.not_applied(&world.sandbox(), &spec), [""; 0]);
+    let state = world.runtime.run_sandbox(world.sandbox()).await.unwrap();
+    assert_eq!(state.ips, ["10.77.0.5"]);
+    let id = world.run(spec).await;
+    world.logged(&id, "ready").await;
+    // The port is the pod's: it has a network of its own, and its loopback interface is up.
+    let mut text = String::new();
+    while text.is_empty() {
+        if let Ok(mut connection) = world.runtime.connect(&world.pod, 8080).await {
+            let _ = connection.read_to_string(&mut text).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(text, "hi\n");
+    world.runtime.stop_sandbox(&world.pod).await.unwrap();
+    let calls = fs::read_to_string(world.folder.path().join("calls")).unwrap();
+    let words: Vec<&str> = calls.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(words, ["ADD", "ADD", "DEL", "DEL"]);
+    assert!(calls.contains(&format!("ADD eth0 {}", world.pod)));
     world.end().await;
 }

@@ -38,6 +38,7 @@ impl Shared {
         if command.is_empty() {
             return Err(RuntimeError::CannotRun("there is no command".to_owned()));
         }
+        let permit = Arc::clone(&self.programs).acquire_owned().await;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = directory.0.join(format!("exec-{}-{number}.json", std::process::id()));
         let engine = self.engine.clone();
@@ -66,7 +67,7 @@ impl Shared {
             resize: tty.then_some(resize),
         };
         self.spawn(async move {
-            let _child = child;
+            let _held = (child, permit);
             follow(reader, writer, stdin.then_some(ours), sizes, sender).await;
         });
         Ok(Running { streams, exit })

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The file system of a mounted namespace.
-const NSFS_MAGIC: i64 = 0x6e73_6673;
+const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
 /// What a container ends with whose shim was killed: its own end is not known.
 const LOST_SIGNAL: i32 = 9;
 
@@ -136,8 +136,7 @@ fn kill_group(pid: u32, born_at: u64) {
 /// Whether its namespaces are still there; after a boot they are not.
 fn is_ready(directory: &SandboxDir, record: &SandboxRecord) -> bool {
     let is_mounted = |kind: &String| {
-        rustix::fs::statfs(directory.namespace(kind))
-            .is_ok_and(|found| i128::from(found.f_type) == i128::from(NSFS_MAGIC))
+        rustix::fs::statfs(directory.namespace(kind)).is_ok_and(|found| found.f_type == NSFS_MAGIC)
     };
     let needs_first_process = record.namespaces.iter().any(|kind| kind == "pid");
     !record.is_stopped

@@ -40,6 +40,10 @@ use crate::{
 /// milliseconds of processor time.
 const LAUNCHES_MAX: usize = 8;
 
+/// Programs that are executed in containers, and connections that are made to pods, at a time. Probes of all containers of
+/// a node share them, so a caller waits for one rather than being refused.
+const PROGRAMS_MAX: usize = 64;
+
 /// A runtime of this machine.
 pub(crate) struct Local {
     name: String,
@@ -56,6 +60,7 @@ pub(crate) struct Shared {
     seccomp: Option<Architecture>,
     cdi: Mutex<Cache>,
     launches: Semaphore,
+    programs: Arc<Semaphore>,
     /// One lock for each sandbox and container that is being made or removed.
     locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     changes: channel::Sender<u64>,
@@ -100,6 +105,7 @@ impl Local {
             oom_score_floor: oom_score_floor(),
             seccomp: Architecture::here().filter(|_| seccomp),
             launches: Semaphore::new(LAUNCHES_MAX),
+            programs: Arc::new(Semaphore::new(PROGRAMS_MAX)),
             locks: Mutex::default(),
             changes: channel::Sender::new(0),
             tasks: Mutex::default(),

@@ -67,6 +67,9 @@ impl Shared {
             for made in [place.0.clone(), place.0.join("ns"), place.containers()] {
                 layout::private_directory(&made).map_err(failed(&made))?;
             }
+            if !matches!(shared.engine, Engine::Oci { .. }) {
+                make_shared_memory(&place)?;
+            }
             shared
                 .cgroups
                 .make(&group, &limits)
@@ -208,6 +211,7 @@ impl Shared {
 
     pub(super) async fn connect(&self, id: &str, port: u16) -> Result<Box<dyn Connection>, RuntimeError> {
         let directory = self.sandbox(id)?;
+        let _permit = self.programs.acquire().await;
         let (sender, receiver) = tokio::sync::oneshot::channel();
         // A thread of its own: it enters the pod's network, and ends there.
         let work = move || {
@@ -241,6 +245,13 @@ fn connect_in(directory: &SandboxDir, port: u16) -> Result<std::net::TcpStream, 
     let connect = |address| std::net::TcpStream::connect_timeout(&(address, port).into(), CONNECT_TIME_MAX);
     let [first, second] = addresses.map(connect);
     first.or(second).map_err(|error| RuntimeError::NotPossible(format!("port {port} of the pod: {error}")))
+}
+
+/// Without a mount of its own: a directory that the containers of the pod share.
+fn make_shared_memory(directory: &SandboxDir) -> Result<(), RuntimeError> {
+    let shm = directory.shm();
+    let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+    fs::create_dir_all(&shm).and_then(|()| fs::set_permissions(&shm, open_to_all)).map_err(failed(&shm))
 }
 
 /// Kills the first process of a shared process namespace, and all others of it with that.

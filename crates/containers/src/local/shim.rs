@@ -47,8 +47,6 @@ impl Shared {
         let mut command = Command::new(program);
         command.args(words).arg(word).env_clear();
         command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-        // Signals to the agent's group, as from a terminal, are not for it.
-        command.process_group(0);
         Ok(command)
     }
 }

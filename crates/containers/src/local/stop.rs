@@ -144,9 +144,30 @@ fn key_of(directory: &ContainerDir) -> Option<crate::Key> {
 
 /// Removes a directory with what is in it, links as links.
 pub(crate) fn remove_directory(path: &Path) -> Result<(), RuntimeError> {
-    match std::fs::remove_dir_all(path) {
+    let mut removed = std::fs::remove_dir_all(path);
+    if removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        // overlayfs leaves a directory that nobody but root can look into, its owner included.
+        make_readable(path);
+        removed = std::fs::remove_dir_all(path);
+    }
+    match removed {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(RuntimeError::Failed(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// Lets the owner into every directory at and below a path. Links are not followed.
+fn make_readable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mut left = vec![path.to_owned()];
+    while let Some(directory) = left.pop() {
+        let _ = std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700));
+        let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+        left.extend(
+            entries
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .map(|entry| entry.path()),
+        );
     }
 }

@@ -14,7 +14,6 @@ use rustix::{
 use serde_json::Value;
 
 use super::{
-    Reexec,
     launch::{self, Launched, Streams, nonblocking, oci_program, read_pid},
     oci::Refused,
     pty, stage,
@@ -28,11 +27,11 @@ use crate::{
 
 /// Our input is the connection to the agent: the program's input and sizes come in, its exit code goes out. Our output
 /// and errors are the program's own, or with a terminal what it wrote.
-pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
+pub(super) fn main(path: &Path) -> Result<ExitCode, String> {
     let spec: Option<ExecSpec> = layout::read(path).map_err(|error| error.to_string())?;
     let _ = fs::remove_file(path);
     let spec = spec.ok_or_else(|| format!("{} is not there", path.display()))?;
-    let reply = match launch(&spec, reexec) {
+    let reply = match launch(&spec) {
         Ok(launched) => match Session::new(launched, spec.tty).run() {
             Some(code) => Reply::Exited(code),
             None => return Ok(ExitCode::FAILURE),
@@ -43,7 +42,7 @@ pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn launch(spec: &ExecSpec, reexec: &Reexec) -> Result<Launched, Refused> {
+fn launch(spec: &ExecSpec) -> Result<Launched, Refused> {
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("become a reaper: {error}"))?;
@@ -52,14 +51,19 @@ fn launch(spec: &ExecSpec, reexec: &Reexec) -> Result<Launched, Refused> {
     match &spec.engine {
         Engine::Oci { program, root } => oci(spec, &directory, program, root),
         Engine::Namespaces | Engine::Processes => {
-            let (mut command, controller) = stage::exec_command(spec, &directory, reexec)?;
-            let streams = match controller {
-                Some(controller) => launch::of_terminal(controller)?,
-                None => input(&mut command, spec.stdin)?,
-            };
+            let (mut command, terminal) = stage::exec_command(spec, &directory)?;
+            let mut streams = Streams::default();
+            if terminal.is_none() {
+                streams = input(&mut command, spec.stdin)?;
+            }
             let spawned = command.spawn().map_err(|error| stage::not_executed(&spec.command, &error))?;
             drop(command);
-            Ok(Launched { child: Child::new(spawned.id())?, streams })
+            let child = Child::new(spawned.id())?;
+            if let Some((controller, user)) = terminal {
+                stage::bring_to_front(&user, &child);
+                streams = launch::of_terminal(controller)?;
+            }
+            Ok(Launched { child, streams })
         }
     }
 }

@@ -35,15 +35,14 @@ pub fn shim_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let reexec = Reexec::new(args.len());
     let result = match word {
         "run" => path().and_then(|path| serve::main(&ContainerDir(path), reexec)),
-        "exec" => path().and_then(|path| exec::main(&path, &reexec)),
+        "exec" => path().and_then(|path| exec::main(&path)),
         "hold" => path().and_then(|path| hold::main(&path, &reexec)),
         "pause" => path().and_then(|path| hold::pause(&path, &reexec)),
         "sleep" => hold::sleep(),
         "stage" => path().and_then(|path| stage::main(&path, &reexec)),
         "init" => path().and_then(|path| stage::init(&path)),
-        "terminal" => stage::terminal(&args[1..]),
         "true" => Ok(ExitCode::SUCCESS),
-        _ => Err(format!("{word:?} is none of run, exec, hold, pause, sleep, stage, init, terminal, true")),
+        _ => Err(format!("{word:?} is none of run, exec, hold, pause, sleep, stage, init, true")),
     };
     result.unwrap_or_else(|message| {
         use std::io::Write;

@@ -146,19 +146,27 @@ pub(super) fn second(directory: &ContainerDir) -> Result<ExitCode, Refused> {
     std::env::set_current_dir(place)
         .map_err(|error| Refused { message: format!("chdir to {place:?}: {error}"), cannot_run: true })?;
     let mut command = command_of(process, None)?;
-    limit(&mut command, process)?;
+    limit(process, has_one_user())?;
     let error = command.exec();
     Err(not_executed(&args_of(process), &error))
 }
 
 /// Gives up what the container may not have: capabilities, and gaining any.
-pub(super) fn limit(command: &mut std::process::Command, process: &Value) -> Result<(), Refused> {
+pub(super) fn limit(process: &Value, has_one_user: bool) -> Result<(), Refused> {
     rootfs::drop_capabilities(process)?;
-    become_user(command, process)?;
+    if !has_one_user {
+        become_user(process)?;
+    }
     if process["noNewPrivileges"] == true {
         rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
     }
     Ok(())
+}
+
+/// Whether there is nobody else to become, as in a user namespace that was made without root.
+fn has_one_user() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().nth(2) == Some("1")
 }
 
 /// Makes a directory the root, and lets go of the old one.
@@ -168,7 +176,8 @@ fn take_root(root: &Path, read_only: bool) -> std::io::Result<()> {
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;
     if read_only {
-        let flags = MountFlags::BIND | MountFlags::RDONLY;
+        let root = std::fs::File::open("/")?;
+        let flags = MountFlags::BIND | MountFlags::RDONLY | rootfs::kept_flags(&root)?;
         mount_remount("/", flags, c"")?;
     }
     Ok(())

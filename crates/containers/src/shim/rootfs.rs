@@ -62,10 +62,9 @@ fn one(root: &OwnedFd, entry: &Value, target: &str) -> std::io::Result<()> {
     flags.set(MountFlags::NOEXEC, has("noexec"));
     let kind = entry["type"].as_str().unwrap_or_default();
     match kind {
-        // A new one shows a network that is not ours; a control group, one that is not limited.
-        "sysfs" => bind(root, Path::new("/sys"), target, true),
+        // Nothing is limited by one.
         "cgroup" => Ok(()),
-        "tmpfs" | "devpts" | "mqueue" => {
+        "tmpfs" | "devpts" | "mqueue" | "sysfs" => {
             let known = ["nosuid", "nodev", "noexec", "strictatime", "relatime", "rw", "ro"];
             // A group of the host is not known in a user namespace.
             let data: Vec<&str> = options
@@ -76,7 +75,12 @@ fn one(root: &OwnedFd, entry: &Value, target: &str) -> std::io::Result<()> {
             let data = std::ffi::CString::new(data.join(","))?;
             let place = place(root, Path::new(target), true)?;
             flags.set(MountFlags::RDONLY, has("ro"));
-            Ok(mount(source, at(&place), kind, flags, data.as_c_str())?)
+            match (mount(source, at(&place), kind, flags, data.as_c_str()), kind) {
+                // Only the owner of the network or of the messages can mount these; the host's are then not writable.
+                (Err(Errno::PERM), "sysfs") => bind(root, Path::new("/sys"), target, true),
+                (Err(Errno::PERM), "mqueue") => bind(root, Path::new("/dev/mqueue"), target, false),
+                (result, _) => Ok(result?),
+            }
         }
         _ if kind == "bind" || has("bind") || has("rbind") => {
             bind(root, Path::new(source), target, has("ro"))
@@ -98,7 +102,8 @@ fn bind(root: &OwnedFd, source: &Path, target: &str, read_only: bool) -> std::io
     Ok(())
 }
 
-fn kept_flags(place: &OwnedFd) -> std::io::Result<MountFlags> {
+/// What a mount has that must not be taken away when it is mounted again.
+pub(super) fn kept_flags(place: impl std::os::fd::AsFd) -> std::io::Result<MountFlags> {
     use rustix::fs::StatVfsMountFlags as Found;
     let found = rustix::fs::fstatvfs(place)?.f_flag;
     let mut flags = MountFlags::empty();
@@ -150,7 +155,11 @@ pub(super) fn mount_proc(root: &Path, config: &Value) -> Result<(), Refused> {
         let root = open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let proc = place(&root, Path::new("/proc"), true)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        mount("proc", at(&proc), "proc", flags, None)?;
+        match mount("proc", at(&proc), "proc", flags, None) {
+            // The processes are the host's, and so is this.
+            Err(Errno::PERM) if !has_own_processes(config) => mount_bind_recursive("/proc", at(&proc))?,
+            result => result?,
+        }
         for path in strings(&config["linux"]["readonlyPaths"]) {
             hide(&root, &path, Hide::Writes)?;
         }
@@ -160,6 +169,10 @@ pub(super) fn mount_proc(root: &Path, config: &Value) -> Result<(), Refused> {
         Ok(())
     };
     mount_all().map_err(|error| format!("mount /proc: {error}").into())
+}
+
+fn has_own_processes(config: &Value) -> bool {
+    config["linux"]["namespaces"].as_array().into_iter().flatten().any(|space| space["type"] == "pid")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! `stage`: a process that turns itself into a container's program, where no OCI runtime does.
 
 use std::{
-    ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{Read, Write},
     os::{
@@ -9,7 +8,7 @@ use std::{
         unix::{fs::OpenOptionsExt, process::CommandExt},
     },
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    process::{Command, ExitCode},
 };
 
 use rustix::{
@@ -110,7 +109,7 @@ fn plain(directory: &ContainerDir, spec: &ShimSpec) -> Result<ExitCode, Refused>
     let mut command = command_of(&process, None)?;
     command.current_dir(plain_directory(directory, &process)?);
     if rustix::process::geteuid().is_root() {
-        become_user(&mut command, &process)?;
+        become_user(&process)?;
     }
     let error = command.exec();
     Err(not_executed(&args_of(&process), &error))
@@ -164,12 +163,10 @@ pub(super) fn command_of(process: &Value, args: Option<&[String]>) -> Result<Com
     Ok(command)
 }
 
-pub(super) fn become_user(command: &mut Command, process: &Value) -> Result<(), Refused> {
+/// Becomes the user of the container: this process, since a command would forget the further groups.
+pub(super) fn become_user(process: &Value) -> Result<(), Refused> {
     let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
     let (uid, gid) = (id(&process["user"]["uid"]), id(&process["user"]["gid"]));
-    if uid == 0 && gid == 0 {
-        return Ok(());
-    }
     let groups: Vec<_> = process["user"]["additionalGids"]
         .as_array()
         .into_iter()
@@ -177,7 +174,9 @@ pub(super) fn become_user(command: &mut Command, process: &Value) -> Result<(), 
         .map(|group| rustix::fs::Gid::from_raw(id(group)))
         .collect();
     rustix::thread::set_thread_groups(&groups).map_err(|error| format!("groups: {error}"))?;
-    command.uid(uid).gid(gid);
+    let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(|error| format!("group: {error}"))?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(|error| format!("user: {error}"))?;
     Ok(())
 }
 
@@ -186,39 +185,38 @@ pub(super) fn not_executed(args: &[String], error: &std::io::Error) -> Refused {
     Refused { message: format!("exec: {program:?}: {error}"), cannot_run: true }
 }
 
-/// The command of a program that is executed beside the first, and our side of its terminal.
+/// The command of a program that is executed beside the first, and both sides of its terminal.
 pub(super) fn exec_command(
     spec: &ExecSpec,
     directory: &ContainerDir,
-    reexec: &Reexec,
-) -> Result<(Command, Option<OwnedFd>), Refused> {
+) -> Result<(Command, Option<(OwnedFd, OwnedFd)>), Refused> {
     let process = process_of(directory)?;
+    let is_root = rustix::process::geteuid().is_root();
     if spec.engine == Engine::Namespaces {
         super::namespaced::enter(spec.pid)?;
     } else {
         let own = plain_directory(directory, &process)?;
         std::env::set_current_dir(&own).map_err(|error| format!("{}: {error}", own.display()))?;
     }
+    let mut command = command_of(&process, Some(&spec.command))?;
+    if spec.engine == Engine::Namespaces {
+        super::namespaced::limit(&process, !is_root)?;
+    } else if is_root {
+        become_user(&process)?;
+    }
     if !spec.tty {
-        let mut command = command_of(&process, Some(&spec.command))?;
-        if spec.engine == Engine::Namespaces || rustix::process::geteuid().is_root() {
-            become_user(&mut command, &process)?;
-        }
         return Ok((command, None));
     }
     let (controller, user) = pty::open()?;
-    let mut command = reexec.command("terminal");
-    command.args(&spec.command).env_clear();
-    let of_program = command_of(&process, Some(&spec.command))?;
-    command.envs(of_program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    // This process leads the session, for a program of ours could not be executed inside of a container.
+    rustix::process::ioctl_tiocsctty(&user).map_err(|error| format!("terminal: {error}"))?;
     launch::terminal_stdio(&mut command, &user)?;
-    Ok((command, Some(controller)))
+    command.process_group(0);
+    Ok((command, Some((controller, user))))
 }
 
-/// `terminal`: takes its input as its terminal, and becomes the program.
-pub(super) fn terminal(args: &[OsString]) -> Result<ExitCode, String> {
-    session(true).map_err(|refused| refused.message)?;
-    let (program, rest) = args.split_first().ok_or("there is no command")?;
-    let error = Command::new(program).args(rest).stdin(Stdio::inherit()).exec();
-    Err(format!("exec: {}: {error}", program.display()))
+/// Hands the terminal to a program that was just started. It may have been stopped, because it read before.
+pub(super) fn bring_to_front(terminal: &OwnedFd, child: &Child) {
+    let _ = rustix::termios::tcsetpgrp(terminal, child.pid);
+    let _ = rustix::process::kill_process_group(child.pid, rustix::process::Signal::CONT);
 }

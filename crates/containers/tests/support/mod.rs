@@ -20,36 +20,37 @@ use tempfile::TempDir;
 
 const APPLETS: &[&str] = &[
     "sh", "cat", "echo", "sleep", "true", "false", "tail", "ls", "stty", "tty", "id", "hostname", "ps",
-    "head", "yes", "grep", "test", "touch", "env", "kill", "mount", "unshare", "wc", "mkdir", "seq", "nc",
-    "dd", "chroot", "readlink",
+    "head", "yes", "grep", "test", "touch", "env", "kill", "mount", "unshare", "wc", "tr", "mkdir", "seq",
+    "nc", "dd", "chroot", "readlink",
 ];
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A runtime in a directory of its own, with one pod.
-pub struct World {
-    pub folder: TempDir,
-    pub runtime: Arc<dyn Runtime>,
-    pub options: Options,
-    pub choice: Choice,
-    pub pod: String,
-    pub image: PathBuf,
+pub(crate) struct World {
+    pub(crate) folder: TempDir,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) options: Options,
+    pub(crate) choice: Choice,
+    pub(crate) pod: String,
+    pub(crate) image: PathBuf,
 }
 
-pub fn options(folder: &Path) -> Options {
+pub(crate) fn options(folder: &Path) -> Options {
     let shim =
         std::env::var_os("LAZARET_TEST_SHIM").unwrap_or_else(|| env!("CARGO_BIN_EXE_lazaret-shim").into());
     Options {
         shim: vec![shim],
         cdi_directories: vec![folder.join("cdi")],
         cni_configurations: folder.join("net.d"),
+        cni_programs: vec![folder.join("plugins")],
         ..Options::new(folder.join("state"))
     }
 }
 
 impl World {
     /// None, and a line that says so, where this runtime does not work or there is no busybox.
-    pub async fn new(choice: Choice, test: &str) -> Option<Self> {
+    pub(crate) async fn new(choice: Choice, test: &str) -> Option<Self> {
         let folder = tempfile::Builder::new().prefix("lazaret-containers-").tempdir().unwrap();
         let options = options(folder.path());
         let image = match busybox(&folder.path().join("image")) {
@@ -71,7 +72,7 @@ impl World {
         Some(world)
     }
 
-    pub async fn with_sandbox(choice: Choice, test: &str) -> Option<Self> {
+    pub(crate) async fn with_sandbox(choice: Choice, test: &str) -> Option<Self> {
         let world = Self::new(choice, test).await?;
         let state = world.runtime.run_sandbox(world.sandbox()).await.unwrap();
         assert!(state.is_ready);
@@ -79,7 +80,7 @@ impl World {
         Some(world)
     }
 
-    pub fn sandbox(&self) -> SandboxSpec {
+    pub(crate) fn sandbox(&self) -> SandboxSpec {
         SandboxSpec {
             pod_uid: self.pod.clone(),
             namespace: "default".into(),
@@ -91,7 +92,7 @@ impl World {
         }
     }
 
-    pub fn spec(&self, name: &str, command: &[&str]) -> ContainerSpec {
+    pub(crate) fn spec(&self, name: &str, command: &[&str]) -> ContainerSpec {
         ContainerSpec {
             key: Key { pod_uid: self.pod.clone(), name: name.to_owned(), attempt: 0 },
             root: RootFs::Layers(vec![self.image.clone()]),
@@ -113,28 +114,28 @@ impl World {
         }
     }
 
-    pub fn shell(&self, name: &str, script: &str) -> ContainerSpec {
+    pub(crate) fn shell(&self, name: &str, script: &str) -> ContainerSpec {
         self.spec(name, &["/bin/sh", "-c", script])
     }
 
     /// Makes and starts a container.
-    pub async fn run(&self, spec: ContainerSpec) -> String {
+    pub(crate) async fn run(&self, spec: ContainerSpec) -> String {
         let id = self.runtime.create(&self.pod, spec).await.unwrap();
         self.runtime.start(&id).await.unwrap();
         id
     }
 
-    pub async fn state(&self, id: &str) -> Option<ContainerState> {
+    pub(crate) async fn state(&self, id: &str) -> Option<ContainerState> {
         let sandboxes = self.runtime.list().await.unwrap();
         sandboxes.into_iter().flat_map(|sandbox| sandbox.containers).find(|state| state.id == id)
     }
 
-    pub async fn phase(&self, id: &str) -> Phase {
+    pub(crate) async fn phase(&self, id: &str) -> Phase {
         self.state(id).await.unwrap().phase
     }
 
     /// How a container ended, when it has.
-    pub async fn exit(&self, id: &str) -> Exit {
+    pub(crate) async fn exit(&self, id: &str) -> Exit {
         let mut changes = self.runtime.changes();
         loop {
             changes.mark_unchanged();
@@ -145,21 +146,21 @@ impl World {
         }
     }
 
-    pub async fn run_to_end(&self, spec: ContainerSpec) -> (Exit, String) {
+    pub(crate) async fn run_to_end(&self, spec: ContainerSpec) -> (Exit, String) {
         let id = self.run(spec).await;
         let exit = self.exit(&id).await;
         (exit, self.log(&id).await)
     }
 
     /// What was written to the log, without times.
-    pub async fn log(&self, id: &str) -> String {
+    pub(crate) async fn log(&self, id: &str) -> String {
         let path = self.state(id).await.unwrap().log;
         let text = fs::read_to_string(path).unwrap();
         text.lines().map(|line| format!("{}\n", line.split_once(' ').unwrap().1)).collect()
     }
 
     /// Waits until the log has this text.
-    pub async fn logged(&self, id: &str, text: &str) {
+    pub(crate) async fn logged(&self, id: &str, text: &str) {
         loop {
             let log = self.log(id).await;
             if log.contains(text) {
@@ -170,14 +171,14 @@ impl World {
         }
     }
 
-    pub async fn end(self) {
+    pub(crate) async fn end(self) {
         self.runtime.remove_sandbox(&self.pod).await.unwrap();
         assert_eq!(self.runtime.list().await.unwrap(), []);
     }
 }
 
 /// A layer with busybox and links to it.
-pub fn busybox(folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn busybox(folder: &Path) -> Result<PathBuf, String> {
     let found = ["/bin/busybox", "/usr/bin/busybox"].into_iter().map(Path::new).find(|path| path.is_file());
     let program = found.ok_or("there is no busybox")?;
     for name in ["bin", "tmp", "etc"] {
