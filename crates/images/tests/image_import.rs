@@ -98,7 +98,7 @@ async fn archives_come_in_several_forms() {
 async fn an_archive_of_docker_save_is_imported_with_all_its_names() {
     let folder = tempfile::tempdir().unwrap();
     let layer = RawTar::default().file("hello", "world").end();
-    let content = Content::new(&[layer.clone()], <[u8]>::to_vec);
+    let content = Content::new(std::slice::from_ref(&layer), <[u8]>::to_vec);
     let manifest = serde_json::json!([{"Config": "config.json", "RepoTags": ["app:1", "app:2"], "Layers": ["one/layer.tar"]}]);
     let archive = RawTar::default()
         .entry("config.json", b'0', "", &content.config)
