@@ -198,11 +198,17 @@ fn a_rule_evicts_only_when_its_policy_says_that_nobody_is_left() {
 
 #[test]
 fn a_policy_has_only_so_many_rules_and_says_what_was_left_out() {
-    let many: String = (0..RULES_PER_POLICY_MAX + 3).map(|at| format!(" d{at}[model=big]")).collect();
-    let mut world = World::new(&[&format!("slice worker{many}"), POLICY]);
+    // A slice has at most 128 devices.
+    let slice = |name: &str| {
+        let devices: String = (0..100).map(|at| format!(" d{at}[model=big]")).collect();
+        format!("slice {name} pool={name}{devices}")
+    };
+    let (one, two, three) = (slice("one"), slice("two"), slice("three"));
+    let mut world = World::new(&[&one, &two, &three, POLICY]);
     world.settle();
     assert_eq!(world.rules.len(), RULES_PER_POLICY_MAX);
-    assert_eq!(world.reports, [format!("p: {RULES_PER_POLICY_MAX} rules, 3 left out")]);
+    let left_out = 300 - RULES_PER_POLICY_MAX;
+    assert_eq!(world.reports, [format!("p: {RULES_PER_POLICY_MAX} rules, {left_out} left out")]);
 }
 
 #[test]
