@@ -27,6 +27,7 @@ pub enum ProbeKind {
 }
 
 /// Something that happened.
+#[allow(clippy::large_enum_variant, reason = "each is handled at once and not kept")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// All pods of this node.

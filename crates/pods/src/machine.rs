@@ -290,7 +290,13 @@ impl Pods {
             self.listing = Listing::Idle;
             match outcome {
                 Outcome::Found(found) => self.found(now, id, &found),
-                _ => self.list_at = now + RETRY.after(1),
+                Outcome::Done
+                | Outcome::Failed { .. }
+                | Outcome::Image { .. }
+                | Outcome::Sandbox { .. }
+                | Outcome::Started { .. }
+                | Outcome::CannotRun { .. }
+                | Outcome::Probed { .. } => self.list_at = now + RETRY.after(1),
             }
             return;
         }

@@ -46,7 +46,13 @@ impl Pod {
             }
             About::Status(status) => match outcome {
                 Outcome::Failed { .. } => self.writing = Writing::NotBefore(now + WRITE_AGAIN_MS),
-                _ => (self.writing, self.shown) = (Writing::Idle, Some(*status)),
+                Outcome::Done
+                | Outcome::Image { .. }
+                | Outcome::Sandbox { .. }
+                | Outcome::Started { .. }
+                | Outcome::CannotRun { .. }
+                | Outcome::Probed { .. }
+                | Outcome::Found(_) => (self.writing, self.shown) = (Writing::Idle, Some(*status)),
             },
             About::Delete => {
                 let pause = if is_failed(&outcome) { RETRY.after(3) } else { DELETE_AGAIN_MS };
@@ -109,7 +115,12 @@ impl Pod {
                 }
                 self.event(out, Some(index), true, "Failed", format!("Error: {reason}"));
             }
-            _ => {}
+            Outcome::Done
+            | Outcome::Sandbox { .. }
+            | Outcome::Started { .. }
+            | Outcome::CannotRun { .. }
+            | Outcome::Probed { .. }
+            | Outcome::Found(_) => {}
         }
     }
 
@@ -119,7 +130,13 @@ impl Pod {
                 self.failures = 0;
                 Sandbox::Ready { id, ips, known_since: out.last_id() }
             }
-            outcome => {
+            Outcome::Done
+            | Outcome::Failed { .. }
+            | Outcome::Image { .. }
+            | Outcome::Started { .. }
+            | Outcome::CannotRun { .. }
+            | Outcome::Probed { .. }
+            | Outcome::Found(_) => {
                 self.tried(now, "FailedCreatePodSandBox", "Failed to create pod sandbox: ", &outcome, out);
                 out.wants_list = true;
                 Sandbox::Unsure { since: out.last_id() }
@@ -169,7 +186,11 @@ impl Pod {
                 out.wants_list = true;
                 self.warn(now, out, "Failed", text);
             }
-            _ => {}
+            Outcome::Done
+            | Outcome::Image { .. }
+            | Outcome::Sandbox { .. }
+            | Outcome::Probed { .. }
+            | Outcome::Found(_) => {}
         }
     }
 
@@ -218,7 +239,12 @@ impl Pod {
         let (is_success, message) = match outcome {
             Outcome::Probed { is_success, message } => (is_success, message),
             Outcome::Failed { message, .. } => (false, message),
-            _ => (false, String::new()),
+            Outcome::Done
+            | Outcome::Image { .. }
+            | Outcome::Sandbox { .. }
+            | Outcome::Started { .. }
+            | Outcome::CannotRun { .. }
+            | Outcome::Found(_) => (false, String::new()),
         };
         let (name, grace_s) = (self.view.containers[index].name.clone(), self.view.grace_s);
         let (title, word) = match kind {
