@@ -31,8 +31,10 @@ pub(super) fn main(path: &Path) -> Result<ExitCode, String> {
     let spec: Option<ExecSpec> = layout::read(path).map_err(|error| error.to_string())?;
     let _ = fs::remove_file(path);
     let spec = spec.ok_or_else(|| format!("{} is not there", path.display()))?;
+    // Kept until the answer is sent: whoever leads the session of a terminal is killed when that closes.
+    let mut session = None;
     let reply = match launch(&spec) {
-        Ok(launched) => match Session::new(launched, spec.tty).run() {
+        Ok(launched) => match session.insert(Session::new(launched, spec.tty)).run() {
             Some(code) => Reply::Exited(code),
             None => return Ok(ExitCode::FAILURE),
         },
@@ -146,7 +148,7 @@ impl Session {
     }
 
     /// The exit code; none when the agent let go of it.
-    fn run(mut self) -> Option<i32> {
+    fn run(&mut self) -> Option<i32> {
         let agent = std::io::stdin();
         loop {
             let mut wanted = PollFlags::empty();

@@ -2,13 +2,17 @@
 //! whatever links an image has there.
 
 use std::{
+    ffi::OsString,
     fs,
-    os::fd::{AsRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
     path::{Component, Path, PathBuf},
 };
 
 use rustix::{
-    fs::{Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2, symlinkat},
+    fs::{Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2, readlinkat, symlinkat},
     io::Errno,
     mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount},
     thread::{CapabilitySet, remove_capability_from_bounding_set},
@@ -19,6 +23,8 @@ use super::oci::Refused;
 
 /// Nodes that every container has. They are the host's: nobody but root can make any.
 const NODES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+/// Links to nothing on the way to one target. The kernel follows 40 of those that lead somewhere.
+const LINKS_MAX: usize = 40;
 const LINKS: &[(&str, &str)] = &[
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -213,34 +219,54 @@ fn at(place: &OwnedFd) -> PathBuf {
 
 /// Finds or makes a directory or an empty file. Links lead to where they would in the container, never out of it.
 fn place(root: &OwnedFd, target: &Path, is_directory: bool) -> std::io::Result<OwnedFd> {
+    let mut target = target.to_owned();
+    for _ in 0..LINKS_MAX {
+        match place_or_link(root, &target, is_directory)? {
+            Placed::Here(place) => return Ok(place),
+            Placed::Link(next) => target = next,
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+enum Placed {
+    Here(OwnedFd),
+    /// A link to nothing was on the way: this is what it says.
+    Link(PathBuf),
+}
+
+fn place_or_link(root: &OwnedFd, target: &Path, is_directory: bool) -> std::io::Result<Placed> {
     let find = |path: &Path| {
         openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
     };
     let mut parent = openat(root, ".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut done = PathBuf::from(".");
-    let parts: Vec<_> = target
-        .components()
-        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
-        .collect();
+    let is_step = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    let parts: Vec<_> = target.components().filter(is_step).collect();
     for (at, part) in parts.iter().enumerate() {
+        let before = done.clone();
         done.push(part);
-        let is_last = at + 1 == parts.len();
-        let found = match find(&done) {
-            Err(Errno::NOENT) if is_last && !is_directory => {
-                let flags =
-                    OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-                drop(openat(&parent, part.as_os_str(), flags, Mode::from_raw_mode(0o644))?);
-                find(&done)?
-            }
+        parent = match find(&done) {
             Err(Errno::NOENT) => {
-                mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(0o755))?;
+                if let Ok(link) = readlinkat(&parent, part.as_os_str(), Vec::new()) {
+                    let link = PathBuf::from(OsString::from_vec(link.into_bytes()));
+                    let mut next = if link.is_absolute() { link } else { before.join(link) };
+                    next.extend(&parts[at + 1..]);
+                    return Ok(Placed::Link(next));
+                }
+                if at + 1 == parts.len() && !is_directory {
+                    let flags =
+                        OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                    drop(openat(&parent, part.as_os_str(), flags, Mode::from_raw_mode(0o644))?);
+                } else {
+                    mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(0o755))?;
+                }
                 find(&done)?
             }
             found => found?,
         };
-        parent = found;
     }
-    Ok(parent)
+    Ok(Placed::Here(parent))
 }
 
 /// Takes away every capability that a container does not have, for good.
