@@ -28,6 +28,7 @@ pub enum ProbeKind {
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "one is handled at a time, and none is kept")]
 pub enum Input {
     /// All pods of this node.
     Pods(Vec<PodView>),

@@ -66,10 +66,10 @@ impl Pod {
     /// Nothing can run in the sandbox any more: what ran has ended, and everything begins anew in another one.
     fn lose_sandbox(&mut self, now: Millis, id: alloc::string::String, out: &mut Out) {
         for container in &mut self.containers {
-            if let Some(instance) = &mut container.instance {
-                if let InstancePhase::Running { started_at } = instance.phase {
-                    instance.phase = InstancePhase::Exited(Exit::unknown(now, Some(started_at)));
-                }
+            if let Some(instance) = &mut container.instance
+                && let InstancePhase::Running { started_at } = instance.phase
+            {
+                instance.phase = InstancePhase::Exited(Exit::unknown(now, Some(started_at)));
             }
         }
         self.reset_init(out);
