@@ -281,6 +281,7 @@ impl Shell {
     }
 
     /// As [`Shell::perform`], where pods are run here: some of it is theirs.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others are done as without pods")]
     fn perform_with(&mut self, id: u64, action: Action, clock: Clock, node: &mut Node, runner: &mut Runner) {
         match action {
             Action::ShowStatus { pod, containers } => {

@@ -285,6 +285,7 @@ impl Pods {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "an answer to another question is none")]
     fn outcome(&mut self, now: Millis, id: u64, outcome: Outcome) {
         if self.listing == Listing::InFlight(id) {
             self.listing = Listing::Idle;

@@ -20,6 +20,7 @@ const DELETE_AGAIN_MS: Millis = 60_000;
 /// Before a status is written again that could not be.
 const WRITE_AGAIN_MS: Millis = 2_000;
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "an answer to another question is none")]
 impl Pod {
     pub(crate) fn outcome(&mut self, now: Millis, about: About, outcome: Outcome, out: &mut Out) {
         match about {

@@ -105,6 +105,7 @@ impl Runner {
     }
 
     /// Begins what is to be done. Whether there was something.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others are done in the same way")]
     pub(crate) fn work(&mut self, clock: Clock, node: &mut Node) -> bool {
         let mut is_busy = false;
         while let Some((id, action)) = self.machine.poll() {

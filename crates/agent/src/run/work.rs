@@ -61,10 +61,10 @@ pub(super) async fn perform(shared: Arc<Shared>, action: Action) -> Outcome {
         }
         Action::RemoveSandbox { pod, id } => {
             let removed = done(limited(RUNTIME_TIMEOUT, shared.runtime.remove_sandbox(&id)).await);
-            if removed == Outcome::Done {
-                if let Some(entry) = shared.table().entries.get_mut(&pod.uid) {
-                    entry.sandbox = None;
-                }
+            if removed == Outcome::Done
+                && let Some(entry) = shared.table().entries.get_mut(&pod.uid)
+            {
+                entry.sandbox = None;
             }
             removed
         }
