@@ -42,6 +42,7 @@ pub(crate) fn performs(action: &Action) {
         | Action::DeletePod(_)
         | Action::Warn { .. }
         | Action::Began { .. }
+        | Action::Freed { .. }
         | Action::Ended { .. } => return,
     };
     trace!(target: TARGET, step);
