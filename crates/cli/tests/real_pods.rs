@@ -1,5 +1,10 @@
 //! Pods that run: `lazaret up --node` and `lazaret node`, as a user runs them. With runc where that works, else as processes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod support;
 

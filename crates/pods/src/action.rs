@@ -27,7 +27,6 @@ pub enum ProbeKind {
 }
 
 /// Something that happened.
-#[allow(clippy::large_enum_variant, reason = "each is handled at once and not kept")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "one is handled at a time, and none is kept")]
 pub enum Input {

@@ -1,5 +1,10 @@
 //! The life of pods, in a world whose runtime and API check what is done to them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod random;
 mod world;

@@ -37,16 +37,16 @@ fn step(world: &mut World, made: &mut u8, what: u8, which: u8, how: u8) {
             world.add(view(*made, how));
         }
         1 => uid.into_iter().for_each(|uid| world.delete(&uid, u64::from(how % 40))),
-        2 if how % 4 == 0 => uid.into_iter().for_each(|uid| world.force(&uid)),
-        3 if how % 4 == 0 => world.restart(),
+        2 if how.is_multiple_of(4) => uid.into_iter().for_each(|uid| world.force(&uid)),
+        3 if how.is_multiple_of(4) => world.restart(),
         4 => {
             let Some(uid) = uid else { return };
             let running = world.running(&uid);
             if let Some(name) = running.get(usize::from(how / 4) % running.len().max(1)) {
-                world.exits(&uid, name, i32::from(how % 4 == 0));
+                world.exits(&uid, name, i32::from(how.is_multiple_of(4)));
             }
         }
-        5 if how % 8 == 0 => {
+        5 if how.is_multiple_of(8) => {
             let Some(sandbox) = uid.and_then(|uid| world.sandboxes.get(&uid)) else { return };
             let id = sandbox.id.clone();
             world.kill_sandbox(&id);
