@@ -5,6 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use anyhow::{Context, Result};
 use lazaret_agent::{Agent, Options};
 use lazaret_example::{Example, Extras};
+use lazaret_nvidia::{Nvidia, Partitions};
 use lazaret_runtime::Metrics;
 use lazaret_server::{Server, User};
 
@@ -19,7 +20,7 @@ pub(crate) struct HereArgs {
     /// Where the node keeps its files [default: node below --data-dir]
     #[arg(long, value_name = "PATH", requires = "node")]
     node_root: Option<PathBuf>,
-    /// Start this driver for the node: example
+    /// Start this driver for the node
     #[arg(long, value_name = "NAME", requires = "node")]
     driver: Option<DriverName>,
     #[command(flatten)]
@@ -30,10 +31,21 @@ pub(crate) struct HereArgs {
 enum DriverName {
     /// Simulated GPUs that fail on command
     Example,
+    /// The NVIDIA GPUs of this machine, as `lazaret driver nvidia` publishes them
+    Nvidia,
+}
+
+/// A driver that runs in this process.
+#[derive(Debug)]
+enum Driver {
+    Example(Example),
+    Nvidia(Nvidia),
 }
 
 /// How many devices the example driver has, and what it looks like: as `lazaret driver example` has it.
 const DRIVER: &str = "gpu.example.com";
+/// How often the NVIDIA driver reads counters; events it sees at once.
+const NVIDIA_POLL: Duration = Duration::from_secs(5);
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 const RECOVER_AFTER: Duration = Duration::from_secs(5);
 
@@ -41,7 +53,7 @@ const RECOVER_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Here {
     agent: Agent,
-    driver: Option<Example>,
+    driver: Option<Driver>,
     stops_pods: bool,
 }
 
@@ -64,7 +76,7 @@ impl HereArgs {
         let root = self.node_root.clone().unwrap_or_else(|| data.join("node"));
         let root = std::path::absolute(&root).context("--node-root")?;
         let run = match self.driver {
-            Some(DriverName::Example) => self.run.clone().with_cdi_root(root.join("cdi")),
+            Some(DriverName::Example | DriverName::Nvidia) => self.run.clone().with_cdi_root(root.join("cdi")),
             None => self.run.clone(),
         };
         let local = if local.is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { local };
@@ -78,18 +90,19 @@ impl HereArgs {
         let groups = vec!["system:nodes".into(), "system:authenticated".into()];
         let user = User { name: format!("system:node:{node}"), groups, ..User::default() };
         let agent = Agent::start_with_pods(server.client(user), options, run_options, &Metrics::default())?;
+        let cdi = run.last_cdi_root().cloned().unwrap_or_else(|| root.join("cdi"));
         let driver = match self.driver {
             Some(DriverName::Example) => {
-                let cdi = run.last_cdi_root().cloned().unwrap_or_else(|| root.join("cdi"));
-                Some(start_driver(server, node, root, cdi, devices).await?)
+                Some(Driver::Example(start_example(server, node, root, cdi, devices).await?))
             }
+            Some(DriverName::Nvidia) => Some(Driver::Nvidia(start_nvidia(server, node, root, cdi).await?)),
             None => None,
         };
         Ok(Some(Here { agent, driver, stops_pods: self.run.stop_pods }))
     }
 }
 
-async fn start_driver(
+async fn start_example(
     server: &Server,
     node: String,
     kubelet_root: PathBuf,
@@ -112,6 +125,22 @@ async fn start_driver(
     example.context("start the example driver")
 }
 
+async fn start_nvidia(server: &Server, node: String, kubelet_root: PathBuf, cdi: PathBuf) -> Result<Nvidia> {
+    let options = lazaret_nvidia::Options {
+        node,
+        kubelet_root,
+        cdi,
+        host_root: "/".into(),
+        library: None,
+        partitions: Partitions::Static,
+        evict_on: Vec::new(),
+        poll: NVIDIA_POLL,
+        pod_uid: None,
+    };
+    let client = server.client(super::parts::ourselves());
+    lazaret_nvidia::start(client, options).await.context("start the NVIDIA driver")
+}
+
 impl Here {
     /// Lets go of the node. Its containers run on, unless they were to stop with it.
     pub(super) async fn stop(mut self) {
@@ -122,8 +151,10 @@ impl Here {
                 _ = signal::to_stop() => {}
             }
         }
-        if let Some(driver) = self.driver {
-            driver.stop().await;
+        match self.driver {
+            Some(Driver::Example(driver)) => driver.stop().await,
+            Some(Driver::Nvidia(driver)) => driver.stop().await,
+            None => {}
         }
         self.agent.stop().await;
     }
