@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Read as _,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -96,7 +97,7 @@ impl Host {
     pub fn programs(&self) -> Vec<PathBuf> {
         let find = |name: &&str| {
             let mut places = PROGRAM_DIRECTORIES.iter().map(|directory| self.root.join(directory).join(name));
-            places.find(|path| path.is_file())
+            places.find(|path| is_program(path))
         };
         PROGRAMS.iter().filter_map(find).collect()
     }
@@ -189,6 +190,14 @@ fn links(directory: &Path, names: &[String], path: &Path, own: &str) -> Vec<Stri
     found
 }
 
+/// Whether a file is a program of its own. A script in its place calls others, which a container does not have.
+fn is_program(path: &Path) -> bool {
+    const ELF: [u8; 4] = *b"\x7fELF";
+    let mut start = [0; ELF.len()];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == ELF
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +224,21 @@ mod tests {
             ]
         );
         assert!(Host::at(root.path()).libraries("1.2").is_empty());
+    }
+
+    #[test]
+    fn a_script_that_calls_a_program_is_not_taken_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, content: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, content).unwrap();
+            path
+        };
+        write("usr/bin/nvidia-smi", "#!/bin/sh\nexec /usr/local/nvidia/bin/nvidia-smi \"$@\"\n");
+        let program = write("usr/local/nvidia/bin/nvidia-smi", "\x7fELF and more");
+        write("usr/bin/nvidia-debugdump", "");
+        assert_eq!(Host::at(root.path()).programs(), [program]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl World {
         let pod = json!({
             "metadata": {"name": name},
             "spec": {
-                "containers": [{"name": "c", "image": "i", "command": command, "resources": {"claims": [{"name": "gpu"}]}}],
+                "containers": [{"name": "c", "image": "i", "imagePullPolicy": "Never", "command": command, "resources": {"claims": [{"name": "gpu"}]}}],
                 "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
             },
         });
