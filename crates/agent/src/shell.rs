@@ -202,12 +202,6 @@ async fn work(
             lines.shut_down.send_replace(true);
         }
     }
-    node.finish();
-    while let Some((id, action)) = node.poll() {
-        if matches!(action, Action::Checkpoint(_)) {
-            shell.perform(id, action);
-        }
-    }
     // Nobody waits for answers any more; the writer ends with its queue.
     drop((shell, heard, running));
     while writers.join_next().await.is_some() {}

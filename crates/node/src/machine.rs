@@ -232,11 +232,6 @@ impl Manager {
         self.is_unwritten = true;
     }
 
-    /// Whether a checkpoint is to be written that no operation waits for.
-    pub(crate) fn is_unwritten(&self) -> bool {
-        self.is_unwritten
-    }
-
     /// Whether this is the number of a checkpoint that no operation waits for.
     pub(crate) fn is_unawaited(&self, id: u64) -> bool {
         self.unawaited.contains(&id)

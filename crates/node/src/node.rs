@@ -21,8 +21,6 @@ use crate::{
 
 /// How often claims are looked for whose pods are gone, as kubelet has it.
 const RECONCILE_EVERY_MS: Millis = 60_000;
-/// After a plugin has answered, its answer is written: so late that the note of the next pod may contain it, and one write is enough.
-const KEEP_AFTER_MS: Millis = 100;
 /// After a write to the API that failed.
 const WRITE_AGAIN_MS: Millis = 5_000;
 /// The kind of plugin that is a DRA driver.
@@ -47,15 +45,6 @@ pub(crate) enum Pending {
     Delete(String),
 }
 
-/// When what plugins have answered is written, which nobody waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keep {
-    /// There is nothing to write.
-    Nothing,
-    At(Millis),
-    Now,
-}
-
 /// The DRA side of a node.
 #[derive(Debug)]
 pub struct Node {
@@ -71,8 +60,6 @@ pub struct Node {
     reconcile_at: Millis,
     /// A checkpoint could not be written: when it is tried again.
     write_again_at: Option<Millis>,
-    /// When what plugins have answered is written.
-    keep: Keep,
     /// Pods whose status may have to say something else of their devices.
     pub(crate) to_show: BTreeSet<String>,
     /// Plugins are asked who they are only after slices of the time before were wiped, or that failed.
@@ -101,7 +88,6 @@ impl Node {
             report: Writing::Idle,
             reconcile_at: now + RECONCILE_EVERY_MS,
             write_again_at: None,
-            keep: Keep::Nothing,
             to_show: BTreeSet::new(),
             is_first_wipe_over: false,
             pending: BTreeMap::new(),
@@ -178,7 +164,6 @@ impl Node {
             self.wipes.wake(),
             self.health.wake(),
             self.write_again_at,
-            if let Keep::At(at) = self.keep { Some(at) } else { None },
             Some(self.reconcile_at),
         ];
         pods.chain(others).flatten().min()
@@ -186,18 +171,12 @@ impl Node {
 
     /// The next thing to do, and the number to answer it by.
     pub fn poll(&mut self) -> Option<(u64, Action)> {
-        if self.actions.is_empty() && self.keep == Keep::Now {
-            self.keep = Keep::Nothing;
-            if let Some((id, text)) = self.manager.poll_unawaited() {
-                self.ask(Pending::Manager(id), Action::Checkpoint(text));
-            }
+        if self.actions.is_empty()
+            && let Some((id, text)) = self.manager.poll_unawaited()
+        {
+            self.ask(Pending::Manager(id), Action::Checkpoint(text));
         }
         self.actions.pop_front()
-    }
-
-    /// The node is about to end: what plugins have answered is written now.
-    pub fn finish(&mut self) {
-        self.keep = Keep::Now;
     }
 
     /// What is or may be prepared.
@@ -252,12 +231,6 @@ impl Node {
             }
         }
         self.write_checkpoint_again(now);
-        self.keep = match self.keep {
-            _ if !self.manager.is_unwritten() => Keep::Nothing,
-            Keep::Nothing => Keep::At(now + KEEP_AFTER_MS),
-            Keep::At(at) if at <= now => Keep::Now,
-            waits @ (Keep::At(_) | Keep::Now) => waits,
-        };
         self.show_statuses(now);
         self.report_unprepared(now);
     }

@@ -544,52 +544,6 @@ fn each_container_gets_the_devices_of_its_own_claims_and_init_containers_do_too(
 }
 
 #[test]
-fn what_a_plugin_answered_is_written_a_little_later_or_with_the_next_note_or_at_the_end() {
-    let is_checkpoint = |action: &Action| matches!(action, Action::Checkpoint(_));
-    let devices = |action: &Action| {
-        let Action::Checkpoint(text) = action else { panic!() };
-        let claims = lazaret_node::checkpoint::read(text).unwrap();
-        claims
-            .iter()
-            .flat_map(|claim| claim.drivers.values())
-            .map(|driver| driver.devices.len())
-            .sum::<usize>()
-    };
-    let claims = BTreeMap::from(
-        ["a", "b"].map(|name| (name.to_owned(), claim(name, DRIVER, &format!("gpu-{name}"), &["p", "q"]))),
-    );
-    for way in ["later", "with the next note", "at the end"] {
-        let mut script = Script::with_driver(DRIVER);
-        script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
-        script.work(&claims);
-        assert!(script.offered.contains_key("p") && !script.has(is_checkpoint), "{way}");
-        match way {
-            "later" => {
-                script.pass(99);
-                assert!(!script.has(is_checkpoint));
-                script.pass(1);
-            }
-            "with the next note" => {
-                script.hear(Input::Pod(pod("q", &["b"], Life::Wanted)));
-                let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
-                script.answer(id, Outcome::Claims(claims.clone()));
-            }
-            _ => {
-                script.node.finish();
-                script.pass(0);
-            }
-        }
-        let (id, written) = script.take("Checkpoint", is_checkpoint);
-        assert_eq!(devices(&written), 1, "{way}");
-        script.answer(id, Outcome::Done);
-        if way != "with the next note" {
-            script.pass(1_000);
-            assert!(!script.has(is_checkpoint), "{way}: once is enough");
-        }
-    }
-}
-
-#[test]
 fn a_status_that_the_server_drops_is_waited_with_and_not_looked_at_all_the_time() {
     let (mut script, _) = prepared();
     let health = |health| Input::Health {
@@ -649,6 +603,8 @@ fn statuses_filter_by_request_and_sub_request_and_name_devices_without_cdi() {
     ];
     let answer = Answer::Claims([("a-uid".to_owned(), Ok(devices))].into());
     script.answer(id, Outcome::Answered(answer));
+    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint(_)));
+    script.answer(id, Outcome::Done);
     let (_, status) = script.take("ShowStatus", |action| matches!(action, Action::ShowStatus { .. }));
     let Action::ShowStatus { containers, .. } = status else { panic!() };
     assert_eq!(containers["c"][0].name, "claim:a/big/first");
