@@ -218,6 +218,7 @@ mod tests {
     fn no_two_lead_at_a_time_and_one_that_is_gone_is_replaced() {
         let election =
             |name: &str| LeaderElection::new("n", "l", name).lease_duration(Duration::from_secs(3));
+        let mut led = [0; 2];
         for seed in 1..200_u64 {
             let mut dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
             let mut roll = |sides: u64| {
@@ -230,7 +231,7 @@ mod tests {
             let mut all = [new("a"), new("b")];
             let ahead = [0, 86_400_000];
             let mut lease: Option<Lease> = None;
-            let (mut next, mut led) = ([0_i64; 2], [0; 2]);
+            let mut next = [0_i64; 2];
             for at in 0..60_000_i64 {
                 let is_gone = at > 40_000;
                 for who in 0..2 {
@@ -258,7 +259,8 @@ mod tests {
                     led[who] += i64::from(leads[who] && (who == 0) != is_gone);
                 }
             }
-            assert!(led[0] > 0 && led[1] > 0, "seed {seed}: {led:?}");
         }
+        // Of 199 worlds, half of whose answers are lost: most of the time somebody leads, the second after the first is gone.
+        assert!(led[0] > 199 * 20_000 && led[1] > 199 * 10_000, "{led:?}");
     }
 }

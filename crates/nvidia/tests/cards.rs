@@ -135,6 +135,8 @@ impl World {
             (key, taint.value.clone().unwrap_or_default(), taint.effect.clone())
         };
         let mut last = Vec::new();
+        let mut wanted = wanted.to_vec();
+        wanted.sort_unstable();
         let wait = async {
             loop {
                 let devices = self.devices().await;
@@ -144,7 +146,8 @@ impl World {
                     .unwrap_or_default()
                     .iter()
                     .map(written)
-                    .collect();
+                    .collect::<Vec<_>>();
+                last.sort();
                 let same =
                     last.iter().map(|(key, value, effect)| (key.as_str(), value.as_str(), effect.as_str()));
                 if same.eq(wanted.iter().copied()) && found.is_some() {
@@ -154,7 +157,7 @@ impl World {
             }
         };
         let waited = tokio::time::timeout(PATIENCE, wait).await;
-        assert!(waited.is_ok(), "taints of {device} never were {wanted:?}");
+        assert!(waited.is_ok(), "taints of {device} never were {wanted:?}, but {last:?}");
     }
 
     async fn claim(&self, name: &str, device: &str, config: Option<Value>) -> ClaimMessage {

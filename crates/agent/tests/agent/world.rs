@@ -25,7 +25,7 @@ pub(crate) struct World {
 }
 
 /// For something to become so, on a machine that is very slow.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Looks until it is so.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
@@ -100,6 +100,7 @@ impl World {
             "spec": {
                 "containers": [{"name": "c", "image": "i", "imagePullPolicy": "Never", "command": command, "resources": {"claims": [{"name": "gpu"}]}}],
                 "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+                "automountServiceAccountToken": false,
             },
         });
         let pod =

@@ -76,7 +76,9 @@ impl HereArgs {
         let root = self.node_root.clone().unwrap_or_else(|| data.join("node"));
         let root = std::path::absolute(&root).context("--node-root")?;
         let run = match self.driver {
-            Some(DriverName::Example | DriverName::Nvidia) => self.run.clone().with_cdi_root(root.join("cdi")),
+            Some(DriverName::Example | DriverName::Nvidia) => {
+                self.run.clone().with_cdi_root(root.join("cdi"))
+            }
             None => self.run.clone(),
         };
         let local = if local.is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { local };

@@ -27,14 +27,14 @@ pub(crate) fn write(volume: &Dir, payload: &Payload, group: Option<u32>, stamp: 
         None => false,
     };
     let mut version = current.unwrap_or_default();
+    // One that a crash left behind.
+    volume.unlink(DATA_NEW)?;
     if !is_current {
         version = new_version(volume, stamp)?;
         if let Err(error) = write_version(volume, &version, payload, group) {
             remove(volume, &version)?;
             return Err(error);
         }
-        // One that a crash left behind.
-        volume.unlink(DATA_NEW)?;
         volume.link(DATA_NEW, &version, group)?;
         volume.rename(DATA_NEW, DATA)?;
     }
