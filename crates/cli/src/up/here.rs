@@ -3,6 +3,8 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use lazaret_agent::{Agent, Options};
 use lazaret_example::{Example, Extras};
 use lazaret_nvidia::{Nvidia, Partitions};
@@ -44,6 +46,9 @@ enum Driver {
 
 /// How many devices the example driver has, and what it looks like: as `lazaret driver example` has it.
 const DRIVER: &str = "gpu.example.com";
+/// Looks for the Node that is being registered.
+const REGISTRATION_LOOKS: usize = 100;
+const REGISTRATION_PAUSE: Duration = Duration::from_millis(20);
 /// How often the NVIDIA driver reads counters; events it sees at once.
 const NVIDIA_POLL: Duration = Duration::from_secs(5);
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
@@ -93,6 +98,9 @@ impl HereArgs {
         let user = User { name: format!("system:node:{node}"), groups, ..User::default() };
         let agent = Agent::start_with_pods(server.client(user), options, run_options, &Metrics::default())?;
         let cdi = run.last_cdi_root().cloned().unwrap_or_else(|| root.join("cdi"));
+        if self.driver.is_some() {
+            wait_for_node(server, &node).await;
+        }
         let driver = match self.driver {
             Some(DriverName::Example) => {
                 Some(Driver::Example(start_example(server, node, root, cdi, devices).await?))
@@ -101,6 +109,17 @@ impl HereArgs {
             None => None,
         };
         Ok(Some(Here { agent, driver, stops_pods: self.run.stop_pods }))
+    }
+}
+
+/// Waits a moment for the Node, whose UID is in everything that a driver publishes. A driver that is too early tries again by itself.
+async fn wait_for_node(server: &Server, name: &str) {
+    let nodes: Api<Node> = Api::all(server.client(super::parts::ourselves()));
+    for _ in 0..REGISTRATION_LOOKS {
+        if matches!(nodes.get_opt(name).await, Ok(Some(_))) {
+            return;
+        }
+        tokio::time::sleep(REGISTRATION_PAUSE).await;
     }
 }
 
