@@ -82,7 +82,8 @@ impl FromStr for Choice {
 /// When none of them ran it, with the reason of each.
 pub async fn probe(choice: Choice, options: Options) -> Result<Arc<dyn Runtime>, ProbeReport> {
     let names: &[&str] = match choice {
-        Choice::Auto => &["runc", "crun", "namespaces"],
+        // A start with namespaces of our own fails at times, so they have to be asked for.
+        Choice::Auto => &["runc", "crun"],
         Choice::Runc => &["runc"],
         Choice::Crun => &["crun"],
         Choice::Namespaces => &["namespaces"],

@@ -111,7 +111,11 @@ fn staged(directory: &ContainerDir, spec: &ShimSpec, reexec: &Reexec) -> Result<
                     .read()
                     .unwrap_or_else(|| format!("a stage ended with {}", ended.code).into()));
             }
-            Child::new(read_pid(&directory.0.join("pid"))?)?
+            // One that is gone already has said why.
+            match read_pid(&directory.0.join("pid")).and_then(Child::new) {
+                Ok(second) => second,
+                Err(error) => return Err(report.read().unwrap_or_else(|| error.into())),
+            }
         }
         Engine::Oci { .. } | Engine::Processes => first,
     };
