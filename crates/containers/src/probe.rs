@@ -28,7 +28,7 @@ const PROGRAM_DIRECTORIES: &[&str] =
 /// Which runtime is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// The first that works of `runc`, `crun` and `namespaces`. Never `processes`: what isolates nothing is asked for by name.
+    /// The first that works of `runc` and `crun`. Never `namespaces`, which is not finished, nor `processes`, which isolates nothing: they are asked for by name.
     #[default]
     Auto,
     /// `runc`.
