@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use lazaret_model::{
-    AWAITED_BYTES_PER_NODE_MAX, AWAITED_PER_NODE_MAX, Awaited, Consumer, NodeReport, ObjectKey,
+    AWAITED_BYTES_PER_NODE_MAX, AWAITED_PER_NODE_MAX, Awaited, Consumer, NodeReport, ObjectKey, Remembered,
     ResourceClaim, Text, Uid,
 };
 
@@ -15,7 +15,7 @@ use crate::{
     Claims, SeenClaim,
     holder::{Holder, HolderKind},
     queue::Item,
-    standing::is_done,
+    standing::{Hearsay, is_done},
     tables::Setback,
 };
 
@@ -25,8 +25,12 @@ const LOST_MAX: usize = 16_384;
 pub(crate) const REMOVED_MAX: usize = 4_096;
 
 /// Who is asked, and about what.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Asking {
+    /// Pods that are gone and of which nothing is prepared: they had ended, or were on no node. What is forgotten is asked for.
+    pub(crate) ended: Remembered,
+    /// By the UID of a pod or claim that is gone: whether its node is in service and reports, where that was not heard.
+    pub(crate) silent: Hearsay,
     /// Nodes that say what is prepared on them.
     pub(crate) nodes: BTreeMap<Text, NodeSlot>,
     /// By the UID of the claim.
@@ -68,8 +72,21 @@ pub(crate) enum Waiting {
 }
 
 impl Asking {
+    pub(crate) fn new(gone_max: usize) -> Self {
+        Self {
+            ended: Remembered::new(gone_max),
+            silent: Hearsay::new(gone_max),
+            nodes: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            lost_on: BTreeMap::new(),
+            lost: VecDeque::new(),
+            removed: 0,
+        }
+    }
+
     /// Nothing is under way any more.
     pub(crate) fn forget_work(&mut self) {
+        self.silent.forget_questions();
         for slot in self.nodes.values_mut() {
             (slot.in_flight, slot.setback) = Default::default();
         }
@@ -91,8 +108,18 @@ impl Asking {
         self.nodes.get(node).map(|slot| &*slot.report)
     }
 
-    pub(crate) fn may_have_prepared(&self, node: &Text, claim: &Uid) -> bool {
-        self.report(node).is_some_and(|report| report.may_have_prepared(claim))
+    /// What a node says, if it is known to be in service and to say anything.
+    pub(crate) fn word_of(&self, node: &Text) -> Option<&NodeReport> {
+        self.report(node).filter(|report| !report.out_of_service)
+    }
+
+    /// Whether a node may have prepared a claim, because of a pod or claim that is gone. That it is not in service or says
+    /// nothing is believed once it was looked for since then: news of nodes may be behind those of pods and claims.
+    pub(crate) fn may_have_prepared(&self, node: &Text, claim: &Uid, gone: &Uid) -> bool {
+        match self.word_of(node) {
+            Some(report) => report.may_have_prepared(claim),
+            None => !self.silent.gone.contains(gone),
+        }
     }
 
     pub(crate) fn released_by<'a>(
@@ -170,15 +197,15 @@ impl Claims {
         self.touch(Item::Node(node.clone()));
     }
 
-    /// A pod is gone: whether it had ended decides whether its node is asked.
-    pub(crate) fn note_how_it_ended(&mut self, key: &ObjectKey) {
-        if self.asking.nodes.is_empty() {
-            return;
-        }
+    /// A pod is gone: whether it had ended decides whether its node is asked. One that was on no node when last seen may have
+    /// been bound since, unless its last state was told.
+    pub(crate) fn note_how_it_ended(&mut self, key: &ObjectKey, last_told: bool) {
         let Some(pod) = self.tables.pods.get(key).map(|slot| slot.pod.clone()) else { return };
         match &pod.node {
-            Some(node) if !is_done(&pod) => self.asking.note_lost(pod.uid.clone(), node.clone()),
-            Some(_) | None => drop(self.hearsay.ended.insert(pod.uid.clone())),
+            _ if is_done(&pod) => drop(self.asking.ended.insert(pod.uid.clone())),
+            Some(node) => self.asking.note_lost(pod.uid.clone(), node.clone()),
+            None if last_told => drop(self.asking.ended.insert(pod.uid.clone())),
+            None => {}
         }
     }
 
@@ -199,20 +226,22 @@ impl Claims {
 
     /// The nodes where somebody may still use what a claim was given.
     fn nodes_in_use(&self, seen: &SeenClaim) -> BTreeSet<Text> {
-        if self.asking.nodes.is_empty() {
-            return BTreeSet::new();
-        }
+        let allocation = seen.claim.allocation.as_ref();
         let node_of = |consumer: &Consumer| {
             let kind = HolderKind::of(consumer)?;
             let holder = Holder { kind, key: seen.beside(&consumer.name), uid: consumer.uid.clone() };
             let pod = self.tables.pods.get(&holder.key).map(|slot| &slot.pod);
             match pod.filter(|pod| pod.uid == holder.uid) {
                 Some(pod) if is_done(pod) => None,
-                Some(pod) => pod.node.as_ref(),
-                None => self.lost_on(&seen.claim, &holder.uid),
+                // One that was on no node when last seen may have been bound since.
+                Some(pod) => pod.node.as_ref().or_else(|| allocation?.only_node()),
+                None => self
+                    .lost_on(&seen.claim, &holder.uid)
+                    .filter(|node| self.asking.may_have_prepared(node, &seen.claim.uid, &holder.uid)),
             }
         };
         let nodes = seen.claim.reserved_for.iter().filter_map(node_of);
-        nodes.filter(|node| self.asking.may_have_prepared(node, &seen.claim.uid)).cloned().collect()
+        let claim = &seen.claim.uid;
+        nodes.filter(|node| self.asking.may_have_prepared(node, claim, claim)).cloned().collect()
     }
 }

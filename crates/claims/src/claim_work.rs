@@ -28,6 +28,8 @@ struct Findings {
     lost: BTreeSet<Text>,
     /// Of these, those that have to unprepare it first.
     awaited: BTreeSet<Text>,
+    /// Nodes of which nothing is heard, and the user that was lost there.
+    silent: Vec<(Text, Uid)>,
 }
 
 impl Claims {
@@ -51,6 +53,9 @@ impl Claims {
         }
         for holder in findings.unknown {
             self.confirm(now, key, holder);
+        }
+        for (node, user) in findings.silent {
+            self.confirm_node(now, Item::Claim(key.clone()), node, user);
         }
         let Some(slot) = self.tables.claims.get_mut(key) else { return };
         if steps.is_empty() {
@@ -78,7 +83,11 @@ impl Claims {
         if !findings.unknown.is_empty() {
             return Vec::new();
         }
-        let awaiting = names_of(&findings.awaited);
+        let awaiting = match findings.silent.is_empty() {
+            true => names_of(&findings.awaited),
+            // Whether it is waited for is not known yet.
+            false => seen.awaiting.clone(),
+        };
         let dropped = users.len() < claim.reserved_for.len();
         let kept = users.len();
         self.add_bound_pods(seen, &mut users);
@@ -127,11 +136,17 @@ impl Claims {
         // DEVIATION(lost-pods): what ended while it was there was unprepared before; what vanished may not have been.
         let gone = self.hearsay.gone.contains(user);
         let Some(node) = self.lost_on(&seen.claim, user).filter(|_| gone) else { return false };
-        let awaited = self.is_awaited(node, &seen.claim.uid);
-        if awaited {
+        let awaited = self.asking.may_have_prepared(node, &seen.claim.uid, user);
+        let is_heard = self.asking.word_of(node).is_some();
+        if awaited && !is_heard {
+            findings.silent.push((node.clone(), user.clone()));
+        }
+        if awaited && is_heard {
             findings.awaited.insert(node.clone());
         }
-        findings.lost.insert(node.clone());
+        if awaited || self.asking.report(node).is_some() {
+            findings.lost.insert(node.clone());
+        }
         awaited
     }
 

@@ -42,6 +42,9 @@ pub enum EffectKind {
     /// Ask the API server itself, not a cache, whether it exists. Reads, writes nothing. [`Outcome::Done`]: it does.
     /// [`Outcome::Gone`]: there is none of this name, or it is another incarnation.
     Confirm(Holder),
+    /// Ask the API server itself, not a cache, whether a node is in service and says what is prepared on it. Reads,
+    /// writes nothing. [`Outcome::Done`]: it is and does. [`Outcome::Gone`]: there is no such node, or it is not, or does not.
+    ConfirmNode(Text),
     /// Write which claims a node is asked about.
     AskNode(AskNode),
     /// Tell people. Best effort.

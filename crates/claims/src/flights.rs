@@ -9,6 +9,7 @@ use rustc_hash::FxBuildHasher;
 use crate::{
     effect::{Effect, EffectId, EffectKind},
     holder::Holder,
+    queue::Item,
 };
 
 /// What has to be known when an effect is acknowledged.
@@ -22,6 +23,8 @@ pub(crate) enum Flight {
     Claim { claim: ObjectKey, uid: Uid, version: Text, deallocates: bool, reserves: bool, deletes: bool },
     /// Somebody is being asked for.
     Confirm(Holder),
+    /// A node is being looked for because of a pod or claim that is gone; then this is looked at again.
+    Silence { gone: Uid, item: Item },
     /// A node is being asked.
     Node { node: Text, uid: Uid },
 }

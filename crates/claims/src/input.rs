@@ -20,6 +20,8 @@ pub enum Input {
         key: ObjectKey,
         /// Which incarnation of it: another one may have taken the name.
         uid: Uid,
+        /// Whether the state in which it went was told before. Otherwise it was missed, and may have been bound meanwhile.
+        last_told: bool,
     },
     /// A group of pods as it is now.
     Group(Arc<PodGroup>),

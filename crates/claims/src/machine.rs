@@ -1,8 +1,8 @@
 //! The machine: its state, what it takes note of, and what can be asked of it.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 
-use lazaret_model::{ObjectKey, Timestamp};
+use lazaret_model::{ObjectKey, Text, Timestamp};
 
 use crate::{
     asking::Asking,
@@ -41,11 +41,11 @@ impl Claims {
         Self {
             // All pods that one claim names have to be remembered at once.
             hearsay: Hearsay::new(options.gone_max.max(2 * RESERVED_MAX)),
+            asking: Asking::new(options.gone_max.max(2 * RESERVED_MAX)),
             options,
             leads: false,
             synced: false,
             tables: Tables::default(),
-            asking: Asking::default(),
             queue: Queue::default(),
             flights: Flights::default(),
             counters: Counters::default(),
@@ -109,12 +109,6 @@ impl Claims {
         self.asking.waits.len()
     }
 
-    /// Whether any node says what is prepared on it. If none does, how a pod ended need not be known.
-    #[must_use]
-    pub fn has_reporting_nodes(&self) -> bool {
-        !self.asking.nodes.is_empty()
-    }
-
     /// How many effects are under way.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -140,7 +134,7 @@ impl Claims {
             tables.templates.len(),
             links.iter().map(|links| links.len()).sum(),
             self.queue.timers(),
-            self.hearsay.questions(),
+            self.hearsay.questions() + self.asking.silent.questions(),
         ]
     }
 
@@ -175,7 +169,9 @@ impl Claims {
         let pods = self.tables.pods.values().filter(|slot| !slot.pod.claims.is_empty());
         let pods = pods.map(|slot| Item::Holder(HolderKind::Pod, slot.pod.key.clone()));
         let groups = self.tables.groups.keys().cloned().map(|key| Item::Holder(HolderKind::Group, key));
-        let nodes = self.asking.nodes.keys().cloned().map(Item::Node);
+        let awaited = self.asking.waits.values().flat_map(|wait| &wait.nodes);
+        let nodes: BTreeSet<&Text> = self.asking.nodes.keys().chain(awaited).collect();
+        let nodes = nodes.into_iter().cloned().map(Item::Node);
         let mut items: Vec<Item> = claims.chain(pods).chain(groups).chain(nodes).collect();
         items.sort_unstable();
         items

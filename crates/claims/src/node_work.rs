@@ -10,24 +10,45 @@ use crate::{
     effect::{AWAITING_REASON, AskNode, ClaimEvent, EffectKind, RELEASED_REASON, WakeReason},
     flights::Flight,
     queue::Item,
-    standing::is_done,
+    standing::{Inquiry, is_done},
     tables::Setback,
 };
 
 impl Claims {
     /// The node that has not said how a user of a claim ended; whether it has to be waited for is another question.
     pub(crate) fn lost_on<'a>(&'a self, claim: &'a ResourceClaim, user: &Uid) -> Option<&'a Text> {
-        if self.asking.nodes.is_empty() || self.hearsay.ended.contains(user) {
+        if self.asking.ended.contains(user) {
             return None;
         }
         let allocation = claim.allocation.as_ref().filter(|given| given.held_devices().next().is_some())?;
-        let node = self.asking.lost_on.get(user).or_else(|| allocation.only_node())?;
-        self.asking.nodes.contains_key(node).then_some(node)
+        self.asking.lost_on.get(user).or_else(|| allocation.only_node())
     }
 
-    /// Whether a node has to unprepare a claim before it is given back.
-    pub(crate) fn is_awaited(&self, node: &Text, claim: &Uid) -> bool {
-        self.asking.may_have_prepared(node, claim)
+    /// Asks whether a node reports of which nothing is heard, because of a pod or claim that is gone.
+    pub(crate) fn confirm_node(&mut self, now: Timestamp, item: Item, node: Text, gone: Uid) {
+        if self.flights.len() >= self.options.in_flight_max {
+            self.queue.push_front(item);
+            return;
+        }
+        match self.asking.silent.inquire(&gone, now) {
+            Inquiry::Ask => {
+                self.flights.launch(Flight::Silence { gone, item }, EffectKind::ConfirmNode(node));
+            }
+            Inquiry::Wait => {}
+            Inquiry::AskAt(at) => self.later(at, WakeReason::Retry, item),
+        }
+    }
+
+    /// A node that reports will be heard of, and is asked then.
+    pub(crate) fn confirmed_node(&mut self, now: Timestamp, gone: &Uid, item: Item, outcome: Outcome) {
+        match outcome {
+            Outcome::Gone => self.asking.silent.is_gone(gone),
+            Outcome::Done | Outcome::Conflict | Outcome::RetryLater | Outcome::Unknown => {
+                let options = &self.options;
+                self.asking.silent.failed(gone, now, |failures| options.retry_ms(failures));
+            }
+        }
+        self.touch(item);
     }
 
     /// Takes note of where a claim was used by pods that vanished, as long as it names them, and of which of these nodes are waited for.
@@ -96,7 +117,7 @@ impl Claims {
     }
 
     pub(crate) fn look_at_node(&mut self, now: Timestamp, name: &Text) {
-        self.settle_removed(name);
+        self.settle_removed(now, name);
         let Some(slot) = self.asking.nodes.get(name) else { return };
         if slot.in_flight.is_some() {
             return;
@@ -118,13 +139,17 @@ impl Claims {
     }
 
     /// Claims that are gone are waited for as long as the node has not answered, however long ago it was asked and by whom.
-    fn settle_removed(&mut self, node: &Text) {
+    fn settle_removed(&mut self, now: Timestamp, node: &Text) {
         let listed: Vec<Awaited> =
             self.asking.report(node).map(|report| report.awaiting.clone()).unwrap_or_default();
         for one in listed {
             let there = self.tables.claims.get(&one.claim).is_some_and(|slot| slot.seen.claim.uid == one.uid);
             let known = self.asking.waits.contains_key(&one.uid);
-            if !there && !known && self.is_awaited(node, &one.uid) && self.asking.removed < REMOVED_MAX {
+            if !there
+                && !known
+                && self.asking.may_have_prepared(node, &one.uid, &one.uid)
+                && self.asking.removed < REMOVED_MAX
+            {
                 self.asking.removed += 1;
                 let (uid, nodes) = (one.uid.clone(), [node.clone()].into());
                 let wait = Wait { awaited: one, nodes, claim: Waiting::Unseen, announced: true };
@@ -143,7 +168,7 @@ impl Claims {
                     }
                     Waiting::Unseen => false,
                 };
-                wait.nodes.contains(node) && (ended || !self.is_awaited(node, uid))
+                wait.nodes.contains(node) && (ended || !self.asking.may_have_prepared(node, uid, uid))
             })
             .map(|(uid, _)| uid.clone())
             .collect();
@@ -154,12 +179,20 @@ impl Claims {
                 self.asking.drop_wait(&uid);
             }
         }
+        if self.asking.word_of(node).is_none() {
+            let removed = |wait: &&Wait| !matches!(wait.claim, Waiting::Kept) && wait.nodes.contains(node);
+            let removed: Vec<Uid> =
+                self.asking.waits.values().filter(removed).map(|wait| wait.awaited.uid.clone()).collect();
+            for claim in removed {
+                self.confirm_node(now, Item::Node(node.clone()), node.clone(), claim);
+            }
+        }
     }
 
     fn has_ended(&self, claim: &ResourceClaim, user: &Consumer) -> bool {
         let key = ObjectKey { namespace: claim.key.namespace.clone(), name: user.name.clone() };
         let pod = self.tables.pods.get(&key).map(|slot| &slot.pod).filter(|pod| pod.uid == user.uid);
-        pod.map_or_else(|| self.hearsay.ended.contains(&user.uid), |pod| is_done(pod))
+        pod.map_or_else(|| self.asking.ended.contains(&user.uid), |pod| is_done(pod))
     }
 
     /// What became of a question.

@@ -16,7 +16,7 @@ impl Claims {
     pub(crate) fn take_note(&mut self, now: Timestamp, input: Input) {
         match input {
             Input::Pod(pod) => self.see_pod(pod),
-            Input::PodGone { key, uid } => self.miss_pod(&key, &uid),
+            Input::PodGone { key, uid, last_told } => self.miss_pod(&key, &uid, last_told),
             Input::Group(group) => self.see_group(group),
             Input::GroupGone { key, uid } => self.miss_group(&key, &uid),
             Input::Claim(seen) => self.see_claim(seen),
@@ -43,7 +43,7 @@ impl Claims {
         let gone =
             known.filter(|pod| !there.contains(&pod.uid)).map(|pod| (pod.key.clone(), pod.uid.clone()));
         let gone: BTreeSet<(ObjectKey, Uid)> = gone.collect();
-        gone.iter().for_each(|(key, uid)| self.miss_pod(key, uid));
+        gone.iter().for_each(|(key, uid)| self.miss_pod(key, uid, false));
         pods.into_iter().for_each(|pod| self.see_pod(pod));
     }
 
@@ -64,6 +64,10 @@ impl Claims {
 
     fn see_pod(&mut self, pod: Arc<Pod>) {
         if self.hearsay.gone.contains(&pod.uid) {
+            // Its last states say how it ended.
+            if self.tables.pods.get(&pod.key).is_some_and(|slot| slot.pod.uid == pod.uid) {
+                self.tables.put_pod(pod);
+            }
             return;
         }
         self.hearsay.seen(&pod.uid);
@@ -109,10 +113,10 @@ impl Claims {
         pods.into_iter().for_each(|pod| self.touch(Item::Holder(HolderKind::Pod, pod)));
     }
 
-    fn miss_pod(&mut self, key: &ObjectKey, uid: &Uid) {
+    fn miss_pod(&mut self, key: &ObjectKey, uid: &Uid, last_told: bool) {
         self.hearsay.is_gone(uid);
         if self.tables.pods.get(key).is_some_and(|slot| slot.pod.uid == *uid) {
-            self.note_how_it_ended(key);
+            self.note_how_it_ended(key, last_told);
             self.tables.remove_pod(key);
         }
         self.touch_claims_of(HolderKind::Pod, key);

@@ -24,14 +24,12 @@ pub(crate) enum Standing {
     Unknown,
 }
 
-/// What is known of pods beyond what is seen of them.
+/// What is known beyond what is seen, of pods, or of the nodes on which pods were lost.
 #[derive(Debug)]
 pub(crate) struct Hearsay {
     /// Known to exist no more.
     pub(crate) gone: Remembered,
-    /// Of these, those of which nothing is prepared: they had ended, or were on no node. What is forgotten is asked for.
-    pub(crate) ended: Remembered,
-    /// About pods that a claim names and nobody has seen. Old answers are swept out when it has doubled.
+    /// About those that a claim names and nobody has seen. Old answers are swept out when it has doubled.
     asked: HashMap<Uid, Asked, FxBuildHasher>,
     sweep_at: usize,
 }
@@ -59,12 +57,7 @@ pub(crate) enum Inquiry {
 
 impl Hearsay {
     pub(crate) fn new(gone_max: usize) -> Self {
-        Self {
-            gone: Remembered::new(gone_max),
-            ended: Remembered::new(gone_max),
-            asked: HashMap::default(),
-            sweep_at: ASKED_MIN,
-        }
+        Self { gone: Remembered::new(gone_max), asked: HashMap::default(), sweep_at: ASKED_MIN }
     }
 
     /// [`Inquiry::Ask`] is said once: whoever hears it has to ask.

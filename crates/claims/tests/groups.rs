@@ -96,6 +96,7 @@ fn spell(effect: &EffectKind) -> String {
             format!("change {}: {}", change.claim.name, steps.join(", "))
         }
         EffectKind::Confirm(holder) => format!("confirm {} {}", who(holder.kind), holder.uid),
+        EffectKind::ConfirmNode(node) => format!("confirm {node}"),
         EffectKind::AskNode(ask) => format!("ask {}", ask.node),
         EffectKind::Event(event) => format!("event {}: {}", who(event.holder.kind), event.message),
         EffectKind::ClaimEvent(event) => format!("event {}: {}", event.claim.name, event.message),

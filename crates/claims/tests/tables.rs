@@ -42,6 +42,7 @@ fn spell(effect: &EffectKind) -> String {
             format!("change {}: {}", change.claim.name, steps.join(", "))
         }
         EffectKind::Confirm(holder) => format!("confirm {} {}", holder.key.name, holder.uid),
+        EffectKind::ConfirmNode(node) => format!("confirm {node}"),
         EffectKind::AskNode(ask) => format!("ask {}", ask.node),
         EffectKind::Event(event) => format!("event {}: {}", event.holder.key.name, event.message),
         EffectKind::ClaimEvent(event) => format!("event {}: {}", event.claim.name, event.message),
@@ -282,7 +283,7 @@ fn a_pod_that_is_known_to_be_gone_needs_no_question() {
     world.allocate(&key("c"), Some(&key("p")));
     let mut machine = machine(&world);
     let uid = world.pods[&key("p")].uid.clone();
-    machine.handle(NOW, Input::PodGone { key: key("p"), uid: uid.clone() });
+    machine.handle(NOW, Input::PodGone { key: key("p"), uid: uid.clone(), last_told: true });
     assert_eq!(wanted(&mut machine), ["change c: reserve for [] and deallocate, leave 0 finalizers"]);
     // Old news of it change nothing.
     let late = Pod { key: key("p"), uid, ..Pod::default() };

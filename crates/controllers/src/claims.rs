@@ -60,14 +60,15 @@ impl Agent for ClaimsAgent {
     fn hear(&mut self, now: Timestamp, news: News) {
         let Self { claims, ledger, .. } = self;
         // How a pod ended is said by its last state, which may have come with the news that it is gone.
+        let mut last_told = false;
         if let News::Gone(PODS, object) = &news
-            && claims.has_reporting_nodes()
             && let Ok(Model::Pod(pod)) = object.model()
         {
             claims.handle(now, Input::Pod(Arc::clone(pod)));
+            last_told = true;
         }
         ledger.changes(news, |change| {
-            if let Some(input) = input(change) {
+            if let Some(input) = input(change, last_told) {
                 claims.handle(now, input);
             }
         });
@@ -101,10 +102,10 @@ impl Agent for ClaimsAgent {
     }
 }
 
-fn input(change: Change) -> Option<Input> {
+fn input(change: Change, last_told: bool) -> Option<Input> {
     match change {
         Change::Gone(resource, key, uid) => Some(match resource.plural {
-            "pods" => Input::PodGone { key, uid },
+            "pods" => Input::PodGone { key, uid, last_told },
             "resourceclaims" => Input::ClaimGone(key),
             "podgroups" => Input::GroupGone { key, uid },
             "nodes" => Input::NodeGone(key.name),
@@ -279,6 +280,19 @@ impl Executor {
         }
     }
 
+    async fn confirm_node(&self, node: &Text) -> Reply {
+        match self.client.send(Call::get(&NODES, "", node)).await {
+            Ok(found)
+                if read_node_report(&found)
+                    .is_some_and(|report| report.reports && !report.out_of_service) =>
+            {
+                Outcome::Done.into()
+            }
+            Ok(_) | Err(CallError::NotFound(_)) => Outcome::Gone.into(),
+            Err(error) => Reply::from(&error),
+        }
+    }
+
     fn post(&self, event: &Event<'_>) -> Reply {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         self.events.post(event.call(self.client.clock().now(), serial)).into()
@@ -303,6 +317,7 @@ impl Perform<EffectKind> for Executor {
             EffectKind::SetClaimNames(set) => self.set_claim_names(set).await,
             EffectKind::ChangeClaim(change) => self.change(change).await,
             EffectKind::Confirm(holder) => self.confirm(holder).await,
+            EffectKind::ConfirmNode(node) => self.confirm_node(node).await,
             EffectKind::AskNode(ask) => self.ask_node(ask).await,
             EffectKind::Event(event) => {
                 let event = Event {

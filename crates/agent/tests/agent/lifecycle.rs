@@ -17,9 +17,6 @@ fn well(_: &str, _: &[u8]) -> Option<Reply> {
     None
 }
 
-/// Longer than a watch takes to tell controllers of a pod.
-const CONTROLLERS_SEE: std::time::Duration = std::time::Duration::from_secs(1);
-
 #[tokio::test]
 async fn a_plugin_that_was_there_before_the_agent_prepares_and_a_deleted_pod_goes_when_it_has_unprepared() {
     let world = World::new().await;
@@ -168,8 +165,6 @@ async fn a_device_of_a_lost_pod_is_given_back_only_when_the_node_has_unprepared_
     .await;
     let uid = world.pod("p", DRIVER, "gpu-0").await;
     world.until_offered(&uid).await;
-    // Controllers that have not seen where the pod is have nobody to ask.
-    tokio::time::sleep(CONTROLLERS_SEE).await;
     world.delete("p", &DeleteParams::default().grace_period(0)).await;
     let awaited = until("the node is asked", || async {
         let node = world.nodes().get(NODE).await.unwrap();

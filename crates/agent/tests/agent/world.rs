@@ -107,8 +107,11 @@ impl World {
             self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
         let uid = pod.metadata.uid.unwrap();
         let result = json!({"request": "r", "driver": driver, "pool": "n", "device": device});
+        // As schedulers write it: a device of one node.
+        let by_name = json!([{"key": "metadata.name", "operator": "In", "values": [NODE]}]);
+        let here = json!({"nodeSelectorTerms": [{"matchFields": by_name}]});
         let status = json!({"status": {
-            "allocation": {"devices": {"results": [result]}},
+            "allocation": {"devices": {"results": [result]}, "nodeSelector": here},
             "reservedFor": [{"resource": "pods", "name": name, "uid": uid}],
         }});
         self.claims().patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();

@@ -118,7 +118,10 @@ fn machine() -> Claims {
 }
 
 fn lose(machine: &mut Claims, name: &str) {
-    machine.handle(NOW, Input::PodGone { key: key(name), uid: format!("uid of {name}").into() });
+    machine.handle(
+        NOW,
+        Input::PodGone { key: key(name), uid: format!("uid of {name}").into(), last_told: true },
+    );
 }
 
 /// Takes what is wanted, in short, and acknowledges it as done.
@@ -149,11 +152,12 @@ fn done(machine: &mut Claims) -> Vec<String> {
                 format!("{} {}: {}", event.reason, event.claim.name, event.message)
             }
             EffectKind::Confirm(holder) => format!("confirm {}", holder.key.name),
+            EffectKind::ConfirmNode(node) => format!("confirm {node}"),
             EffectKind::CreateClaim(_) | EffectKind::SetClaimNames(_) | EffectKind::Event(_) => {
                 panic!("{effect:?}")
             }
         });
-        let is_question = matches!(effect.kind, EffectKind::Confirm(_));
+        let is_question = matches!(effect.kind, EffectKind::Confirm(_) | EffectKind::ConfirmNode(_));
         let outcome = if is_question { Outcome::Gone } else { Outcome::Done };
         machine.handle(NOW, Input::Acknowledged { effect: effect.id, outcome, why: None });
     }
@@ -237,6 +241,7 @@ fn what_ends_a_wait() {
                 "{case}"
             );
         }
+        all.retain(|what| what != "confirm node-1");
         assert_eq!(all, ["c: deallocate, wait no more, finalizers"], "{case}");
     }
 }
@@ -257,7 +262,7 @@ fn pods_that_ended_on_their_node_are_not_asked_for() {
     let mut silent = machine();
     silent.handle(NOW, Input::NodeGone("node-1".into()));
     lose(&mut silent, "p");
-    assert_eq!(done(&mut silent), ["c: deallocate, finalizers"]);
+    assert_eq!(done(&mut silent), ["c: deallocate, finalizers", "confirm node-1"]);
 }
 
 #[test]
@@ -270,6 +275,68 @@ fn a_new_controller_asks_for_pods_that_it_never_saw() {
     let all = done(&mut machine);
     assert_eq!(all[1..], ["ask node-1 about [c]", "c: node-1", "confirm p"], "{all:?}");
     assert!(all[0].starts_with("AwaitingUnprepare"));
+}
+
+/// Watches are behind one another: that nothing was heard of a node does not say that it prepares nothing.
+#[test]
+fn a_node_of_which_nothing_was_heard_is_looked_for_before_its_devices_are_given_back() {
+    let confirm = |machine: &mut Claims, now, outcome| {
+        let effect = machine.poll_effect().unwrap();
+        assert_eq!(effect.kind, EffectKind::ConfirmNode("node-1".into()));
+        assert_eq!(machine.poll_effect(), None);
+        machine.handle(now, Input::Acknowledged { effect: effect.id, outcome, why: None });
+    };
+    for removed in [false, true] {
+        let mut machine = Claims::new(Options::default());
+        machine.handle(NOW, Input::Pod(Arc::new(pod("p", PodPhase::Running))));
+        machine.handle(NOW, Input::Claim(claim("c", &["p"])));
+        machine.handle(NOW, Input::BecameLeader);
+        machine.handle(NOW, Input::Synced);
+        match removed {
+            true => machine.handle(NOW, Input::ClaimGone(key("c"))),
+            false => lose(&mut machine, "p"),
+        }
+        confirm(&mut machine, NOW, Outcome::Done);
+        assert_eq!(done(&mut machine), [""; 0], "it is there, and will be heard of");
+        machine.handle(NOW, Input::Node(Arc::new(node(1))));
+        let asked = done(&mut machine);
+        assert!(asked.contains(&"ask node-1 about [c]".to_owned()), "{asked:?}");
+    }
+    let mut machine = machine();
+    machine.handle(NOW, Input::NodeGone("node-1".into()));
+    lose(&mut machine, "p");
+    confirm(&mut machine, NOW, Outcome::RetryLater);
+    assert_eq!(done(&mut machine), [""; 0], "no answer is no answer");
+    let later = NOW.plus_millis(60_000);
+    machine.handle(later, Input::Tick);
+    confirm(&mut machine, later, Outcome::Gone);
+    let given_back = machine.poll_effect().unwrap().kind;
+    assert!(matches!(given_back, EffectKind::ChangeClaim(_)), "{given_back:?}");
+}
+
+#[test]
+fn a_pod_that_was_missed_may_have_been_bound_meanwhile() {
+    for last_told in [false, true] {
+        let mut machine = Claims::new(Options::default());
+        machine.handle(NOW, Input::Node(Arc::new(node(1))));
+        machine.handle(NOW, Input::BecameLeader);
+        machine.handle(NOW, Input::Synced);
+        machine.handle(
+            NOW,
+            Input::Pod(Arc::new(Pod { uid: "q".into(), node: None, ..pod("q", PodPhase::Pending) })),
+        );
+        let mut reserved = ResourceClaim::clone(&claim("c", &["q"]).claim);
+        reserved.reserved_for[0].uid = "q".into();
+        let seen = SeenClaim { claim: Arc::new(reserved), version: "2".into(), ..claim("c", &[]) };
+        machine.handle(NOW, Input::Claim(seen));
+        done(&mut machine);
+        machine.handle(NOW, Input::PodGone { key: key("q"), uid: "q".into(), last_told });
+        let all = done(&mut machine);
+        match last_told {
+            true => assert_eq!(all, ["c: deallocate, finalizers"]),
+            false => assert!(all.contains(&"ask node-1 about [c]".to_owned()), "{all:?}"),
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use lazaret_model::{DeviceId, NodeReport, ObjectKey, Pod, PodPhase, ResourceClai
 
 use super::{allocation_on, claim_on, pod_on};
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 2_000;
 const STEPS: usize = 250;
 const NODES: u64 = 2;
 const DEVICES: u64 = 2;
@@ -23,7 +23,7 @@ const DEVICES: u64 = 2;
 enum Mutant {
     /// The controller is told that every pod had ended.
     AllEnded,
-    /// The controller never hears of nodes.
+    /// The controller never hears of nodes, and gets no answer about them.
     NoNodes,
     /// A node answers before it has unprepared.
     HastyAnswer,
@@ -166,6 +166,7 @@ impl World {
             11 => self.remove_claim(),
             12 => self.lose_node(),
             13 => self.start_controller(),
+            14 => self.list_pods_again(),
             _ => {}
         }
         self.nodes_work();
@@ -197,7 +198,15 @@ impl World {
             self.wrong.get_or_insert(format!("{device} is prepared for {other} and for {uid}"));
         }
         self.put_claim(claim);
-        self.put_pod(pod_on(&name_of_pod, &name));
+        let pod = pod_on(&name_of_pod, &name);
+        self.put_pod(Pod { node: None, phase: PodPhase::Pending, ..pod.clone() });
+        self.put_pod(pod);
+    }
+
+    /// A watch that broke off: what happened to pods since is seen by what is there now.
+    fn list_pods_again(&mut self) {
+        self.news[0].clear();
+        self.news[0].push_back(Input::PodsListed(self.pods.values().cloned().map(Arc::new).collect()));
     }
 
     fn any_pod(&mut self) -> Option<Pod> {
@@ -229,7 +238,11 @@ impl World {
 
     fn remove_pod(&mut self, pod: &Pod) {
         self.pods.remove(&pod.key);
-        self.news[0].push_back(Input::PodGone { key: pod.key.clone(), uid: pod.uid.clone() });
+        self.news[0].push_back(Input::PodGone {
+            key: pod.key.clone(),
+            uid: pod.uid.clone(),
+            last_told: true,
+        });
     }
 
     /// By hand, its finalizer first. Until the controller has asked the node, the scheduler keeps the device by itself.
@@ -262,10 +275,6 @@ impl World {
             self.change_node(&name, |report| report.out_of_service = true);
             self.settle();
             self.change_node(&name, |report| report.out_of_service = false);
-        }
-        // That it is back is heard before anything runs on it.
-        while let Some(input) = self.news[2].pop_front() {
-            self.machine.handle(self.now(), input);
         }
     }
 
@@ -341,6 +350,15 @@ impl World {
             EffectKind::Confirm(holder) => {
                 let lives = self.pods.get(&holder.key).is_some_and(|pod| pod.uid == holder.uid);
                 if lives { Outcome::Done } else { Outcome::Gone }
+            }
+            EffectKind::ConfirmNode(name) => {
+                let is_there = self
+                    .nodes
+                    .get(name)
+                    .and_then(|node| node.report.as_ref())
+                    .is_some_and(|report| !report.out_of_service);
+                let reports = is_there && self.mutant != Some(Mutant::NoNodes);
+                if reports { Outcome::Done } else { Outcome::Gone }
             }
             EffectKind::ClaimEvent(_) | EffectKind::Event(_) => Outcome::Done,
             EffectKind::CreateClaim(_) | EffectKind::SetClaimNames(_) => panic!("{effect:?}"),

@@ -116,7 +116,7 @@ impl World {
 
     pub fn remove_pod(&mut self, name: &str) {
         if let Some(pod) = self.pods.remove(&key(name)) {
-            self.tell(Input::PodGone { key: key(name), uid: pod.uid });
+            self.tell(Input::PodGone { key: key(name), uid: pod.uid, last_told: true });
         }
     }
 
@@ -227,6 +227,7 @@ impl World {
                 if lives { Outcome::Done } else { Outcome::Gone }
             }
             // No node of this world says what is prepared on it.
+            EffectKind::ConfirmNode(_) => Outcome::Gone,
             EffectKind::AskNode(ask) => {
                 self.wrong.push(format!("asked {}", ask.node));
                 Outcome::Gone
