@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Makes everything that a release consists of, in one folder, with checksums.
 #
-#   deploy/release/release.sh [FOLDER]     default: target/dist
+#   deploy/release/release.sh [FOLDER]     default: target/packages
 #   LAZARET=target/debug/lazaret deploy/release/release.sh FOLDER     from a binary that is there already
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-out=$(mkdir -p "${1:-target/dist}" && cd "${1:-target/dist}" && pwd)
+out=$(mkdir -p "${1:-target/packages}" && cd "${1:-target/packages}" && pwd)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 if [ -z "${LAZARET:-}" ]; then
-  cargo build --release --locked -p lazaret
-  LAZARET=target/release/lazaret
+  cargo build --profile dist --locked -p lazaret
+  LAZARET=target/dist/lazaret
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -387,3 +387,17 @@ rules:
     verbs: ["patch", "update"]
 {{- include "lazaret.bindings" . }}
 {{- end -}}
+
+{{/* Puts a policy into force: (list $ name actions). */}}
+{{- define "lazaret.admissionBinding" -}}
+{{- $root := index . 0 }}
+{{- $name := index . 1 }}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  {{- include "lazaret.metadata" (list $root $name) | nindent 2 }}
+spec:
+  policyName: {{ include "lazaret.name" (list $root $name) }}
+  validationActions: {{ toJson (index . 2) }}
+{{- end }}
