@@ -18,6 +18,23 @@ const REVIEWS: Resource = Resource {
     plural: "selfsubjectreviews",
     kind: "SelfSubjectReview",
 };
+const ACCESS_REVIEWS: Resource = Resource {
+    group: "authorization.k8s.io",
+    version: "v1",
+    plural: "subjectaccessreviews",
+    kind: "SubjectAccessReview",
+};
+/// What each component of the chart needs at least: group, resource, verb.
+const NEEDED: &[(&str, &str, &str)] = &[
+    ("resource.k8s.io", "resourceslices", "watch"),
+    ("resource.k8s.io", "resourceclaims", "watch"),
+    ("", "pods", "watch"),
+    ("", "nodes", "watch"),
+];
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+/// The name that the chart gives the scheduler.
+const SCHEDULER: &str = "lazaret";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// No list is read further than this: an installation has a handful of each.
 const OBJECTS_MAX: usize = 500;
@@ -53,17 +70,76 @@ pub(super) async fn installation_facts(session: &mut Session<'_>, minor: u32) ->
         let found = list(session, &format!("/apis/lazaret.dev/v1alpha1/{plural}"), "").await?;
         policies = joined(policies, found);
     }
+    let deployments = list(session, "/apis/apps/v1/deployments", labelled).await?;
+    let waits = format!("fieldSelector=spec.schedulerName%3D{SCHEDULER},spec.nodeName%3D");
+    let policies_of_admission =
+        list(session, &format!("{ADMISSION}/validatingadmissionpolicies"), labelled).await?;
+    let bindings = list(session, &format!("{ADMISSION}/validatingadmissionpolicybindings"), "").await?;
     Ok(Installation {
         minor,
         program: env!("CARGO_PKG_VERSION"),
         wanted,
         definitions,
-        deployments: list(session, "/apis/apps/v1/deployments", labelled).await?,
+        daemon_sets: list(session, "/apis/apps/v1/daemonsets", labelled).await?,
+        pods: list(session, "/api/v1/pods", labelled).await?,
+        waiting: list(session, "/api/v1/pods", &waits).await?,
+        admission: policies_of_admission.zip(bindings),
+        roles_missing: roles_missing(session).await?,
+        refused: refused(session, deployments.as_deref().unwrap_or_default()).await?,
+        deployments,
         leases,
         policies,
         events: list(session, "/api/v1/events", "fieldSelector=reason%3DDeviceTaintManagerEviction").await?,
         server_time: server_time(session).await?,
     })
+}
+
+async fn roles_missing(session: &Session<'_>) -> Result<Option<Vec<&'static str>>, Error> {
+    let mut missing = Vec::new();
+    for name in ["kubectl-device-read", "kubectl-device-act", "kubectl-device-release"] {
+        match session.api.get_path(&format!("{ROLES}/{name}"), "read a role").await {
+            Ok(_) => {}
+            Err(Error::NotFound { .. }) => missing.push(name),
+            Err(error @ Error::Unreachable { .. }) => return Err(error),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(Some(missing))
+}
+
+/// What the service accounts of these deployments need and may not do.
+async fn refused(
+    session: &Session<'_>,
+    deployments: &[Value],
+) -> Result<Option<Vec<(String, String)>>, Error> {
+    let mut refused = Vec::new();
+    for one in deployments {
+        let namespace = one["metadata"]["namespace"].as_str().unwrap_or_default();
+        let account = one["spec"]["template"]["spec"]["serviceAccountName"].as_str().unwrap_or("default");
+        let user = format!("system:serviceaccount:{namespace}:{account}");
+        let groups = json!([
+            "system:serviceaccounts",
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated"
+        ]);
+        let lease = ("coordination.k8s.io", "leases", "update");
+        for (group, resource, verb) in NEEDED.iter().copied().chain([lease]) {
+            let of = if resource == "leases" { namespace } else { "" };
+            let wanted =
+                json!({"group": group, "resource": resource, "verb": verb, "namespace": of, "version": "v1"});
+            let review = json!({
+                "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                "spec": {"user": user, "groups": groups, "resourceAttributes": wanted},
+            });
+            match session.api.create(&ACCESS_REVIEWS, "", &review, DryRun::None).await {
+                Ok(answer) if answer["status"]["allowed"] == true => {}
+                Ok(_) => refused.push((format!("{namespace}/{account}"), format!("{verb} {resource}"))),
+                Err(error @ Error::Unreachable { .. }) => return Err(error),
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+    Ok(Some(refused))
 }
 
 fn joined(all: Option<Vec<Value>>, found: Option<Vec<Value>>) -> Option<Vec<Value>> {

@@ -4,9 +4,12 @@ use lazaret_api::parse_time;
 use lazaret_model::Timestamp;
 use serde_json::Value;
 
-use super::check::{Check, State, check, found};
+use super::{
+    check::{Check, State, check, found},
+    components::components,
+};
 
-const SECTION: &str = "installation";
+pub(super) const SECTION: &str = "installation";
 /// A lease that was not renewed for so many times its duration is nobody's.
 const STALE_DURATIONS: i64 = 2;
 /// Clocks that differ by more than this make times in taints and tolerations wrong by as much.
@@ -31,6 +34,18 @@ pub struct Installation {
     pub definitions: Option<Vec<Value>>,
     /// Deployments of the chart, in all namespaces.
     pub deployments: Option<Vec<Value>>,
+    /// DaemonSets of the chart, in all namespaces.
+    pub daemon_sets: Option<Vec<Value>>,
+    /// Pods of the chart, in all namespaces.
+    pub pods: Option<Vec<Value>>,
+    /// Pods that no scheduler has placed and that name Lazaret's.
+    pub waiting: Option<Vec<Value>>,
+    /// Admission policies of the chart, and all bindings.
+    pub admission: Option<(Vec<Value>, Vec<Value>)>,
+    /// Roles of `kubectl device` that are missing.
+    pub roles_missing: Option<Vec<&'static str>>,
+    /// What the service accounts of components may not do and have to: the account, and the verb and resource.
+    pub refused: Option<Vec<(String, String)>>,
     /// Leases, in all namespaces.
     pub leases: Option<Vec<Value>>,
     /// Objects of Lazaret's own kinds, in all namespaces.
@@ -44,7 +59,7 @@ pub struct Installation {
 /// Everything about the installation. A cluster without one has nothing wrong with it: definitions are looked at in any case.
 pub fn installation(facts: &Installation, now: Timestamp) -> Vec<Check> {
     let mut checks = vec![release(facts), definitions(facts), clock(facts, now)];
-    checks.extend(deployments(facts));
+    checks.extend(components(facts));
     checks.extend(leases(facts));
     checks.push(policies(facts));
     checks.push(evictors(facts));
@@ -113,6 +128,9 @@ fn definitions(facts: &Installation) -> Check {
             Some(one) if one["metadata"]["annotations"]["lazaret.dev/schema"] != **schema => {
                 (State::Warning, "of another version of Lazaret")
             }
+            Some(one) if stores_what_is_not_served(one) => {
+                (State::Failed, "holds objects in a version that is not served")
+            }
             Some(_) => continue,
         };
         worst = worst.max(state);
@@ -122,7 +140,15 @@ fn definitions(facts: &Installation) -> Check {
     check(SECTION, name, worst, detail, if worst == State::Ok { "" } else { hint })
 }
 
-fn condition(object: &Value, kind: &str) -> bool {
+/// Such objects cannot be read until the version is back.
+fn stores_what_is_not_served(definition: &Value) -> bool {
+    let versions = |field: &Value| field.as_array().cloned().unwrap_or_default();
+    let served = versions(&definition["spec"]["versions"]);
+    let is_served = |name: &Value| served.iter().any(|one| one["name"] == *name && one["served"] == true);
+    versions(&definition["status"]["storedVersions"]).iter().any(|name| !is_served(name))
+}
+
+pub(super) fn condition(object: &Value, kind: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     conditions.iter().any(|one| one["type"] == kind && one["status"] == "True")
 }
@@ -159,66 +185,6 @@ fn clock(facts: &Installation, now: Timestamp) -> Check {
         State::Warning,
         "set the clocks by NTP: taints and tolerations count seconds",
     )
-}
-
-fn deployments(facts: &Installation) -> Vec<Check> {
-    let (ready, version, once) = (
-        "components are available",
-        "components have the version of this program",
-        "each component is installed once",
-    );
-    let Some(there) = &facts.deployments else {
-        return vec![unseen(ready, "deployments.apps")];
-    };
-    let (mut down, mut other, mut several) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, one) in there.iter().enumerate() {
-        if !condition(one, "Available") {
-            let status = &one["status"];
-            let replicas = |field: &str| status[field].as_i64().unwrap_or_default();
-            down.push(format!(
-                "{} ({} of {} ready)",
-                place(one),
-                replicas("readyReplicas"),
-                one["spec"]["replicas"].as_i64().unwrap_or(1)
-            ));
-        }
-        let labels = &one["metadata"]["labels"];
-        let runs = labels["app.kubernetes.io/version"].as_str().unwrap_or_default();
-        if runs != facts.program {
-            other.push(format!("{} ({runs})", place(one)));
-        }
-        let component = &labels["app.kubernetes.io/component"];
-        let same = |other: &Value| other["metadata"]["labels"]["app.kubernetes.io/component"] == *component;
-        if there[..at].iter().any(same) {
-            several.push(place(one));
-        }
-    }
-    if there.is_empty() {
-        return vec![check(
-            SECTION,
-            ready,
-            State::Skipped,
-            "Lazaret's controllers are not installed from its chart".into(),
-            "",
-        )];
-    }
-    vec![
-        found(
-            SECTION,
-            ready,
-            &down,
-            State::Failed,
-            "kubectl describe the deployment and its pods; /readyz of a pod says what it waits for",
-        ),
-        found(SECTION, version, &other, State::Warning, "upgrade the chart and the program together"),
-        found(
-            SECTION,
-            once,
-            &several,
-            State::Failed,
-            "each installation has a lease of its own, so both act: remove one",
-        ),
-    ]
 }
 
 fn ours(facts: &Installation) -> impl Iterator<Item = &Value> {
@@ -344,12 +310,40 @@ fn span<'a>(events: &[&'a Value]) -> Option<(&'a str, &'a str)> {
     Some((first, last))
 }
 
-fn place(object: &Value) -> String {
+pub(super) fn place(object: &Value) -> String {
     let metadata = &object["metadata"];
     let of = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
     format!("{}/{}", of("namespace"), of("name"))
 }
 
-fn unseen(name: &str, resource: &str) -> Check {
+pub(super) fn unseen(name: &str, resource: &str) -> Check {
     check(SECTION, name, State::Skipped, format!("unknown, because this user may not list {resource}"), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_in_a_version_that_is_not_served_are_noticed() {
+        let definition = |is_served: bool| {
+            json!({
+                "metadata": {"name": "a.lazaret.dev", "annotations": {"lazaret.dev/schema": "1"}},
+                "spec": {"versions": [{"name": "v1alpha0", "served": is_served}, {"name": "v1alpha1", "served": true}]},
+                "status": {"storedVersions": ["v1alpha0", "v1alpha1"], "conditions": [{"type": "Established", "status": "True"}]},
+            })
+        };
+        for (is_served, detail) in
+            [(true, ""), (false, "a.lazaret.dev (holds objects in a version that is not served)")]
+        {
+            let facts = Installation {
+                wanted: vec![("a.lazaret.dev".into(), "1".into())],
+                definitions: Some(vec![definition(is_served)]),
+                ..Installation::default()
+            };
+            assert_eq!(definitions(&facts).detail, detail);
+        }
+    }
 }

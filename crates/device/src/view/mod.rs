@@ -3,6 +3,7 @@
 mod change;
 mod check;
 mod cluster;
+mod components;
 mod describe;
 mod device;
 mod drain;

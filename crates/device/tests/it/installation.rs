@@ -207,3 +207,94 @@ async fn a_policy_that_does_less_than_it_asks_for_is_named_with_its_reason() {
         "‼ policies are in effect: wide (256 DeviceTaintRules; 3 selected devices have none)\nkubectl describe the policy; a role or a kind may be missing"
     );
 }
+
+const APPS: &str = "/apis/apps/v1/namespaces/default";
+
+fn labels(component: &str) -> Value {
+    json!({"app.kubernetes.io/name": "lazaret", "app.kubernetes.io/component": component})
+}
+
+#[tokio::test]
+async fn a_component_says_why_its_pods_do_not_run_and_that_it_is_alone() {
+    let cluster = Cluster::small().await;
+    installed(&cluster, "default", env!("CARGO_PKG_VERSION"), false).await;
+    let pod = json!({"metadata": {"name": "p", "labels": labels("controllers")}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let mut pod = cluster.post("/api/v1/namespaces/default/pods", pod).await;
+    let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
+    pod["status"] = json!({"containerStatuses": [
+        {"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": waiting}]});
+    cluster.send("PUT", "/api/v1/namespaces/default/pods/p/status", "application/json", &pod).await;
+    let down = said(&cluster, "available").await;
+    assert!(
+        down.starts_with(
+            "× components are available: default/lazaret-controllers (1 of 2 ready; ImagePullBackOff)\n"
+        ),
+        "{down}"
+    );
+    assert_eq!(said(&cluster, "spare replica").await, "√ each component has a spare replica");
+    let scale = json!({"spec": {"replicas": 1}});
+    let path = format!("{APPS}/deployments/lazaret-controllers");
+    cluster.send("PATCH", &path, "application/merge-patch+json", &scale).await;
+    assert_eq!(
+        said(&cluster, "spare replica").await,
+        "‼ each component has a spare replica: default/lazaret-controllers\nnothing acts while the only pod is replaced: set replicas to 2 in the chart"
+    );
+}
+
+#[tokio::test]
+async fn roles_that_are_missing_are_named_for_components_and_for_people() {
+    let cluster = Cluster::small().await;
+    installed(&cluster, "default", env!("CARGO_PKG_VERSION"), true).await;
+    assert_eq!(said(&cluster, "may do what they need").await, "√ components may do what they need");
+    let people = said(&cluster, "roles for people").await;
+    assert!(
+        people.starts_with(
+            "‼ roles for people are there: kubectl-device-read, kubectl-device-act, kubectl-device-release\n"
+        ),
+        "{people}"
+    );
+    let refused = vec!["update leases"];
+    let cluster = Cluster::with(lazaret_server::Features::kubernetes_1_37(), &[], refused).await;
+    installed(&cluster, "default", env!("CARGO_PKG_VERSION"), true).await;
+    assert_eq!(
+        said(&cluster, "may do what they need").await,
+        "× components may do what they need: default/default may not update leases\na role or its binding is missing: install again, with rbac.create=true in the chart"
+    );
+}
+
+#[tokio::test]
+async fn daemon_sets_schedulers_and_policies_that_do_nothing_are_named() {
+    let cluster = Cluster::small().await;
+    let set = json!({"metadata": {"name": "driver", "labels": labels("driver-example")},
+        "spec": {"selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let mut set = cluster.post(&format!("{APPS}/daemonsets"), set).await;
+    set["status"] = json!({"currentNumberScheduled": 2, "desiredNumberScheduled": 3, "numberMisscheduled": 0, "numberReady": 1});
+    cluster.send("PUT", &format!("{APPS}/daemonsets/driver/status"), "application/json", &set).await;
+    let down = said(&cluster, "run on their nodes").await;
+    assert!(
+        down.starts_with("× drivers and node agents run on their nodes: default/driver (1 of 3 nodes)\n"),
+        "{down}"
+    );
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"schedulerName": "lazaret", "containers": [{"name": "c", "image": "i"}]}});
+    cluster.post("/api/v1/namespaces/default/pods", pod).await;
+    let lost = said(&cluster, "scheduler that they name").await;
+    assert!(lost.starts_with("× pods find the scheduler that they name: default/p\n"), "{lost}");
+    cluster
+        .post(&format!("{APPS}/deployments"), deployment("default", "scheduler", env!("CARGO_PKG_VERSION")))
+        .await;
+    assert_eq!(said(&cluster, "scheduler that they name").await, "√ pods find the scheduler that they name");
+
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let policy = json!({"metadata": {"name": "ours", "labels": labels("rule-selects")},
+        "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]}});
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    cluster.post(&format!("{admission}/validatingadmissionpolicies"), policy).await;
+    let loose = said(&cluster, "in force").await;
+    assert!(loose.starts_with("‼ admission policies are in force: ours\n"), "{loose}");
+    let binding =
+        json!({"metadata": {"name": "ours"}, "spec": {"policyName": "ours", "validationActions": ["Deny"]}});
+    cluster.post(&format!("{admission}/validatingadmissionpolicybindings"), binding).await;
+    assert_eq!(said(&cluster, "in force").await, "√ admission policies are in force");
+}
