@@ -207,18 +207,39 @@ fn on_delete_waits_for_somebody_to_delete() {
     assert_eq!(images, ["app:2", "example.com/main:1"]);
 }
 
+/// How many pods have gone.
+fn gone(rig: &Rig) -> usize {
+    rig.api.log.iter().filter(|entry| entry.resource == &resource::PODS && entry.removed).count()
+}
+
 #[test]
-fn pods_that_fail_at_once_are_replaced_once_a_minute() {
-    let mut rig = with_nodes(11, Faults::NONE, 1, &daemon_set(&json!({"maxUnavailable": 1})));
-    rig.pods = Pods::Fail;
-    let before = rig.writes;
-    rig.pass(600);
-    let made = rig.api.log.iter().filter(|entry| entry.resource == &resource::PODS && entry.removed).count();
-    assert!((5..=11).contains(&made), "{made} pods in ten minutes");
-    assert!(rig.writes - before < 100, "{} writes", rig.writes - before);
-    rig.pods = Pods::Run;
-    rig.settle(600);
-    assert_eq!(rig.live_pods().len(), 1);
+fn a_pod_that_fails_is_replaced_at_once_and_one_that_fails_again_ever_later() {
+    for rolling in [json!({"maxUnavailable": 1}), json!({"maxUnavailable": 0, "maxSurge": 1})] {
+        let mut rig = with_nodes(11, Faults::NONE, 1, &daemon_set(&rolling));
+        rig.pods = Pods::Fail;
+        rig.pass(3);
+        assert!(gone(&rig) >= 1, "the first failure is made good at once");
+        let before = rig.writes;
+        rig.pass(600);
+        // After 1, 2, 4, … 256 seconds.
+        assert!((8..=11).contains(&gone(&rig)), "{} pods in ten minutes, {rolling}", gone(&rig));
+        assert!(rig.writes - before < 100, "{} writes", rig.writes - before);
+        rig.restart(ALL);
+        let before = gone(&rig);
+        rig.pass(200);
+        assert!(gone(&rig) <= before + 1, "a restart does not forget how often pods failed");
+        rig.pods = Pods::Run;
+        rig.settle(2_000);
+        assert_eq!(rig.live_pods().len(), 1);
+        let name = rig.live_pods()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        rig.pass(1_900);
+        let fail = |pod: &mut Value| pod["status"] = json!({"phase": "Failed"});
+        rig.api.change(&resource::PODS, "default", &name, fail);
+        rig.pass(5);
+        let pods = rig.live_pods();
+        assert_eq!(pods.len(), 1, "one that ran for half an hour is replaced at once");
+        assert_eq!(pods[0]["metadata"]["annotations"]["lazaret.dev/failures-before"], "1");
+    }
 }
 
 #[test]
