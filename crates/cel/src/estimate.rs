@@ -117,7 +117,7 @@ impl<'s> Estimator<'_, 's> {
     }
 
     fn select(&mut self, id: NodeId, operand: NodeId, field: &str, test_only: bool) -> CostRange {
-        if let crate::check::Ref::Type(_) = self.checked.refs[id.index()] {
+        if let crate::check::Ref::Type(_) | crate::check::Ref::Variable(_) = self.checked.refs[id.index()] {
             return SELECT;
         }
         let cost = self.cost(operand);

@@ -6,13 +6,14 @@ use core::fmt;
 use lazaret_model::Text;
 
 use crate::{
+    authorization::Authorizer,
     check::{Env, Mode, check_with, types::Type},
     error::{CompileError, EvalError, Issue},
-    eval::{Context, Machine, NoDevice, value::Value},
+    eval::{Context, Given, Machine, NoDevice, value::Value},
     plan::{Plan, plan},
     program::EXPRESSION_LENGTH_MAX,
     rule::{Datum, Shape},
-    syntax::parse,
+    syntax::{ast::Kind, parse},
 };
 
 /// What an expression must come to.
@@ -28,6 +29,12 @@ pub enum Wanted {
     Any,
 }
 
+/// The entries of [`Datum::lazy`].
+pub trait Lazy {
+    /// The entry of this name, or why it cannot be worked out; nothing where there is no such entry.
+    fn get(&self, name: &str) -> Option<Result<Datum, EvalError>>;
+}
+
 /// A compiled expression.
 #[derive(Clone)]
 pub struct Expression(Arc<Inner>);
@@ -35,6 +42,8 @@ pub struct Expression(Arc<Inner>);
 struct Inner {
     source: Text,
     plan: Plan,
+    /// Names, and fields that are selected from them.
+    selected: Vec<(Text, Text)>,
 }
 
 /// Compiles an expression over these names.
@@ -65,7 +74,12 @@ pub fn compile_expression(
         return Err(whole(alloc::format!("must evaluate to {}", fits.1)));
     }
     let plan = plan(&ast, &checked, source)?;
-    Ok(Expression(Arc::new(Inner { source: source.into(), plan })))
+    let selected = ast.ids().filter_map(|id| {
+        let Kind::Select { operand, field, .. } = ast.kind(id) else { return None };
+        let Kind::Ident(name) = ast.kind(*operand) else { return None };
+        Some((name.strip_prefix('.').unwrap_or(name).into(), (*field).into()))
+    });
+    Ok(Expression(Arc::new(Inner { source: source.into(), plan, selected: selected.collect() })))
 }
 
 impl Expression {
@@ -75,11 +89,31 @@ impl Expression {
         &self.0.source
     }
 
+    /// The fields that it selects from a name, as far as that can be read off; one may be named twice.
+    pub fn fields_of(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.selected.iter().filter(move |(from, _)| &**from == name).map(|(_, field)| &**field)
+    }
+
     /// What it comes to with these values, in the order of the names that it was compiled with; and what that cost.
     pub fn evaluate(&self, values: &[Datum]) -> (Result<Datum, EvalError>, u64) {
-        let variables: Vec<Value<'static>> = values.iter().map(|value| value.0.clone()).collect();
+        self.run(values, Given::NOTHING)
+    }
+
+    /// The same for an expression that may ask `authorizer`, and for entries of [`Datum::lazy`].
+    pub fn evaluate_with(
+        &self,
+        values: &[Datum],
+        authorizer: &dyn Authorizer,
+        lazy: &dyn Lazy,
+    ) -> (Result<Datum, EvalError>, u64) {
+        self.run(values, &Given { variables: &[], authorizer: Some(authorizer), lazy: Some(lazy) })
+    }
+
+    fn run(&self, values: &[Datum], given: &Given<'_>) -> (Result<Datum, EvalError>, u64) {
+        let variables: Vec<Value<'_>> = values.iter().map(|value| value.0.clone()).collect();
         let device = NoDevice::default();
-        let context = Context { device: &device, variables: &variables };
+        let given = Given { variables: &variables, ..*given };
+        let context = Context { device: &device, given: &given };
         let mut machine = Machine::new(&self.0.plan, &[], context);
         let result = machine.run().map(|value| Datum(value.to_static().unwrap_or(Value::Null)));
         (result, machine.cost())

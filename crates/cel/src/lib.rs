@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod authorization;
 mod check;
 mod device;
 mod error;
@@ -30,11 +31,12 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
+pub use authorization::{Authorizer, Check, Decision, ResourceCheck, ServiceAccount, Subject};
 pub use check::{Env, Mode};
 pub use device::{Device, SimpleDevice, is_supported};
 pub use error::{CompileError, EvalError, Issue};
 pub use estimate::CostRange;
-pub use expression::{Expression, Wanted, compile_expression};
+pub use expression::{Expression, Lazy, Wanted, compile_expression};
 pub use pattern::Pattern;
 pub use program::{
     Bound, COST_MAX, EXPRESSION_LENGTH_MAX, Look, Outcome, Program, Reads, compile, compile_derived,

@@ -6,10 +6,15 @@ use core::fmt;
 use lazaret_model::Text;
 
 use crate::{
-    check::{Env, Mode, Ref, check_with, types::Type},
+    authorization::ResourceCheck,
+    check::{
+        Env, Mode, Ref, check_with,
+        types::{Step, Type},
+    },
     error::{CompileError, EvalError, Issue},
     eval::{
-        Context, Machine, NoDevice,
+        Context, Given, Machine, NoDevice,
+        authorization::Asked,
         time::{parse_duration, parse_timestamp},
         value::{Key, Map, Str, Value},
     },
@@ -124,7 +129,8 @@ impl Rule {
             (false, old) => old.map_or(Value::Null, |old| old.0.clone()),
         };
         let (variables, device) = ([this.0.clone(), before], NoDevice::default());
-        let context = Context { device: &device, variables: &variables };
+        let given = Given { variables: &variables, ..*Given::NOTHING };
+        let context = Context { device: &device, given: &given };
         let mut machine = Machine::new(&self.0.plan, &[], context);
         let result = evaluate(&mut machine);
         (result, machine.cost())
@@ -186,6 +192,18 @@ impl Shape {
         Self(Type::map(Type::String, value.0))
     }
 
+    /// `authorizer`.
+    #[must_use]
+    pub fn authorizer() -> Self {
+        Self(Type::Authorization(Step::Authorizer))
+    }
+
+    /// What may be done to which objects can be asked of it.
+    #[must_use]
+    pub fn resource_check() -> Self {
+        Self(Type::Authorization(Step::ResourceCheck))
+    }
+
     /// An object with these fields and no others.
     pub fn object(fields: impl IntoIterator<Item = (Text, Self)>) -> Self {
         Self(Type::Object(Arc::new(fields.into_iter().map(|(name, shape)| (name, shape.0)).collect())))
@@ -209,6 +227,24 @@ impl Datum {
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self.0, Value::Null)
+    }
+
+    /// The authorizer that an expression is evaluated with, for the user of the request.
+    #[must_use]
+    pub fn authorizer() -> Self {
+        Self(Value::Authorization(Arc::new(Asked::Authorizer(None))))
+    }
+
+    /// A check of that authorizer that lacks only its verb.
+    #[must_use]
+    pub fn resource_check(check: ResourceCheck) -> Self {
+        Self(Value::Authorization(Arc::new(Asked::Resource(None, check))))
+    }
+
+    /// A map whose entries are those that an expression is evaluated with, each worked out when it is asked for.
+    #[must_use]
+    pub fn lazy() -> Self {
+        Self(Value::Map(Map::Lazy))
     }
 
     /// Nothing.

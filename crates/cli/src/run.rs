@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use lazaret_controllers::{Controllers, Options, Parts, Plane};
+use lazaret_controllers::{Controllers, Options, Parts, Plane, WorkloadSelection};
 use lazaret_runtime::{Client, Hub, Metrics, WatchState};
 use lazaret_server::Release;
 
@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Place pods whose spec.schedulerName is this
     #[arg(long, value_name = "NAME", default_value = "default-scheduler")]
     scheduler_name: String,
+    /// Controllers of `workloads` to run, by their names in kube-controller-manager: * is all of them, -NAME leaves one out [default: *]
+    #[arg(long = "controllers", value_name = "NAME,...", value_parser = WorkloadSelection::parse)]
+    workload_controllers: Option<WorkloadSelection>,
     #[command(flatten)]
     lease: LeaseArgs,
     /// Serve metrics, /healthz and /readyz over plain HTTP at this address, 127.0.0.1:10290 for instance [default: not at all]
@@ -53,6 +56,7 @@ const EXAMPLES: &str = "Examples:
   lazaret run --feature-gates DRADeviceTaintRules=false
   lazaret run controllers --metrics-listen 127.0.0.1:10290
   lazaret run policies replacement --lease-namespace lazaret-system
+  lazaret run workloads --controllers '*,-endpoints-controller'
 
 Beside Kubernetes' controller manager run `policies` and `replacement` alone: claims are its business, and so is eviction unless it is started with
 --controllers=*,-device-taint-eviction-controller.";
@@ -109,6 +113,11 @@ impl Args {
     }
 
     async fn work(self) -> Result<()> {
+        if self.workload_controllers.is_some() && !self.parts.contains(&Part::Workloads) {
+            return Err(anyhow!(
+                "--controllers chooses among the controllers of `workloads`, which is not run"
+            ));
+        }
         let features =
             gates::features(self.emulated_version, &self.feature_gates, &[lazaret_server::Part::Scheduler])?;
         let client = Client::new(connect::client(self.kubeconfig.as_deref(), self.context.as_deref()).await?);
@@ -120,6 +129,7 @@ impl Args {
                 names: vec![self.scheduler_name.as_str().into()],
                 ..self.scheduling.options()
             },
+            workload_controllers: self.workload_controllers.unwrap_or_default(),
             rivals: Some(self.lease.rivals()?),
             lease_namespace: self.lease.namespace(self.kubeconfig.is_some()),
             ..Options::default()

@@ -23,5 +23,5 @@ mod wire;
 mod workloads;
 
 pub use feed::Sources;
-pub use lazaret_workloads::Limits as WorkloadLimits;
+pub use lazaret_workloads::{Limits as WorkloadLimits, Selection as WorkloadSelection};
 pub use plane::{Controllers, Options, Parts, Plane, Rivals};

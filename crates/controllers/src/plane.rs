@@ -30,6 +30,8 @@ pub struct Options {
     pub scheduler: lazaret_scheduler::Options,
     /// How much one workload may bring into being.
     pub workloads: lazaret_workloads::Limits,
+    /// Which workload controllers run, where they do.
+    pub workload_controllers: lazaret_workloads::Selection,
     /// Whether others may run the same parts; then a lease says who acts.
     pub rivals: Option<Rivals>,
     /// Where leases are kept [`None`: in `kube-system`].
@@ -215,7 +217,7 @@ impl Plane {
             self.agents.spawn(replacement::serve(desk.clone(), sources));
         }
         if options.parts.workloads {
-            self.workloads(desk, options.workloads);
+            self.workloads(desk, options.workloads, options.workload_controllers);
         }
     }
 
@@ -249,12 +251,17 @@ impl Plane {
         );
     }
 
-    fn workloads(&mut self, desk: &Desk, limits: lazaret_workloads::Limits) {
+    fn workloads(
+        &mut self,
+        desk: &Desk,
+        limits: lazaret_workloads::Limits,
+        chosen: lazaret_workloads::Selection,
+    ) {
         self.spawn(
             desk,
             AgentOptions { name: workloads::NAME, in_flight_max: 32, precedence: Precedence::Patient },
             desk.listen_if_possible(&workloads::resources(), &workloads::optional()),
-            move || workloads::WorkloadsAgent::new(limits),
+            move || workloads::WorkloadsAgent::new(limits, chosen),
             workloads::Executor::new(desk.client(), desk.events()),
         );
         self.spawn(

@@ -13,8 +13,8 @@ use lazaret_runtime::{
     Agent, Call, CallError, Client, News, Object, Outcome, PODS, PatchKind, Perform, Postbox, Reply, Resource,
 };
 use lazaret_workloads::{
-    ALL, Effect, Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language,
-    Resource as Kind, TYPED, Workloads, Write, resource as kinds,
+    Effect, Key, Limits, Note, Object as Read, Outcome as Answer, PatchKind as Language, Resource as Kind,
+    Selection, TYPED, Workloads, Write, resource as kinds,
 };
 use serde_json::json;
 use tracing::warn;
@@ -67,9 +67,9 @@ pub(crate) struct WorkloadsAgent {
 }
 
 impl WorkloadsAgent {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, chosen: Selection) -> Self {
         Self {
-            workloads: Workloads::with_limits(ALL, limits),
+            workloads: Workloads::with_limits(&chosen.rules(), limits),
             ledger: Ledger::default(),
             custom: CustomKinds::default(),
             follow: false,

@@ -58,6 +58,16 @@ impl History {
         Some(Self { all, update, hash_label: owner.hash_label })
     }
 
+    /// Other revisions of the template as it is now.
+    pub(crate) fn duplicates(&self) -> impl Iterator<Item = &Arc<ControllerRevision>> {
+        let same = |known: &&Arc<ControllerRevision>| {
+            known.metadata.uid != self.update.metadata.uid
+                && !meta::is_leaving(&known.metadata)
+                && template_in(known) == template_in(&self.update)
+        };
+        self.all.iter().filter(same)
+    }
+
     /// Deletes what is not `live` any more, beyond the limit, the oldest first. Names and hashes are asked for.
     pub(crate) fn forget_old(&self, limit: Option<i32>, live: impl Fn(&str) -> bool, plan: &mut Plan) {
         let limit = limit.unwrap_or(KEPT);

@@ -25,6 +25,12 @@ pub(crate) fn is_leaving(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some()
 }
 
+/// Since when someone has asked for it to go: the timestamp is when it may be killed.
+pub(crate) fn leaving_since(metadata: &ObjectMeta) -> Option<Timestamp> {
+    let grace = metadata.deletion_grace_period_seconds.unwrap_or(0);
+    metadata.deletion_timestamp.as_ref().map(|at| moment(at).plus_secs(grace.saturating_neg()))
+}
+
 /// Whether it has this finalizer.
 pub(crate) fn has_finalizer(metadata: &ObjectMeta, name: &str) -> bool {
     metadata.finalizers.iter().flatten().any(|finalizer| finalizer == name)

@@ -150,9 +150,13 @@ fn taints(context: &Context<'_>, node: &Node) -> Option<Vec<Taint>> {
 ///
 /// DEVIATION(node-eviction-rate): nodes are not divided into zones, and taints are not rationed to one in ten seconds.
 fn may_evict(context: &Context<'_>, old: &[Taint], taint: &str) -> bool {
-    let ready = |node: &Node| condition(node, "Ready").is_some_and(|ready| ready.status == "True");
     old.iter().any(|known| known.key == taint && known.effect == "NoExecute")
-        || context.world.nodes().all().any(|(_, node)| ready(node))
+        || context.world.nodes().all().any(|(_, node)| is_ready(node))
+}
+
+/// Whether a node says that it is ready.
+pub(crate) fn is_ready(node: &Node) -> bool {
+    condition(node, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
 /// Pods of a node that nobody hears of count as not ready.

@@ -1,16 +1,21 @@
-//! Pods that nobody else cleans up: those of nodes that have gone, those that leave without ever having had a node, and
-//! those that ended long ago when there are too many.
+//! Pods that nobody else cleans up: those of nodes that have gone, those that leave a node that is out of service, those that leave without
+//! ever having had a node, and those that ended long ago when there are too many.
 //!
 //! A key is a node, a pod, or nothing at all: the store of pods that have ended.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 
-use crate::{meta, pods, prelude::*, writes};
+use crate::{meta, nodes, pods, prelude::*, writes};
 
 /// So many pods that have ended are kept.
 const FINISHED_MAX: usize = 12_500;
 /// A node may be away for so long: one that registers anew keeps its pods.
 const QUARANTINE_SECS: i64 = 40;
+/// A pod that leaves without a node is there for so long: whoever put a finalizer on it sees it leave before it has failed. Kubernetes looks for
+/// such pods as often.
+const UNBOUND_SECS: i64 = 20;
+/// The taint by which a person says that nothing on a node runs any more.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// One look deletes at most so many pods.
 const BURST_MAX: usize = 500;
 
@@ -22,12 +27,12 @@ fn concerns(world: &World, heard: &Heard, keys: &mut Vec<Key>) {
     match heard.latest() {
         Some(Object::Node(node)) => keys.push(Key::of(&node.metadata)),
         Some(Object::Pod(pod)) if heard.new.is_some() => {
-            let node = Key::new("", pods::node(pod));
+            let (node, leaving) = (Key::new("", pods::node(pod)), meta::is_leaving(&pod.metadata));
             if node.name.is_empty() {
-                if meta::is_leaving(&pod.metadata) {
+                if leaving {
                     keys.push(Key::of(&pod.metadata));
                 }
-            } else if world.nodes().get(&node).is_none() {
+            } else if world.nodes().get(&node).is_none_or(|node| leaving && is_out_of_service(node)) {
                 keys.push(node);
             }
             if world.pod_index().finished().len() > FINISHED_MAX {
@@ -45,10 +50,21 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
         clear_node(context, plan);
     } else if let Some(pod) = context.world.pods().get(context.key)
         && pods::node(pod).is_empty()
-        && meta::is_leaving(&pod.metadata)
+        && let Some(since) = meta::leaving_since(&pod.metadata)
     {
-        force_out(context.now, pod, "", plan);
+        let at = since.plus_secs(UNBOUND_SECS);
+        if at > context.now {
+            plan.look_again(at);
+        } else {
+            force_out(context.now, pod, "", plan);
+        }
     }
+}
+
+/// Whether nothing can end pods on a node but the deletion of their objects: it is not ready, and a person says that it is out of service.
+fn is_out_of_service(node: &Node) -> bool {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    !nodes::is_ready(node) && taints.map(|taint| taint.key.as_str()).any(|key| key == OUT_OF_SERVICE)
 }
 
 /// Deletes the oldest pods that have ended, beyond the limit.
@@ -62,11 +78,18 @@ fn forget_finished(world: &World, plan: &mut Plan) {
     }
 }
 
-/// Deletes the pods of a node that has gone for good.
+/// Deletes the pods of a node that has gone for good, and those that leave one that is out of service.
 fn clear_node(context: &Context<'_>, plan: &mut Plan) {
-    let node = &context.key.name;
-    let mut bound = context.world.pod_index().on_node(node).peekable();
-    if context.world.nodes().get(context.key).is_some() || bound.peek().is_none() {
+    let bound = context.world.pod_index().on_node(&context.key.name);
+    let mut bound = bound.filter_map(|key| context.world.pods().get(key)).peekable();
+    if let Some(node) = context.world.nodes().get(context.key) {
+        if is_out_of_service(node) {
+            let leaving = bound.filter(|pod| meta::is_leaving(&pod.metadata)).take(BURST_MAX);
+            leaving.for_each(|pod| force_out(context.now, pod, "", plan));
+        }
+        return;
+    }
+    if bound.peek().is_none() {
         return;
     }
     // The mark says no more than that it is not there.
@@ -84,15 +107,20 @@ fn clear_node(context: &Context<'_>, plan: &mut Plan) {
         });
         return;
     }
-    for pod in bound.filter_map(|key| context.world.pods().get(key)).take(BURST_MAX) {
+    for pod in bound.take(BURST_MAX) {
         force_out(context.now, pod, "PodGC: node no longer exists", plan);
     }
 }
 
-/// Says that the pod has failed, for whoever counts, and then deletes it at once.
+/// Says that the pod has failed, for whoever counts, and then deletes it at once. One that only finalizers hold is let be: deleting it again
+/// changes nothing.
 fn force_out(now: Timestamp, pod: &Pod, why: &str, plan: &mut Plan) {
     if pods::is_finished(pod) {
-        plan.write(delete_now(pod));
+        let only_held =
+            meta::is_leaving(&pod.metadata) && pod.metadata.deletion_grace_period_seconds.unwrap_or(0) == 0;
+        if !only_held {
+            plan.write(delete_now(pod));
+        }
         return;
     }
     let mut status = json!({"phase": "Failed"});

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::types::Type;
+use super::types::{Step, Type};
 
 /// A type in a declaration.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,7 @@ pub(crate) enum T {
     NamedFormat,
     Ip,
     Cidr,
+    Authorization(Step),
     /// The overload's first type parameter.
     A,
     /// Its second.
@@ -51,6 +52,7 @@ impl T {
             Self::NamedFormat => Type::NamedFormat,
             Self::Ip => Type::Ip,
             Self::Cidr => Type::Cidr,
+            Self::Authorization(step) => Type::Authorization(step),
             Self::A => Type::Param(first),
             Self::B => Type::Param(first + 1),
             Self::List(element) => Type::list(element.instantiate(first)),
@@ -69,7 +71,7 @@ impl T {
                 false
             }
             Self::Duration | Self::Timestamp | Self::Quantity | Self::Semver | Self::Url => false,
-            Self::NamedFormat | Self::Ip | Self::Cidr => false,
+            Self::NamedFormat | Self::Ip | Self::Cidr | Self::Authorization(_) => false,
         }
     }
 }
@@ -180,6 +182,10 @@ pub(crate) enum FunctionCost {
     ContainsCidr,
     Validate,
     Equals,
+    /// An authorizer is asked.
+    Check,
+    /// A selector is read.
+    Selector,
 }
 
 /// A function by its name.
@@ -303,6 +309,26 @@ pub(crate) enum Func {
     Major,
     Minor,
     Patch,
+    Authorization(Ask),
+}
+
+/// A step from `authorizer` to what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Path,
+    Group,
+    ServiceAccount,
+    Resource,
+    Subresource,
+    Namespace,
+    Name,
+    FieldSelector,
+    LabelSelector,
+    Check,
+    Allowed,
+    Reason,
+    Errored,
+    Error,
 }
 
 /// A part of a timestamp or duration.

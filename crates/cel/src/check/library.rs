@@ -1,6 +1,9 @@
 //! Every function: CEL's standard library, its extensions and those of Kubernetes, as device expressions see them.
 
-use super::decls::{Cost, Func, Function, FunctionCost, INCLUDES, IpTest, Overload, T, TimeField, UrlPart};
+use super::{
+    decls::{Ask, Cost, Func, Function, FunctionCost, INCLUDES, IpTest, Overload, T, TimeField, UrlPart},
+    types::Step,
+};
 
 const fn function_of(name: &'static str, func: Func, overloads: &'static [Overload]) -> Function {
     Function { name, func, cost: FunctionCost::Overload, overloads }
@@ -40,8 +43,8 @@ const OPT_A: T = T::Opt(&T::A);
 const OPT_B: T = T::Opt(&T::B);
 
 /// Operators first: they are looked up most.
-pub(super) static FUNCTIONS: [&[Function]; 8] =
-    [OPERATORS, STANDARD, TIMES, OPTIONALS, STRINGS, LISTS, ADDRESSES, MEASURES];
+pub(super) static FUNCTIONS: [&[Function]; 9] =
+    [OPERATORS, STANDARD, TIMES, OPTIONALS, STRINGS, LISTS, ADDRESSES, MEASURES, AUTHORIZATION];
 
 const COMPARE: &[Overload] = &[
     global(&[T::Bool, T::Bool], T::Bool),
@@ -563,3 +566,37 @@ const ORDER_TEST: &[Overload] =
 
 const QUANTITY_SUM: &[Overload] =
     &[member(&[T::Quantity, T::Quantity], T::Quantity), member(&[T::Quantity, T::Int], T::Quantity)];
+
+const AUTHORIZER: T = T::Authorization(Step::Authorizer);
+const PATH_CHECK: T = T::Authorization(Step::PathCheck);
+const GROUP_CHECK: T = T::Authorization(Step::GroupCheck);
+const RESOURCE_CHECK: T = T::Authorization(Step::ResourceCheck);
+const DECISION: T = T::Authorization(Step::Decision);
+
+const fn ask(name: &'static str, ask: Ask, overloads: &'static [Overload]) -> Function {
+    function_of(name, Func::Authorization(ask), overloads).costs(FunctionCost::One)
+}
+
+const NARROW: &[Overload] = &[member(&[RESOURCE_CHECK, T::String], RESOURCE_CHECK)];
+
+const AUTHORIZATION: &[Function] = &[
+    ask("path", Ask::Path, &[member(&[AUTHORIZER, T::String], PATH_CHECK)]),
+    ask("group", Ask::Group, &[member(&[AUTHORIZER, T::String], GROUP_CHECK)]),
+    ask("serviceAccount", Ask::ServiceAccount, &[member(&[AUTHORIZER, T::String, T::String], AUTHORIZER)]),
+    ask("resource", Ask::Resource, &[member(&[GROUP_CHECK, T::String], RESOURCE_CHECK)]),
+    ask("subresource", Ask::Subresource, NARROW),
+    ask("namespace", Ask::Namespace, NARROW),
+    ask("name", Ask::Name, NARROW),
+    ask("fieldSelector", Ask::FieldSelector, NARROW).costs(FunctionCost::Selector),
+    ask("labelSelector", Ask::LabelSelector, NARROW).costs(FunctionCost::Selector),
+    ask(
+        "check",
+        Ask::Check,
+        &[member(&[PATH_CHECK, T::String], DECISION), member(&[RESOURCE_CHECK, T::String], DECISION)],
+    )
+    .costs(FunctionCost::Check),
+    ask("allowed", Ask::Allowed, &[member(&[DECISION], T::Bool)]),
+    ask("reason", Ask::Reason, &[member(&[DECISION], T::String)]),
+    ask("errored", Ask::Errored, &[member(&[DECISION], T::Bool)]),
+    ask("error", Ask::Error, &[member(&[DECISION], T::String)]),
+];

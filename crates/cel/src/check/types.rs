@@ -39,6 +39,30 @@ pub(crate) enum Type {
     Cidr,
     /// An object with these fields and no others.
     Object(Arc<BTreeMap<Text, Type>>),
+    /// What leads from `authorizer` to a decision.
+    Authorization(Step),
+}
+
+/// How far a check of an authorizer is described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Authorizer,
+    PathCheck,
+    GroupCheck,
+    ResourceCheck,
+    Decision,
+}
+
+impl Step {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Authorizer => "kubernetes.authorization.Authorizer",
+            Self::PathCheck => "kubernetes.authorization.PathCheck",
+            Self::GroupCheck => "kubernetes.authorization.GroupCheck",
+            Self::ResourceCheck => "kubernetes.authorization.ResourceCheck",
+            Self::Decision => "kubernetes.authorization.Decision",
+        }
+    }
 }
 
 impl Type {
@@ -76,7 +100,9 @@ impl Type {
             }
             Self::Double | Self::String | Self::Bytes | Self::Duration | Self::Timestamp => [None, None],
             Self::Param(_) | Self::Device | Self::Quantity | Self::Semver | Self::Url => [None, None],
-            Self::NamedFormat | Self::Ip | Self::Cidr | Self::Object(_) => [None, None],
+            Self::NamedFormat | Self::Ip | Self::Cidr | Self::Object(_) | Self::Authorization(_) => {
+                [None, None]
+            }
         }
     }
 
@@ -92,7 +118,9 @@ impl Type {
             }
             Self::Double | Self::String | Self::Bytes | Self::Duration | Self::Timestamp => self.clone(),
             Self::Param(_) | Self::Device | Self::Quantity | Self::Semver | Self::Url => self.clone(),
-            Self::NamedFormat | Self::Ip | Self::Cidr | Self::Object(_) => self.clone(),
+            Self::NamedFormat | Self::Ip | Self::Cidr | Self::Object(_) | Self::Authorization(_) => {
+                self.clone()
+            }
         }
     }
 
@@ -100,7 +128,7 @@ impl Type {
     fn is_nullable(&self) -> bool {
         match self {
             Self::Null | Self::Any | Self::Dyn | Self::Param(_) | Self::Duration | Self::Timestamp => true,
-            Self::Optional(_) | Self::Ip | Self::Cidr | Self::Object(_) => true,
+            Self::Optional(_) | Self::Ip | Self::Cidr | Self::Object(_) | Self::Authorization(_) => true,
             Self::Device | Self::Quantity | Self::Semver | Self::Url | Self::NamedFormat => true,
             Self::Error | Self::Bool | Self::Int | Self::Uint | Self::Double | Self::String | Self::Bytes => {
                 false
@@ -152,6 +180,7 @@ impl Type {
             Self::Ip => "net.IP",
             Self::Cidr => "net.CIDR",
             Self::Object(_) => "object",
+            Self::Authorization(step) => step.name(),
         }
     }
 }

@@ -147,7 +147,9 @@ fn kind_of(t: &Type) -> template::Kind {
         Type::Map(_) => template::Kind::Map,
         Type::Meta(_) => template::Kind::Type,
         Type::Optional(_) | Type::Device | Type::Quantity | Type::Semver => template::Kind::Other,
-        Type::Url | Type::NamedFormat | Type::Ip | Type::Cidr => template::Kind::Other,
+        Type::Url | Type::NamedFormat | Type::Ip | Type::Cidr | Type::Authorization(_) => {
+            template::Kind::Other
+        }
         Type::Object(_) => template::Kind::Map,
     }
 }

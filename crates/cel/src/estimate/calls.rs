@@ -9,6 +9,7 @@ use crate::{
         decls::{Cost, Function, FunctionCost, Overload},
         types::Type,
     },
+    eval::{CHECK_PRICE, LIST_PRICE, REQUIREMENT_PRICE, REQUIREMENTS_PER_CHAR},
     syntax::ast::{Literal, NodeId},
 };
 
@@ -178,6 +179,12 @@ impl Estimator<'_, '_> {
                 Some((cost, None))
             }
             FunctionCost::Equals => self.equals(call),
+            FunctionCost::Check => Some((CostRange::fixed(CHECK_PRICE), None)),
+            FunctionCost::Selector => {
+                let size = self.size_of(first);
+                let requirements = size.scale(REQUIREMENTS_PER_CHAR).scale(REQUIREMENT_PRICE);
+                Some((CostRange::fixed(LIST_PRICE).add(size.scale(PER_CHAR)).add(requirements), None))
+            }
         }
     }
 

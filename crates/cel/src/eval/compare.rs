@@ -36,7 +36,8 @@ pub(crate) fn equal<'v>(
             | Value::Url(_)
             | Value::Ip(_)
             | Value::Cidr(_)
-            | Value::Format(_),
+            | Value::Format(_)
+            | Value::Authorization(_),
             _,
         ) => return Err(EvalError::no_such_overload()),
         (Value::Bytes(a), Value::Bytes(b)) => a == b,

@@ -5,25 +5,40 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use lazaret_model::{AttrId, AttrNames, AttrValue, QualifiedName, Quantity};
 
 use super::value::{Key, List, Map, Side, Str, Value};
-use crate::device::Device;
+use crate::{authorization::Authorizer, device::Device, error::EvalError, expression::Lazy};
 
 /// What values that stand for parts of the device need to become whole.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'v> {
     pub(crate) device: &'v dyn Device,
     /// What else the expression is given.
+    pub(crate) given: &'v Given<'v>,
+}
+
+/// What an expression is given besides the device.
+pub(crate) struct Given<'v> {
+    /// The variables, in the order in which they were declared.
     pub(crate) variables: &'v [Value<'v>],
+    /// Answers the checks of `authorizer`.
+    pub(crate) authorizer: Option<&'v dyn Authorizer>,
+    /// The entries of a lazy map.
+    pub(crate) lazy: Option<&'v dyn Lazy>,
+}
+
+impl Given<'_> {
+    pub(crate) const NOTHING: &'static Given<'static> =
+        &Given { variables: &[], authorizer: None, lazy: None };
 }
 
 impl<'v> Context<'v> {
     /// A device and nothing else.
     pub(crate) fn of(device: &'v dyn Device) -> Self {
-        Self { device, variables: &[] }
+        Self { device, given: Given::NOTHING }
     }
 
     /// A variable by its place.
     pub(crate) fn variable(self, at: u32) -> Value<'v> {
-        self.variables.get(at as usize).map_or(Value::Null, Value::borrowed)
+        self.given.variables.get(at as usize).map_or(Value::Null, Value::borrowed)
     }
 
     /// One value of a domain, by its number.
@@ -78,8 +93,20 @@ impl<'v> Context<'v> {
             (Map::Domains(side), Value::Text(domain)) => Some(Value::Map(Map::Ids(*side, domain.clone()))),
             (Map::Domains(_), _) => Some(Value::Map(Map::Made(Arc::default()))),
             (Map::Ids(side, domain), Value::Text(id)) => self.value(*side, self.id(domain, id)),
-            (Map::Device | Map::Ids(..), _) => None,
+            (Map::Lazy, Value::Text(name)) => self.lazy(name)?.ok(),
+            (Map::Device | Map::Ids(..) | Map::Lazy, _) => None,
         }
+    }
+
+    /// An entry of a lazy map, or why it cannot be worked out.
+    pub(crate) fn lazy(self, name: &str) -> Option<Result<Value<'v>, EvalError>> {
+        let found = self.given.lazy?.get(name)?;
+        Some(found.map(|found| found.0).map_err(|error| {
+            EvalError::new(alloc::format!(
+                "composited variable {name:?} fails to evaluate: {}",
+                error.message()
+            ))
+        }))
     }
 
     /// Whether a map has an entry. A domain must exist for that.
@@ -102,6 +129,7 @@ impl<'v> Context<'v> {
         let text = |text: &'v str| Key::Text(Str::Ref(text));
         match map {
             Map::Made(entries) => Arc::clone(entries),
+            Map::Lazy => Arc::default(),
             Map::Device => Arc::new(
                 ["driver", "allowMultipleAllocations", "attributes", "capacity"]
                     .into_iter()
@@ -134,6 +162,7 @@ impl<'v> Context<'v> {
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) => return None,
             Value::Optional(_) | Value::Quantity(_) | Value::Semver(_) | Value::Duration(_) => return None,
             Value::Timestamp(_) | Value::Type(_) | Value::Url(_) | Value::Format(_) => return None,
+            Value::Authorization(_) => return None,
         };
         Some(size as u64)
     }

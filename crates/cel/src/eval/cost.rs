@@ -8,6 +8,12 @@ use crate::{
 
 /// A new list.
 pub(crate) const LIST_PRICE: u64 = 10;
+/// A question to an authorizer: two fit into an expression.
+pub(crate) const CHECK_PRICE: u64 = 350_000;
+/// The most requirements of a selector that one character can make.
+pub(crate) const REQUIREMENTS_PER_CHAR: f64 = 0.5;
+/// One requirement of a selector: a structure and a list of values.
+pub(crate) const REQUIREMENT_PRICE: f64 = 50.0;
 /// A new map.
 pub(crate) const MAP_PRICE: u64 = 30;
 /// One character of a string that is looked at once.
@@ -82,9 +88,14 @@ impl Pricing<'_, '_> {
             },
             FunctionCost::Equals => match self.args.first() {
                 Some(Value::Quantity(_) | Value::Semver(_) | Value::Url(_)) => 1,
-                Some(Value::Ip(_) | Value::Cidr(_) | Value::Format(_)) => 1,
+                Some(Value::Ip(_) | Value::Cidr(_) | Value::Format(_) | Value::Authorization(_)) => 1,
                 _ => self.overload(Cost::Compare),
             },
+            FunctionCost::Check => CHECK_PRICE,
+            FunctionCost::Selector => {
+                let requirements = scaled(scaled(self.size(1), REQUIREMENTS_PER_CHAR), REQUIREMENT_PRICE);
+                LIST_PRICE.saturating_add(scaled(self.size(1), PER_CHAR)).saturating_add(requirements)
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use alloc::format;
 
 use super::{
-    arithmetic, compare,
+    arithmetic, authorization, compare,
     context::Context,
     convert::convert,
     kubernetes, lists, texts,
@@ -88,6 +88,7 @@ pub(crate) fn call<'v>(context: Context<'v>, func: Func, args: &[Value<'v>]) -> 
         Func::Semver | Func::IsSemver | Func::Major | Func::Minor | Func::Patch => {
             kubernetes::versions(func, args)
         }
+        Func::Authorization(ask) => authorization::call(context, ask, args),
         Func::Conditional | Func::And | Func::Or | Func::Index | Func::OptIndex | Func::OptSelect => {
             Err(EvalError::no_such_overload())
         }
@@ -200,6 +201,6 @@ fn is_zero<'v>(context: Context<'v>, value: &Value<'v>) -> bool {
         Value::Optional(value) => value.is_none(),
         Value::Duration(duration) => duration.0 == 0,
         Value::Quantity(_) | Value::Semver(_) | Value::Timestamp(_) | Value::Type(_) => false,
-        Value::Url(_) | Value::Ip(_) | Value::Cidr(_) | Value::Format(_) => false,
+        Value::Url(_) | Value::Ip(_) | Value::Cidr(_) | Value::Format(_) | Value::Authorization(_) => false,
     }
 }

@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod attribute;
+pub(crate) mod authorization;
 pub(crate) mod compare;
 mod context;
 mod convert;
@@ -23,7 +24,7 @@ pub(crate) mod time;
 pub(crate) mod value;
 
 pub(crate) use attribute::attribute;
-pub(crate) use context::{Context, NoDevice, id_of};
-pub(crate) use cost::LIST_PRICE;
+pub(crate) use context::{Context, Given, NoDevice, id_of};
+pub(crate) use cost::{CHECK_PRICE, LIST_PRICE, REQUIREMENT_PRICE, REQUIREMENTS_PER_CHAR};
 pub(crate) use functions::call;
 pub(crate) use machine::Machine;

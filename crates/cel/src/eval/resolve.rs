@@ -121,6 +121,13 @@ impl<'v> Machine<'v> {
         let absent =
             |error: fn(&Value<'v>) -> EvalError| if absence_is_fine { Ok(None) } else { Err(error(key)) };
         match value {
+            Value::Map(Map::Lazy) => {
+                let found = if let Value::Text(name) = key { self.context.lazy(name) } else { None };
+                match found {
+                    Some(found) => found.map(Some),
+                    None => absent(|key| EvalError::no_such_key(key.shown())),
+                }
+            }
             Value::Map(map) => match self.context.find(map, key) {
                 Some(found) => Ok(Some(found)),
                 None => absent(|key| EvalError::no_such_key(key.shown())),

@@ -5,7 +5,10 @@ use core::{cmp::Ordering, fmt, net::IpAddr, ops::Deref};
 
 use lazaret_model::{AttrValue, Quantity, Text, Version, VersionValue};
 
-use super::time::{Duration, Instant};
+use super::{
+    authorization::Asked,
+    time::{Duration, Instant},
+};
 use crate::{
     check::types::Type,
     ext::{named_format::NamedFormat, net::Cidr, url::Url},
@@ -33,6 +36,7 @@ pub(crate) enum Value<'v> {
     Ip(IpAddr),
     Cidr(Cidr),
     Format(NamedFormat),
+    Authorization(Arc<Asked>),
 }
 
 /// A string, borrowed or shared.
@@ -76,6 +80,8 @@ pub(crate) enum Map<'v> {
     Domains(Side),
     /// What they hold for a domain.
     Ids(Side, Str<'v>),
+    /// Entries that are worked out when they are asked for.
+    Lazy,
 }
 
 /// What a map can be asked for. Numbers of different types are the same key if they are the same number.
@@ -185,6 +191,7 @@ impl<'v> Value<'v> {
                 };
                 Value::Map(Map::Made(Arc::new(entries.iter().map(entry).collect::<Option<_>>()?)))
             }
+            Self::Map(Map::Lazy) => Value::Map(Map::Lazy),
             Self::Map(Map::Device | Map::Domains(_) | Map::Ids(..)) => return None,
             Self::Optional(None) => Value::Optional(None),
             Self::Optional(Some(value)) => Value::some(value.to_static()?),
@@ -201,6 +208,7 @@ impl<'v> Value<'v> {
             Self::Ip(ip) => Value::Ip(*ip),
             Self::Cidr(cidr) => Value::Cidr(*cidr),
             Self::Format(format) => Value::Format(*format),
+            Self::Authorization(asked) => Value::Authorization(Arc::clone(asked)),
         })
     }
 
@@ -245,6 +253,7 @@ impl<'v> Value<'v> {
             Self::Ip(_) => "net.IP",
             Self::Cidr(_) => "net.CIDR",
             Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Authorization(asked) => asked.step().name(),
         }
     }
 
@@ -270,6 +279,7 @@ impl<'v> Value<'v> {
             Type::Semver => "kubernetes.Semver",
             Type::Url => "kubernetes.URL",
             Type::NamedFormat => "kubernetes.NamedFormat",
+            Type::Authorization(step) => step.name(),
             Type::Dyn | Type::Any | Type::Param(_) | Type::Error => "dyn",
         })
     }
@@ -285,6 +295,7 @@ impl<'v> Value<'v> {
             Self::Null | Self::Bytes(_) | Self::List(_) | Self::Map(_) | Self::Optional(_) => None,
             Self::Quantity(_) | Self::Semver(_) | Self::Duration(_) | Self::Timestamp(_) => None,
             Self::Type(_) | Self::Url(_) | Self::Ip(_) | Self::Cidr(_) | Self::Format(_) => None,
+            Self::Authorization(_) => None,
         }
     }
 

@@ -111,6 +111,9 @@ impl Planner<'_, '_> {
                 Ref::None | Ref::Device | Ref::Type(_) | Ref::Call(_) => Base::Device,
             }))),
             Kind::Select { operand, field, test_only } => {
+                if let Ref::Variable(at) = self.checked.refs[id.index()] {
+                    return Ok(Planned::Attr(Attr::of(Base::Variable(at))));
+                }
                 let mut attr = self.chain(*operand)?;
                 let key = Value::text(*field);
                 if *test_only {

@@ -1,6 +1,11 @@
 //! What policies say of a request.
 
-use lazaret_cel::{COST_MAX, Datum, Expression};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+};
+
+use lazaret_cel::{Authorizer, COST_MAX, Datum, EvalError, Expression, Lazy, ResourceCheck};
 use lazaret_json::{Text, Value, json};
 
 use super::{
@@ -53,6 +58,8 @@ pub(super) struct Seen {
     pub(super) old: Datum,
     pub(super) request: Datum,
     pub(super) namespace: Datum,
+    /// What may be done to what the request is about can be asked of it.
+    pub(super) resource: Datum,
 }
 
 impl Policies {
@@ -108,6 +115,7 @@ impl Policy {
                 .map_or_else(Datum::null, |namespace| plain_datum(&shown(namespace))),
             object: plain_datum(&object),
             old: plain_datum(&old),
+            resource: request_resource(request),
         };
         let bound = |binding: &&Binding| {
             binding.matches.version(request).is_some() && binding.matches.selects(&selected)
@@ -116,7 +124,7 @@ impl Policy {
             match self.params(binding, request, surroundings) {
                 Ok(params) => {
                     for param in params {
-                        self.evaluate(program, binding, &seen, &param, verdict);
+                        self.evaluate(program, binding, &seen, &param, surroundings, verdict);
                     }
                 }
                 Err(why) => {
@@ -157,12 +165,13 @@ impl Policy {
         binding: &Binding,
         seen: &Seen,
         param: &Value,
+        surroundings: &dyn Surroundings,
         verdict: &mut Verdict,
     ) {
-        let mut court = Court::new(seen.values(param, self.params.is_some()), POLICY_COST_MAX);
-        court.make_variables(program);
+        let takes_params = self.params.is_some();
+        let court = Court::new(program, seen, takes_params.then_some(param), surroundings, POLICY_COST_MAX);
         let mut failures = Vec::new();
-        match court.applies(program) {
+        match court.applies() {
             Ok(false) => return,
             Ok(true) => {
                 for validation in &program.validations {
@@ -219,54 +228,81 @@ impl Policy {
     }
 }
 
-impl Seen {
-    /// In the order in which names were declared.
-    pub(super) fn values(&self, param: &Value, takes_params: bool) -> Vec<Datum> {
-        let mut values =
-            vec![self.object.clone(), self.old.clone(), self.request.clone(), self.namespace.clone()];
-        values.extend(takes_params.then(|| plain_datum(param)));
-        values
-    }
-}
-
 /// Asks the expressions of one policy for one parameter, or the conditions of one webhook.
-pub(super) struct Court {
-    /// `variables` come last.
+pub(super) struct Court<'a> {
+    program: &'a Program,
+    /// In the order in which names were declared.
     values: Vec<Datum>,
-    left: u64,
+    authorizer: &'a dyn Authorizer,
+    /// Variables that an expression has asked for.
+    variables: RefCell<BTreeMap<String, Result<Datum, EvalError>>>,
+    /// A variable is being worked out.
+    asking: Cell<bool>,
+    /// Nothing, if more was spent than there was.
+    left: Cell<Option<u64>>,
 }
 
-impl Court {
-    pub(super) fn new(values: Vec<Datum>, cost_max: u64) -> Self {
-        Self { values, left: cost_max }
-    }
-
-    fn run(&mut self, expression: &Expression) -> Result<Datum, String> {
-        let (result, cost) = expression.evaluate(&self.values);
-        let source = expression.source().trim();
-        self.left = self.left.checked_sub(cost).ok_or(
-            "validation failed due to running out of cost budget, no further validation rules will be run",
-        )?;
-        result.map_err(|error| format!("expression '{source}' resulted in error: {error}"))
-    }
-
-    /// Works out the variables, each of which may use those before it. One that fails is missing, and whoever asks for it fails.
-    pub(super) fn make_variables(&mut self, program: &Program) {
-        let mut made: Vec<(lazaret_model::Text, Datum)> = Vec::new();
-        self.values.push(Datum::map([]));
-        for (name, expression) in &program.variables {
-            if let Ok(value) = self.run(expression) {
-                made.push((name.as_str().into(), value));
-                self.values.pop();
-                self.values.push(Datum::map(made.iter().cloned()));
+/// Each variable is worked out when the first expression asks for it, and may ask for those before it.
+impl Lazy for Court<'_> {
+    fn get(&self, name: &str) -> Option<Result<Datum, EvalError>> {
+        let known = |name: &str| self.variables.borrow().get(name).cloned();
+        if let Some(known) = known(name) {
+            return Some(known);
+        }
+        if self.asking.replace(true) {
+            // It is asked for in a way that its expression does not show: nothing else that is lazy may be needed for it.
+            return None;
+        }
+        // Those that it needs first, so that no variable is worked out within another, however long the chain.
+        for (name, expression) in self.program.needed(name) {
+            if known(name).is_none() {
+                let made = self.evaluate(expression);
+                self.variables.borrow_mut().insert(name.clone(), made);
             }
         }
+        self.asking.set(false);
+        known(name)
+    }
+}
+
+impl<'a> Court<'a> {
+    /// With a parameter, if the expressions take one.
+    pub(super) fn new(
+        program: &'a Program,
+        seen: &Seen,
+        param: Option<&Value>,
+        surroundings: &'a dyn Surroundings,
+        cost_max: u64,
+    ) -> Self {
+        let mut values =
+            vec![seen.object.clone(), seen.old.clone(), seen.request.clone(), seen.namespace.clone()];
+        values.extend(param.map(plain_datum));
+        values.extend([Datum::lazy(), Datum::authorizer(), seen.resource.clone()]);
+        let left = Cell::new(Some(cost_max));
+        let (variables, asking) = (RefCell::default(), Cell::new(false));
+        Self { program, values, authorizer: surroundings, variables, asking, left }
+    }
+
+    fn evaluate(&self, expression: &Expression) -> Result<Datum, EvalError> {
+        let (result, cost) = expression.evaluate_with(&self.values, self.authorizer, self);
+        self.left.set(self.left.get().and_then(|left| left.checked_sub(cost)));
+        result
+    }
+
+    fn run(&self, expression: &Expression) -> Result<Datum, String> {
+        let result = self.evaluate(expression);
+        if self.left.get().is_none() {
+            let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+            return Err(why.to_owned());
+        }
+        let source = expression.source().trim();
+        result.map_err(|error| format!("expression '{source}' resulted in error: {}", error.message()))
     }
 
     /// Whether all conditions hold. One that does not hold counts before one that fails.
-    pub(super) fn applies(&mut self, program: &Program) -> Result<bool, String> {
+    pub(super) fn applies(&self) -> Result<bool, String> {
         let mut failed = None;
-        for (_, condition) in &program.conditions {
+        for (_, condition) in &self.program.conditions {
             match self.run(condition) {
                 Ok(value) if value.as_bool() == Some(true) => {}
                 Ok(_) => return Ok(false),
@@ -276,7 +312,7 @@ impl Court {
         failed.map_or(Ok(true), Err)
     }
 
-    fn check(&mut self, validation: &Validation, ignores_failures: bool) -> Option<Failure> {
+    fn check(&self, validation: &Validation, ignores_failures: bool) -> Option<Failure> {
         let reason = if validation.reason.is_empty() { INVALID } else { &validation.reason };
         match self.run(&validation.expression) {
             Ok(value) if value.as_bool() == Some(true) => None,
@@ -287,7 +323,7 @@ impl Court {
     }
 
     /// As its expression makes it, or as it is written, or what did not hold.
-    fn message(&mut self, validation: &Validation) -> String {
+    fn message(&self, validation: &Validation) -> String {
         let made = validation.made_message.as_ref().and_then(|made| self.run(made).ok());
         let made = made.as_ref().and_then(Datum::as_text).map(str::trim);
         let shown = |text: &&str| !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
@@ -297,6 +333,18 @@ impl Court {
             None => format!("failed expression: {}", validation.expression.source().trim()),
         }
     }
+}
+
+/// `authorizer.requestResource`: what the request is about.
+pub(super) fn request_resource(request: &Attributes<'_>) -> Datum {
+    Datum::resource_check(ResourceCheck {
+        group: request.group.into(),
+        resource: request.resource.into(),
+        subresource: request.subresource.into(),
+        namespace: request.namespace.into(),
+        name: request.name.into(),
+        ..ResourceCheck::default()
+    })
 }
 
 /// The request as `request` has it, to somebody who is asked about this version of the resource.

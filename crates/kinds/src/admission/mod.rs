@@ -20,6 +20,8 @@ use lazaret_json::Value;
 
 use crate::context::User;
 
+pub use lazaret_cel::{Authorizer, Check, Decision, ServiceAccount, Subject};
+
 pub(crate) use rules::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 pub(crate) use webhook_rules::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 
@@ -104,7 +106,7 @@ impl core::fmt::Debug for Attributes<'_> {
 }
 
 /// What else policies look at.
-pub trait Surroundings {
+pub trait Surroundings: Authorizer {
     /// A namespace.
     fn namespace(&self, name: &str) -> Option<Value>;
 

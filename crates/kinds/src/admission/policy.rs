@@ -1,8 +1,8 @@
 //! Policies and their bindings, compiled once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_cel::{CompileError, Expression, Shape, Wanted, compile_expression};
+use lazaret_cel::{CompileError, Expression, Mode, Shape, Wanted, compile_expression};
 use lazaret_json::Value;
 
 use super::matching::Match;
@@ -77,7 +77,7 @@ impl Policy {
         let params = some(spec, "paramKind");
         let mut program = Err(String::new());
         let mut wrong = Vec::new();
-        let compiled = Program::of(spec, &mut |path, error, source| {
+        let compiled = Program::of(spec, Mode::Stored, &mut |path, error, source| {
             wrong.push(format!("spec.{path}: {}", error.render(source)))
         });
         if wrong.is_empty() {
@@ -111,46 +111,71 @@ impl Binding {
     }
 }
 
-/// Names that every expression knows, in this order; `params` follows where there are any, and `variables` last.
+/// Names that every expression knows, in this order; `params` follows where there are any, then `variables`, and `authorizer` last.
 const NAMES: [&str; 4] = ["object", "oldObject", "request", "namespaceObject"];
 
 impl Program {
-    /// Compiles what a policy or a webhook says; what is wrong with an expression is told with its path below there and its source.
-    pub(super) fn of(spec: &Value, wrong: &mut dyn FnMut(String, CompileError, &str)) -> Self {
+    /// A variable and those that it needs, each after those that it needs itself. A variable can only use those before it.
+    pub(super) fn needed(&self, name: &str) -> Vec<&(String, Expression)> {
+        let mut wanted = BTreeSet::from([name]);
+        let mut needed = Vec::new();
+        for variable in self.variables.iter().rev() {
+            if wanted.remove(variable.0.as_str()) {
+                wanted.extend(variable.1.fields_of("variables"));
+                needed.push(variable);
+            }
+        }
+        needed.reverse();
+        needed
+    }
+
+    /// Compiles what a policy or a webhook says; what is wrong with an expression is told with its path below there and its source. Conditions of
+    /// a new policy may not use its variables.
+    pub(super) fn of(spec: &Value, mode: Mode, wrong: &mut dyn FnMut(String, CompileError, &str)) -> Self {
         let mut names: Vec<(&'static str, Shape)> = NAMES.iter().map(|name| (*name, Shape::any())).collect();
         names.push(("params", Shape::any()));
         let known = if some(spec, "paramKind").is_some() { names.len() } else { names.len() - 1 };
         let mut variables: Vec<(String, Expression)> = Vec::new();
-        let mut compile = |path: String, source: &str, wanted: Wanted, variables: &[(String, Expression)]| {
-            let fields = variables.iter().map(|(name, _)| (name.as_str().into(), Shape::any()));
-            let mut names = names[..known].to_vec();
-            names.push(("variables", Shape::object(fields)));
-            match compile_expression(source, &names, wanted) {
-                Ok(expression) => Some(expression),
-                Err(error) => {
-                    wrong(path, error, source);
-                    None
+        let mut compile =
+            |path: String, source: &str, wanted: Wanted, variables: Option<&[(String, Expression)]>| {
+                let fields =
+                    variables.into_iter().flatten().map(|(name, _)| (name.as_str().into(), Shape::any()));
+                let mut names = names[..known].to_vec();
+                // An empty name keeps the place, and no expression can say it.
+                names.push((if variables.is_some() { "variables" } else { "" }, Shape::object(fields)));
+                // What makes a message may not ask.
+                if wanted != Wanted::Text {
+                    names.push(("authorizer", Shape::authorizer()));
+                    names.push(("authorizer.requestResource", Shape::resource_check()));
                 }
-            }
-        };
+                match compile_expression(source, &names, wanted) {
+                    Ok(expression) => Some(expression),
+                    Err(error) => {
+                        wrong(path, error, source);
+                        None
+                    }
+                }
+            };
         for (at, variable) in list(spec, "variables").iter().enumerate() {
             let path = format!("variables[{at}].expression");
-            let made = compile(path, text(variable, "expression"), Wanted::Any, &variables);
+            let made = compile(path, text(variable, "expression"), Wanted::Any, Some(&variables));
             variables.extend(made.map(|made| (text(variable, "name").to_owned(), made)));
         }
         let mut conditions = Vec::new();
         for (at, condition) in list(spec, "matchConditions").iter().enumerate() {
             let path = format!("matchConditions[{at}].expression");
-            let made = compile(path, text(condition, "expression"), Wanted::Bool, &variables);
+            let usable = (mode == Mode::Stored).then_some(variables.as_slice());
+            let made = compile(path, text(condition, "expression"), Wanted::Bool, usable);
             conditions.extend(made.map(|made| (text(condition, "name").to_owned(), made)));
         }
         let mut validations = Vec::new();
         for (at, said) in list(spec, "validations").iter().enumerate() {
             let path = |field: &str| format!("validations[{at}].{field}");
-            let expression = compile(path("expression"), text(said, "expression"), Wanted::Bool, &variables);
+            let expression =
+                compile(path("expression"), text(said, "expression"), Wanted::Bool, Some(&variables));
             let source = text(said, "messageExpression");
             let made_message = (!source.is_empty())
-                .then(|| compile(path("messageExpression"), source, Wanted::Text, &variables))
+                .then(|| compile(path("messageExpression"), source, Wanted::Text, Some(&variables)))
                 .flatten();
             validations.extend(expression.map(|expression| Validation {
                 expression,
@@ -162,7 +187,7 @@ impl Program {
         let mut annotations = Vec::new();
         for (at, said) in list(spec, "auditAnnotations").iter().enumerate() {
             let path = format!("auditAnnotations[{at}].valueExpression");
-            let made = compile(path, text(said, "valueExpression"), Wanted::TextOrNull, &variables);
+            let made = compile(path, text(said, "valueExpression"), Wanted::TextOrNull, Some(&variables));
             annotations.extend(made.map(|made| (text(said, "key").to_owned(), made)));
         }
         Self { conditions, variables, validations, annotations }

@@ -1,5 +1,6 @@
 //! What policies and bindings must be like.
 
+use lazaret_cel::Mode;
 use lazaret_json::Value;
 
 use super::{policy::Program, rule_checks::resource_rule};
@@ -18,6 +19,9 @@ const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Una
 const NOT_FOUND_ACTIONS: &[&str] = &["Allow", "Deny"];
 pub(super) const CONDITIONS_MAX: usize = 64;
 const ANNOTATIONS_MAX: usize = 20;
+// DEVIATION(policy-variables): Kubernetes has no limit.
+/// Each variable is checked against all before it, so that the time that takes grows with the square of their number.
+const VARIABLES_MAX: usize = 500;
 
 /// Policies.
 #[derive(Debug)]
@@ -111,13 +115,12 @@ fn policy(errors: &mut Errors, spec: &Value) {
     }
     named(errors, &path.field("matchConditions"), list(spec, "matchConditions"), "name", CONDITIONS_MAX);
     named(errors, &path.field("auditAnnotations"), list(spec, "auditAnnotations"), "key", ANNOTATIONS_MAX);
-    named(errors, &path.field("variables"), list(spec, "variables"), "name", usize::MAX);
+    named(errors, &path.field("variables"), list(spec, "variables"), "name", VARIABLES_MAX);
     for (at, said) in list(spec, "validations").iter().enumerate() {
         let path = path.field("validations");
         validation(errors, &path.index(at), said);
     }
-    // DEVIATION(policy-authorizer): `authorizer` is not among the names, so that an expression with it is refused here.
-    Program::of(spec, &mut |path, error, source| {
+    Program::of(spec, Mode::New, &mut |path, error, source| {
         let problem = if source.trim().is_empty() {
             FieldProblem::Required("expression is not specified".to_owned())
         } else {

@@ -2,7 +2,9 @@ use std::slice;
 
 use lazaret_json::{Value, json};
 
-use super::{Attributes, Operation, Params, Policies, Surroundings, Verdict};
+use super::{
+    Attributes, Authorizer, Check, Decision, Operation, Params, Policies, Subject, Surroundings, Verdict,
+};
 use crate::{
     User, find,
     testing::{World, set},
@@ -23,6 +25,60 @@ impl Surroundings for Around {
             ("ConfigMap", _) => Ok(vec![]),
             (kind, _) => Err(format!("paramKind kind `{kind}` not known")),
         }
+    }
+}
+
+/// The user may do anything to deployments in prod but delete them, and read one path; service accounts may do nothing.
+impl Authorizer for Around {
+    fn decide(&self, check: &Check) -> Decision {
+        let allowed = check.account.is_none()
+            && match &check.about {
+                Subject::Path(path) => (&**path, &*check.verb) == ("/healthz", "get"),
+                Subject::Resource(about) => {
+                    (&*about.group, &*about.resource, &*about.namespace) == ("apps", "deployments", "prod")
+                        && &*check.verb != "delete"
+                }
+            };
+        Decision {
+            allowed,
+            reason: if allowed { "" } else { "no role allows it" }.into(),
+            ..Decision::default()
+        }
+    }
+}
+
+#[test]
+fn expressions_ask_what_a_user_may_do() {
+    for (expression, denied) in [
+        ("authorizer.requestResource.check('create').allowed()", false),
+        ("authorizer.requestResource.check('delete').allowed()", true),
+        (
+            "authorizer.group('apps').resource('deployments').namespace(object.metadata.namespace).check('get').allowed()",
+            false,
+        ),
+        ("authorizer.group('apps').resource('deployments').check('get').allowed()", true),
+        (
+            "authorizer.path('/healthz').check('get').allowed() && !authorizer.path('/metrics').check('get').allowed()",
+            false,
+        ),
+        (
+            "!authorizer.serviceAccount('prod', 'robot').group('apps').resource('deployments').namespace('prod').check('get').allowed()",
+            false,
+        ),
+        ("authorizer.requestResource.check('delete').reason() == 'no role allows it'", false),
+        (
+            "authorizer.requestResource.check('delete').error() == '' && !authorizer.requestResource.check('get').errored()",
+            false,
+        ),
+        ("variables.deployments.check('get').allowed()", false),
+        ("variables.deployments.name('d').subresource('scale').check('delete').allowed()", true),
+    ] {
+        let variable = "authorizer.group('apps').resource('deployments').namespace('prod')";
+        let policy = policy(json!({
+            "variables": [{"name": "deployments", "expression": variable}],
+            "validations": [{"expression": expression}],
+        }));
+        assert_eq!(asked(&policy, &binding(json!({})), 1).denial.is_some(), denied, "{expression}");
     }
 }
 
@@ -275,8 +331,13 @@ fn what_is_wrong_with_a_policy_is_said_when_it_is_made() {
         ("/spec/validations/0/expression", json!(" "), "spec.validations[0].expression Required"),
         ("/spec/validations/0/expression", json!("params.x"), "spec.validations[0].expression Invalid"),
         (
+            "/spec/validations/0/messageExpression",
+            json!("authorizer.path('/').check('get').reason()"),
+            "spec.validations[0].messageExpression Invalid",
+        ),
+        (
             "/spec/validations/0/expression",
-            json!("authorizer.path('/').check('get').allowed()"),
+            json!("authorizer.path('/').allowed()"),
             "spec.validations[0].expression Invalid",
         ),
         ("/spec/validations/0/reason", json!("Teapot"), "spec.validations[0].reason NotSupported"),

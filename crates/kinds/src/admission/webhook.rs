@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use lazaret_cel::Datum;
+use lazaret_cel::{Datum, Mode};
 use lazaret_json::Value;
 
 use super::{
     Attributes, Surroundings,
-    evaluate::{Court, POLICY_COST_MAX, Seen, described},
+    evaluate::{Court, POLICY_COST_MAX, Seen, described, request_resource},
     is_exempt,
     matching::{Match, Selected},
     policy::Program,
@@ -114,7 +114,7 @@ pub fn webhooks(configurations: &[Value]) -> Vec<Webhook> {
 impl Webhook {
     fn of(configuration: &str, said: &Value) -> Self {
         let mut wrong = Vec::new();
-        let program = Program::of(said, &mut |path, error, source| {
+        let program = Program::of(said, Mode::Stored, &mut |path, error, source| {
             wrong.push(format!("{path}: {}", error.render(source)));
         });
         let known = |version: &Value| match version.as_str() {
@@ -177,7 +177,7 @@ impl Webhook {
         if !matches.selects(&selected) {
             return Matched::No;
         }
-        match self.conditions_hold(request, version, &object, &old) {
+        match self.conditions_hold(request, version, [&object, &old], surroundings) {
             Ok(true) => Matched::InVersion(version.to_owned()),
             Ok(false) => Matched::No,
             Err(_) if self.ignores_failures => Matched::No,
@@ -189,8 +189,8 @@ impl Webhook {
         &self,
         request: &Attributes<'_>,
         version: &str,
-        object: &Value,
-        old: &Value,
+        [object, old]: [&Value; 2],
+        surroundings: &dyn Surroundings,
     ) -> Result<bool, String> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
         if program.conditions.is_empty() {
@@ -201,10 +201,9 @@ impl Webhook {
             namespace: Datum::null(),
             object: plain_datum(object),
             old: plain_datum(old),
+            resource: request_resource(request),
         };
-        let mut court = Court::new(seen.values(&Value::Null, false), CONDITIONS_COST_MAX);
-        court.make_variables(program);
-        court.applies(program)
+        Court::new(program, &seen, None, surroundings, CONDITIONS_COST_MAX).applies()
     }
 
     /// The request as a review carries it, without what it is told apart by.

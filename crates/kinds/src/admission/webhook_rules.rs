@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lazaret_cel::Mode;
 use lazaret_json::{Value, json};
 use lazaret_model::{validate_dns_label, validate_dns_subdomain};
 
@@ -256,8 +257,7 @@ fn conditions(errors: &mut Errors, path: &Path<'_>, hook: &Value) {
         errors.push(path, FieldProblem::TooMany(conditions.len(), CONDITIONS_MAX));
     }
     let mut wrong: Vec<(String, FieldProblem)> = Vec::new();
-    // DEVIATION(policy-authorizer): as in policies.
-    Program::of(&json!({"matchConditions": hook["matchConditions"]}), &mut |at, error, source| {
+    Program::of(&json!({"matchConditions": hook["matchConditions"]}), Mode::New, &mut |at, error, source| {
         let problem = if source.trim().is_empty() {
             FieldProblem::Required(String::new())
         } else {

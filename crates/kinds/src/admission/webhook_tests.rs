@@ -1,6 +1,9 @@
 use lazaret_json::{Value, json};
 
-use super::{Address, Attributes, Matched, Operation, Params, ReviewVersion, Surroundings, Url, webhooks};
+use super::{
+    Address, Attributes, Authorizer, Check, Decision, Matched, Operation, Params, ReviewVersion,
+    Surroundings, Url, webhooks,
+};
 use crate::{User, find, testing::World};
 
 struct Around;
@@ -12,6 +15,12 @@ impl Surroundings for Around {
 
     fn params(&self, _: &Params<'_>) -> Result<Vec<Value>, String> {
         Err("a webhook has no parameters".to_owned())
+    }
+}
+
+impl Authorizer for Around {
+    fn decide(&self, check: &Check) -> Decision {
+        Decision { allowed: &*check.verb == "create", ..Decision::default() }
     }
 }
 

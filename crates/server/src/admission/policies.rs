@@ -2,14 +2,16 @@
 
 use lazaret_json::Value;
 use lazaret_kinds::{
-    Scope,
-    admission::{Attributes, Params, Policies, Surroundings},
+    Access, Scope, User,
+    admission::{
+        Attributes, Authorizer, Check, Decision, Params, Policies, ServiceAccount, Subject, Surroundings,
+    },
     selects,
 };
 use lazaret_store::RangeOptions;
 
 use super::attributes::with_type;
-use crate::{ApiError, kind_ref::KindRef, object, server::Call};
+use crate::{ApiError, kind_ref::KindRef, object, selector::parse_fields, server::Call};
 
 /// A selector of parameters that finds more fails: a policy is asked once for each.
 const PARAMS_MAX: usize = 100;
@@ -33,6 +35,42 @@ pub(super) fn ask(
         Some(denial) => Err(ApiError::denied(&call.kind, name, &denial.message, &denial.reason)
             .with_warnings(verdict.warnings)),
         None => Ok(verdict.warnings),
+    }
+}
+
+/// What an expression may ask. Labels that a list is restricted to change nothing for roles and nodes, as in Kubernetes.
+impl Authorizer for Call<'_> {
+    fn decide(&self, check: &Check) -> Decision {
+        let account = check.account.as_ref().map(user_of);
+        let user = account.as_ref().unwrap_or(self.user);
+        let outcome = match &check.about {
+            Subject::Path(path) => self.server.may_path(user, &check.verb, path),
+            Subject::Resource(about) => self.server.may(
+                user,
+                Access {
+                    verb: &check.verb,
+                    group: &about.group,
+                    resource: &about.resource,
+                    subresource: &about.subresource,
+                    namespace: &about.namespace,
+                    name: &about.name,
+                    // One that cannot be read restricts nothing: what is asked is then whether everything may be listed.
+                    fields: &parse_fields(&about.field_selector).unwrap_or_default(),
+                },
+            ),
+        };
+        let allowed = outcome.is_ok();
+        Decision { allowed, reason: outcome.err().unwrap_or_default().into(), ..Decision::default() }
+    }
+}
+
+/// A service account as it would ask itself.
+fn user_of(account: &ServiceAccount) -> User {
+    let ServiceAccount { namespace, name } = account;
+    User {
+        name: format!("system:serviceaccount:{namespace}:{name}"),
+        groups: vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")],
+        ..User::default()
     }
 }
 

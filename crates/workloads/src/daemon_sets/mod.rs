@@ -92,6 +92,9 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     let known = claim(context.world.controller_revisions(), kinds, &set.metadata, &set.spec.selector, any);
     known.writes.into_iter().for_each(|write| plan.write(write));
     let Some(history) = History::of(context.world, &template(set), known.mine, plan) else { return };
+    if plan.is_empty() {
+        merge_duplicates(&history, &claimed.mine, plan);
+    }
     if !plan.is_empty() {
         return;
     }
@@ -105,6 +108,24 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     status::report(&daemons, plan);
     let later = claimed.mine.iter().filter_map(|pod| pods::available_at(pod, daemons.min_ready()));
     later.filter(|at| *at > context.now).for_each(|at| plan.look_again(at));
+}
+
+/// Several revisions of one template are one: pods of the others are said to be of the latest, lest they are replaced by their like, and then the
+/// others go.
+fn merge_duplicates(history: &History, mine: &[Arc<Pod>], plan: &mut Plan) {
+    let hash = meta::label(&history.update.metadata, REVISION).unwrap_or_default();
+    let others: BTreeSet<&str> =
+        history.duplicates().filter_map(|other| meta::label(&other.metadata, REVISION)).collect();
+    let of_others = |pod: &&Arc<Pod>| revision_of(pod) != hash && others.contains(revision_of(pod));
+    for pod in mine.iter().filter(of_others).take(BURST_MAX) {
+        let body = json!({"metadata": {"labels": {REVISION: hash}}});
+        plan.write(writes::patch(&resource::PODS, &pod.metadata, body));
+    }
+    if plan.is_empty() {
+        for other in history.duplicates().take(BURST_MAX) {
+            plan.write(writes::delete(&resource::CONTROLLER_REVISIONS, &other.metadata));
+        }
+    }
 }
 
 impl<'a> Daemons<'a> {

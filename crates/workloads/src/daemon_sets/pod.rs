@@ -1,12 +1,21 @@
 //! The pod that a daemon set makes for a node.
 
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
 use super::{COMPONENT, Daemons, GENERATION_LABEL, REVISION, admission, generation};
 use crate::{meta, pods, prelude::*};
 
-/// Makes the pod of a node.
-pub(super) fn create(daemons: &Daemons<'_>, node: &str, number: usize, plan: &mut Plan) {
+// DEVIATION(failed-daemons): Kubernetes counts in memory, and forgets when it starts again.
+/// How many pods of the set failed in a row on the node before this one.
+const FAILURES: &str = "lazaret.dev/failures-before";
+
+/// How many pods failed in a row before this one. Anybody may write annotations: what is no count is none.
+pub(super) fn failures_before(pod: &Pod) -> u32 {
+    meta::annotation(&pod.metadata, FAILURES).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// Makes the pod of a node, on which this many failed in a row.
+pub(super) fn create(daemons: &Daemons<'_>, node: &str, number: usize, failures: u32, plan: &mut Plan) {
     let set = daemons.set;
     let mut body =
         pods::with_new_name(&set.spec.template, &resource::DAEMON_SETS, &set.metadata, daemons.now, number);
@@ -14,6 +23,9 @@ pub(super) fn create(daemons: &Daemons<'_>, node: &str, number: usize, plan: &mu
     labels[REVISION] = json!(daemons.revision);
     if let Some(generation) = generation(set) {
         labels[GENERATION_LABEL] = json!(generation);
+    }
+    if failures > 0 {
+        body["metadata"]["annotations"][FAILURES] = json!(failures.to_string());
     }
     let none = PodSpec::default();
     let spec = set.spec.template.spec.as_ref().unwrap_or(&none);

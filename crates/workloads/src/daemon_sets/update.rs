@@ -75,7 +75,7 @@ fn grow(daemons: &Daemons<'_>, limit: usize, desired: usize, plan: &mut Plan) {
     over.extend(misplaced.into_iter().take(available.saturating_sub(desired)));
     let nodes = must.into_iter().chain(may.into_iter().take(limit.saturating_sub(extra)));
     for (number, node) in nodes.take(BURST_MAX).enumerate() {
-        pod::create(daemons, node, number, plan);
+        pod::create(daemons, node, number, 0, plan);
     }
     over.into_iter().take(BURST_MAX).for_each(|pod| delete(daemons.set, pod, plan));
 }

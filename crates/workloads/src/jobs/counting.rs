@@ -156,13 +156,15 @@ fn settle(uncounted: &mut BTreeSet<String>, held: &BTreeSet<&str>) -> i32 {
     i32::try_from(before - uncounted.len()).unwrap_or(i32::MAX)
 }
 
-/// Whether a pod counts as failed. One that is on its way out does, unless replacements wait for its end.
+/// Whether a pod counts as failed. One that is on its way out does, unless replacements wait for its end; and so does each that has not succeeded
+/// when the job is to fail, for a pod without a node never ends by itself.
 pub(super) fn has_failed(job: &Job, pod: &Pod) -> bool {
     let waits = job.spec.as_ref().is_some_and(|spec| {
         spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some()
     });
-    pods::phase(pod) == "Failed"
-        || (!waits && meta::is_leaving(&pod.metadata) && pods::phase(pod) != "Succeeded")
+    let lost =
+        finish::condition(job, "FailureTarget").is_some() || (!waits && meta::is_leaving(&pod.metadata));
+    pods::phase(pod) == "Failed" || (lost && pods::phase(pod) != "Succeeded")
 }
 
 /// When pods may be made again after failures in a row; nothing without failures.

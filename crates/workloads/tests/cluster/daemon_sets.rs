@@ -208,17 +208,88 @@ fn on_delete_waits_for_somebody_to_delete() {
 }
 
 #[test]
-fn pods_that_fail_at_once_are_replaced_once_a_minute() {
-    let mut rig = with_nodes(11, Faults::NONE, 1, &daemon_set(&json!({"maxUnavailable": 1})));
-    rig.pods = Pods::Fail;
-    let before = rig.writes;
-    rig.pass(600);
-    let made = rig.api.log.iter().filter(|entry| entry.resource == &resource::PODS && entry.removed).count();
-    assert!((5..=11).contains(&made), "{made} pods in ten minutes");
-    assert!(rig.writes - before < 100, "{} writes", rig.writes - before);
-    rig.pods = Pods::Run;
-    rig.settle(600);
-    assert_eq!(rig.live_pods().len(), 1);
+fn two_revisions_of_one_template_become_one_and_no_pod_is_replaced() {
+    for (seed, faults) in [(30, Faults::NONE), (31, Faults::MANY), (32, Faults::MANY)] {
+        let mut rig = with_nodes(seed, faults, 3, &daemon_set(&json!({"maxUnavailable": 1})));
+        rig.settle(600);
+        let uids = |rig: &Rig| -> Vec<Value> {
+            rig.live_pods().iter().map(|pod| pod["metadata"]["uid"].clone()).collect()
+        };
+        let before = uids(&rig);
+        let mut twin = rig.api.all(&resource::CONTROLLER_REVISIONS).next().unwrap().clone();
+        let metadata = &mut twin["metadata"];
+        metadata["name"] = json!("gpu-twin");
+        metadata["labels"]["controller-revision-hash"] = json!("twin");
+        metadata.as_object_mut().unwrap().remove("uid");
+        twin["revision"] = json!(2);
+        rig.create(&resource::CONTROLLER_REVISIONS, twin);
+        rig.settle(600);
+        assert_eq!(uids(&rig), before);
+        for pod in rig.live_pods() {
+            assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], "twin");
+        }
+        let left: Vec<&Value> = rig.api.all(&resource::CONTROLLER_REVISIONS).collect();
+        assert_eq!((left.len(), &left[0]["metadata"]["name"]), (1, &json!("gpu-twin")));
+        let status = &rig.object(&resource::DAEMON_SETS, "gpu")["status"];
+        assert_eq!(status["updatedNumberScheduled"], 3);
+    }
+}
+
+#[test]
+fn a_revision_whose_name_is_taken_gets_another() {
+    let set = daemon_set(&json!({"maxUnavailable": 1}));
+    let mut rig = with_nodes(40, Faults::NONE, 1, &set);
+    rig.settle(60);
+    let taken = rig.api.all(&resource::CONTROLLER_REVISIONS).next().unwrap()["metadata"]["name"].clone();
+    for (seed, faults) in [(41, Faults::NONE), (42, Faults::MANY)] {
+        let mut rig = with_nodes(seed, faults, 1, &set);
+        let other = json!({"spec": {"template": {"$patch": "replace"}}});
+        rig.create(
+            &resource::CONTROLLER_REVISIONS,
+            json!({"metadata": {"name": taken, "namespace": "default"}, "data": other, "revision": 7}),
+        );
+        rig.settle(600);
+        assert_eq!(rig.object(&resource::DAEMON_SETS, "gpu")["status"]["collisionCount"], 1);
+        assert_eq!(rig.api.all(&resource::CONTROLLER_REVISIONS).count(), 2);
+        let pods = rig.live_pods();
+        let hash = pods[0]["metadata"]["labels"]["controller-revision-hash"].as_str().unwrap();
+        assert!(pods.len() == 1 && taken != format!("gpu-{hash}"));
+    }
+}
+
+/// How many pods have gone.
+fn gone(rig: &Rig) -> usize {
+    rig.api.log.iter().filter(|entry| entry.resource == &resource::PODS && entry.removed).count()
+}
+
+#[test]
+fn a_pod_that_fails_is_replaced_at_once_and_one_that_fails_again_ever_later() {
+    for rolling in [json!({"maxUnavailable": 1}), json!({"maxUnavailable": 0, "maxSurge": 1})] {
+        let mut rig = with_nodes(11, Faults::NONE, 1, &daemon_set(&rolling));
+        rig.pods = Pods::Fail;
+        rig.pass(3);
+        assert!(gone(&rig) >= 1, "the first failure is made good at once");
+        let before = rig.writes;
+        rig.pass(600);
+        // After 1, 2, 4, … 256 seconds.
+        assert!((8..=11).contains(&gone(&rig)), "{} pods in ten minutes, {rolling}", gone(&rig));
+        assert!(rig.writes - before < 100, "{} writes", rig.writes - before);
+        rig.restart(ALL);
+        let before = gone(&rig);
+        rig.pass(200);
+        assert!(gone(&rig) <= before + 1, "a restart does not forget how often pods failed");
+        rig.pods = Pods::Run;
+        rig.settle(2_000);
+        assert_eq!(rig.live_pods().len(), 1);
+        let name = rig.live_pods()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        rig.pass(1_900);
+        let fail = |pod: &mut Value| pod["status"] = json!({"phase": "Failed"});
+        rig.api.change(&resource::PODS, "default", &name, fail);
+        rig.pass(5);
+        let pods = rig.live_pods();
+        assert_eq!(pods.len(), 1, "one that ran for half an hour is replaced at once");
+        assert_eq!(pods[0]["metadata"]["annotations"]["lazaret.dev/failures-before"], "1");
+    }
 }
 
 #[test]

@@ -263,6 +263,36 @@ fn rules_about_failures_are_followed() {
 }
 
 #[test]
+fn a_job_fails_although_pods_of_it_never_got_a_node() {
+    let policy = json!({"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [5]}}]});
+    for (seed, faults, more) in [
+        (10, Faults::NONE, json!({"podFailurePolicy": policy})),
+        (11, Faults::MANY, json!({"podFailurePolicy": policy})),
+        (12, Faults::NONE, json!({"backoffLimit": 0, "podReplacementPolicy": "Failed"})),
+        (13, Faults::MANY, json!({"backoffLimit": 0, "podReplacementPolicy": "Failed"})),
+    ] {
+        let mut rig = Rig::new(ALL, seed, faults);
+        rig.pods = Pods::Wait;
+        let mut made = job(&more);
+        made["spec"]["parallelism"] = json!(3);
+        rig.create(&resource::JOBS, made);
+        rig.settle(60);
+        let name = rig.live_pods()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let state = json!({"terminated": {"exitCode": 5}});
+        rig.api.change(&resource::PODS, "default", &name, |pod| {
+            pod["status"] = json!({"phase": "Failed", "containerStatuses": [
+                {"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state}]});
+        });
+        rig.settle(600);
+        assert_eq!(condition(&rig, "Failed")["status"], "True", "{more}");
+        assert_eq!(rig.object(&resource::JOBS, "work")["status"]["failed"], 3);
+        assert_eq!(rig.live_pods().len(), 0);
+        let held = |pod: &&Value| !pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+        assert_eq!(rig.api.all(&resource::PODS).filter(held).count(), 0);
+    }
+}
+
+#[test]
 fn pods_of_a_deleted_job_are_let_go() {
     let mut rig = Rig::new(ALL, 9, Faults::MANY);
     rig.create(&resource::JOBS, job(&json!({})));

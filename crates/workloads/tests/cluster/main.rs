@@ -10,6 +10,7 @@ mod jobs;
 mod limits;
 mod replicas;
 mod replication_controllers;
+mod selection;
 mod silence;
 mod stateful_sets;
 mod support;

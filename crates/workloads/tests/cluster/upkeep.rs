@@ -515,11 +515,59 @@ fn a_mark_that_nothing_follows_is_taken_back() {
 }
 
 #[test]
-fn a_pod_that_leaves_without_a_node_goes_at_once() {
+fn a_pod_that_leaves_without_a_node_goes_after_a_while() {
     let mut rig = Rig::new(&[rules::POD_GC], 13, Faults::NONE);
     rig.pods = Pods::Wait;
-    let made = pod("stuck", &json!({"deletionTimestamp": stamp(rig.now), "deletionGracePeriodSeconds": 30}));
-    rig.create(&resource::PODS, made);
+    let hold = json!({"finalizers": ["example.com/hold"]});
+    rig.create(&resource::PODS, pod("held", &hold));
+    rig.delete(&resource::PODS, "held", Propagation::Background);
+    rig.pass(15);
+    let phase = |rig: &Rig| rig.object(&resource::PODS, "held")["status"]["phase"].clone();
+    assert_eq!(phase(&rig), "Pending", "the holder of a finalizer sees it leave first");
+    rig.pass(10);
+    assert_eq!(phase(&rig), "Failed");
+    let before = rig.writes;
+    rig.pass(600);
+    assert_eq!(rig.writes, before, "deleting it again would change nothing");
+    rig.api.change(&resource::PODS, "default", "held", |pod| pod["metadata"]["finalizers"] = json!([]));
     rig.pass(5);
-    assert!(rig.object(&resource::PODS, "stuck").is_null());
+    assert!(rig.object(&resource::PODS, "held").is_null());
+}
+
+#[test]
+fn pods_that_leave_a_node_out_of_service_go_at_once() {
+    let mut rig = Rig::new(&[rules::POD_GC], 15, Faults::NONE);
+    rig.pods = Pods::Wait;
+    let taint =
+        json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
+    for (name, ready, taints) in [
+        ("dead", "Unknown", json!([taint])),
+        ("silent", "Unknown", json!([])),
+        ("well", "True", json!([taint])),
+    ] {
+        node(&mut rig, name);
+        rig.api.change(&resource::NODES, "", name, |node| {
+            node["status"]["conditions"][0]["status"] = json!(ready);
+            node["spec"]["taints"] = taints.clone();
+        });
+        for (kind, leaves) in [("leaves", true), ("stays", false)] {
+            let mut made = pod(&format!("{kind}-{name}"), &json!({"finalizers": ["example.com/hold"]}));
+            made["spec"]["nodeName"] = json!(name);
+            rig.create(&resource::PODS, made);
+            if leaves {
+                rig.delete(&resource::PODS, &format!("{kind}-{name}"), Propagation::Background);
+            }
+        }
+    }
+    rig.pass(5);
+    let failed: Vec<&str> = rig
+        .api
+        .all(&resource::PODS)
+        .filter(|pod| pod["status"]["phase"] == "Failed")
+        .filter_map(|pod| pod["metadata"]["name"].as_str())
+        .collect();
+    assert_eq!(failed, ["leaves-dead"]);
+    let before = rig.writes;
+    rig.pass(600);
+    assert_eq!(rig.writes, before);
 }

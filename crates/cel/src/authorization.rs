@@ -1,0 +1,68 @@
+//! What expressions ask an authorizer.
+
+use lazaret_model::Text;
+
+/// Answers the checks of `authorizer`.
+pub trait Authorizer {
+    /// Whether what is asked about may be done.
+    fn decide(&self, check: &Check) -> Decision;
+}
+
+/// Whether somebody may do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The service account that is asked about; nothing for the user of the request.
+    pub account: Option<ServiceAccount>,
+    /// What it would be done to.
+    pub about: Subject,
+    /// The verb of the API, or of HTTP for a path.
+    pub verb: Text,
+}
+
+/// A service account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccount {
+    /// Where it is.
+    pub namespace: Text,
+    /// What it is called there.
+    pub name: Text,
+}
+
+/// What a check is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A path that is no object.
+    Path(Text),
+    /// Objects.
+    Resource(ResourceCheck),
+}
+
+/// Objects that a check is about. What is empty is not said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceCheck {
+    /// The API group.
+    pub group: Text,
+    /// The plural.
+    pub resource: Text,
+    /// The part of the object.
+    pub subresource: Text,
+    /// The namespace; nothing for the cluster.
+    pub namespace: Text,
+    /// The name of the object.
+    pub name: Text,
+    /// Which fields a list is restricted to, as written.
+    pub field_selector: Text,
+    /// Which labels a list is restricted to, as written.
+    pub label_selector: Text,
+}
+
+/// What an authorizer says to a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether it may be done.
+    pub allowed: bool,
+    /// Why, or why not.
+    pub reason: Text,
+    /// What went wrong with the check itself, or nothing.
+    pub error: Text,
+}
