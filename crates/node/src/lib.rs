@@ -3,7 +3,7 @@
 //!
 //! [`Node`] is the whole of it: a shell gives it pods, registration sockets, connections and health, and what became of its
 //! actions; it answers with calls to plugins and to the API, and files to write. Inside, [`Manager`] prepares and
-//! unprepares claims. [`checkpoint`] reads and writes `dra_manager_state`.
+//! unprepares claims. [`checkpoint`] reads and writes `dra_manager_state`, and [`FilePair`] says how it comes onto a disk.
 //!
 //! **Invariant.** A pod starts only when every claim of it is prepared, and a claim is unprepared only after its last pod.
 //! What a plugin may have prepared is in the checkpoint before the plugin is called, and stays there until it has
@@ -25,6 +25,7 @@ mod health;
 mod machine;
 mod mapping;
 mod node;
+mod pair;
 mod plugins;
 mod pods;
 mod registry;
@@ -39,6 +40,7 @@ pub use health::{DEVICES_PER_DRIVER_MAX, DeviceHealth, HealthReport, MESSAGE_BYT
 pub use machine::{Answer, ClaimAnswer, Effect, Manager, Operation};
 pub use mapping::{ContainerClaim, ContainerUse, ResourceHealth, ResourceStatus, cdi_ids};
 pub use node::Node;
+pub use pair::{Disk, Exchanged, FilePair, Opened, PairError, Which, Written};
 pub use plugins::{Plugin, PluginError, Plugins, choose_health, choose_plugin};
 pub use registry::{SOCKETS_MAX, SocketId};
 pub use wipes::WIPE_AFTER_MS;
