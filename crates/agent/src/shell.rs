@@ -11,7 +11,7 @@ use std::{
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
 use kube::Api;
 use lazaret_driver::Client as PluginClient;
-use lazaret_node::{Action, Call, ClaimState, FilePair, Input, Node, Outcome};
+use lazaret_node::{Action, Call, ClaimState, Files, Input, Node, Outcome};
 use lazaret_runtime::Metrics as Registry;
 use tokio::{
     sync::{Semaphore, mpsc, watch},
@@ -81,7 +81,7 @@ impl Agent {
             made.map_err(StartError::io(&folder))?;
         }
         let path = options.checkpoint();
-        let (files, text) = checkpoint::open(path.clone())?;
+        let (files, text) = checkpoint::open(&path)?;
         let clock = Clock::start();
         let node = Node::start(clock.now(), text.as_deref());
         let node = node.map_err(|source| StartError::Checkpoint { path, source })?;
@@ -156,14 +156,14 @@ type Running = Option<(Runner, mpsc::Receiver<run::News>)>;
 async fn work(
     client: kube::Client,
     options: Options,
-    (mut node, files): (Node, FilePair<checkpoint::Files>),
+    (mut node, files): (Node, Files<checkpoint::Folder>),
     clock: Clock,
     metrics: Metrics,
     ready: Option<(run::Ready, Registry)>,
     mut lines: Lines,
 ) {
     let (news, mut heard) = mpsc::channel(NEWS_MAX);
-    let (checkpoints, writer) = checkpoint::writer(files, news.clone());
+    let (checkpoints, writer) = checkpoint::writer(&options.checkpoint(), files, news.clone());
     let (mut tasks, mut writers) = (JoinSet::new(), JoinSet::new());
     writers.spawn(writer);
     tasks.spawn(registry::follow(options.registry(), news.clone()));

@@ -82,19 +82,11 @@ pub fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
 /// # Errors
 /// When the file system refuses.
 pub fn write_bytes(path: &Path, text: &[u8]) -> io::Result<()> {
-    let beside = beside(path)?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let beside = path.with_file_name(format!(".{}.new", name.to_string_lossy()));
     overwrite(&beside, text)?;
     exchange(&beside, path)?;
     sync_folder(path)
-}
-
-/// The file beside a file, which is written first.
-///
-/// # Errors
-/// When this is not the path of a file.
-pub fn beside(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(path.with_file_name(format!(".{}.new", name.to_string_lossy())))
 }
 
 /// Writes over a file, with blanks up to its end, or makes it. The text is on disk when this returns. Whether the file was made:

@@ -76,7 +76,7 @@ pub use claim::{AllocatedDevice, Claim, ClaimRef};
 pub use driver::{Driver, Failure, HealthReport, PreparedDevice};
 pub use election::LeaderElection;
 pub use files::{
-    FileError, beside, exchange, overwrite, read_bytes, read_file, sync_folder, write_bytes, write_file,
+    FileError, exchange, overwrite, read_bytes, read_file, sync_folder, write_bytes, write_file,
 };
 pub use grpc::Client;
 pub use kit::{Kit, StartError};

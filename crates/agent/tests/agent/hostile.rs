@@ -16,6 +16,8 @@ const V1: &[&str] = &["v1.DRAPlugin"];
 
 /// A name, an answer to Prepare, and what the event says.
 type Row = (&'static str, fn(&[u8]) -> Reply, &'static str);
+/// The same for calls whose answer does not depend on what was asked.
+type FixedRow = (&'static str, fn() -> Reply, &'static str);
 
 /// The usual answer with every claim changed.
 fn changed(body: &[u8], change: impl Fn(&mut PreparedClaim)) -> Reply {
@@ -104,7 +106,7 @@ async fn a_plugin_that_answers_garbage_harms_nobody_else_and_recovers() {
 /// A pod whose plugin answers rubbish to Unprepare stays, with an event, until it is answered well; others come and go.
 #[tokio::test]
 async fn a_plugin_that_answers_garbage_to_unprepare_keeps_its_pod_until_it_recovers() {
-    let rows: [(&str, fn() -> Reply, &str); 6] = [
+    let rows: [FixedRow; 6] = [
         ("garbage", || Reply::Bytes(vec![0, 0, 0, 0, 3, 0xff, 0xff, 0xff]), "Internal: "),
         ("too large", || Reply::Message(vec![0; 10 << 20]), "OutOfRange: "),
         ("no claims", || Reply::Message(UnprepareResponse::default().encode_to_vec()), "skipped 1"),
@@ -117,7 +119,11 @@ async fn a_plugin_that_answers_garbage_to_unprepare_keeps_its_pod_until_it_recov
             "skipped 1",
         ),
         ("status", || Reply::Status(13, "on fire"), "on fire"),
-        ("no message", || Reply::Bytes(Vec::new()), "DRA driver bad.example.com"),
+        (
+            "no message",
+            || Reply::Bytes(Vec::new()),
+            "unprepare dynamic resources: DRA driver bad.example.com",
+        ),
     ];
     let world = World::new().await;
     let _good = Plugin::start(world.root(), GOOD, V1, |_, _| None);
@@ -154,15 +160,15 @@ async fn a_plugin_that_answers_garbage_to_unprepare_keeps_its_pod_until_it_recov
 /// One that cannot say who it is is asked again; the others are registered meanwhile.
 #[tokio::test]
 async fn a_plugin_that_introduces_itself_with_garbage_is_asked_again() {
-    let rows: [(&str, fn() -> Reply); 4] = [
-        ("garbage", || Reply::Bytes(vec![0, 0, 0, 0, 3, 0xff, 0xff, 0xff])),
-        ("too large", || Reply::Message(vec![0; 10 << 20])),
-        ("no message", || Reply::Bytes(Vec::new())),
-        ("status", || Reply::Status(13, "on fire")),
+    let rows: [FixedRow; 4] = [
+        ("garbage", || Reply::Bytes(vec![0, 0, 0, 0, 3, 0xff, 0xff, 0xff]), ""),
+        ("too large", || Reply::Message(vec![0; 10 << 20]), ""),
+        ("no message", || Reply::Bytes(Vec::new()), ""),
+        ("status", || Reply::Status(13, "on fire"), ""),
     ];
     let world = World::new().await;
     let agent = world.agent();
-    for (number, (name, answer)) in rows.into_iter().enumerate() {
+    for (number, (name, answer, _)) in rows.into_iter().enumerate() {
         let mut is_first = true;
         let driver = format!("d{number}.example.com");
         let bad = Plugin::start(world.root(), &driver, V1, move |path, _| {

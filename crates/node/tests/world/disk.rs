@@ -1,8 +1,8 @@
-//! The checkpoint's two files on a disk that loses power anywhere, beside a kubelet that takes over and gives back.
+//! The checkpoint's files on a disk that loses power anywhere, beside a kubelet that takes over and gives back.
 
 use std::{cell::RefCell, rc::Rc};
 
-use lazaret_node::{ClaimState, Disk, Exchanged, FilePair, PairError, Which, Written, checkpoint};
+use lazaret_node::{ClaimState, Disk, Exchanged, Files, FilesError, SPARES, Which, Written, checkpoint};
 
 use crate::faults::Dice;
 
@@ -30,7 +30,7 @@ enum Mutant {
 #[derive(Debug, PartialEq, Eq)]
 struct Off;
 
-type Names = [Option<usize>; 2];
+type Names = [Option<usize>; 1 + SPARES];
 
 /// What processes see, and what may be left of it after a power loss.
 struct Machine {
@@ -38,7 +38,7 @@ struct Machine {
     mutant: Mutant,
     /// By file, what is seen, and what may be on disk.
     files: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
-    /// The checkpoint's and the spare's file, as they are seen.
+    /// The files of the checkpoint and of the spares, as they are seen.
     names: Names,
     /// As they may be on disk.
     durable_names: Vec<Names>,
@@ -53,7 +53,7 @@ struct Shared(Rc<RefCell<Machine>>);
 
 impl Shared {
     fn new(dice: Dice, mutant: Mutant, can_exchange: bool) -> Self {
-        let (files, names) = (Vec::new(), [None; 2]);
+        let (files, names) = (Vec::new(), [None; 1 + SPARES]);
         let (durable_names, power) = (vec![names], usize::MAX);
         let machine = Machine { dice, mutant, files, names, durable_names, power, can_exchange };
         Self(Rc::new(RefCell::new(machine)))
@@ -96,7 +96,9 @@ impl Machine {
     /// As kubelet does it: a file of its own, synced, that takes the name.
     fn write_as_kubelet(&mut self, text: &[u8]) {
         let file = self.make(text);
-        self.rename([Some(file), self.names[1]]);
+        let mut names = self.names;
+        names[0] = Some(file);
+        self.rename(names);
     }
 
     fn seen_by_kubelet(&self) -> Option<&[u8]> {
@@ -111,20 +113,22 @@ impl Disk for Shared {
         let machine = self.0.borrow();
         let file = match which {
             Which::Checkpoint => machine.names[0],
-            Which::Spare if machine.mutant == Mutant::HiddenSpare => None,
-            Which::Spare => machine.names[1],
+            Which::Spare(_) if machine.mutant == Mutant::HiddenSpare => None,
+            Which::Spare(at) => machine.names[1 + at],
         };
         Ok(file.map(|file| machine.files[file].0.clone()))
     }
 
-    fn write_spare(&mut self, text: &[u8]) -> Result<Written, Off> {
+    fn write_spare(&mut self, spare: usize, text: &[u8]) -> Result<Written, Off> {
         let machine = &mut *self.0.borrow_mut();
-        let (file, written) = match machine.names[1] {
+        let (file, written) = match machine.names[1 + spare] {
             Some(file) => (file, Written::Over),
             None => (machine.make(b""), Written::Anew),
         };
         if written == Written::Anew {
-            machine.rename([machine.names[0], Some(file)]);
+            let mut names = machine.names;
+            names[1 + spare] = Some(file);
+            machine.rename(names);
         }
         let before = machine.files[file].0.clone();
         let mut padded = text.to_vec();
@@ -145,16 +149,17 @@ impl Disk for Shared {
         Ok(if machine.mutant == Mutant::UnseenSpare { Written::Over } else { written })
     }
 
-    fn exchange(&mut self) -> Result<Exchanged, Off> {
+    fn exchange(&mut self, spare: usize) -> Result<Exchanged, Off> {
         let machine = &mut *self.0.borrow_mut();
         machine.operate()?;
-        let [checkpoint, spare] = machine.names;
-        if checkpoint.is_some() && machine.can_exchange {
-            machine.rename([spare, checkpoint]);
-            return Ok(Exchanged::Both);
+        let mut names = machine.names;
+        names.swap(0, 1 + spare);
+        let are_both = names[1 + spare].is_some() && machine.can_exchange;
+        if !are_both {
+            names[1 + spare] = None;
         }
-        machine.rename([spare, None]);
-        Ok(Exchanged::Replaced)
+        machine.rename(names);
+        Ok(if are_both { Exchanged::Both } else { Exchanged::Replaced })
     }
 
     fn sync_names(&mut self) -> Result<(), Off> {
@@ -178,43 +183,64 @@ fn number(text: &[u8]) -> Result<u64, String> {
     claims.first().map_or(Ok(0), |claim| claim.uid.parse().map_err(|_| "another claim".to_owned()))
 }
 
-/// What was said to be written.
+/// What was said to be written: the last one, and those before it. A kubelet must find the first of them at least.
 #[derive(Default)]
-struct Promised {
-    last: u64,
-    /// What a kubelet must find at least.
-    before: u64,
+struct Promised([u64; 1 + SPARES]);
+
+impl Promised {
+    fn last(&self) -> u64 {
+        self.0[SPARES]
+    }
+
+    fn add(&mut self, reported: u64) {
+        self.0.rotate_left(1);
+        self.0[SPARES] = reported;
+    }
 }
 
 /// One process, from its start to its end or to the loss of power. What is wrong.
 fn live(machine: &Shared, promised: &mut Promised, next: &mut u64) -> Result<(), String> {
-    let (mut pair, found) = match FilePair::open(machine.clone()) {
+    let (mut files, found) = match Files::open(machine.clone()) {
         Ok(opened) => opened,
-        Err(PairError::Disk(Off)) => return Ok(()),
-        Err(PairError::Checkpoint(error)) => return Err(format!("it does not start: {error}")),
+        Err(FilesError::Disk(Off)) => return Ok(()),
+        Err(FilesError::Checkpoint(error)) => return Err(format!("it does not start: {error}")),
     };
     let found = found.map_or(Ok(0), |text| number(&text))?;
-    if found < promised.last {
-        return Err(format!("{found} is found, {} was promised", promised.last));
+    if found < promised.last() {
+        return Err(format!("{found} is found, {} was promised", promised.last()));
     }
     // What a kubelet wrote is promised once its name is synced, which it does not do itself.
     if machine.0.borrow().durable_names.len() == 1 {
-        promised.last = found;
+        promised.0[SPARES] = found;
     }
-    for _ in 0..machine.roll(8) {
+    // Syncs beside this one, and how many exchanges there were when they began: heard of at once, or later.
+    let mut synced = Vec::new();
+    for _ in 0..machine.roll(10) {
         if machine.roll(10) == 0 {
-            // A person removes the spare.
-            let checkpoint = machine.0.borrow().names[0];
-            machine.0.borrow_mut().rename([checkpoint, None]);
+            // A person removes a spare.
+            let at = 1 + machine.roll(SPARES);
+            let mut names = machine.0.borrow().names;
+            names[at] = None;
+            machine.0.borrow_mut().rename(names);
+        }
+        while !synced.is_empty() && machine.roll(2) == 0 {
+            files.synced(synced.remove(0));
         }
         *next += 1;
-        if pair.write(&text(*next, machine.roll(PADDING_MAX))).is_err() {
+        if files.write(&text(*next, machine.roll(PADDING_MAX))).is_err() {
             return Ok(());
         }
-        *promised = Promised { last: *next, before: promised.last };
+        promised.add(*next);
         // The process may end before this.
-        if machine.roll(6) == 0 || pair.settle().is_err() {
+        if machine.roll(6) == 0 {
             return Ok(());
+        }
+        let begun_after = files.exchanges();
+        if machine.roll(3) > 0 {
+            if machine.clone().sync_names().is_err() {
+                return Ok(());
+            }
+            synced.push(begun_after);
         }
     }
     Ok(())
@@ -239,12 +265,12 @@ fn play(seed: u64, mutant: Mutant) -> Result<(), String> {
         seen.power = usize::MAX;
         let found = seen.seen_by_kubelet().map_or(Ok(0), number);
         let found = found.map_err(|error| format!("a kubelet does not start: {error}"))?;
-        if found < promised.before {
-            return Err(format!("a kubelet finds {found}, {} was promised", promised.before));
+        if found < promised.0[0] {
+            return Err(format!("a kubelet finds {found}, {} was promised", promised.0[0]));
         }
         if seen.dice.roll(6) == 0 {
             // A kubelet takes over. It goes on from what it finds, and does not sync names.
-            promised.before = found.min(promised.before);
+            promised.0[0] = found.min(promised.0[0]);
             for _ in 0..seen.dice.roll(3) {
                 next += 1;
                 let padding = seen.dice.roll(PADDING_MAX);
@@ -276,23 +302,27 @@ fn every_mutant_of_the_disk_is_found() {
 fn a_report_waits_for_one_sync() {
     let machine = Shared::new(Dice::of(1), Mutant::None, true);
     let is_synced = || machine.0.borrow().durable_names.len() == 1;
-    let (mut pair, found) = FilePair::open(machine.clone()).unwrap();
+    let (mut files, found) = Files::open(machine.clone()).unwrap();
     assert_eq!(found, None);
-    for written in 1..=2 {
-        pair.write(&text(written, 0)).unwrap();
+    for written in 1..=3 {
+        files.write(&text(written, 0)).unwrap();
         assert!(is_synced(), "the first ones make the files");
     }
-    for written in 3..=4 {
-        pair.write(&text(written, 0)).unwrap();
+    for written in 4..=5 {
+        files.write(&text(written, 0)).unwrap();
         assert!(!is_synced(), "the names wait");
         let newest = machine.0.borrow().seen_by_kubelet().map(number);
         assert_eq!(newest, Some(Ok(written)), "and are seen by a process that takes over");
     }
-    pair.settle().unwrap();
-    assert!(is_synced());
-    let (mut pair, found) = FilePair::open(machine.clone()).unwrap();
-    assert_eq!(number(&found.unwrap()), Ok(4));
-    pair.write(&text(5, 0)).unwrap();
+    files.write(&text(6, 0)).unwrap();
+    assert_eq!(machine.0.borrow().durable_names.len(), 2, "no spare was free before the names were synced");
+    machine.clone().sync_names().unwrap();
+    files.synced(files.exchanges());
+    files.write(&text(7, 0)).unwrap();
+    assert!(!is_synced(), "somebody else did it");
+    let (mut files, found) = Files::open(machine.clone()).unwrap();
+    assert_eq!(number(&found.unwrap()), Ok(7));
+    files.write(&text(8, 0)).unwrap();
     assert!(!is_synced(), "also the first one of a process that finds both");
 }
 
@@ -301,21 +331,21 @@ fn a_report_waits_for_one_sync() {
 #[test]
 fn a_spare_counts_only_beside_a_checkpoint_of_ours() {
     let machine = Shared::new(Dice::of(1), Mutant::None, true);
-    let open = || FilePair::open(machine.clone());
-    let (mut pair, _) = open().unwrap();
+    let open = || Files::open(machine.clone());
+    let (mut files, _) = open().unwrap();
     for written in 1..=3 {
-        pair.write(&text(written, 0)).unwrap();
+        files.write(&text(written, 0)).unwrap();
     }
     machine.0.borrow_mut().write_as_kubelet(&text(9, 0));
     assert_eq!(number(&open().unwrap().1.unwrap()), Ok(9));
     machine.0.borrow_mut().names[0] = None;
-    let (mut pair, found) = open().unwrap();
+    let (mut files, found) = open().unwrap();
     assert_eq!(found, None, "nothing is prepared");
-    pair.write(&text(10, 0)).unwrap();
-    pair.write(&text(11, 0)).unwrap();
+    files.write(&text(10, 0)).unwrap();
+    files.write(&text(11, 0)).unwrap();
     // Damaged: the older text beside it is not taken for it.
     let file = machine.0.borrow().names[0].unwrap();
     machine.0.borrow_mut().files[file].0[20] = b'!';
     let refused = open().map(|(_, found)| found);
-    assert!(matches!(refused, Err(PairError::Checkpoint(_))), "{refused:?}");
+    assert!(matches!(refused, Err(FilesError::Checkpoint(_))), "{refused:?}");
 }
