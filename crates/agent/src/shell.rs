@@ -1,11 +1,17 @@
 //! The loop: news in, actions out.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::DirBuilderExt,
+    sync::{Arc, mpsc::SyncSender},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
 use kube::Api;
 use lazaret_driver::Client as PluginClient;
-use lazaret_node::{Action, Call, ClaimState, Input, Node, Outcome};
+use lazaret_node::{Action, Call, ClaimState, Files, Input, Node, Outcome};
 use lazaret_runtime::Metrics as Registry;
 use tokio::{
     sync::{Semaphore, mpsc, watch},
@@ -75,7 +81,7 @@ impl Agent {
             made.map_err(StartError::io(&folder))?;
         }
         let path = options.checkpoint();
-        let text = checkpoint::read(&path).map_err(StartError::io(&path))?;
+        let (files, text) = checkpoint::open(&path)?;
         let clock = Clock::start();
         let node = Node::start(clock.now(), text.as_deref());
         let node = node.map_err(|source| StartError::Checkpoint { path, source })?;
@@ -92,7 +98,7 @@ impl Agent {
         let (orders, ordered) = mpsc::channel(1);
         let (shut_down, is_shut_down) = watch::channel(false);
         let lines = Lines { claims, stopping, ordered, shut_down };
-        tasks.spawn(work(client, options, node, clock, metrics, ready, lines));
+        tasks.spawn(work(client, options, (node, files), clock, metrics, ready, lines));
         Ok(Self { tasks, stop, claims: seen, orders, is_shut_down })
     }
 
@@ -128,7 +134,7 @@ struct Shell {
     options: Options,
     metrics: Metrics,
     news: mpsc::Sender<Input>,
-    checkpoints: mpsc::Sender<(u64, Vec<u8>)>,
+    checkpoints: SyncSender<checkpoint::Order>,
     connections: BTreeMap<(String, String), (Current, AbortHandle)>,
     events: Arc<Semaphore>,
     /// When operations that are in flight began.
@@ -150,14 +156,14 @@ type Running = Option<(Runner, mpsc::Receiver<run::News>)>;
 async fn work(
     client: kube::Client,
     options: Options,
-    mut node: Node,
+    (mut node, files): (Node, Files<checkpoint::Folder>),
     clock: Clock,
     metrics: Metrics,
     ready: Option<(run::Ready, Registry)>,
     mut lines: Lines,
 ) {
     let (news, mut heard) = mpsc::channel(NEWS_MAX);
-    let (checkpoints, writer) = checkpoint::writer(options.checkpoint(), news.clone());
+    let (checkpoints, writer) = checkpoint::writer(&options.checkpoint(), files, news.clone());
     let (mut tasks, mut writers) = (JoinSet::new(), JoinSet::new());
     writers.spawn(writer);
     tasks.spawn(registry::follow(options.registry(), news.clone()));
@@ -299,9 +305,9 @@ impl Shell {
                 let late = || Outcome::Failed("read ResourceClaims: no answer from the API".into());
                 tokio::time::timeout(READ_TIMEOUT, read).await.unwrap_or_else(|_| late())
             }),
-            Action::Checkpoint(text) => {
+            Action::Checkpoint { text, is_awaited } => {
                 // The queue holds one for each pod that can be worked on at a time, and more.
-                if let Err(error) = self.checkpoints.try_send((id, text)) {
+                if let Err(error) = self.checkpoints.try_send(checkpoint::Order { id, text, is_awaited }) {
                     let why = error.to_string();
                     self.answer(id, std::future::ready(Outcome::Failed(why)));
                 }

@@ -28,7 +28,7 @@ pub(crate) fn heard(input: &Input) {
 pub(crate) fn performs(action: &Action) {
     let step = match action {
         Action::ReadClaims { .. } => "read claims",
-        Action::Checkpoint(_) => "write checkpoint",
+        Action::Checkpoint { .. } => "write checkpoint",
         Action::Call { .. } => "call plugin",
         Action::OfferDevices { .. } => "offer devices",
         Action::AskPlugin { .. }

@@ -82,20 +82,62 @@ pub fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
 /// # Errors
 /// When the file system refuses.
 pub fn write_bytes(path: &Path, text: &[u8]) -> io::Result<()> {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let beside = path.with_file_name(format!(".{}.new", name.to_string_lossy()));
+    overwrite(&beside, text)?;
+    exchange(&beside, path)?;
+    sync_folder(path)
+}
+
+/// Writes over a file, with blanks up to its end, or makes it. The text is on disk when this returns. Whether the file was made:
+/// its name is not on disk then.
+///
+/// # Errors
+/// When the file system refuses. Anything may be in the file.
+pub fn overwrite(path: &Path, text: &[u8]) -> io::Result<bool> {
+    let open = |is_new| OpenOptions::new().write(true).create_new(is_new).mode(0o600).open(path);
+    let (mut file, is_new) = match open(false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (open(true)?, true),
+        opened => (opened?, false),
     };
-    let beside = folder.join(format!(".{}.new", name.to_string_lossy()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&beside)?;
-    let blank = text.len().next_multiple_of(BLOCK_BYTES) - text.len();
-    let length = u64::try_from(text.len() + blank).map_err(io::Error::other)?;
-    file.write_all(text)?;
-    file.write_all(&[b' '; BLOCK_BYTES][..blank])?;
-    if file.metadata()?.len() != length {
+    let before = file.metadata()?.len();
+    let needed = padded(text.len());
+    let length = usize::try_from(before).ok().filter(|before| (needed..=2 * needed).contains(before));
+    let length = length.unwrap_or(needed);
+    let mut content = Vec::with_capacity(length);
+    content.extend_from_slice(text);
+    content.resize(length, b' ');
+    file.write_all(&content)?;
+    let length = u64::try_from(length).map_err(io::Error::other)?;
+    if before > length {
         file.set_len(length)?;
     }
     file.sync_data()?;
-    // Where there is only one, or the file system cannot exchange two, the new one replaces the old one.
-    renameat_with(CWD, &beside, CWD, path, RenameFlags::EXCHANGE).or_else(|_| fs::rename(&beside, path))?;
+    Ok(is_new)
+}
+
+/// A length that seldom changes while a text grows: a file whose length stays needs nothing noted but its text.
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(BLOCK_BYTES.max(bytes.next_power_of_two() / 8))
+}
+
+/// Two files change places; whether they did. Where there is only the first, or the file system cannot exchange two, it takes
+/// the other's place.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn exchange(new: &Path, path: &Path) -> io::Result<bool> {
+    match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(_) => fs::rename(new, path).map(|()| false),
+    }
+}
+
+/// The names in a file's directory are on disk when this returns.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     File::open(folder)?.sync_all()
 }

@@ -75,7 +75,9 @@ mod tasks;
 pub use claim::{AllocatedDevice, Claim, ClaimRef};
 pub use driver::{Driver, Failure, HealthReport, PreparedDevice};
 pub use election::LeaderElection;
-pub use files::{FileError, read_bytes, read_file, write_bytes, write_file};
+pub use files::{
+    FileError, exchange, overwrite, read_bytes, read_file, sync_folder, write_bytes, write_file,
+};
 pub use grpc::Client;
 pub use kit::{Kit, StartError};
 pub use lazaret_model::{Effect as TaintEffect, validate_dns_label as validate_device_name};

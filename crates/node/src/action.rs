@@ -146,7 +146,12 @@ pub enum Action {
         names: Vec<String>,
     },
     /// Write the checkpoint. Answered. A later one contains all that an earlier one does.
-    Checkpoint(Vec<u8>),
+    Checkpoint {
+        /// What to write.
+        text: Vec<u8>,
+        /// A pod waits for it.
+        is_awaited: bool,
+    },
     /// Call a plugin. Answered with `Answered`.
     Call {
         /// What to call.

@@ -3,7 +3,7 @@
 //!
 //! [`Node`] is the whole of it: a shell gives it pods, registration sockets, connections and health, and what became of its
 //! actions; it answers with calls to plugins and to the API, and files to write. Inside, [`Manager`] prepares and
-//! unprepares claims. [`checkpoint`] reads and writes `dra_manager_state`.
+//! unprepares claims. [`checkpoint`] reads and writes `dra_manager_state`, and [`Files`] says how it comes onto a disk.
 //!
 //! **Invariant.** A pod starts only when every claim of it is prepared, and a claim is unprepared only after its last pod.
 //! What a plugin may have prepared is in the checkpoint before the plugin is called, and stays there until it has
@@ -21,6 +21,7 @@ pub mod checkpoint;
 mod claims;
 mod crc;
 mod error;
+mod files;
 mod health;
 mod machine;
 mod mapping;
@@ -35,6 +36,7 @@ pub use answers::DEVICES_PER_CLAIM_MAX;
 pub use checkpoint::{CheckpointError, ClaimState, DeviceState, DriverState, HeldDevice};
 pub use claims::{ClaimId, ClaimView, PodClaim, PodView};
 pub use error::NodeError;
+pub use files::{Disk, Exchanged, Files, FilesError, Opened, SPARES, Which, Written};
 pub use health::{DEVICES_PER_DRIVER_MAX, DeviceHealth, HealthReport, MESSAGE_BYTES_MAX};
 pub use machine::{Answer, ClaimAnswer, Effect, Manager, Operation};
 pub use mapping::{ContainerClaim, ContainerUse, ResourceHealth, ResourceStatus, cdi_ids};

@@ -174,7 +174,7 @@ impl Node {
         if self.actions.is_empty()
             && let Some((id, text)) = self.manager.poll_unawaited()
         {
-            self.ask(Pending::Manager(id), Action::Checkpoint(text));
+            self.ask(Pending::Manager(id), Action::Checkpoint { text, is_awaited: false });
         }
         self.actions.pop_front()
     }
@@ -265,7 +265,9 @@ impl Node {
                         self.operation_ended(now, &uid, call, result);
                     }
                 }
-                Effect::Checkpoint(text) => self.ask(Pending::Manager(id), Action::Checkpoint(text)),
+                Effect::Checkpoint(text) => {
+                    self.ask(Pending::Manager(id), Action::Checkpoint { text, is_awaited: true });
+                }
                 Effect::Prepare { driver, endpoint, claims } => {
                     self.call(id, Call::Prepare, driver, endpoint, claims);
                 }

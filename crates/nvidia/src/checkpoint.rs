@@ -22,6 +22,9 @@ pub(crate) struct Held {
     /// The compute mode that the card had before, if it was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mode_before: Option<u32>,
+    /// The length of turns was, or is about to be, set for the claim.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) interval_set: bool,
     /// Of a partition, the first slice of memory and how many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) slices: Option<(u32, u32)>,

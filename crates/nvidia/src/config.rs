@@ -20,10 +20,39 @@ pub enum Sharing {
     /// As the card is set.
     #[default]
     AsItIs,
-    /// Several, by turns.
-    TimeSlicing,
+    /// Several, by turns of this length; none: as the card is set.
+    TimeSlicing(Option<Interval>),
     /// One.
     Exclusive,
+}
+
+/// How long a turn is, as NVIDIA's driver names it. How many milliseconds that are is the card's affair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interval {
+    /// As a card has it that nobody has set.
+    Default,
+    /// Shorter than others.
+    Short,
+    /// Between the two.
+    Medium,
+    /// Longer than others.
+    Long,
+}
+
+impl Interval {
+    const ALL: [(&str, Self); 4] =
+        [("Default", Self::Default), ("Short", Self::Short), ("Medium", Self::Medium), ("Long", Self::Long)];
+
+    /// As `nvidia-smi compute-policy --set-timeslice` takes it.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::Short => 1,
+            Self::Medium => 2,
+            Self::Long => 3,
+        }
+    }
 }
 
 /// Why a configuration is not carried out. Nothing is ignored.
@@ -41,9 +70,12 @@ pub enum ConfigError {
     /// It is known and not done.
     #[error("sharing.strategy {0:?} is not supported: use TimeSlicing or Exclusive")]
     Strategy(String),
-    /// It is known and not done.
-    #[error("sharing.timeSlicingConfig.interval {0:?} is not supported: leave it out, or use Default")]
+    /// There is no such interval.
+    #[error("sharing.timeSlicingConfig.interval {0:?} is not known: use Default, Short, Medium or Long")]
     Interval(String),
+    /// An interval without turns.
+    #[error("sharing.timeSlicingConfig is for strategy TimeSlicing only")]
+    IntervalOfOne,
 }
 
 #[derive(Deserialize)]
@@ -89,17 +121,22 @@ impl Config {
         }
         let written: Written = serde_json::from_value(config.clone()).map_err(ConfigError::Form)?;
         let Some(sharing) = written.sharing else { return Ok(Self::default()) };
-        let interval = sharing.time_slicing_config.and_then(|config| config.interval);
-        if let Some(interval) = interval.filter(|interval| interval != "Default") {
-            return Err(ConfigError::Interval(interval));
-        }
+        let config = sharing.time_slicing_config;
         let sharing = match sharing.strategy.as_str() {
-            "TimeSlicing" => Sharing::TimeSlicing,
+            "TimeSlicing" => Sharing::TimeSlicing(config.map(interval).transpose()?),
+            "Exclusive" if config.is_some() => return Err(ConfigError::IntervalOfOne),
             "Exclusive" => Sharing::Exclusive,
             _ => return Err(ConfigError::Strategy(sharing.strategy)),
         };
         Ok(Self { sharing })
     }
+}
+
+/// Without a name it is the default, as with NVIDIA's driver.
+fn interval(config: TimeSlicing) -> Result<Interval, ConfigError> {
+    let Some(name) = config.interval else { return Ok(Interval::Default) };
+    let known = Interval::ALL.iter().find(|(known, _)| *known == name);
+    known.map(|(_, interval)| *interval).ok_or(ConfigError::Interval(name))
 }
 
 #[cfg(test)]
@@ -110,15 +147,25 @@ mod tests {
     #[test]
     fn what_is_not_carried_out_is_refused() {
         let config = |sharing: Value| json!({"apiVersion": VERSION, "kind": "GpuConfig", "sharing": sharing});
+        let sliced = |config: Value| json!({"strategy": "TimeSlicing", "timeSlicingConfig": config});
         for (written, wanted) in [
-            (config(json!({"strategy": "TimeSlicing"})), Ok(Sharing::TimeSlicing)),
+            (config(json!({"strategy": "TimeSlicing"})), Ok(Sharing::TimeSlicing(None))),
+            (config(sliced(json!({}))), Ok(Sharing::TimeSlicing(Some(Interval::Default)))),
+            (
+                config(sliced(json!({"interval": "Default"}))),
+                Ok(Sharing::TimeSlicing(Some(Interval::Default))),
+            ),
+            (config(sliced(json!({"interval": "Short"}))), Ok(Sharing::TimeSlicing(Some(Interval::Short)))),
+            (config(sliced(json!({"interval": "Medium"}))), Ok(Sharing::TimeSlicing(Some(Interval::Medium)))),
+            (config(sliced(json!({"interval": "Long"}))), Ok(Sharing::TimeSlicing(Some(Interval::Long)))),
+            (config(sliced(json!({"interval": "long"}))), Err("\"long\" is not known")),
+            (
+                config(json!({"strategy": "Exclusive", "timeSlicingConfig": {"interval": "Long"}})),
+                Err("for strategy TimeSlicing only"),
+            ),
             (config(json!({"strategy": "Exclusive"})), Ok(Sharing::Exclusive)),
             (json!({"apiVersion": VERSION, "kind": "MigDeviceConfig"}), Ok(Sharing::AsItIs)),
             (config(json!({"strategy": "MPS"})), Err("sharing.strategy \"MPS\"")),
-            (
-                config(json!({"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}})),
-                Err("\"Long\""),
-            ),
             (config(json!({"strategy": "Exclusive", "mps": 1})), Err("unknown field `mps`")),
             (json!({"apiVersion": "v1", "kind": "GpuConfig"}), Err("apiVersion must be")),
         ] {

@@ -44,11 +44,14 @@ fn report(
         Some(folder) => line(text, "ok", &format!("{} libraries in {}", libraries.len(), folder.display())),
         None => line(text, "warning", "no library of the driver was found: containers would have none"),
     }
-    let programs = host.programs();
-    if programs.iter().any(|path| path.ends_with("nvidia-smi")) {
-        line(text, "ok", &format!("{} programs", programs.len()));
-    } else {
-        line(text, "warning", "nvidia-smi was not found: GPUs cannot be reset");
+    line(text, "ok", &format!("{} programs for containers", host.programs().len()));
+    match host.nvidia_smi() {
+        Some(path) => line(text, "ok", &format!("nvidia-smi {}", path.display())),
+        None => line(
+            text,
+            "warning",
+            "nvidia-smi was not found: GPUs cannot be reset, and the intervals of time slices not be set",
+        ),
     }
     for node in ["/dev/nvidiactl", "/dev/nvidia-uvm"] {
         if host.common_nodes().iter().all(|found| found.path != node) {

@@ -129,7 +129,8 @@ fn look_at(card: &Card, host: &Host, partitions: Partitions) -> Result<Gpu, Erro
     let can_be_split = partitions == Partitions::Dynamic && facts.is_partitioned.is_some();
     let known = if can_be_split || !made.is_empty() { card.profiles()? } else { Vec::new() };
     let profiles = if can_be_split { known.clone() } else { Vec::new() };
-    Ok(Gpu { pcie_root: host.pcie_root(&facts.pci_address), facts, profiles, known, made })
+    let (pcie_root, numa_node) = (host.pcie_root(&facts.pci_address), host.numa_node(&facts.pci_address));
+    Ok(Gpu { pcie_root, numa_node, facts, profiles, known, made })
 }
 
 /// Starts the driver.

@@ -24,14 +24,10 @@ const LIBRARY_DIRECTORIES: &[&str] = &[
 ];
 /// Where programs of the driver may be.
 const PROGRAM_DIRECTORIES: &[&str] = &["usr/bin", "bin", "usr/local/bin", "usr/local/nvidia/bin", "usr/sbin"];
+const SMI: &str = "nvidia-smi";
 /// Programs that containers get.
-const PROGRAMS: &[&str] = &[
-    "nvidia-smi",
-    "nvidia-debugdump",
-    "nvidia-persistenced",
-    "nvidia-cuda-mps-control",
-    "nvidia-cuda-mps-server",
-];
+const PROGRAMS: &[&str] =
+    &[SMI, "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"];
 /// Device nodes that every container with a GPU needs, if they are there.
 const COMMON_NODES: &[&str] =
     &["dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia-uvm-tools", "dev/nvidia-modeset"];
@@ -102,6 +98,15 @@ impl Host {
         PROGRAMS.iter().filter_map(find).collect()
     }
 
+    /// `nvidia-smi`, to be run on the host: there a script that calls it does as well.
+    #[must_use]
+    pub fn nvidia_smi(&self) -> Option<PathBuf> {
+        let places = || PROGRAM_DIRECTORIES.iter().map(|directory| self.root.join(directory).join(SMI));
+        let is_executable =
+            |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0);
+        places().find(|path| is_program(path)).or_else(|| places().find(is_executable))
+    }
+
     /// Device nodes that every container with a GPU needs.
     #[must_use]
     pub fn common_nodes(&self) -> Vec<Node> {
@@ -152,6 +157,13 @@ impl Host {
         let link = fs::canonicalize(self.root.join("sys/bus/pci/devices").join(address)).ok()?;
         let mut parts = link.components().filter_map(|part| part.as_os_str().to_str());
         parts.find(|part| part.starts_with("pci") && part.contains(':')).map(str::to_owned)
+    }
+
+    /// The NUMA node that a card is nearest to. A machine with one says -1.
+    #[must_use]
+    pub fn numa_node(&self, address: &str) -> Option<i64> {
+        let file = self.root.join("sys/bus/pci/devices").join(address).join("numa_node");
+        fs::read_to_string(file).ok()?.trim().parse().ok().filter(|node| *node >= 0)
     }
 
     /// The machine's boot.

@@ -28,6 +28,8 @@ pub struct Gpu {
     pub facts: Facts,
     /// Where it is connected, as Kubernetes names it: `pci0000:00`.
     pub pcie_root: Option<String>,
+    /// The NUMA node that it is nearest to; absent where the kernel does not know.
+    pub numa_node: Option<i64>,
     /// Partitions that are made for claims; empty where none are.
     pub profiles: Vec<Profile>,
     /// Partitions that it can have, as far as NVML was asked.
@@ -170,6 +172,10 @@ fn device(name: String, meaning: &Meaning<'_>, versions: &Versions) -> Device {
     ]);
     if let Some(root) = &gpu.pcie_root {
         attributes.insert("resource.kubernetes.io/pcieRoot".into(), text(root));
+    }
+    if let Some(node) = gpu.numa_node {
+        let number = DeviceAttribute { int: Some(node), ..DeviceAttribute::default() };
+        attributes.insert("resource.kubernetes.io/numaNode".into(), number);
     }
     if let Some(uuid) = uuid {
         attributes.insert("uuid".into(), text(&uuid));

@@ -22,10 +22,11 @@ mod notices;
 mod prepare;
 mod requests;
 mod signals;
+mod smi;
 mod table;
 mod xid;
 
-pub use config::{Config, ConfigError, Sharing};
+pub use config::{Config, ConfigError, Interval, Sharing};
 pub use doctor::doctor;
 pub use driver::{Nvidia, Options, RunError, start};
 pub use host::Host;

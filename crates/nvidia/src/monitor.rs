@@ -30,11 +30,15 @@ use crate::{
 const WAIT: Duration = Duration::from_millis(500);
 /// Between two tries to load NVML.
 const RETRY: Duration = Duration::from_secs(2);
+/// Events that are taken at once. A card that reports thousands in a second is looked at, and written about, once for as many.
+const EVENTS_MAX: usize = 1_024;
+/// How long a count alone, of a condition that is known, need not be in the file.
+const KEEP_EVERY_MS: i64 = 5_000;
 
 /// What is known of the cards' health, and who wants to hear of changes.
 #[derive(Debug)]
 pub(crate) struct Health {
-    signals: Mutex<Signals>,
+    signals: Mutex<Followed>,
     pub(crate) changed: Notify,
     /// GPUs answered that did not before.
     pub(crate) found: Notify,
@@ -46,13 +50,22 @@ pub(crate) struct Health {
     stopping: AtomicBool,
 }
 
+/// What is known, and how much of it is in the file.
+#[derive(Debug)]
+struct Followed {
+    signals: Signals,
+    kept_ms: i64,
+    /// Counts are newer here than in the file.
+    is_unkept: bool,
+}
+
 impl Health {
     pub(crate) fn new(signals: Signals, file: PathBuf, notices: Notices) -> Self {
         let changed = Notify::new();
         // The first report waits for nothing: what an earlier process kept is known.
         changed.notify_one();
         Self {
-            signals: Mutex::new(signals),
+            signals: Mutex::new(Followed { signals, kept_ms: 0, is_unkept: false }),
             changed,
             found: Notify::new(),
             notices,
@@ -62,7 +75,11 @@ impl Health {
         }
     }
 
-    pub(crate) fn signals(&self) -> MutexGuard<'_, Signals> {
+    pub(crate) fn signals(&self) -> Signals {
+        self.lock().signals.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Followed> {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,16 +91,23 @@ impl Health {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Changes what is known; if anything is different afterwards, keeps it and says so.
+    /// Changes what is known; if anything is different afterwards, keeps it and says so. Of a condition that happens again and
+    /// again, only the count is: that is kept from time to time.
     fn change<T>(&self, act: impl FnOnce(&mut Signals, i64) -> T) -> T {
-        let mut signals = self.signals();
-        let before = signals.clone();
-        let result = act(&mut signals, self.clock.now_ms());
-        if *signals != before {
-            if let Err(error) = write_file(&self.file, &*signals) {
+        let mut followed = self.lock();
+        let (before, now) = (followed.signals.clone(), self.clock.now_ms());
+        let result = act(&mut followed.signals, now);
+        let is_news = !followed.signals.says_the_same(&before);
+        followed.is_unkept |= followed.signals != before;
+        let is_due = now.saturating_sub(followed.kept_ms) >= KEEP_EVERY_MS;
+        if is_news || (followed.is_unkept && is_due) {
+            if let Err(error) = write_file(&self.file, &followed.signals) {
                 error!(%error, "health is not kept: it would be forgotten by a restart");
             }
-            for (place, name, signal) in signals.news(&before) {
+            (followed.kept_ms, followed.is_unkept) = (now, false);
+        }
+        if is_news {
+            for (place, name, signal) in followed.signals.news(&before) {
                 self.notices.send(place, name, signal);
             }
             self.changed.notify_one();
@@ -176,7 +200,7 @@ impl Watch {
             let wait = WAIT.min(poll);
             match self.events.wait(wait) {
                 Ok(Some(event)) => {
-                    self.take(health, &event);
+                    self.take(health, &self.gather(event));
                     // Figures that an event is about are read at once.
                     since_look = poll;
                 }
@@ -193,17 +217,44 @@ impl Watch {
         Ok(())
     }
 
-    fn take(&self, health: &Health, event: &lazaret_nvml::Event) {
+    /// This event and those that wait behind it.
+    fn gather(&self, first: lazaret_nvml::Event) -> Vec<lazaret_nvml::Event> {
+        let mut events = vec![first];
+        while events.len() < EVENTS_MAX {
+            // An error is met again by whoever waits next.
+            let Ok(Some(event)) = self.events.wait(Duration::ZERO) else { break };
+            events.push(event);
+        }
+        events
+    }
+
+    fn take(&self, health: &Health, events: &[lazaret_nvml::Event]) {
+        // Thousands of events are of a few kinds.
+        let mut kinds: Vec<(&lazaret_nvml::Event, usize)> = Vec::new();
+        for event in events {
+            match kinds.iter_mut().find(|(known, _)| *known == event) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((event, 1)),
+            }
+        }
         health.change(|signals, now| {
-            for (gpu, card) in &self.open {
-                // An event of a card that cannot be named concerns them all, as far as anybody knows.
-                if event.uuid.as_ref().is_none_or(|uuid| *uuid == gpu.facts.uuid) {
-                    let partition = partition(gpu, card.as_ref(), event);
-                    warn!(gpu = %gpu.name(), partition, event = ?event.kind, "reported by NVML");
+            for (event, count) in kinds {
+                self.take_one(signals, now, event, count);
+            }
+        });
+    }
+
+    fn take_one(&self, signals: &mut Signals, now: i64, event: &lazaret_nvml::Event, count: usize) {
+        for (gpu, card) in &self.open {
+            // An event of a card that cannot be named concerns them all, as far as anybody knows.
+            if event.uuid.as_ref().is_none_or(|uuid| *uuid == gpu.facts.uuid) {
+                let partition = partition(gpu, card.as_ref(), event);
+                warn!(gpu = %gpu.name(), partition, event = ?event.kind, count, "reported by NVML");
+                for _ in 0..count {
                     signals.event(now, &gpu.facts.uuid, partition.as_deref(), event.kind);
                 }
             }
-        });
+        }
     }
 
     fn look(&self, health: &Health) -> Result<(), Error> {

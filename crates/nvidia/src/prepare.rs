@@ -1,11 +1,8 @@
 //! Making GPUs usable for claims, and undoing it.
 
 use std::{
-    io,
     path::PathBuf,
-    process::{Command, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-    time::Duration,
 };
 
 use lazaret_cdi::{Device as CdiDevice, Spec, SpecDirectory};
@@ -14,20 +11,17 @@ use lazaret_nvml::{Card, ComputeMode, Nvml, Partition, Placement, Profile};
 use tracing::{info, warn};
 
 use crate::{
-    Config, DRIVER, Host, Partitions, Sharing,
+    Config, DRIVER, Host, Interval, Partitions, Sharing,
     checkpoint::{Checkpoint, Held},
     driver::{find, own_partitions},
     edits,
     host::Node,
     inventory::{Gpu, Meaning, Versions},
+    smi,
 };
 
 /// The class of CDI devices.
 const CLASS: &str = "claim";
-/// Between two looks whether a reset has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A minute: a reset takes seconds, and nothing is prepared meanwhile.
-const RESET_LOOKS_MAX: usize = 1_200;
 
 /// The cards of a node, and what is done with them.
 #[derive(Debug)]
@@ -159,28 +153,49 @@ impl Cards {
         if let Some(other) = other {
             return Err(Failure::new(format_args!("{} is in use by claim {other}", device.device)));
         }
-        let config = Config::read(&device.configs)?;
-        if config.sharing != Sharing::AsItIs && slices.is_some() {
+        let sharing = Config::read(&device.configs)?.sharing;
+        if sharing != Sharing::AsItIs && slices.is_some() {
             return Err(Failure::new(format_args!(
                 "{}: sharing can be set for whole GPUs only",
                 device.device
             )));
         }
+        if sharing != Sharing::AsItIs && device.admin_access {
+            return Err(Failure::new(format_args!(
+                "{}: sharing cannot be set with adminAccess: the GPU may be in use by another claim",
+                device.device
+            )));
+        }
         // A second call must not take the mode that the first one set for the one before.
-        let noted = before.iter().find(|held| held.device == device.device).and_then(|held| held.mode_before);
-        let mode_before = match config.sharing {
-            Sharing::AsItIs => noted,
-            Sharing::TimeSlicing | Sharing::Exclusive if noted.is_some() => noted,
-            Sharing::TimeSlicing | Sharing::Exclusive => Some(self.card(card)?.compute_mode()?.number()),
+        let noted = before.iter().find(|held| held.device == device.device);
+        let mode_noted = noted.and_then(|held| held.mode_before);
+        let mode_before = match sharing {
+            Sharing::AsItIs => mode_noted,
+            Sharing::TimeSlicing(_) | Sharing::Exclusive if mode_noted.is_some() => mode_noted,
+            Sharing::TimeSlicing(_) | Sharing::Exclusive => Some(self.card(card)?.compute_mode()?.number()),
         };
+        let interval_noted = noted.is_some_and(|held| held.interval_set);
         Ok(Held {
             device: device.device.clone(),
             uuid: card.clone(),
             mode_before,
+            interval_set: interval_noted || self.can_set_interval(&device.device, card, sharing)?,
             slices,
             made_for_it,
             admin: device.admin_access,
         })
+    }
+
+    /// Whether turns of another length than the default are to be set. A card that cannot have it is found out by setting the
+    /// default, which is what comes back afterwards: of what is refused here nothing has to be undone.
+    fn can_set_interval(&self, device: &str, card: &str, sharing: Sharing) -> Result<bool, Failure> {
+        let Sharing::TimeSlicing(Some(interval)) = sharing else { return Ok(false) };
+        smi::set_time_slice(&self.host, card, Interval::Default).map_err(|error| {
+            Failure::new(format_args!(
+                "{device}: sharing.timeSlicingConfig cannot be applied: {error}; leave it out"
+            ))
+        })?;
+        Ok(interval != Interval::Default)
     }
 
     /// Brings the hardware into the state that a claim wants; gives the nodes that a container needs.
@@ -188,14 +203,7 @@ impl Cards {
         match self.meaning(&self.gpus(), device)? {
             Meaning::Whole(gpu) => {
                 self.make_whole(gpu, held)?;
-                let mode = match Config::read(&device.configs)?.sharing {
-                    Sharing::AsItIs => None,
-                    Sharing::TimeSlicing => Some(ComputeMode::Default),
-                    Sharing::Exclusive => Some(ComputeMode::ExclusiveProcess),
-                };
-                if let Some(mode) = mode {
-                    self.card(&gpu.facts.uuid)?.set_compute_mode(mode)?;
-                }
+                self.share(gpu, Config::read(&device.configs)?.sharing)?;
                 Ok(vec![self.card_node(gpu)?])
             }
             Meaning::Made(gpu, part) => self.partition_nodes(gpu, part),
@@ -203,6 +211,21 @@ impl Cards {
                 let part = self.make_partition(gpu, profile, placement)?;
                 self.partition_nodes(gpu, &part)
             }
+        }
+    }
+
+    fn share(&self, gpu: &Gpu, sharing: Sharing) -> Result<(), Failure> {
+        let mode = match sharing {
+            Sharing::AsItIs => return Ok(()),
+            Sharing::TimeSlicing(_) => ComputeMode::Default,
+            Sharing::Exclusive => ComputeMode::ExclusiveProcess,
+        };
+        self.card(&gpu.facts.uuid)?.set_compute_mode(mode)?;
+        match sharing {
+            Sharing::TimeSlicing(Some(interval)) if interval != Interval::Default => {
+                smi::set_time_slice(&self.host, &gpu.facts.uuid, interval).map_err(Failure::new)
+            }
+            Sharing::AsItIs | Sharing::TimeSlicing(_) | Sharing::Exclusive => Ok(()),
         }
     }
 
@@ -266,7 +289,7 @@ impl Cards {
     }
 
     fn undo(&self, checkpoint: &Checkpoint, uid: &str, held: &Held) -> Result<(), Failure> {
-        if !held.made_for_it && held.mode_before.is_none() {
+        if !held.made_for_it && held.mode_before.is_none() && !held.interval_set {
             return Ok(());
         }
         let card = match self.card(&held.uuid) {
@@ -279,6 +302,9 @@ impl Cards {
         };
         if let Some(mode) = held.mode_before {
             card.set_compute_mode(mode.into())?;
+        }
+        if held.interval_set {
+            smi::set_time_slice(&self.host, &held.uuid, Interval::Default).map_err(Failure::new)?;
         }
         let Some((start, size)) = held.slices.filter(|_| held.made_for_it) else { return Ok(()) };
         let here = |part: &Partition| part.placement == Placement { start, size };
@@ -300,27 +326,6 @@ impl Cards {
         if let Some(claim) = checkpoint.holder(&gpu.facts.uuid) {
             return Err(format!("{} is in use by claim {claim}: drain it first", gpu.name()));
         }
-        let programs = self.host.programs();
-        let program = programs.iter().find(|path| path.ends_with("nvidia-smi"));
-        let program = program.ok_or("nvidia-smi is not on this node")?;
-        let mut command = Command::new(program);
-        command.args(["--gpu-reset", "-i", &gpu.facts.uuid]);
-        run(command).map_err(|error| format!("{}: {error}", program.display()))?
+        smi::reset(&self.host, &gpu.facts.uuid).map_err(|error| error.to_string())
     }
-}
-
-/// Runs a program to its end, or ends it. `Err` inside: it says that it failed.
-fn run(mut command: Command) -> io::Result<Result<String, String>> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    for _ in 0..RESET_LOOKS_MAX {
-        if child.try_wait()?.is_some() {
-            let output = child.wait_with_output()?;
-            let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            return Ok(if output.status.success() { Ok(text) } else { Err(text) });
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
-    child.kill()?;
-    child.wait()?;
-    Err(io::Error::new(io::ErrorKind::TimedOut, "it did not end within a minute"))
 }

@@ -255,6 +255,20 @@ impl Signals {
         })
     }
 
+    /// Whether the conditions are those of before, with the same details and processes: they may have come again.
+    #[must_use]
+    pub fn says_the_same(&self, before: &Self) -> bool {
+        let all = |signals: &Self| -> Vec<(String, String, String, Option<Process>)> {
+            let places = signals.gpus.iter();
+            let each = places.flat_map(|(place, found)| found.iter().map(move |found| (place, found)));
+            each.map(|(place, (name, signal))| {
+                (place.clone(), name.clone(), signal.detail.clone(), signal.process.clone())
+            })
+            .collect()
+        };
+        self.boot == before.boot && all(self) == all(before)
+    }
+
     fn all_of<'a>(&'a mut self, uuid: &'a str) -> impl Iterator<Item = &'a mut BTreeMap<String, Signal>> {
         self.gpus.iter_mut().filter(move |(place, _)| is_of(place, uuid)).map(|(_, signals)| signals)
     }

@@ -16,7 +16,7 @@ use std::{
 use nvml_wrapper_sys::bindings as sys;
 use sys::{nvmlDevice_t, nvmlReturn_t};
 
-use crate::state::{Card, Part, Profile, State, state};
+use crate::state::{Card, Part, Profile, Script, State, state};
 
 const OK: nvmlReturn_t = sys::nvmlReturn_enum_NVML_SUCCESS;
 const INVALID: nvmlReturn_t = sys::nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT;
@@ -26,9 +26,12 @@ const LOST: nvmlReturn_t = sys::nvmlReturn_enum_NVML_ERROR_GPU_IS_LOST;
 const FULL: nvmlReturn_t = sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_RESOURCES;
 const IN_USE: nvmlReturn_t = sys::nvmlReturn_enum_NVML_ERROR_IN_USE;
 const NO_MODULE: nvmlReturn_t = sys::nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED;
+const UNINITIALIZED: nvmlReturn_t = sys::nvmlReturn_enum_NVML_ERROR_UNINITIALIZED;
 const TIMEOUT: nvmlReturn_t = sys::nvmlReturn_enum_NVML_ERROR_TIMEOUT;
 
-/// A handle is a number: the card from 1 on in thousands, the GPU instance from 1 on below, what it is in hundreds.
+/// A handle is a number: the load of the kernel module in millions, the card from 1 on in thousands, the GPU instance from 1 on
+/// below, what it is in hundreds.
+const MODULE: usize = 1_000_000;
 const CARD: usize = 1000;
 const INSTANCE: usize = 100;
 const COMPUTE: usize = 200;
@@ -57,10 +60,30 @@ fn with(act: impl FnOnce(&mut State) -> Result<(), nvmlReturn_t>) -> nvmlReturn_
     }
 }
 
+/// What there is, for a library that was initialized since the kernel module was loaded; and which load that is.
+fn present(state: &State) -> Result<(Script, usize), nvmlReturn_t> {
+    let script = state.script();
+    if script.driver.is_empty() {
+        return Err(NO_MODULE);
+    }
+    let module = state.module(&script).ok_or(UNINITIALIZED)?;
+    Ok((script, module))
+}
+
 fn card(state: &State, handle: *mut c_void) -> Result<Card, nvmlReturn_t> {
-    let number = (handle as usize / CARD).checked_sub(1).ok_or(INVALID)?;
-    let card = state.script().cards.get(number).cloned().ok_or(INVALID)?;
+    let (script, module) = present(state)?;
+    if handle as usize / MODULE != module {
+        return Err(INVALID);
+    }
+    let number = (handle as usize % MODULE / CARD).checked_sub(1).ok_or(INVALID)?;
+    let card = script.cards.get(number).cloned().ok_or(INVALID)?;
     if card.lost { Err(LOST) } else { Ok(card) }
+}
+
+/// A card of which figures are read.
+fn readable(state: &State, handle: *mut c_void) -> Result<Card, nvmlReturn_t> {
+    let card = card(state, handle)?;
+    if card.failing == 0 { Ok(card) } else { Err(card.failing) }
 }
 
 fn instance_of(handle: *mut c_void) -> u32 {
@@ -91,17 +114,23 @@ fn put_text(at: *mut c_char, length: c_uint, text: &str) -> Result<(), nvmlRetur
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInit_v2() -> nvmlReturn_t {
-    with(|state| if state.script().driver.is_empty() { Err(NO_MODULE) } else { Ok(()) })
+    with(|state| {
+        if state.script().driver.is_empty() {
+            return Err(NO_MODULE);
+        }
+        state.begin();
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlShutdown() -> nvmlReturn_t {
-    OK
+    with(|state| if state.end() { Ok(()) } else { Err(UNINITIALIZED) })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlSystemGetDriverVersion(at: *mut c_char, length: c_uint) -> nvmlReturn_t {
-    with(|state| put_text(at, length, &state.script().driver))
+    with(|state| put_text(at, length, &present(state)?.0.driver))
 }
 
 #[unsafe(no_mangle)]
@@ -111,16 +140,14 @@ pub extern "C" fn nvmlSystemGetCudaDriverVersion_v2(at: *mut c_int) -> nvmlRetur
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetCount_v2(at: *mut c_uint) -> nvmlReturn_t {
-    with(|state| {
-        let script = state.script();
-        if script.driver.is_empty() { Err(NO_MODULE) } else { put(at, script.cards.len() as c_uint) }
-    })
+    with(|state| put(at, present(state)?.0.cards.len() as c_uint))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, at: *mut nvmlDevice_t) -> nvmlReturn_t {
     with(|state| {
-        let handle = ((index as usize + 1) * CARD) as *mut c_void;
+        let (_, module) = present(state)?;
+        let handle = (module * MODULE + (index as usize + 1) * CARD) as *mut c_void;
         card(state, handle)?;
         put(at, handle.cast())
     })
@@ -219,7 +246,7 @@ pub extern "C" fn nvmlDeviceGetTotalEccErrors(
     at: *mut c_ulonglong,
 ) -> nvmlReturn_t {
     with(|state| {
-        let card = card(state, handle.cast())?;
+        let card = readable(state, handle.cast())?;
         let uncorrected = kind == sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_UNCORRECTED;
         put(at, if uncorrected { card.ecc_uncorrected } else { 0 })
     })
@@ -234,7 +261,7 @@ pub extern "C" fn nvmlDeviceGetRemappedRows(
     failed: *mut c_uint,
 ) -> nvmlReturn_t {
     with(|state| {
-        let card = card(state, handle.cast())?;
+        let card = readable(state, handle.cast())?;
         put(correctable, 0)?;
         put(uncorrectable, 0)?;
         put(pending, card.rows_pending.into())?;
@@ -247,7 +274,16 @@ pub extern "C" fn nvmlDeviceGetCurrentClocksEventReasons(
     handle: nvmlDevice_t,
     at: *mut c_ulonglong,
 ) -> nvmlReturn_t {
-    with(|state| put(at, card(state, handle.cast())?.slowdown))
+    with(|state| put(at, readable(state, handle.cast())?.slowdown))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetTemperature(
+    handle: nvmlDevice_t,
+    _sensor: c_uint,
+    at: *mut c_uint,
+) -> nvmlReturn_t {
+    with(|state| readable(state, handle.cast()).and_then(|_| put(at, 40)))
 }
 
 #[unsafe(no_mangle)]
@@ -257,7 +293,7 @@ pub extern "C" fn nvmlDeviceGetFieldValues(
     at: *mut sys::nvmlFieldValue_t,
 ) -> nvmlReturn_t {
     with(|state| {
-        let card = card(state, handle.cast())?;
+        let card = readable(state, handle.cast())?;
         if count != 1 || at.is_null() {
             return Err(INVALID);
         }
@@ -546,7 +582,7 @@ pub extern "C" fn nvmlComputeInstanceDestroy(handle: sys::nvmlComputeInstance_t)
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlEventSetCreate(at: *mut sys::nvmlEventSet_t) -> nvmlReturn_t {
-    put(at, std::ptr::dangling_mut::<c_void>().cast()).err().unwrap_or(OK)
+    with(|state| put(at, (present(state)?.1 + 1) as sys::nvmlEventSet_t))
 }
 
 #[unsafe(no_mangle)]
@@ -573,20 +609,21 @@ pub extern "C" fn nvmlDeviceRegisterEvents(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlEventSetWait_v2(
-    _set: sys::nvmlEventSet_t,
+    set: sys::nvmlEventSet_t,
     at: *mut sys::nvmlEventData_t,
     timeout_ms: c_uint,
 ) -> nvmlReturn_t {
     let mut left = Duration::from_millis(timeout_ms.into());
     loop {
-        let mut found = None;
+        let (mut found, mut of_module) = (None, 0);
         let answer = with(|state| {
-            let script = state.script();
-            if script.driver.is_empty() {
-                return Err(NO_MODULE);
+            let (script, module) = present(state)?;
+            if set as usize != module + 1 {
+                return Err(INVALID);
             }
+            of_module = module;
             let mut hardware = state.hardware();
-            found = script.events.get(hardware.delivered).cloned();
+            found = script.event(hardware.delivered).cloned();
             hardware.delivered += usize::from(found.is_some());
             if found.is_none() || state.keep(&hardware) { Ok(()) } else { Err(INVALID) }
         });
@@ -595,7 +632,7 @@ pub extern "C" fn nvmlEventSetWait_v2(
         }
         if let Some(event) = found {
             let data = sys::nvmlEventData_t {
-                device: ((event.card + 1) * CARD) as nvmlDevice_t,
+                device: (of_module * MODULE + (event.card + 1) * CARD) as nvmlDevice_t,
                 eventType: event.kind,
                 eventData: event.data,
                 gpuInstanceId: event.gpu_instance.unwrap_or(u32::MAX),

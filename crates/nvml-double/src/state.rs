@@ -22,6 +22,9 @@ pub struct Script {
     pub cards: Vec<Card>,
     /// All events since the beginning. Each is delivered once.
     pub events: Vec<Event>,
+    /// How often the kernel module was loaded again. A library that was initialized before that answers nothing until it is
+    /// shut down and initialized anew, and its handles mean nothing after it.
+    pub reloads: usize,
 }
 
 /// A card.
@@ -48,6 +51,8 @@ pub struct Card {
     pub slowdown: u64,
     /// NVML's number for what the driver recommends.
     pub recovery: u32,
+    /// NVML's error for everything that is read of its health; 0: none.
+    pub failing: u32,
     /// Partitions that it can have; empty: none.
     pub profiles: Vec<Profile>,
 }
@@ -84,6 +89,8 @@ pub struct Event {
     pub data: u64,
     /// In which GPU instance.
     pub gpu_instance: Option<u32>,
+    /// How often again.
+    pub repeated: usize,
 }
 
 /// What was done to the cards.
@@ -115,6 +122,17 @@ pub struct Part {
 }
 
 impl Script {
+    /// The event that comes after this many.
+    pub(crate) fn event(&self, mut delivered: usize) -> Option<&Event> {
+        self.events.iter().find(|event| match delivered.checked_sub(event.repeated + 1) {
+            Some(left) => {
+                delivered = left;
+                false
+            }
+            None => true,
+        })
+    }
+
     /// Writes it; readers see the old one or this one.
     ///
     /// # Errors
@@ -154,6 +172,9 @@ fn write(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 /// The state of this copy of the library.
 pub(crate) struct State {
     directory: PathBuf,
+    /// How often it was initialized and not shut down, and for which load of the kernel module.
+    uses: usize,
+    module: usize,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -162,12 +183,32 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 pub(crate) fn state() -> MutexGuard<'static, Option<State>> {
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     if state.is_none() {
-        *state = crate::exports::own_path().and_then(|path| Some(State { directory: path.parent()?.into() }));
+        *state = crate::exports::own_path()
+            .and_then(|path| Some(State { directory: path.parent()?.into(), uses: 0, module: 0 }));
     }
     state
 }
 
 impl State {
+    /// As real ones do, it counts: who initializes it a second time gets what the first one has.
+    pub(crate) fn begin(&mut self) {
+        if self.uses == 0 {
+            self.module = self.script().reloads;
+        }
+        self.uses += 1;
+    }
+
+    pub(crate) fn end(&mut self) -> bool {
+        let is_used = self.uses > 0;
+        self.uses = self.uses.saturating_sub(1);
+        is_used
+    }
+
+    /// The load of the kernel module that this library talks to, if it is there still.
+    pub(crate) fn module(&self, script: &Script) -> Option<usize> {
+        (self.uses > 0 && self.module == script.reloads).then_some(self.module)
+    }
+
     pub(crate) fn script(&self) -> Script {
         read(&self.directory, SCRIPT)
     }

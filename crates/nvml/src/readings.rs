@@ -100,8 +100,24 @@ impl Card {
     /// How it is.
     ///
     /// # Errors
-    /// When the card is lost, or NVML must be loaded anew.
+    /// When the card is lost, or NVML must be loaded anew; and when it answers nothing at all, for a reason other than that it
+    /// does not support it: of such a card nobody knows that it is well.
     pub fn readings(&self) -> Result<Readings, Error> {
+        let readings = self.read_all()?;
+        if readings == Readings::default() {
+            let mut degrees = 0;
+            let asked =
+                call!(self.nvml.shared, nvmlDeviceGetTemperature, self.handle.0, CHIP, &raw mut degrees);
+            if let Err(error) = asked
+                && !error.is_unsupported()
+            {
+                return Err(error);
+            }
+        }
+        Ok(readings)
+    }
+
+    fn read_all(&self) -> Result<Readings, Error> {
         Ok(Readings {
             ecc_uncorrected: self.ecc(UNCORRECTED, VOLATILE)?,
             ecc_uncorrected_ever: self.ecc(UNCORRECTED, AGGREGATE)?,

@@ -7,7 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
-use k8s_openapi::api::resource::v1::DeviceTaint;
+use k8s_openapi::{api::resource::v1::DeviceTaint, apimachinery::pkg::apis::meta::v1::Time, jiff};
 use lazaret_model::{Effect, Timestamp};
 
 use crate::{DEVICES_MAX, HealthTable, TAINTS_PER_DEVICE_MAX};
@@ -71,9 +71,66 @@ pub struct Health {
     devices: BTreeMap<DeviceKey, Observed>,
 }
 
+/// How long what is shown of a condition stays, whatever else is observed of it. A count that rises with every look, or an error
+/// that changes its number a thousand times a second, is one write of a slice and of a pod's status in this time.
+const DETAIL_EVERY_MS: i64 = 10_000;
+
+/// A condition of a device.
+#[derive(Debug)]
+struct Followed {
+    phase: Phase,
+    /// What is shown of it, since when, and what was observed after that.
+    detail: String,
+    shown_since: Timestamp,
+    newest: Option<String>,
+    /// Since when there is a taint.
+    raised_at: Timestamp,
+    /// Something else was shown of it before.
+    has_changed: bool,
+}
+
+impl Followed {
+    fn new(phase: Phase, detail: &str, now: Timestamp) -> Self {
+        let detail = detail.to_string();
+        Self { phase, detail, shown_since: now, newest: None, raised_at: now, has_changed: false }
+    }
+
+    /// Since when its taint is there. With another value it would be another taint to the server and begin anew: who tolerates
+    /// it for ten minutes would tolerate it for as long as an error's number changes.
+    fn time_added(&self) -> Option<Time> {
+        let at = jiff::Timestamp::from_second(self.raised_at.as_secs()).ok();
+        at.map(Time).filter(|_| self.has_changed)
+    }
+
+    fn observe(&mut self, now: Timestamp, detail: &str) {
+        self.newest = Some(detail.to_string()).filter(|newest| *newest != self.detail);
+        self.show_newest(now);
+        if let Phase::Clearing(_) = self.phase {
+            self.phase = Phase::Active;
+        }
+    }
+
+    /// A taint that is not there yet has nothing to keep.
+    fn newest_at(&self) -> Option<Timestamp> {
+        let is_shown = !matches!(self.phase, Phase::Pending(_));
+        let at = self.shown_since.plus_millis(if is_shown { DETAIL_EVERY_MS } else { 0 });
+        self.newest.as_ref().map(|_| at)
+    }
+
+    fn show_newest(&mut self, now: Timestamp) {
+        if self.newest_at().is_some_and(|at| at <= now)
+            && let Some(newest) = self.newest.take()
+        {
+            self.detail = newest;
+            self.shown_since = now;
+            self.has_changed = !matches!(self.phase, Phase::Pending(_));
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Observed {
-    conditions: BTreeMap<String, (Phase, String)>,
+    conditions: BTreeMap<String, Followed>,
     /// Why it could not be observed the last time.
     unobservable: Option<String>,
     /// Its conditions were observed at least once.
@@ -119,11 +176,13 @@ impl Health {
     /// Lets time pass: what lasted long enough becomes a taint.
     pub fn tick(&mut self, now: Timestamp) {
         for observed in self.devices.values_mut() {
-            for (name, (phase, _)) in &mut observed.conditions {
-                if let Phase::Pending(since) = *phase
+            for (name, followed) in &mut observed.conditions {
+                followed.show_newest(now);
+                if let Phase::Pending(since) = followed.phase
                     && now.millis_since(since) >= self.table.rule(name).raise_after_ms
                 {
-                    *phase = Phase::Active;
+                    followed.phase = Phase::Active;
+                    (followed.shown_since, followed.raised_at) = (now, now);
                 }
             }
         }
@@ -132,12 +191,15 @@ impl Health {
     /// When time alone changes something.
     #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
-        let pending = self.devices.values().flat_map(|observed| &observed.conditions);
-        let due = pending.filter_map(|(name, (phase, _))| match phase {
-            Phase::Pending(since) => Some(since.plus_millis(self.table.rule(name).raise_after_ms)),
-            Phase::Active | Phase::Clearing(_) => None,
+        let all = self.devices.values().flat_map(|observed| &observed.conditions);
+        let due = all.flat_map(|(name, followed)| {
+            let raised = match followed.phase {
+                Phase::Pending(since) => Some(since.plus_millis(self.table.rule(name).raise_after_ms)),
+                Phase::Active | Phase::Clearing(_) => None,
+            };
+            [raised, followed.newest_at()]
         });
-        due.min()
+        due.flatten().min()
     }
 
     /// Forgets devices that are not published any more.
@@ -155,18 +217,18 @@ impl Health {
     #[must_use]
     pub fn taints(&self, device: &DeviceKey) -> Vec<DeviceTaint> {
         let mut taints: Vec<DeviceTaint> = Vec::new();
-        for (name, detail) in self.tainting(device) {
+        for (name, followed) in self.tainting(device) {
             let rule = self.table.rule(name);
             let effect = rule.effect.name();
             if taints.iter().any(|taint| taint.key == rule.key && taint.effect == effect) {
                 continue;
             }
-            let value = Some(self.table.value_of(name, detail)).filter(|value| !value.is_empty());
+            let value = Some(self.table.value_of(name, &followed.detail)).filter(|value| !value.is_empty());
             taints.push(DeviceTaint {
                 key: rule.key.clone(),
                 value,
                 effect: effect.to_string(),
-                time_added: None,
+                time_added: followed.time_added(),
             });
         }
         taints
@@ -180,7 +242,7 @@ impl Health {
         };
         let mut message = String::new();
         let unhealthy = self.tainting(device).filter(|(name, _)| self.table.rule(name).unhealthy);
-        for (name, detail) in unhealthy {
+        for (name, Followed { detail, .. }) in unhealthy {
             let part = if detail.is_empty() { name.to_string() } else { format!("{name}: {detail}") };
             message = if message.is_empty() { part } else { format!("{message}; {part}") };
         }
@@ -201,11 +263,11 @@ impl Health {
     }
 
     /// Conditions that are a taint, the worst effect first.
-    fn tainting(&self, device: &DeviceKey) -> impl Iterator<Item = (&str, &str)> {
+    fn tainting(&self, device: &DeviceKey) -> impl Iterator<Item = (&str, &Followed)> {
         let conditions = self.devices.get(device).into_iter().flat_map(|observed| &observed.conditions);
-        let active = conditions.filter(|(_, (phase, _))| !matches!(phase, Phase::Pending(_)));
-        let mut found: Vec<(&str, &str)> =
-            active.map(|(name, (_, detail))| (name.as_str(), detail.as_str())).collect();
+        let active = conditions.filter(|(_, followed)| !matches!(followed.phase, Phase::Pending(_)));
+        let mut found: Vec<(&str, &Followed)> =
+            active.map(|(name, followed)| (name.as_str(), followed)).collect();
         found.sort_by_key(|(name, _)| match self.table.rule(name).effect {
             Effect::NoExecute => 0,
             Effect::NoSchedule => 1,
@@ -221,16 +283,14 @@ impl Observed {
         let begin = if self.is_known { Phase::Pending(now) } else { Phase::Active };
         self.is_known = true;
         for condition in found {
-            if let Some((phase, detail)) = self.conditions.get_mut(&condition.name) {
-                detail.clone_from(&condition.detail);
-                if let Phase::Clearing(_) = phase {
-                    *phase = Phase::Active;
-                }
+            if let Some(followed) = self.conditions.get_mut(&condition.name) {
+                followed.observe(now, &condition.detail);
             } else if self.conditions.len() < CONDITIONS_PER_DEVICE_MAX {
-                self.conditions.insert(condition.name.clone(), (begin, condition.detail.clone()));
+                let followed = Followed::new(begin, &condition.detail, now);
+                self.conditions.insert(condition.name.clone(), followed);
             }
         }
-        self.conditions.retain(|name, (phase, _)| {
+        self.conditions.retain(|name, Followed { phase, .. }| {
             if found.iter().any(|condition| condition.name == *name) {
                 return true;
             }

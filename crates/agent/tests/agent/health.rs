@@ -102,12 +102,14 @@ async fn a_driver_that_does_not_implement_its_health_service_is_not_asked_again(
 }
 
 #[tokio::test]
-async fn a_health_message_that_is_too_large_ends_the_stream_and_nothing_else() {
+async fn a_health_message_that_is_too_large_or_garbage_ends_the_stream_and_nothing_else() {
     let world = World::new().await;
     let (plugin, mut opened) = plugin(&world, proto::WATCH_V1, &["v1.DRAPlugin", "v1.DRAResourceHealth"]);
     let agent = world.agent();
     let stream = opened.recv().await.unwrap();
     stream.send(vec![0; 10 << 20]).await.unwrap();
+    let stream = opened.recv().await.unwrap();
+    stream.send(vec![0xff; 16]).await.unwrap();
     let stream = opened.recv().await.unwrap();
     stream.send(report(HealthStatus::Unhealthy, &"x".repeat(5_000))).await.unwrap();
     let uid = world.pod("p", DRIVER, "gpu-0").await;

@@ -1,6 +1,8 @@
 //! Plugins that answer garbage, too much, or never. The pod waits with an event that says why; all others go on.
 
-use lazaret_driver::proto::{self, DeviceMessage, PrepareResponse, PreparedClaim};
+use lazaret_driver::proto::{
+    self, DeviceMessage, PrepareResponse, PreparedClaim, UnprepareResponse, UnpreparedClaim,
+};
 use prost::Message;
 
 use crate::{
@@ -14,6 +16,8 @@ const V1: &[&str] = &["v1.DRAPlugin"];
 
 /// A name, an answer to Prepare, and what the event says.
 type Row = (&'static str, fn(&[u8]) -> Reply, &'static str);
+/// The same for calls whose answer does not depend on what was asked.
+type FixedRow = (&'static str, fn() -> Reply, &'static str);
 
 /// The usual answer with every claim changed.
 fn changed(body: &[u8], change: impl Fn(&mut PreparedClaim)) -> Reply {
@@ -86,6 +90,95 @@ async fn a_plugin_that_answers_garbage_harms_nobody_else_and_recovers() {
         assert_eq!(world.until_offered(&uid).await.len(), 1, "{name}");
         bad.stop().await;
     }
+    // Nothing leaks: with their plugin back, all of them can go.
+    let _bad = Plugin::start(world.root(), BAD, V1, |_, _| None);
+    for number in 0..11 {
+        for name in [format!("bad-{number}"), format!("good-{number}")] {
+            world.delete(&name, &kube::api::DeleteParams::default()).await;
+            world.until_gone(&name).await;
+        }
+    }
+    world.until_nothing_is_prepared().await;
+    assert_eq!(std::fs::read_dir(world.options().offers()).unwrap().count(), 0);
+    agent.stop().await;
+}
+
+/// A pod whose plugin answers rubbish to Unprepare stays, with an event, until it is answered well; others come and go.
+#[tokio::test]
+async fn a_plugin_that_answers_garbage_to_unprepare_keeps_its_pod_until_it_recovers() {
+    let rows: [FixedRow; 6] = [
+        ("garbage", || Reply::Bytes(vec![0, 0, 0, 0, 3, 0xff, 0xff, 0xff]), "Internal: "),
+        ("too large", || Reply::Message(vec![0; 10 << 20]), "OutOfRange: "),
+        ("no claims", || Reply::Message(UnprepareResponse::default().encode_to_vec()), "skipped 1"),
+        (
+            "other claims",
+            || {
+                let claims = [("x".to_owned(), UnpreparedClaim::default())];
+                Reply::Message(UnprepareResponse { claims: claims.into() }.encode_to_vec())
+            },
+            "skipped 1",
+        ),
+        ("status", || Reply::Status(13, "on fire"), "on fire"),
+        (
+            "no message",
+            || Reply::Bytes(Vec::new()),
+            "unprepare dynamic resources: DRA driver bad.example.com",
+        ),
+    ];
+    let world = World::new().await;
+    let _good = Plugin::start(world.root(), GOOD, V1, |_, _| None);
+    let agent = world.agent();
+    for (number, (name, answer, part)) in rows.into_iter().enumerate() {
+        let is_bad = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let is_asked = std::sync::Arc::clone(&is_bad);
+        let bad = Plugin::start(world.root(), BAD, V1, move |path, _| {
+            let is_unprepare = path == proto::UNPREPARE_V1;
+            (is_unprepare && is_asked.load(std::sync::atomic::Ordering::SeqCst)).then(answer)
+        });
+        let (bad_pod, good_pod) = (format!("bad-{number}"), format!("good-{number}"));
+        let uid = world.pod(&bad_pod, BAD, &format!("gpu-{number}")).await;
+        world.until_offered(&uid).await;
+        world.delete(&bad_pod, &kube::api::DeleteParams::default()).await;
+        let event = world.until_event(&bad_pod, part).await;
+        assert_eq!(event.reason.as_deref(), Some("FailedUnprepareDynamicResources"), "{name}");
+        assert!(event.message.unwrap().len() <= 1_024, "{name}");
+        let other = world.pod(&good_pod, GOOD, &format!("gpu-{number}")).await;
+        world.until_offered(&other).await;
+        world.delete(&good_pod, &kube::api::DeleteParams::default()).await;
+        world.until_gone(&good_pod).await;
+        assert!(world.pods().get_opt(&bad_pod).await.unwrap().is_some(), "{name}: it may still be prepared");
+        assert_eq!(world.checkpoint().len(), 1, "{name}");
+        is_bad.store(false, std::sync::atomic::Ordering::SeqCst);
+        world.until_gone(&bad_pod).await;
+        world.until_nothing_is_prepared().await;
+        bad.stop().await;
+    }
+    assert_eq!(std::fs::read_dir(world.options().offers()).unwrap().count(), 0);
+    agent.stop().await;
+}
+
+/// One that cannot say who it is is asked again; the others are registered meanwhile.
+#[tokio::test]
+async fn a_plugin_that_introduces_itself_with_garbage_is_asked_again() {
+    let rows: [FixedRow; 4] = [
+        ("garbage", || Reply::Bytes(vec![0, 0, 0, 0, 3, 0xff, 0xff, 0xff]), ""),
+        ("too large", || Reply::Message(vec![0; 10 << 20]), ""),
+        ("no message", || Reply::Bytes(Vec::new()), ""),
+        ("status", || Reply::Status(13, "on fire"), ""),
+    ];
+    let world = World::new().await;
+    let agent = world.agent();
+    for (number, (name, answer, _)) in rows.into_iter().enumerate() {
+        let mut is_first = true;
+        let driver = format!("d{number}.example.com");
+        let bad = Plugin::start(world.root(), &driver, V1, move |path, _| {
+            (path == proto::GET_INFO && std::mem::take(&mut is_first)).then(answer)
+        });
+        let uid = world.pod(&format!("p{number}"), &driver, "gpu-0").await;
+        world.until_offered(&uid).await;
+        assert_eq!(bad.count("GetInfo"), 2, "{name}");
+        bad.stop().await;
+    }
     agent.stop().await;
 }
 
@@ -108,6 +201,12 @@ async fn plugins_that_never_answer_keep_only_their_own_pods_waiting() {
     let good = world.pod("good", GOOD, "gpu-0").await;
     world.until_offered(&good).await;
     assert!(world.offered(&hangs).is_none());
+    // After the time that a call has, the pod says why it waits; others still come and go.
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(46)).await;
+    tokio::time::resume();
+    let event = world.until_event("hangs", "no answer within 45 s").await;
+    assert_eq!(event.reason.as_deref(), Some("FailedPrepareDynamicResources"));
     until("both are tried again", || async {
         (mute.count("GetInfo") > 1 && deaf.count("NotifyRegistrationStatus") > 1).then_some(())
     })

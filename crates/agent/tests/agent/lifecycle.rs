@@ -17,6 +17,9 @@ fn well(_: &str, _: &[u8]) -> Option<Reply> {
     None
 }
 
+/// gRPC's own limit is 30 minutes.
+const LONG_IDLE: std::time::Duration = std::time::Duration::from_secs(31 * 60);
+
 #[tokio::test]
 async fn a_plugin_that_was_there_before_the_agent_prepares_and_a_deleted_pod_goes_when_it_has_unprepared() {
     let world = World::new().await;
@@ -128,6 +131,18 @@ async fn one_connection_carries_all_calls_and_is_made_again_when_it_drops() {
         world.until_offered(&uid).await;
     }
     assert_eq!((plugin.connections(), plugin.count("NodePrepareResources")), (1, 3));
+    // Longer than gRPC leaves a connection open that nobody uses.
+    tokio::time::pause();
+    tokio::time::advance(LONG_IDLE).await;
+    tokio::time::resume();
+    let uid = world.pod("after-idle", DRIVER, "gpu-3").await;
+    world.until_offered(&uid).await;
+    let before = plugin.connections();
+    plugin.cut();
+    until("it is connected again", || async { (plugin.connections() > before).then_some(()) }).await;
+    let uid = world.pod("after-a-drop", DRIVER, "gpu-4").await;
+    world.until_offered(&uid).await;
+    assert_eq!(plugin.count("GetInfo"), 1, "a drop is no reason to register again");
     agent.stop().await;
 }
 
@@ -141,6 +156,42 @@ async fn a_damaged_checkpoint_stops_the_start() {
         error.contains("dra_manager_state") && error.contains("drain the node and remove the file"),
         "{error}"
     );
+}
+
+/// What is left after a power loss: the newest checkpoint has the name of the spare. And a kubelet finds one file, with a newer
+/// one beside it only until somebody starts.
+#[tokio::test]
+async fn an_agent_that_starts_after_a_power_loss_finds_the_newest_checkpoint() {
+    let world = World::new().await;
+    let plugin = Plugin::start(world.root(), DRIVER, BOTH, well);
+    let agent = world.agent();
+    for (number, name) in ["a", "b"].into_iter().enumerate() {
+        let uid = world.pod(name, DRIVER, &format!("gpu-{number}")).await;
+        world.until_offered(&uid).await;
+    }
+    agent.stop().await;
+    let (file, spare) = (world.options().checkpoint(), world.root().join(".dra_manager_state.new"));
+    let newest = std::fs::read(&file).unwrap();
+    let older = std::fs::read(&spare).unwrap();
+    assert_eq!(world.checkpoint().len(), 2);
+    assert!(newest != older);
+    std::fs::write(&file, &older).unwrap();
+    std::fs::write(&spare, &newest).unwrap();
+    for name in ["a", "b"] {
+        world.delete(name, &DeleteParams::default().grace_period(0)).await;
+    }
+    let agent = world.agent();
+    world.until_nothing_is_prepared().await;
+    until("both are unprepared", || async { (plugin.count("NodeUnprepareResources") == 2).then_some(()) })
+        .await;
+    agent.stop().await;
+    // One that was written in part is only written over.
+    std::fs::write(&spare, &newest[..newest.len() / 2]).unwrap();
+    let agent = world.agent();
+    let uid = world.pod("c", DRIVER, "gpu-2").await;
+    world.until_offered(&uid).await;
+    agent.stop().await;
+    assert_eq!(world.checkpoint().len(), 1);
 }
 
 /// With our own claim controller: a device whose pod was removed by force is given to nobody before this node has said that

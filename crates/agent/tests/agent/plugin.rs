@@ -21,7 +21,11 @@ use lazaret_driver::proto::{
     UnpreparedClaim,
 };
 use prost::Message;
-use tokio::{net::UnixListener, sync::mpsc, task::JoinSet};
+use tokio::{
+    net::UnixListener,
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 
 /// What comes back.
 pub(crate) enum Reply {
@@ -45,6 +49,8 @@ pub(crate) struct Plugin {
     pub(crate) calls: Arc<Mutex<Vec<String>>>,
     /// Connections to the service socket so far.
     pub(crate) connections: Arc<AtomicUsize>,
+    /// How often all connections were closed.
+    cuts: watch::Sender<usize>,
     tasks: JoinSet<()>,
 }
 
@@ -96,13 +102,15 @@ impl Plugin {
         let mut tasks = JoinSet::new();
         let answer: Answerer = Arc::new(Mutex::new(Box::new(answer)));
         let info = info(driver, &service, services).encode_to_vec();
+        let cuts = watch::Sender::new(0);
         // The service first: who registers must be there.
         for (path, counter) in [(&service, Arc::clone(&connections)), (&registration, Arc::default())] {
             let _ = std::fs::remove_file(path);
             let listener = UnixListener::bind(path).unwrap();
-            tasks.spawn(serve(listener, counter, Arc::clone(&calls), Arc::clone(&answer), info.clone()));
+            let shared = (Arc::clone(&calls), Arc::clone(&answer), info.clone());
+            tasks.spawn(serve(listener, counter, shared, cuts.subscribe()));
         }
-        Self { registration, service, calls, connections, tasks }
+        Self { registration, service, calls, connections, cuts, tasks }
     }
 
     pub(crate) fn count(&self, call: &str) -> usize {
@@ -111,6 +119,11 @@ impl Plugin {
 
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Closes all connections, and listens as before.
+    pub(crate) fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
     /// Ends, and takes its sockets with it.
@@ -124,9 +137,8 @@ impl Plugin {
 async fn serve(
     listener: UnixListener,
     connections: Arc<AtomicUsize>,
-    calls: Arc<Mutex<Vec<String>>>,
-    answer: Answerer,
-    info: Vec<u8>,
+    (calls, answer, info): (Arc<Mutex<Vec<String>>>, Answerer, Vec<u8>),
+    cuts: watch::Receiver<usize>,
 ) {
     let mut tasks = JoinSet::new();
     loop {
@@ -148,9 +160,14 @@ async fn serve(
                 Ok::<_, Infallible>(respond(reply))
             }
         });
+        let mut cuts = cuts.clone();
+        cuts.mark_unchanged();
         tasks.spawn(async move {
             let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            tokio::select! {
+                _ = server.serve_connection(TokioIo::new(stream), service) => {}
+                _ = cuts.changed() => {}
+            }
         });
     }
 }

@@ -38,10 +38,14 @@ enum Mutant {
 }
 
 /// Numbers that look random and are the same for a seed.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -75,7 +79,7 @@ impl World {
     fn new(seed: u64, mutant: Mutant) -> Self {
         let mut world = Self {
             mutant,
-            dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            dice: Dice::of(seed),
             now: 0,
             node: Node::start(0, None).unwrap(),
             file: None,
@@ -112,7 +116,7 @@ impl World {
                 | Action::Began { .. }
                 | Action::Ended { .. } => {}
                 Action::ReadClaims { .. }
-                | Action::Checkpoint(_)
+                | Action::Checkpoint { .. }
                 | Action::Call { .. }
                 | Action::AskPlugin { .. }
                 | Action::NotifyPlugin { .. }
@@ -240,8 +244,12 @@ impl World {
         }
         // Checkpoints are written in order; all else in any.
         let mut at = self.dice.roll(self.asked.len());
-        if matches!(self.asked[at].1, Action::Checkpoint(_)) {
-            at = self.asked.iter().position(|(_, action)| matches!(action, Action::Checkpoint(_))).unwrap();
+        if matches!(self.asked[at].1, Action::Checkpoint { .. }) {
+            at = self
+                .asked
+                .iter()
+                .position(|(_, action)| matches!(action, Action::Checkpoint { .. }))
+                .unwrap();
         }
         let (id, action) = self.asked.remove(at);
         let fault = if faults { self.dice.roll(10) } else { 9 };
@@ -274,7 +282,7 @@ impl World {
                 });
                 Outcome::Claims(found.collect())
             }
-            Action::Checkpoint(text) => {
+            Action::Checkpoint { text, .. } => {
                 if let Err(error) = checkpoint::read(&text) {
                     self.wrong.push(format!("the checkpoint cannot be read: {error}"));
                 }

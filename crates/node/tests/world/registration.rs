@@ -79,6 +79,20 @@ fn a_plugin_that_restarts_at_the_same_path_is_registered_again() {
 }
 
 #[test]
+fn a_second_registration_with_the_same_endpoint_hears_why_and_does_no_harm_to_the_first() {
+    let mut script = Script::with_driver(DRIVER);
+    script.asked.clear();
+    script.sockets(&[("/reg", 1), ("/reg-2", 2)]);
+    let refused = script.introduce(DRIVER, "/dra").unwrap();
+    assert!(refused.contains(DRIVER) && refused.contains("/dra"), "{refused}");
+    script.sockets(&[("/reg", 1)]);
+    assert!(!script.has(|action| matches!(action, Action::Disconnect { .. })), "{:?}", script.asked);
+    let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
+    script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
+    assert_eq!(script.work(&claims), ["v1.DRAPlugin Prepare d.example.com a"]);
+}
+
+#[test]
 fn a_socket_that_goes_while_its_plugin_is_asked_registers_nothing() {
     let mut script = Script::start();
     script.wiped();
@@ -171,7 +185,7 @@ fn a_quick_restart_and_a_rolling_update_keep_the_slices() {
     script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
     let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
     script.answer(id, Outcome::Claims(claims.clone()));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint(_)));
+    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
     script.answer(id, Outcome::Done);
     let (_, call) = script.take("Call", is_call);
     assert!(matches!(call, Action::Call { endpoint, .. } if endpoint == "/dra-new"), "the newest is called");
@@ -191,7 +205,7 @@ fn a_failed_update_falls_back_to_the_old_instance() {
     let claims = BTreeMap::from([("a".to_owned(), claim("a", DRIVER, "gpu-0", &["p"]))]);
     let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
     script.answer(id, Outcome::Claims(claims));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint(_)));
+    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
     script.answer(id, Outcome::Done);
     let (_, call) = script.take("Call", is_call);
     assert!(matches!(call, Action::Call { endpoint, .. } if endpoint == "/dra"));
@@ -223,7 +237,7 @@ fn a_timeout_keeps_the_pod_pending_and_is_tried_again() {
     script.hear(Input::Pods(vec![pod("p", &["a"], Life::Wanted)]));
     let (id, _) = script.take("ReadClaims", |action| matches!(action, Action::ReadClaims { .. }));
     script.answer(id, Outcome::Claims(claims.clone()));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint(_)));
+    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
     script.answer(id, Outcome::Done);
     let (id, _) = script.take("Call", is_call);
     let late = Answer::Failed("DeadlineExceeded: no answer within 45 s".into());
@@ -362,7 +376,7 @@ fn a_pod_that_is_deleted_goes_only_after_its_devices_are_unprepared() {
     let (id, call) = script.take("Call", is_call);
     let Action::Call { call, driver, claims, .. } = call else { panic!() };
     script.answer(id, Outcome::Answered(Answer::Claims(well(call, &driver, &claims))));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint(_)));
+    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
     assert!(!script.has(|action| matches!(action, Action::DeletePod(_))), "the file first");
     script.answer(id, Outcome::Done);
     let (id, _) = script.take("DeletePod", |action| matches!(action, Action::DeletePod(_)));
@@ -445,7 +459,7 @@ fn a_claim_that_is_waited_for_is_answered_when_nothing_is_prepared_and_never_pre
                 );
                 script.answer(id, Outcome::Answered(Answer::Claims(well(call, &driver, &claims))));
             }
-            Action::Checkpoint(_) => script.answer(id, Outcome::Done),
+            Action::Checkpoint { .. } => script.answer(id, Outcome::Done),
             _ => {}
         }
     }
@@ -582,7 +596,8 @@ fn statuses_filter_by_request_and_sub_request_and_name_devices_without_cdi() {
     seen.containers[0].claims[0].1.request = Some("big/first".into());
     script.hear(Input::Pods(vec![seen]));
     for _ in 0..2 {
-        let is_early = |action: &Action| matches!(action, Action::ReadClaims { .. } | Action::Checkpoint(_));
+        let is_early =
+            |action: &Action| matches!(action, Action::ReadClaims { .. } | Action::Checkpoint { .. });
         let (id, action) = script.take("read and checkpoint", is_early);
         let read = matches!(action, Action::ReadClaims { .. });
         script.answer(id, if read { Outcome::Claims(claims.clone()) } else { Outcome::Done });
@@ -603,7 +618,7 @@ fn statuses_filter_by_request_and_sub_request_and_name_devices_without_cdi() {
     ];
     let answer = Answer::Claims([("a-uid".to_owned(), Ok(devices))].into());
     script.answer(id, Outcome::Answered(answer));
-    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint(_)));
+    let (id, _) = script.take("Checkpoint", |action| matches!(action, Action::Checkpoint { .. }));
     script.answer(id, Outcome::Done);
     let (_, status) = script.take("ShowStatus", |action| matches!(action, Action::ShowStatus { .. }));
     let Action::ShowStatus { containers, .. } = status else { panic!() };

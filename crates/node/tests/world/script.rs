@@ -127,7 +127,7 @@ impl Script {
                     calls.push(format!("{service} {call:?} {driver} {}", names.join(",")));
                     Outcome::Answered(Answer::Claims(well(call, &driver, &claims)))
                 }
-                Action::Checkpoint(_)
+                Action::Checkpoint { .. }
                 | Action::Wipe { .. }
                 | Action::Report(_)
                 | Action::ShowStatus { .. }

@@ -71,6 +71,47 @@ fn a_condition_that_lasts_is_a_taint_and_goes_when_it_is_over_for_long_enough() 
     assert_eq!(health.wake(), None);
 }
 
+/// A count that rises with every look is one write in ten seconds, and the taint is as old as its condition.
+#[test]
+fn a_detail_that_changes_all_the_time_is_shown_from_time_to_time() {
+    let mut health = health();
+    health.observe(AT, &[saw("a", &[("xid", "0")])]);
+    health.observe(AT.plus_millis(50), &[saw("a", &[("xid", "1")])]);
+    health.tick(AT.plus_millis(100));
+    assert_eq!(shown(&health, "a"), ["gpu.example.com/xid=1:NoSchedule"], "nothing was shown before");
+    assert_eq!(health.taints(&key("a"))[0].time_added, None, "the server knows best");
+    let mut changes = 0;
+    let mut before = (shown(&health, "a"), health.status(&key("a")));
+    for round in 2_i64..=30_000 {
+        let now = AT.plus_millis(100 + round);
+        health.observe(now, &[saw("a", &[("xid", &round.to_string())])]);
+        let after = (shown(&health, "a"), health.status(&key("a")));
+        changes += i32::from(std::mem::replace(&mut before, after.clone()) != after);
+    }
+    assert_eq!(changes, 3, "30 s of storm");
+    let newest = AT.plus_millis(100 + 40_000);
+    assert_eq!(health.wake(), None, "the newest is shown");
+    health.observe(AT.plus_secs(31), &[saw("a", &[("xid", "31")])]);
+    assert_eq!(shown(&health, "a"), ["gpu.example.com/xid=30000:NoSchedule"]);
+    assert_eq!(health.wake(), Some(newest), "the last one is shown though nobody looks any more");
+    health.tick(newest);
+    assert_eq!(shown(&health, "a"), ["gpu.example.com/xid=31:NoSchedule"]);
+    assert_eq!(health.wake(), None);
+    let added = health.taints(&key("a"))[0].time_added.clone().unwrap();
+    assert_eq!(added.0.as_second(), AT.as_secs(), "as old as the condition");
+    // Back to what is shown: nothing is left to show.
+    health.observe(newest.plus_secs(1), &[saw("a", &[("xid", "7")])]);
+    health.observe(newest.plus_secs(2), &[saw("a", &[("xid", "31")])]);
+    assert_eq!(health.wake(), None);
+    // Over, and again: another one.
+    health.observe(AT.plus_secs(100), &[saw("a", &[])]);
+    health.observe(AT.plus_secs(200), &[saw("a", &[])]);
+    health.observe(AT.plus_secs(300), &[saw("a", &[("xid", "5")])]);
+    health.tick(AT.plus_secs(301));
+    assert_eq!(shown(&health, "a"), ["gpu.example.com/xid=5:NoSchedule"]);
+    assert_eq!(health.taints(&key("a"))[0].time_added, None);
+}
+
 #[test]
 fn what_does_not_last_is_no_taint() {
     let mut health = health();
