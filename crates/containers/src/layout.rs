@@ -7,7 +7,7 @@
 //!                     shm             what its containers have at /dev/shm
 //!                     containers/NAME-ATTEMPT/container.json    a container is there when this is
 //!                                             lock, socket      its shim
-//!                                             started.json, exit.json
+//!                                             process.json, started.json, exit.json
 //!                                             bundle/config.json, bundle/rootfs, upper, work
 //! ```
 
@@ -74,6 +74,11 @@ impl ContainerDir {
 
     pub(crate) fn rootfs(&self) -> PathBuf {
         self.0.join("bundle/rootfs")
+    }
+
+    /// Which process becomes the program: written before it does, where there is no control group to find it by.
+    pub(crate) fn process(&self) -> PathBuf {
+        self.0.join("process.json")
     }
 
     pub(crate) fn started(&self) -> PathBuf {

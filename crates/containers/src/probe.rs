@@ -28,7 +28,7 @@ const PROGRAM_DIRECTORIES: &[&str] =
 /// Which runtime is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// The first that works of `runc` and `crun`. Never `namespaces`, which is not finished, nor `processes`, which isolates nothing: they are asked for by name.
+    /// The first that works of `runc`, `crun` and `namespaces`. Never `processes`, which isolates nothing: that is asked for by name.
     #[default]
     Auto,
     /// `runc`.
@@ -82,8 +82,7 @@ impl FromStr for Choice {
 /// When none of them ran it, with the reason of each.
 pub async fn probe(choice: Choice, options: Options) -> Result<Arc<dyn Runtime>, ProbeReport> {
     let names: &[&str] = match choice {
-        // A start with namespaces of our own fails at times, so they have to be asked for.
-        Choice::Auto => &["runc", "crun"],
+        Choice::Auto => &["runc", "crun", "namespaces"],
         Choice::Runc => &["runc"],
         Choice::Crun => &["crun"],
         Choice::Namespaces => &["namespaces"],

@@ -101,11 +101,7 @@ impl Shared {
         let is_out_of_memory = self.cgroups.out_of_memory_kills(&group) > 0;
         match &self.engine {
             Engine::Oci { .. } => self.cgroups.kill(&group),
-            Engine::Namespaces | Engine::Processes => {
-                if let Some(StartRecord { pid, born_at: Some(born_at), .. }) = started {
-                    kill_group(pid, born_at);
-                }
-            }
+            Engine::Namespaces | Engine::Processes => kill_noted(directory, started),
         }
         let exit = ExitRecord {
             started_at: started.map(|started| started.at),
@@ -121,6 +117,14 @@ impl Shared {
             tracing::warn!(%error, directory = %directory.0.display(), "note the end of a container");
         }
         exit
+    }
+}
+
+/// Kills the process that a shim noted before it let it begin; none was let begin before that.
+fn kill_noted(directory: &ContainerDir, started: Option<StartRecord>) {
+    let noted = started.or_else(|| layout::read(&directory.process()).ok().flatten());
+    if let Some(StartRecord { pid, born_at: Some(born_at), .. }) = noted {
+        kill_group(pid, born_at);
     }
 }
 
