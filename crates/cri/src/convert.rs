@@ -15,6 +15,8 @@ pub(crate) const SANDBOX_ANNOTATION: &str = "lazaret.dev/sandbox";
 pub(crate) const CONTAINER_ANNOTATION: &str = "lazaret.dev/container";
 /// Labels as a kubelet sets them, so that other tools show whose a container is.
 pub(crate) const POD_UID_LABEL: &str = "io.kubernetes.pod.uid";
+/// Whose pod it is.
+pub(crate) const NODE_LABEL: &str = "lazaret.dev/node";
 pub(crate) const POD_NAME_LABEL: &str = "io.kubernetes.pod.name";
 pub(crate) const POD_NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 pub(crate) const CONTAINER_NAME_LABEL: &str = "io.kubernetes.container.name";

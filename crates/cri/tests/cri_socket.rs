@@ -68,13 +68,13 @@ async fn a_runtime_that_ignores_cdi_is_refused_by_its_version() {
     ] {
         let manner = Manner { runtime, version, ..Manner::default() };
         let double = Double::start(&folder.path().join("cri.sock"), manner);
-        assert_eq!(Cri::connect(&double.socket).await.is_ok(), is_fine, "{runtime} {version}");
+        assert_eq!(Cri::connect(&double.socket, "node-1").await.is_ok(), is_fine, "{runtime} {version}");
     }
     let manner = Manner { version: "1.6.20", ..Manner::default() };
     let double = Double::start(&folder.path().join("cri.sock"), manner);
-    let error = Cri::connect(&double.socket).await.unwrap_err();
+    let error = Cri::connect(&double.socket, "node-1").await.unwrap_err();
     assert_eq!(error.to_string(), "containerd 1.6.20 ignores CDI devices: 1.7 or later is needed");
-    assert!(Cri::connect(folder.path().join("nobody.sock")).await.is_err());
+    assert!(Cri::connect(folder.path().join("nobody.sock"), "node-1").await.is_err());
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn pods_live_and_are_found_again_by_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
     double.add_a_stranger();
-    let cri = Cri::connect(&double.socket).await.unwrap();
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
     assert!(made.is_ready);
     assert_eq!(made.spec, sandbox(folder.path()));
@@ -106,7 +106,7 @@ async fn pods_live_and_are_found_again_by_another_process() {
     assert!(folder.path().join("logs/main").is_dir());
     cri.start(&id).await.unwrap();
 
-    let again = Cri::connect(&double.socket).await.unwrap();
+    let again = Cri::connect(&double.socket, "node-1").await.unwrap();
     let found = again.list().await.unwrap();
     assert_eq!(found.len(), 1, "a stranger's pod is listed: {found:?}");
     let state = &found[0].containers[0];
@@ -134,7 +134,7 @@ async fn a_runtime_that_ignores_cdi_is_found_out_before_a_container_needs_it() {
     let folder = tempfile::tempdir().unwrap();
     let manner = Manner { ignores_cdi: true, ..Manner::default() };
     let double = Double::start(&folder.path().join("cri.sock"), manner);
-    let cri = Cri::connect(&double.socket).await.unwrap();
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
     cri.create(&made.id, container("plain", &[])).await.unwrap();
     for _ in 0..2 {
@@ -152,7 +152,7 @@ async fn a_runtime_that_ignores_cdi_is_found_out_before_a_container_needs_it() {
 async fn devices_are_passed_by_name_to_a_runtime_that_applies_them() {
     let folder = tempfile::tempdir().unwrap();
     let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
-    let cri = Cri::connect(&double.socket).await.unwrap();
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
     let id = cri.create(&made.id, container("main", &["example.com/gpu=0"])).await.unwrap();
     assert_eq!(double.config(&id).cdi_devices[0].name, "example.com/gpu=0");
@@ -167,7 +167,7 @@ async fn devices_are_passed_by_name_to_a_runtime_that_applies_them() {
 async fn programs_of_probes_run_and_streams_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
-    let cri = Cri::connect(&double.socket).await.unwrap();
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
     let id = cri.create(&made.id, container("main", &[])).await.unwrap();
     let command = vec!["echo".to_owned(), "hello".to_owned()];
@@ -186,7 +186,7 @@ async fn programs_of_probes_run_and_streams_are_refused() {
 async fn what_the_protocol_cannot_say_is_named_before() {
     let folder = tempfile::tempdir().unwrap();
     let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
-    let cri = Cri::connect(&double.socket).await.unwrap();
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let mut spec = container("main", &[]);
     assert_eq!(cri.not_applied(&sandbox(folder.path()), &spec), Vec::<String>::new());
     spec.limits.pids = Some(10);
@@ -200,7 +200,7 @@ async fn a_runtime_that_was_restarted_is_connected_to_again() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("cri.sock");
     let mut double = Double::start(&socket, Manner::default());
-    let cri = Cri::connect(&socket).await.unwrap();
+    let cri = Cri::connect(&socket, "node-1").await.unwrap();
     double.stop().await;
     assert!(cri.list().await.is_err());
     let _again = Double::start(&socket, Manner::default());
