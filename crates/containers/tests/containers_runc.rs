@@ -15,7 +15,7 @@ use lazaret_containers::{
     Choice, Exec, Key, Limits, Mount, Namespaces, Phase, Resize, RuntimeError, SandboxSpec, Seccomp,
     Security, probe,
 };
-use support::World;
+use support::{World, leftover};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 macro_rules! world {
@@ -425,12 +425,8 @@ fn traces(world: &World) -> BTreeSet<String> {
     let state = world.folder.path().to_string_lossy().into_owned();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     all.extend(mounts.lines().filter(|line| line.contains(&state)).map(str::to_owned));
-    for controller in fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-        for group in [controller.path().join("lazaret"), "/sys/fs/cgroup/lazaret".into()] {
-            let pods = fs::read_dir(group).into_iter().flatten().flatten().map(|pod| pod.path());
-            all.extend(pods.filter(|pod| pod.ends_with(&world.pod)).map(|pod| pod.display().to_string()));
-        }
-    }
+    let pods = leftover::groups_of(&world.instance).into_iter().map(|group| group.join(&world.pod));
+    all.extend(pods.filter(|pod| pod.exists()).map(|pod| pod.display().to_string()));
     for process in fs::read_dir("/proc").unwrap().flatten() {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
