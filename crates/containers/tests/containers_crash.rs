@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use lazaret_containers::{Choice, Namespaces, Phase, SandboxSpec, probe};
+use lazaret_containers::{Choice, Namespaces, Phase, RootFs, SandboxSpec, probe};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{World, leftover};
 
@@ -47,6 +47,7 @@ const STEPS: &[&str] = &[
 /// What the agent is told.
 const FOLDER: &str = "LAZARET_CRASH_FOLDER";
 const RUNTIME: &str = "LAZARET_CRASH_RUNTIME";
+const DIRECTORY: &str = "LAZARET_CRASH_DIRECTORY";
 /// For a killed process to be gone, on a machine that is very slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -60,6 +61,20 @@ enum Victim {
 #[test]
 fn nothing_is_left_of_runc_whoever_is_killed_when() {
     killed_at_every_step("runc", "nothing_is_left_of_runc_whoever_is_killed_when");
+}
+
+/// A root directory stays when everything of a container is removed, so a program that outlived its shim could make the container after that.
+#[test]
+fn nothing_is_left_of_runc_whose_shim_is_killed_while_it_makes_a_container() {
+    let test = "nothing_is_left_of_runc_whose_shim_is_killed_while_it_makes_a_container";
+    for _ in 0..4 {
+        for step in ["MAIN/socket", "MAIN/oci.log", "oci/ID"] {
+            let crash = Crash { has_directory: true, ..Crash::new("runc") };
+            if let Outcome::NotRun(why) = crash.at(step, Victim::Shim) {
+                return eprintln!("NOT RUN: {test}: {why}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -93,7 +108,9 @@ async fn agent_that_is_killed() {
         };
         let mut spec = World::spec_of(&pod, &image, "main", &command);
         if choice == Choice::Processes {
-            spec.root = lazaret_containers::RootFs::Directory("/".into());
+            spec.root = RootFs::Directory("/".into());
+        } else if std::env::var_os(DIRECTORY).is_some() {
+            spec.root = RootFs::Directory(image.clone());
         }
         let id = runtime.create(&pod, spec).await?;
         runtime.start(&id).await
@@ -141,6 +158,8 @@ struct Crash {
     choice: Choice,
     instance: String,
     pod: String,
+    /// Whether the container has a root directory in place of layers.
+    has_directory: bool,
 }
 
 impl Crash {
@@ -155,7 +174,7 @@ impl Crash {
             Choice::Namespaces => "namespaces",
             _ => "processes",
         };
-        Self { folder, runtime, choice, instance, pod }
+        Self { folder, runtime, choice, instance, pod, has_directory: false }
     }
 
     fn state(&self) -> PathBuf {
@@ -223,6 +242,7 @@ impl Crash {
             .args(["--exact", "agent_that_is_killed", "--nocapture"])
             .env(FOLDER, self.folder.path())
             .env(RUNTIME, self.runtime)
+            .envs(self.has_directory.then_some((DIRECTORY, "1")))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -53,6 +53,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_program_that_makes_the_container_is_ended_and_another_stays() {
+        let start = |id: &str| {
+            let mut command = std::process::Command::new("sh");
+            // Built in, so that it stays the one process.
+            command.args(["-c", "read x", "sh", "--root", "/there/is/none", "create", id]);
+            command.stdin(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let (mut ours, mut other) = (start("a_b_0"), start("a_b_1"));
+        kill_makers(Path::new("/there/is/none"), "a_b_0");
+        // It was waited for.
+        assert!(ours.try_wait().unwrap().is_some_and(|status| !status.success()));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
     fn only_what_makes_this_container_is_ended() {
         let is_command =
             |line: &str| is_command(line.replace(' ', "\0").as_bytes(), Path::new("/r"), "a_b_0");
