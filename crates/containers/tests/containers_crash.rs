@@ -48,8 +48,11 @@ const STEPS: &[&str] = &[
 const FOLDER: &str = "LAZARET_CRASH_FOLDER";
 const RUNTIME: &str = "LAZARET_CRASH_RUNTIME";
 const DIRECTORY: &str = "LAZARET_CRASH_DIRECTORY";
-/// For a killed process to be gone, on a machine that is very slow.
+/// For an agent to notice that a shim was killed, on a machine that is very slow.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// For killed processes to be gone: two minutes.
+const LOOKS_MAX: u32 = 6_000;
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
@@ -284,15 +287,15 @@ impl Crash {
             }
         });
         drop(threads);
-        let began = std::time::Instant::now();
-        loop {
-            let left = self.left();
+        let mut left = self.left();
+        for _ in 0..LOOKS_MAX {
             if left.is_empty() {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "{at}: {left:#?}");
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(LOOK);
+            left = self.left();
         }
+        panic!("{at}: {left:#?}");
     }
 
     fn left(&self) -> Vec<String> {

@@ -91,7 +91,11 @@ impl Shared {
             let id = layout::container_id(&key);
             if !directory.record().exists() {
                 let (root, id) = (root.clone(), id.clone());
-                blocking(move || Ok(kill_makers(&root, &id))).await?;
+                blocking(move || {
+                    kill_makers(&root, &id);
+                    Ok(())
+                })
+                .await?;
             }
             if root.join(&id).exists() {
                 let mut command = tokio::process::Command::new(program);
