@@ -4,7 +4,8 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     net::{IpAddr, SocketAddr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    str::FromStr,
     sync::Arc,
 };
 
@@ -12,8 +13,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::Taint;
 use lazaret_agent::{Options, RunOptions};
 use lazaret_containers::{Choice, Options as RuntimeOptions, Runtime, probe};
-use lazaret_images::{Images, Limits};
+use lazaret_cri::{Cri, ProbeOptions};
+use lazaret_images::{ImageSource, Images, Limits};
 use lazaret_model::validate_dns_subdomain;
+
+/// Where containerd listens, and kubelet looks for it without a flag.
+const CRI_SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// The words after `lazaret node shim`, by which a runtime executes this program again beside a container. It is no command for
 /// people, and has to be quick.
@@ -28,9 +33,22 @@ pub(crate) struct RunArgs {
     /// The name of the Node [default: the host's name]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// What runs containers: auto, runc, crun, namespaces, or processes of the host, which isolates nothing
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    runtime: Choice,
+    /// What runs containers: auto, runc, crun, namespaces, processes or cri
+    ///
+    /// auto        the first of runc, crun and namespaces that runs a program here; with
+    ///             --container-runtime-endpoint, cri
+    /// runc, crun  that program, as root: isolation, limits, seccomp, networks by CNI
+    /// namespaces  nothing but the kernel, with or without root: mounts, processes, IPC and
+    ///             host name are isolated; no limits, no seccomp, no network of the pod
+    /// processes   processes of this machine: isolates nothing, and applies neither images
+    ///             nor mounts; of a device only its environment
+    /// cri         containerd (1.7 or later) or CRI-O (1.28 or later), which also has the
+    ///             images; no attach, no exec with an input or a terminal
+    #[arg(long, value_name = "NAME", default_value = "auto", verbatim_doc_comment)]
+    runtime: RuntimeName,
+    /// The socket of a CRI runtime, as unix:///PATH [default with --runtime cri: unix:///run/containerd/containerd.sock]
+    #[arg(long, value_name = "ENDPOINT", value_parser = parse_endpoint)]
+    container_runtime_endpoint: Option<PathBuf>,
     /// Where images are kept [default: below the node's root]
     #[arg(long, value_name = "PATH")]
     image_root: Option<PathBuf>,
@@ -90,15 +108,13 @@ impl RunArgs {
     ) -> Result<RunOptions> {
         let root = std::path::absolute(&options.root).context("--root")?;
         std::fs::create_dir_all(&root).with_context(|| format!("make {}", root.display()))?;
-        let images = self.image_root.clone().unwrap_or_else(|| root.join(lazaret_images::DIRECTORY));
-        let images =
-            Images::open(&images, Limits::default()).with_context(|| format!("open {}", images.display()))?;
+        let (runtime, images) = self.find_runtime(&root, &options.node).await?;
         let host_ip = self.node_ip.unwrap_or(found_ip);
         let address = SocketAddr::new(host_ip, self.node_port.unwrap_or(port));
         let listener = TcpListener::bind(address)
             .with_context(|| format!("listen on {address}: choose another port with --node-port"))?;
         Ok(RunOptions {
-            runtime: self.find_runtime(&root).await?,
+            runtime,
             images,
             host_ip,
             listener,
@@ -125,15 +141,78 @@ impl RunArgs {
         self.cdi_root.last()
     }
 
-    async fn find_runtime(&self, root: &std::path::Path) -> Result<Arc<dyn Runtime>> {
-        let mut runtime = RuntimeOptions::new(root.join("run"));
+    /// What runs containers, and where their images are.
+    async fn find_runtime(
+        &self,
+        root: &Path,
+        node: &str,
+    ) -> Result<(Arc<dyn Runtime>, Arc<dyn ImageSource>)> {
+        let mut options = RuntimeOptions::new(root.join("run"));
         if !self.cdi_root.is_empty() {
-            runtime.cdi_directories.clone_from(&self.cdi_root);
+            options.cdi_directories.clone_from(&self.cdi_root);
         }
-        probe(self.runtime, runtime).await.map_err(|report| {
+        let choice = match (self.runtime, &self.container_runtime_endpoint) {
+            (RuntimeName::Cri, endpoint) => {
+                let socket = endpoint.clone().unwrap_or_else(|| CRI_SOCKET.into());
+                return self.connect(socket, root, node, options.cdi_directories).await;
+            }
+            (RuntimeName::Local(Choice::Auto), Some(socket)) => {
+                return self.connect(socket.clone(), root, node, options.cdi_directories).await;
+            }
+            (RuntimeName::Local(_), Some(_)) => bail!("--container-runtime-endpoint is for --runtime cri"),
+            (RuntimeName::Local(choice), None) => choice,
+        };
+        let images = self.image_root.clone().unwrap_or_else(|| root.join(lazaret_images::DIRECTORY));
+        let images =
+            Images::open(&images, Limits::default()).with_context(|| format!("open {}", images.display()))?;
+        let runtime = probe(choice, options).await.map_err(|report| {
             anyhow!("{report}. Without isolation, --runtime processes runs containers as processes of this machine")
-        })
+        })?;
+        Ok((runtime, images.into()))
     }
+
+    async fn connect(
+        &self,
+        socket: PathBuf,
+        root: &Path,
+        node: &str,
+        cdi_directories: Vec<PathBuf>,
+    ) -> Result<(Arc<dyn Runtime>, Arc<dyn ImageSource>)> {
+        if self.image_root.is_some() {
+            bail!("--image-root: with --runtime cri the runtime has the images");
+        }
+        let what = || format!("use the CRI runtime at {}", socket.display());
+        let cri = Arc::new(Cri::connect(&socket, node).await.with_context(what)?);
+        let probe = ProbeOptions { cdi_directories, log_directory: root.join("run/cri-probe") };
+        cri.probe(&probe).await.with_context(what)?;
+        Ok((Arc::clone(&cri) as _, cri))
+    }
+}
+
+/// Which runtime is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RuntimeName {
+    /// One of this program's own.
+    Local(Choice),
+    /// One behind a socket.
+    Cri,
+}
+
+impl FromStr for RuntimeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "cri" {
+            return Ok(Self::Cri);
+        }
+        text.parse().map(Self::Local).map_err(|error| format!("{error}, cri"))
+    }
+}
+
+/// `unix:///PATH`, as kubelet has it, or a path.
+fn parse_endpoint(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text.strip_prefix("unix://").unwrap_or(text));
+    if path.is_absolute() { Ok(path.to_owned()) } else { Err("write it as unix:///PATH".to_owned()) }
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {
@@ -162,6 +241,18 @@ fn parse_taint(text: &str) -> Result<Taint, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endpoints_are_read_as_kubelet_reads_them() {
+        assert_eq!(parse_endpoint("unix:///run/c.sock"), Ok("/run/c.sock".into()));
+        assert_eq!(parse_endpoint("/run/c.sock"), Ok("/run/c.sock".into()));
+        for wrong in ["", "run/c.sock", "unix://run/c.sock", "tcp://127.0.0.1:1"] {
+            assert!(parse_endpoint(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!("cri".parse(), Ok(RuntimeName::Cri));
+        assert_eq!("crun".parse(), Ok(RuntimeName::Local(Choice::Crun)));
+        assert!("docker".parse::<RuntimeName>().is_err());
+    }
 
     #[test]
     fn taints_are_read_as_kubelet_reads_them() {

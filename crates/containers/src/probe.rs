@@ -28,7 +28,7 @@ const PROGRAM_DIRECTORIES: &[&str] =
 /// Which runtime is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// The first that works of `runc` and `crun`. Never `namespaces`, which is not finished, nor `processes`, which isolates nothing: they are asked for by name.
+    /// The first that works of `runc`, `crun` and `namespaces`. Never `processes`, which isolates nothing: that is asked for by name.
     #[default]
     Auto,
     /// `runc`.
@@ -82,8 +82,7 @@ impl FromStr for Choice {
 /// When none of them ran it, with the reason of each.
 pub async fn probe(choice: Choice, options: Options) -> Result<Arc<dyn Runtime>, ProbeReport> {
     let names: &[&str] = match choice {
-        // A start with namespaces of our own fails at times, so they have to be asked for.
-        Choice::Auto => &["runc", "crun"],
+        Choice::Auto => &["runc", "crun", "namespaces"],
         Choice::Runc => &["runc"],
         Choice::Crun => &["crun"],
         Choice::Namespaces => &["namespaces"],
@@ -105,9 +104,13 @@ pub async fn probe(choice: Choice, options: Options) -> Result<Arc<dyn Runtime>,
 async fn try_one(name: &str, options: &Options) -> Result<Arc<dyn Runtime>, String> {
     let state = options.state.join(name);
     let trial = Options { state: options.state.join(format!("probe-{name}")), ..options.clone() };
+    // One that takes too long leaves its directory, by which the next one finds what else it left.
     let result = timeout(PROBE_TIME_MAX, run_true(name, &trial)).await;
-    let result = result.unwrap_or_else(|_| Err("running a program took too long".to_owned()));
-    if let Err(error) = crate::local::remove_directory(&trial.state) {
+    let result = result.map_err(|_| "running a program took too long".to_owned())?;
+    let removed = crate::mounts::unmount_below(&trial.state)
+        .map_err(|error| RuntimeError::Failed(error.to_string()))
+        .and_then(|()| crate::local::remove_directory(&trial.state));
+    if let Err(error) = removed {
         tracing::warn!(%error, "remove what a probe left");
     }
     result?;

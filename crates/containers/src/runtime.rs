@@ -19,8 +19,13 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 /// What runs containers. Ids are the runtime's own, as its answers name them.
 pub trait Runtime: fmt::Debug + Send + Sync {
-    /// `runc`, `crun`, `cri`, `namespaces` or `processes`.
+    /// `runc`, `crun`, `namespaces`, `processes`, or what a CRI runtime calls itself: `containerd`, `cri-o`.
     fn name(&self) -> &str;
+
+    /// The version of what keeps the containers: a CRI runtime's, or our own.
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
 
     /// What of this would not be applied, each a short text for a person ("memory limit"). Empty is the rule.
     fn not_applied(&self, sandbox: &SandboxSpec, container: &ContainerSpec) -> Vec<String>;

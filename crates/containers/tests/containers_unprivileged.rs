@@ -1,4 +1,4 @@
-//! Plain processes, and what a probe says.
+//! Plain processes, and namespaces of our own: with root and without.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,9 +9,11 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{os::unix::process::CommandExt, path::Path, process::Command, time::Duration};
 
-use lazaret_containers::{Choice, Exec, Limits, Options, Resize, RootFs, RuntimeError, probe};
+use lazaret_containers::{
+    Choice, Exec, Limits, Mount, Namespaces, Options, Phase, Resize, RootFs, RuntimeError, SandboxSpec, probe,
+};
 use support::World;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -85,16 +87,107 @@ async fn programs_are_executed(world: &World, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn namespaces_isolate() {
+    let Some(world) = World::with_sandbox(Choice::Namespaces, "namespaces_isolate").await else { return };
+    let given = world.folder.path().join("given");
+    std::fs::write(&given, "given\n").unwrap();
+    let outside = world.folder.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, world.image.join("trap")).unwrap();
+    let script = "echo pid $$; hostname; ls /; cat /etc/given; echo no > /etc/given || echo read-only; \
+        echo x > /scratch/x; cat /trap/y; touch /new && echo writable; head -c 3 /dev/zero | wc -c; \
+        head -c 1 /proc/kcore | wc -c; grep NoNewPrivs /proc/self/status; exit 4";
+    let mut spec = world.shell("main", script);
+    let mount = |target: &str| Mount {
+        source: given.clone(),
+        target: target.into(),
+        read_only: true,
+        ..Mount::default()
+    };
+    spec.mounts = vec![
+        mount("/etc/given"),
+        mount("/trap/y"),
+        Mount { target: "/scratch".into(), tmpfs: Some(1 << 20), ..Mount::default() },
+    ];
+    let (exit, log) = world.run_to_end(spec).await;
+    assert_eq!(exit.code, 4, "{log}");
+    for wanted in
+        ["F pid 1", "F pod-host", "F given", "read-only", "F writable", "F 3", "F 0", "NoNewPrivs:\t1"]
+    {
+        assert!(log.contains(wanted), "{wanted} is not in {log}");
+    }
+    assert_eq!(log.matches("F given").count(), 2, "{log}");
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+    assert!(!world.image.join("new").exists(), "layers are never written to");
+
+    let missing = world.runtime.create(&world.pod, world.spec("missing", &["/bin/none"])).await.unwrap();
+    let started = world.runtime.start(&missing).await;
+    assert!(matches!(&started, Err(RuntimeError::CannotRun(_))), "{started:?}");
+
+    let id = world.run(world.shell("long", "echo ready; while :; do sleep 0.1; done")).await;
+    world.logged(&id, "ready").await;
+    assert!(world.runtime.usage(&id).await.unwrap().pids >= 1);
+    programs_are_executed(&world, &id).await;
+    let Phase::Running { pid, .. } = world.phase(&id).await else { panic!("it runs") };
+    world.runtime.stop(&id, Duration::ZERO).await.unwrap();
+    assert_eq!(world.exit(&id).await.code, 137);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    let host = SandboxSpec {
+        namespaces: Namespaces { host_network: true, ..Namespaces::default() },
+        ..world.sandbox()
+    };
+    let applied = world.runtime.not_applied(&host, &world.shell("x", "true"));
+    assert_eq!(applied, ["device cgroup"]);
+    world.end().await;
+}
+
+/// The test above again, as somebody else.
+#[test]
+fn namespaces_need_no_root() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("NOT RUN: namespaces_need_no_root: the test above ran without root already");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let open = |path: &Path| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap()
+    };
+    open(folder.path());
+    let programs = [
+        ("test", std::env::current_exe().unwrap()),
+        ("shim", support::options(folder.path()).shim[0].clone().into()),
+    ];
+    for (name, program) in programs {
+        std::fs::copy(program, folder.path().join(name)).unwrap();
+        open(&folder.path().join(name));
+    }
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    std::os::unix::fs::chown(&temporary, Some(65_534), Some(65_534)).unwrap();
+    let output = Command::new(folder.path().join("test"))
+        .args(["--exact", "namespaces_isolate", "--nocapture"])
+        .env("LAZARET_TEST_SHIM", folder.path().join("shim"))
+        .env("TMPDIR", &temporary)
+        .current_dir("/")
+        .uid(65_534)
+        .gid(65_534)
+        .output()
+        .unwrap();
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    if text.contains("NOT RUN") {
+        eprintln!("NOT RUN: namespaces_need_no_root: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_probe_says_why_not() {
     let folder = tempfile::tempdir().unwrap();
     let broken = Options { shim: vec!["/there/is/none".into()], ..support::options(folder.path()) };
     let report = probe(Choice::Auto, broken).await.unwrap_err();
     let names: Vec<&str> = report.tried.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(
-        names,
-        ["runc", "crun"],
-        "what isolates nothing, or fails at times, is never chosen by itself"
-    );
+    assert_eq!(names, ["runc", "crun", "namespaces"], "plain processes are never chosen by themselves");
     let text = report.to_string();
     assert!(text.starts_with("no container runtime works here; runc: "), "{text}");
     assert_eq!("namespaces".parse(), Ok(Choice::Namespaces));

@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let [socket, image, logs, devices @ ..] = words.as_slice() else {
         return Err("usage: cri_by_hand SOCKET IMAGE LOG-DIRECTORY [CDI-DEVICE]".into());
     };
-    let cri = Cri::connect(socket).await?;
+    let cri = Cri::connect(socket, "by-hand").await?;
     let found = cri.find_image(image).await?.ok_or("the runtime does not have the image")?;
     println!("image {} {:?}", found.id, found.config);
     let sandbox = SandboxSpec {

@@ -15,6 +15,8 @@ pub(crate) const SANDBOX_ANNOTATION: &str = "lazaret.dev/sandbox";
 pub(crate) const CONTAINER_ANNOTATION: &str = "lazaret.dev/container";
 /// Labels as a kubelet sets them, so that other tools show whose a container is.
 pub(crate) const POD_UID_LABEL: &str = "io.kubernetes.pod.uid";
+/// Whose pod it is.
+pub(crate) const NODE_LABEL: &str = "lazaret.dev/node";
 pub(crate) const POD_NAME_LABEL: &str = "io.kubernetes.pod.name";
 pub(crate) const POD_NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 pub(crate) const CONTAINER_NAME_LABEL: &str = "io.kubernetes.container.name";
@@ -125,7 +127,9 @@ pub(crate) fn container_config(
 /// What the protocol has no words for.
 pub(crate) fn not_applied(sandbox: &SandboxSpec, spec: &ContainerSpec) -> Vec<String> {
     let mut missing = Vec::new();
-    if sandbox.limits != Limits::default() {
+    // Shares only say who comes first when processors are short, and each container has its own.
+    let Limits { memory, pids, cpu_quota_us, .. } = sandbox.limits;
+    if memory.is_some() || pids.is_some() || cpu_quota_us.is_some() {
         missing.push("limits over all containers of the pod".to_owned());
     }
     if spec.limits.pids.is_some() {

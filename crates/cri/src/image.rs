@@ -1,9 +1,12 @@
 //! The images that the runtime keeps.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use lazaret_containers::RuntimeError;
-use lazaret_images::{Image, ImageConfig, Keychain, PullError, Reference};
+use lazaret_images::{
+    Answer, Collected, Image, ImageConfig, ImageError, ImageSource, Keychain, PullError, Reference,
+    Thresholds,
+};
 use serde::Deserialize;
 
 use crate::{Cri, proto, runtime::QUERY_LIMIT};
@@ -20,11 +23,15 @@ impl Cri {
             self.connection.call(proto::IMAGE_STATUS, request, QUERY_LIMIT).await?;
         let Some(found) = answer.image else { return Ok(None) };
         let name = Reference::parse(name).map_or_else(|_| name.to_owned(), |reference| reference.to_string());
+        let mut config = answer.info.get("info").map(|text| config(text)).unwrap_or_default();
+        if let Some(uid) = found.uid {
+            config.user = uid.value.to_string();
+        }
         Ok(Some(Image {
             id: found.id,
             name,
             repo_digest: found.repo_digests.into_iter().next(),
-            config: answer.info.get("info").map(|text| config(text)).unwrap_or_default(),
+            config,
             layers: Vec::new(),
             bytes: found.size,
         }))
@@ -67,6 +74,30 @@ impl Cri {
             }
         }
         Err(failed(last))
+    }
+}
+
+impl ImageSource for Cri {
+    fn find<'a>(&'a self, name: &'a str) -> Answer<'a, Option<Image>> {
+        Box::pin(async move {
+            self.find_image(name).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, name, "an image cannot be looked up");
+                None
+            })
+        })
+    }
+
+    fn pull<'a>(&'a self, name: &'a str, keychain: &'a Keychain) -> Answer<'a, Result<Image, PullError>> {
+        Box::pin(self.pull_image(name, keychain))
+    }
+
+    /// None: other clients of the runtime may use what our pods do not.
+    fn collect_garbage<'a>(
+        &'a self,
+        _: &'a BTreeSet<String>,
+        _: Thresholds,
+    ) -> Answer<'a, Result<Collected, ImageError>> {
+        Box::pin(async { Ok(Collected::default()) })
     }
 }
 

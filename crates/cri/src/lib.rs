@@ -10,9 +10,11 @@ mod clock;
 mod connection;
 mod convert;
 mod image;
+mod probe;
 mod runtime;
 mod version;
 
 pub mod proto;
 
+pub use probe::ProbeOptions;
 pub use runtime::Cri;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use prost::Message;
 
 pub const VERSION: &str = "/runtime.v1.RuntimeService/Version";
+pub const STATUS: &str = "/runtime.v1.RuntimeService/Status";
 pub const RUN_POD_SANDBOX: &str = "/runtime.v1.RuntimeService/RunPodSandbox";
 pub const STOP_POD_SANDBOX: &str = "/runtime.v1.RuntimeService/StopPodSandbox";
 pub const REMOVE_POD_SANDBOX: &str = "/runtime.v1.RuntimeService/RemovePodSandbox";
@@ -24,6 +25,7 @@ pub const REOPEN_CONTAINER_LOG: &str = "/runtime.v1.RuntimeService/ReopenContain
 pub const EXEC_SYNC: &str = "/runtime.v1.RuntimeService/ExecSync";
 pub const CONTAINER_STATS: &str = "/runtime.v1.RuntimeService/ContainerStats";
 pub const IMAGE_STATUS: &str = "/runtime.v1.ImageService/ImageStatus";
+pub const LIST_IMAGES: &str = "/runtime.v1.ImageService/ListImages";
 pub const PULL_IMAGE: &str = "/runtime.v1.ImageService/PullImage";
 
 /// `NamespaceMode`.
@@ -68,6 +70,38 @@ pub struct VersionResponse {
     pub runtime_version: String,
     #[prost(string, tag = "4")]
     pub runtime_api_version: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct StatusRequest {
+    #[prost(bool, tag = "1")]
+    pub verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RuntimeCondition {
+    #[prost(string, tag = "1")]
+    pub r#type: String,
+    #[prost(bool, tag = "2")]
+    pub status: bool,
+    #[prost(string, tag = "3")]
+    pub reason: String,
+    #[prost(string, tag = "4")]
+    pub message: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RuntimeStatus {
+    #[prost(message, repeated, tag = "1")]
+    pub conditions: Vec<RuntimeCondition>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub status: Option<RuntimeStatus>,
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub info: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -208,9 +242,19 @@ pub struct PodSandboxStatus {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub struct PodSandboxStatusRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+    #[prost(bool, tag = "2")]
+    pub verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub struct PodSandboxStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: Option<PodSandboxStatus>,
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub info: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -527,6 +571,26 @@ pub struct Image {
     pub repo_digests: Vec<String>,
     #[prost(uint64, tag = "4")]
     pub size: u64,
+    #[prost(message, optional, tag = "5")]
+    pub uid: Option<Int64Value>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ImageFilter {
+    #[prost(message, optional, tag = "1")]
+    pub image: Option<ImageSpec>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ListImagesRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: Option<ImageFilter>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ListImagesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub images: Vec<Image>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -10,10 +10,9 @@ use std::{
 
 use lazaret_containers::{
     Answer, Attached, Connection as Stream, ContainerSpec, Exec, Phase, Running, Runtime, RuntimeError,
-    SandboxSpec, SandboxState, Usage,
+    SandboxSpec, SandboxState, Usage, connect_in,
 };
 use tokio::{
-    net::TcpStream,
     sync::{OnceCell, oneshot, watch},
     task::JoinSet,
 };
@@ -41,7 +40,10 @@ const PROBE_NAME: &str = "lazaret-cdi-probe";
 #[derive(Debug)]
 pub struct Cri {
     pub(crate) connection: Arc<Connection>,
+    /// Whose pods are ours: several nodes may use one runtime.
+    node: String,
     name: String,
+    version: String,
     applies_cdi: OnceCell<()>,
     changes: watch::Receiver<u64>,
     /// Ends with this.
@@ -49,8 +51,8 @@ pub struct Cri {
 }
 
 impl Cri {
-    /// Connects to a socket. A runtime that is known to ignore CDI devices is refused.
-    pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, RuntimeError> {
+    /// Connects to a socket, for the pods of one node. A runtime that is known to ignore CDI devices is refused.
+    pub async fn connect(socket: impl Into<PathBuf>, node: &str) -> Result<Self, RuntimeError> {
         let connection = Arc::new(Connection::new(socket.into()));
         let request = proto::VersionRequest { version: String::new() };
         let version: proto::VersionResponse = connection.call(proto::VERSION, request, QUERY_LIMIT).await?;
@@ -62,21 +64,35 @@ impl Cri {
         );
         let (sender, changes) = watch::channel(0);
         let mut relist = JoinSet::new();
-        relist.spawn(notice_changes(Arc::clone(&connection), sender));
+        relist.spawn(notice_changes(Arc::clone(&connection), node.to_owned(), sender));
         Ok(Self {
             connection,
-            name: "cri".to_owned(),
+            node: node.to_owned(),
+            name: version::name(&version),
+            version: version.runtime_version,
             applies_cdi: OnceCell::new(),
             changes,
             _relist: relist,
         })
     }
 
-    async fn find_sandbox(&self, pod_uid: &str) -> Result<Option<proto::PodSandbox>, RuntimeError> {
-        let filter = proto::PodSandboxFilter {
+    /// The sandboxes of this node.
+    fn ours(&self) -> proto::PodSandboxFilter {
+        proto::PodSandboxFilter {
             id: String::new(),
-            label_selector: [(POD_UID_LABEL.to_owned(), pod_uid.to_owned())].into(),
-        };
+            label_selector: [(convert::NODE_LABEL.to_owned(), self.node.clone())].into(),
+        }
+    }
+
+    pub(crate) fn sandbox_config(&self, spec: &SandboxSpec) -> Result<proto::PodSandboxConfig, RuntimeError> {
+        let mut config = convert::sandbox_config(spec)?;
+        config.labels.insert(convert::NODE_LABEL.to_owned(), self.node.clone());
+        Ok(config)
+    }
+
+    async fn find_sandbox(&self, pod_uid: &str) -> Result<Option<proto::PodSandbox>, RuntimeError> {
+        let mut filter = self.ours();
+        filter.label_selector.insert(POD_UID_LABEL.to_owned(), pod_uid.to_owned());
         let request = proto::ListPodSandboxRequest { filter: Some(filter) };
         let found: proto::ListPodSandboxResponse =
             self.connection.call(proto::LIST_POD_SANDBOX, request, QUERY_LIMIT).await?;
@@ -124,7 +140,7 @@ impl Cri {
     }
 
     async fn state(&self, item: proto::PodSandbox, spec: SandboxSpec) -> Result<SandboxState, RuntimeError> {
-        let request = proto::PodSandboxIdRequest { pod_sandbox_id: item.id.clone() };
+        let request = proto::PodSandboxStatusRequest { pod_sandbox_id: item.id.clone(), verbose: false };
         let answer: proto::PodSandboxStatusResponse =
             self.connection.call(proto::POD_SANDBOX_STATUS, request, QUERY_LIMIT).await?;
         let network = answer.status.and_then(|status| status.network).unwrap_or_default();
@@ -148,13 +164,24 @@ impl Cri {
         Ok(SandboxState { id: item.id, spec, is_ready, created_at: time(item.created_at), ips, containers })
     }
 
+    /// The network namespace of a sandbox, by the process that holds it.
+    async fn network_of(&self, sandbox: &str) -> Result<PathBuf, RuntimeError> {
+        let request = proto::PodSandboxStatusRequest { pod_sandbox_id: sandbox.to_owned(), verbose: true };
+        let answer: proto::PodSandboxStatusResponse =
+            self.connection.call(proto::POD_SANDBOX_STATUS, request, QUERY_LIMIT).await?;
+        match pid(&answer.info) {
+            0 => Err(unsupported("port-forward: the runtime does not say which process holds a sandbox")),
+            pid => Ok(format!("/proc/{pid}/ns/net").into()),
+        }
+    }
+
     async fn run(&self, spec: SandboxSpec) -> Result<SandboxState, RuntimeError> {
         if let Some(item) = self.find_sandbox(&spec.pod_uid).await? {
             return self.state(item, spec).await;
         }
         make_directory(&spec.log_directory)?;
         let request = proto::RunPodSandboxRequest {
-            config: Some(convert::sandbox_config(&spec)?),
+            config: Some(self.sandbox_config(&spec)?),
             runtime_handler: String::new(),
         };
         let made: proto::RunPodSandboxResponse =
@@ -174,10 +201,11 @@ impl Cri {
         if let Some(found) = self.containers(sandbox).await?.into_iter().find(is_it) {
             return Ok(found.id);
         }
-        let config = convert::container_config(&sandbox_spec, &spec)?;
-        let sandbox_config = convert::sandbox_config(&sandbox_spec)?;
+        let mut config = convert::container_config(&sandbox_spec, &spec)?;
+        config.labels.insert(convert::NODE_LABEL.to_owned(), self.node.clone());
+        let sandbox_config = self.sandbox_config(&sandbox_spec)?;
         if !spec.cdi_devices.is_empty() {
-            self.applies_cdi.get_or_try_init(|| self.probe_cdi(sandbox, &config, &sandbox_config)).await?;
+            self.must_apply_cdi(sandbox, &config, &sandbox_config).await?;
         }
         make_directory(&sandbox_spec.log_directory.join(&spec.key.name))?;
         self.send_create(sandbox, config, sandbox_config).await
@@ -197,6 +225,18 @@ impl Cri {
         let made: proto::CreateContainerResponse =
             self.connection.call(proto::CREATE_CONTAINER, request, CHANGE_LIMIT).await?;
         Ok(made.container_id)
+    }
+
+    /// Asks once whether CDI names are applied.
+    pub(crate) async fn must_apply_cdi(
+        &self,
+        sandbox: &str,
+        config: &proto::ContainerConfig,
+        sandbox_config: &proto::PodSandboxConfig,
+    ) -> Result<(), RuntimeError> {
+        let probe = || self.probe_cdi(sandbox, config, sandbox_config);
+        self.applies_cdi.get_or_try_init(probe).await?;
+        Ok(())
     }
 
     /// Asks for a device that is not there. Whoever makes the container all the same ignores devices.
@@ -296,6 +336,10 @@ impl Runtime for Cri {
         &self.name
     }
 
+    fn version(&self) -> &str {
+        &self.version
+    }
+
     fn not_applied(&self, sandbox: &SandboxSpec, container: &ContainerSpec) -> Vec<String> {
         convert::not_applied(sandbox, container)
     }
@@ -348,7 +392,7 @@ impl Runtime for Cri {
 
     fn list(&self) -> Answer<'_, Vec<SandboxState>> {
         Box::pin(async move {
-            let request = proto::ListPodSandboxRequest { filter: None };
+            let request = proto::ListPodSandboxRequest { filter: Some(self.ours()) };
             let found: proto::ListPodSandboxResponse =
                 self.connection.call(proto::LIST_POD_SANDBOX, request, QUERY_LIMIT).await?;
             let mut states = Vec::new();
@@ -384,13 +428,11 @@ impl Runtime for Cri {
     fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Stream>> {
         Box::pin(async move {
             let (_, spec) = self.sandbox(sandbox).await?;
+            let mut network = None;
             if !spec.namespaces.host_network {
-                return Err(unsupported("port-forward to a pod with a network of its own"));
+                network = Some(self.network_of(sandbox).await?);
             }
-            let stream = TcpStream::connect(("127.0.0.1", port))
-                .await
-                .map_err(|error| RuntimeError::NotPossible(format!("connect to port {port}: {error}")))?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
+            connect_in(network, port).await
         })
     }
 
@@ -400,11 +442,15 @@ impl Runtime for Cri {
 }
 
 /// Asks again and again, and tells when the answer differs.
-async fn notice_changes(connection: Arc<Connection>, changes: watch::Sender<u64>) {
+async fn notice_changes(connection: Arc<Connection>, node: String, changes: watch::Sender<u64>) {
     let mut before: Option<BTreeMap<String, i32>> = None;
     loop {
         tokio::time::sleep(RELIST_INTERVAL).await;
-        let request = proto::ListContainersRequest { filter: None };
+        let filter = proto::ContainerFilter {
+            label_selector: [(convert::NODE_LABEL.to_owned(), node.clone())].into(),
+            ..proto::ContainerFilter::default()
+        };
+        let request = proto::ListContainersRequest { filter: Some(filter) };
         let answer: Result<proto::ListContainersResponse, _> =
             connection.call(proto::LIST_CONTAINERS, request, QUERY_LIMIT).await;
         let Ok(answer) = answer else { continue };

@@ -7,6 +7,9 @@ use crate::proto::VersionResponse;
 /// The first versions that read `CDI_devices`.
 const FIRST: &[(&str, (u32, u32))] = &[("containerd", (1, 7)), ("cri-o", (1, 28))];
 
+/// Bytes of a runtime's name. It is part of every container's id.
+const NAME_BYTES_MAX: usize = 32;
+
 /// Refuses a runtime that is known to ignore CDI names. One that is not known is probed when a container needs a device.
 pub(crate) fn check(version: &VersionResponse) -> Result<(), RuntimeError> {
     let name = version.runtime_name.as_str();
@@ -25,6 +28,15 @@ pub(crate) fn check(version: &VersionResponse) -> Result<(), RuntimeError> {
             version.runtime_version
         ))),
     }
+}
+
+/// What the runtime calls itself, for ids of containers: `containerd://…`.
+pub(crate) fn name(version: &VersionResponse) -> String {
+    let name = version.runtime_name.to_ascii_lowercase();
+    let is_plain = !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_plain { name } else { "cri".to_owned() }
 }
 
 /// `v1.7.24`, `2.1.9+unknown`, `1.30.0-dev`.

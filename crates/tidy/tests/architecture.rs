@@ -106,6 +106,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "nvidia",
             "agent",
             "containers",
+            "cri",
             "images",
             "lifecycle",
         ],

@@ -7,6 +7,7 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use lazaret_containers::Runtime;
 use lazaret_pods::Amounts;
 
 /// Below this much available memory a node is under pressure, as kubelet has it.
@@ -85,13 +86,13 @@ impl Machine {
     }
 
     /// `nodeInfo` of the Node's status.
-    pub(super) fn info(&self, runtime: &str) -> serde_json::Value {
+    pub(super) fn info(&self, runtime: &dyn Runtime) -> serde_json::Value {
         serde_json::json!({
             "architecture": architecture(),
             "operatingSystem": "linux",
             "kubeletVersion": concat!("v1.37.1+lazaret-", env!("CARGO_PKG_VERSION")),
             "kubeProxyVersion": "",
-            "containerRuntimeVersion": format!("{runtime}://{}", env!("CARGO_PKG_VERSION")),
+            "containerRuntimeVersion": format!("{}://{}", runtime.name(), runtime.version()),
             "kernelVersion": self.kernel,
             "osImage": self.os_image,
             "machineID": self.machine_id,

@@ -164,7 +164,7 @@ impl Object {
             "conditions": conditions,
             "addresses": ips.chain([hostname]).collect::<Vec<_>>(),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
-            "nodeInfo": self.machine.info(self.shared.runtime.name()),
+            "nodeInfo": self.machine.info(&*self.shared.runtime),
         })
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Taint;
 use lazaret_containers::Runtime;
-use lazaret_images::Images;
+use lazaret_images::ImageSource;
 use lazaret_pods::{Options as PodsOptions, Pods};
 use lazaret_provision::{ApiObjects, NodeFacts, Provision, ResolverConfig};
 
@@ -25,7 +25,7 @@ pub struct RunOptions {
     /// What runs containers.
     pub runtime: Arc<dyn Runtime>,
     /// Their images.
-    pub images: Images,
+    pub images: Arc<dyn ImageSource>,
     /// The address of the node.
     pub host_ip: IpAddr,
     /// Where the node's own API is served.
@@ -90,7 +90,7 @@ pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) 
         client,
         node: options.node.clone(),
         runtime: Arc::clone(&run.runtime),
-        images: run.images.clone(),
+        images: Arc::clone(&run.images),
         provision,
         host_ips,
         labels,

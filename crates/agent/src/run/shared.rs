@@ -9,7 +9,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Service;
 use lazaret_containers::{Runtime, SandboxState};
-use lazaret_images::Images;
+use lazaret_images::ImageSource;
 use lazaret_pods::PodRef;
 use lazaret_provision::Provision;
 use tokio::sync::Semaphore;
@@ -26,7 +26,7 @@ pub(super) struct Shared {
     pub(super) client: kube::Client,
     pub(super) node: String,
     pub(super) runtime: Arc<dyn Runtime>,
-    pub(super) images: Images,
+    pub(super) images: Arc<dyn ImageSource>,
     pub(super) provision: Provision,
     pub(super) host_ips: Vec<String>,
     pub(super) labels: BTreeMap<String, String>,
@@ -48,7 +48,7 @@ pub(super) struct Parts {
     pub(super) client: kube::Client,
     pub(super) node: String,
     pub(super) runtime: Arc<dyn Runtime>,
-    pub(super) images: Images,
+    pub(super) images: Arc<dyn ImageSource>,
     pub(super) provision: Provision,
     pub(super) host_ips: Vec<String>,
     pub(super) labels: BTreeMap<String, String>,

@@ -32,7 +32,7 @@ async fn images(world: &World) -> Images {
 fn start(world: &World, runtime: &Arc<Fake>, images: &Images) -> Agent {
     let run = RunOptions {
         runtime: Arc::clone(runtime) as _,
-        images: images.clone(),
+        images: images.clone().into(),
         host_ip: [127, 0, 0, 1].into(),
         listener: TcpListener::bind("127.0.0.1:0").unwrap(),
         authority: None,

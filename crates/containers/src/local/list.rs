@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Shared, blocking};
+use super::{Shared, blocking, programs::kill_makers};
 use crate::{
     ContainerState, Phase, RuntimeError, SandboxState, clock,
     layout::{self, ContainerDir, SandboxDir},
@@ -97,15 +97,14 @@ impl Shared {
         record: &ContainerRecord,
         started: Option<StartRecord>,
     ) -> ExitRecord {
-        let group = crate::cgroup::of_container(&record.spec.key);
+        let group = crate::cgroup::of_container(&self.group, &record.spec.key);
         let is_out_of_memory = self.cgroups.out_of_memory_kills(&group) > 0;
         match &self.engine {
-            Engine::Oci { .. } => self.cgroups.kill(&group),
-            Engine::Namespaces | Engine::Processes => {
-                if let Some(StartRecord { pid, born_at: Some(born_at), .. }) = started {
-                    kill_group(pid, born_at);
-                }
+            Engine::Oci { root, .. } => {
+                kill_makers(root, &layout::container_id(&record.spec.key));
+                self.cgroups.kill(&group);
             }
+            Engine::Namespaces | Engine::Processes => kill_noted(directory, started),
         }
         let exit = ExitRecord {
             started_at: started.map(|started| started.at),
@@ -121,6 +120,14 @@ impl Shared {
             tracing::warn!(%error, directory = %directory.0.display(), "note the end of a container");
         }
         exit
+    }
+}
+
+/// Kills the process that a shim noted before it let it begin; none was let begin before that.
+fn kill_noted(directory: &ContainerDir, started: Option<StartRecord>) {
+    let noted = started.or_else(|| layout::read(&directory.process()).ok().flatten());
+    if let Some(StartRecord { pid, born_at: Some(born_at), .. }) = noted {
+        kill_group(pid, born_at);
     }
 }
 

@@ -11,9 +11,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{
     Reexec,
+    handshake::Handshake,
+    namespaced::pid_file,
     oci::{OciProgram, Refused},
     pty,
-    stage::Report,
     wait::Child,
 };
 use crate::{
@@ -63,12 +64,13 @@ pub(super) fn create(directory: &ContainerDir, spec: &ShimSpec) -> Result<Option
     Ok(Some(Launched { child, streams }))
 }
 
-/// Lets its program begin.
+/// Lets its program begin. Where no control group says which processes are the container's, `note` is called with its first one before that.
 pub(super) fn start(
     directory: &ContainerDir,
     spec: &ShimSpec,
     created: Option<Launched>,
     reexec: &Reexec,
+    note: impl FnOnce(&Child) -> Result<(), String>,
 ) -> Result<Launched, (Refused, Option<Launched>)> {
     match &spec.engine {
         Engine::Oci { program, root } => {
@@ -82,14 +84,19 @@ pub(super) fn start(
             }
         }
         Engine::Namespaces | Engine::Processes => {
-            staged(directory, spec, reexec).map_err(|refused| (refused, None))
+            staged(directory, spec, reexec, note).map_err(|refused| (refused, None))
         }
     }
 }
 
 /// Starts the process that turns itself into the program.
-fn staged(directory: &ContainerDir, spec: &ShimSpec, reexec: &Reexec) -> Result<Launched, Refused> {
-    let report = Report::listen(&directory.0)?;
+fn staged(
+    directory: &ContainerDir,
+    spec: &ShimSpec,
+    reexec: &Reexec,
+    note: impl FnOnce(&Child) -> Result<(), String>,
+) -> Result<Launched, Refused> {
+    let mut handshake = Handshake::listen(&directory.0)?;
     let mut command = reexec.command("stage");
     command.arg(&directory.0);
     let streams = if spec.tty {
@@ -101,27 +108,20 @@ fn staged(directory: &ContainerDir, spec: &ShimSpec, reexec: &Reexec) -> Result<
     };
     let spawned = command.spawn().map_err(|error| format!("execute a stage: {error}"))?;
     drop(command);
-    let first = Child::new(spawned.id())?;
-    let child = match &spec.engine {
-        Engine::Namespaces => {
-            // The first stage ends when the second is there, and leaves it to us.
-            let ended = first.reap();
-            if ended.code != 0 {
-                return Err(report
-                    .read()
-                    .unwrap_or_else(|| format!("a stage ended with {}", ended.code).into()));
-            }
-            // One that is gone already has said why.
-            match read_pid(&directory.0.join("pid")).and_then(Child::new) {
-                Ok(second) => second,
-                Err(error) => return Err(report.read().unwrap_or_else(|| error.into())),
-            }
+    let mut child = Child::new(spawned.id())?;
+    if spec.engine == Engine::Namespaces {
+        // The first stage ends when the second is there, and leaves it to us.
+        let ended = child.reap();
+        if ended.code != 0 {
+            let silent = || format!("a stage ended with {}", ended.code).into();
+            return Err(handshake.refused().unwrap_or_else(silent));
         }
-        Engine::Oci { .. } | Engine::Processes => first,
-    };
-    match report.wait(&child) {
-        None => Ok(Launched { child, streams }),
-        Some(refused) => {
+        child = Child::new(read_pid(&pid_file(directory))?)?;
+    }
+    let begun = handshake.ready(&child).and_then(|()| Ok(note(&child)?)).and_then(|()| handshake.go());
+    match begun {
+        Ok(()) => Ok(Launched { child, streams }),
+        Err(refused) => {
             child.kill();
             child.reap();
             Err(refused)

@@ -6,6 +6,7 @@
 
 mod client;
 mod exec;
+mod handshake;
 mod hold;
 mod launch;
 mod log;

@@ -6,8 +6,9 @@
 
 use std::{
     fs,
+    io::Write,
     os::{fd::OwnedFd, unix::process::CommandExt},
-    path::Path,
+    path::{Path, PathBuf},
     process::{ExitCode, Stdio},
 };
 
@@ -23,6 +24,7 @@ use serde_json::Value;
 
 use super::{
     Reexec,
+    handshake::Stage,
     hold::unshare,
     oci::Refused,
     rootfs,
@@ -34,9 +36,6 @@ use crate::{
     overlay,
     record::{ContainerRecord, SandboxRecord, ShimSpec},
 };
-
-/// How long the second stage may take to begin, in steps of a millisecond.
-const READY_POLLS_MAX: u32 = 10_000;
 
 fn config_of(directory: &ContainerDir) -> Result<Value, Refused> {
     let config: Option<Value> =
@@ -61,23 +60,24 @@ pub(super) fn first(directory: &ContainerDir, reexec: &Reexec) -> Result<ExitCod
     mount_root(directory, &record.spec.root, is_root)
         .map_err(|error| format!("root file system: {error}"))?;
     rootfs::furnish(&root, &config)?;
-    let ready = directory.0.join("ready");
-    let _ = fs::remove_file(&ready);
+    // Opened before there is a second stage: its new root becomes ours as well, for we share its mounts, and then no path leads here.
+    let pid_path = pid_file(directory);
+    let failed = |error: std::io::Error| format!("{}: {error}", pid_path.display());
+    let mut pid_file = fs::File::create(&pid_path).map_err(failed)?;
     let mut command = reexec.command("init");
     command.arg(&directory.0).stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-    let mut child = command.spawn().map_err(|error| format!("second stage: {error}"))?;
-    let pid_file = directory.0.join("pid");
-    fs::write(&pid_file, child.id().to_string())
-        .map_err(|error| format!("{}: {error}", pid_file.display()))?;
-    // It must have its own end of the report before ours closes.
-    for _ in 0..READY_POLLS_MAX {
-        if ready.exists() || child.try_wait().is_ok_and(|ended| ended.is_some()) {
-            return Ok(ExitCode::SUCCESS);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+    let mut second = command.spawn().map_err(|error| format!("second stage: {error}"))?;
+    // Not waited for here: whether it still runs or not, it is handed to the shim with our end.
+    if let Err(error) = write!(pid_file, "{}", second.id()) {
+        let _ = second.kill();
+        return Err(failed(error).into());
     }
-    let _ = child.kill();
-    Err("the second stage did not begin".to_owned().into())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the first stage leaves the process id of the second.
+pub(super) fn pid_file(directory: &ContainerDir) -> PathBuf {
+    directory.0.join("pid")
 }
 
 fn sandbox_of(directory: &ContainerDir) -> Result<SandboxRecord, Refused> {
@@ -126,9 +126,7 @@ fn mount_root(directory: &ContainerDir, root: &RootFs, is_root: bool) -> std::io
     Ok(())
 }
 
-pub(super) fn second(directory: &ContainerDir) -> Result<ExitCode, Refused> {
-    let ready = directory.0.join("ready");
-    fs::write(&ready, "").map_err(|error| format!("{}: {error}", ready.display()))?;
+pub(super) fn second(directory: &ContainerDir, stage: &Stage) -> Result<ExitCode, Refused> {
     let config = config_of(directory)?;
     let spec: Option<ShimSpec> = layout::read(&directory.shim_spec()).map_err(|error| error.to_string())?;
     let tty = spec.is_some_and(|spec| spec.tty);
@@ -147,6 +145,7 @@ pub(super) fn second(directory: &ContainerDir) -> Result<ExitCode, Refused> {
         .map_err(|error| Refused { message: format!("chdir to {place:?}: {error}"), cannot_run: true })?;
     let mut command = command_of(process, None)?;
     limit(process, has_one_user())?;
+    stage.ready()?;
     let error = command.exec();
     Err(not_executed(&args_of(process), &error))
 }

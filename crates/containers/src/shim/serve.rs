@@ -343,14 +343,15 @@ impl<'a> Shim<'a> {
     fn start(&mut self) -> Reply {
         let Program::Created(created) = &mut self.program else { return Reply::Done };
         let created = created.take();
-        match launch::start(self.directory, &self.spec, created, &self.reexec) {
+        let process = self.directory.process();
+        let note = |child: &Child| {
+            layout::write(&process, &start_record(child)).map_err(|error| format!("process.json: {error}"))
+        };
+        match launch::start(self.directory, &self.spec, created, &self.reexec, note) {
             Ok(launched) => {
-                let started_at = clock::now();
-                let pid = launched.child.pid.as_raw_nonzero().get().unsigned_abs();
-                let written = layout::write(
-                    &self.directory.started(),
-                    &StartRecord { at: started_at, pid, born_at: process::born_at(pid) },
-                );
+                let record = start_record(&launched.child);
+                let started_at = record.at;
+                let written = layout::write(&self.directory.started(), &record);
                 self.program = Program::Running { launched, started_at };
                 done(written.map_err(|error| format!("started.json: {error}")))
             }
@@ -406,6 +407,12 @@ enum Source {
     Stderr,
     Stdin,
     Client(usize),
+}
+
+/// Which process it is, as of now.
+fn start_record(child: &Child) -> StartRecord {
+    let pid = child.pid.as_raw_nonzero().get().unsigned_abs();
+    StartRecord { at: clock::now(), pid, born_at: process::born_at(pid) }
 }
 
 fn done(result: Result<(), String>) -> Reply {

@@ -1,103 +1,51 @@
 //! `stage`: a process that turns itself into a container's program, where no OCI runtime does.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{Read, Write},
-    os::{
-        fd::OwnedFd,
-        unix::{fs::OpenOptionsExt, process::CommandExt},
-    },
+    fs,
+    os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    fs::{CWD, Mode, OFlags, mkfifoat},
-};
 use serde_json::Value;
 
-use super::{Reexec, launch, oci::Refused, pty, wait::Child};
+use super::{Reexec, handshake::Stage, launch, oci::Refused, pty, wait::Child};
 use crate::{
     layout::{self, ContainerDir},
     record::{Engine, ExecSpec, ShimSpec},
 };
 
-/// Bytes of a message of failure.
-const MESSAGE_BYTES_MAX: u64 = 16 << 10;
-
-/// Where a stage says why there is no program: a pipe with a name, which closes when the program begins.
-pub(super) struct Report {
-    pipe: File,
-}
-
-fn report_path(directory: &Path) -> PathBuf {
-    directory.join("report")
-}
-
-impl Report {
-    pub(super) fn listen(directory: &Path) -> Result<Self, Refused> {
-        let path = report_path(directory);
-        let _ = fs::remove_file(&path);
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).map_err(|error| failed(error.into()))?;
-        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-        let pipe = OpenOptions::new().read(true).custom_flags(nonblocking).open(&path).map_err(failed)?;
-        Ok(Self { pipe })
-    }
-
-    /// Waits until the program has begun, or why it has not.
-    pub(super) fn wait(&self, child: &Child) -> Option<Refused> {
-        let mut fds = [PollFd::new(&self.pipe, PollFlags::IN), PollFd::new(&child.handle, PollFlags::IN)];
-        let _ = rustix::io::retry_on_intr(|| poll(&mut fds, None));
-        self.read()
-    }
-
-    /// What was said so far.
-    pub(super) fn read(&self) -> Option<Refused> {
-        let mut message = Vec::new();
-        let _ = (&self.pipe).take(MESSAGE_BYTES_MAX).read_to_end(&mut message);
-        let message = String::from_utf8_lossy(&message).into_owned();
-        let (at_fault, message) = message.split_at_checked(1)?;
-        Some(Refused { message: message.to_owned(), cannot_run: at_fault == "p" })
-    }
-}
-
-/// Says why there is no program.
-fn report(mut pipe: &File, refused: &Refused) -> ExitCode {
-    let letter = if refused.cannot_run { 'p' } else { 'r' };
-    let _ = write!(pipe, "{letter}{}", refused.message);
-    ExitCode::from(super::FAILED)
-}
-
+/// The only process, or the first of two: the second is [`init`].
 pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
     let directory = ContainerDir(path.to_owned());
-    let pipe = open_report(path)?;
+    let stage = Stage::open(path)?;
     let spec: Option<ShimSpec> = layout::read(&directory.shim_spec()).map_err(|error| error.to_string())?;
     let spec = spec.ok_or_else(|| "shim.json is not there".to_owned())?;
     let result = match spec.engine {
-        Engine::Processes => plain(&directory, &spec),
+        Engine::Processes => plain(&directory, &spec, &stage),
         Engine::Namespaces => super::namespaced::first(&directory, reexec),
         Engine::Oci { .. } => Err("an OCI runtime has no stage".to_owned().into()),
     };
-    Ok(result.unwrap_or_else(|refused| report(&pipe, &refused)))
-}
-
-fn open_report(directory: &Path) -> Result<File, String> {
-    let path = report_path(directory);
-    OpenOptions::new().write(true).open(&path).map_err(|error| format!("{}: {error}", path.display()))
+    Ok(ended(&stage, result))
 }
 
 /// The first process of the namespaces.
 pub(super) fn init(path: &Path) -> Result<ExitCode, String> {
-    let directory = ContainerDir(path.to_owned());
-    let pipe = open_report(path)?;
-    let result = super::namespaced::second(&directory);
-    Ok(result.unwrap_or_else(|refused| report(&pipe, &refused)))
+    let stage = Stage::open(path)?;
+    let result = super::namespaced::second(&ContainerDir(path.to_owned()), &stage);
+    Ok(ended(&stage, result))
+}
+
+/// What a stage ends with that did not become the program.
+fn ended(stage: &Stage, result: Result<ExitCode, Refused>) -> ExitCode {
+    result.unwrap_or_else(|refused| {
+        stage.refuse(&refused);
+        ExitCode::from(super::FAILED)
+    })
 }
 
 /// A program on the host.
-fn plain(directory: &ContainerDir, spec: &ShimSpec) -> Result<ExitCode, Refused> {
+fn plain(directory: &ContainerDir, spec: &ShimSpec, stage: &Stage) -> Result<ExitCode, Refused> {
     let process = process_of(directory)?;
     session(spec.tty)?;
     if process["noNewPrivileges"] == true {
@@ -111,6 +59,7 @@ fn plain(directory: &ContainerDir, spec: &ShimSpec) -> Result<ExitCode, Refused>
     if rustix::process::geteuid().is_root() {
         become_user(&process)?;
     }
+    stage.ready()?;
     let error = command.exec();
     Err(not_executed(&args_of(&process), &error))
 }
