@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::Taint;
-use lazaret_agent::{Options, RunOptions};
+use lazaret_agent::{Options, RunOptions, Thresholds, parse_eviction_hard};
 use lazaret_containers::{Choice, Options as RuntimeOptions, Runtime, probe};
 use lazaret_images::{Images, Limits};
 use lazaret_model::validate_dns_subdomain;
@@ -61,6 +61,11 @@ pub(crate) struct RunArgs {
     /// The domain of the cluster
     #[arg(long, value_name = "NAME", default_value = "cluster.local")]
     cluster_domain: String,
+    /// With less than this the node is under pressure; a signal that is not named, or has 0, is not watched. Signals:
+    /// memory.available, nodefs.available, nodefs.inodesFree, pid.available [default:
+    /// memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,pid.available<10%, where a disk with 5Gi free is not short]
+    #[arg(long, value_name = "SIGNAL<QUANTITY,...", value_parser = parse_eviction_hard)]
+    eviction_hard: Option<Thresholds>,
     /// End all pods of the node when it is stopped, instead of letting them run on
     #[arg(long)]
     pub(crate) stop_pods: bool,
@@ -109,6 +114,7 @@ impl RunArgs {
             log_root: self.log_root.clone().unwrap_or_else(|| root.join("logs")),
             cluster_dns: self.cluster_dns.iter().map(ToString::to_string).collect(),
             cluster_domain: self.cluster_domain.clone(),
+            thresholds: self.eviction_hard.clone().unwrap_or_default(),
         })
     }
 

@@ -24,12 +24,14 @@ mod probe;
 mod report;
 mod start;
 mod status;
+mod thresholds;
 mod view;
 
 pub use action::{Action, FoundContainer, FoundPhase, FoundSandbox, Input, Outcome, PodRef, ProbeKind};
 pub use container::Exit;
 pub use machine::{Options, Pods};
 pub use status::{Condition, ConditionKind, ContainerStatus, Phase, State, Status};
+pub use thresholds::{Crossed, Level, Levels, PressureKind, Signal, Threshold, Thresholds};
 pub use view::{
     Amounts, Before, BeforeContainer, ContainerView, Gate, Kind, PodView, Probe, PullPolicy, Restart,
     RestartRule,

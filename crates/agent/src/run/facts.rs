@@ -7,18 +7,7 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use lazaret_pods::Amounts;
-
-/// Below this much available memory a node is under pressure, as kubelet has it.
-const MEMORY_AVAILABLE_MIN: u64 = 100 << 20;
-/// Below this share of free disk, or of free inodes, in percent, likewise.
-///
-/// DEVIATION(disk-pressure): of the disk also less than this many bytes. A tenth of a large disk is room enough for pods.
-const DISK_FREE_PERCENT_MIN: u64 = 10;
-const DISK_FREE_BYTES_MIN: u64 = 5 << 30;
-const INODES_FREE_PERCENT_MIN: u64 = 5;
-/// Below this share of free process ids, in percent, likewise.
-const PIDS_FREE_PERCENT_MIN: u64 = 10;
+use lazaret_pods::{Amounts, Level, Levels, Signal};
 
 /// What the machine is, as far as it does not change.
 #[derive(Clone, Debug)]
@@ -31,14 +20,6 @@ pub(super) struct Machine {
     os_image: String,
     machine_id: String,
     boot_id: String,
-}
-
-/// What it lacks now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pressure {
-    pub(super) memory: bool,
-    pub(super) disk: bool,
-    pub(super) pids: bool,
 }
 
 impl Machine {
@@ -107,21 +88,28 @@ impl Machine {
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
     }
 
-    pub(super) fn pressure(&self) -> Pressure {
-        let is_low = |free: u64, all: u64, percent: u64| {
-            all > 0 && free.saturating_mul(100) < all.saturating_mul(percent)
-        };
-        let disk = rustix::fs::statvfs(&self.root).is_ok_and(|disk| {
-            let is_small = disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_FREE_BYTES_MIN;
-            is_small && is_low(disk.f_bavail, disk.f_blocks, DISK_FREE_PERCENT_MIN)
-                || is_low(disk.f_favail, disk.f_files, INODES_FREE_PERCENT_MIN)
+    /// Where its disk is looked at.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// How much is left of what thresholds are about.
+    pub(super) fn levels(&self) -> Levels {
+        let memory = meminfo("MemAvailable:").map(|available| Level { available, capacity: self.memory });
+        let disk = rustix::fs::statvfs(&self.root).ok();
+        let bytes = disk.as_ref().map(|disk| Level {
+            available: disk.f_bavail.saturating_mul(disk.f_frsize),
+            capacity: disk.f_blocks.saturating_mul(disk.f_frsize),
         });
-        Pressure {
-            memory: meminfo("MemAvailable:").is_some_and(|available| available < MEMORY_AVAILABLE_MIN),
-            disk,
-            pids: pids()
-                .is_some_and(|(used, most)| is_low(most.saturating_sub(used), most, PIDS_FREE_PERCENT_MIN)),
-        }
+        let inodes = disk.as_ref().map(|disk| Level { available: disk.f_favail, capacity: disk.f_files });
+        let pids = pids().map(|(used, most)| Level { available: most.saturating_sub(used), capacity: most });
+        let all = [
+            (Signal::MemoryAvailable, memory),
+            (Signal::NodefsAvailable, bytes),
+            (Signal::NodefsInodesFree, inodes),
+            (Signal::PidAvailable, pids),
+        ];
+        all.into_iter().filter_map(|(signal, level)| Some((signal, level?))).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 mod api;
 mod ask;
 mod events;
+mod eviction_hard;
 mod facts;
 mod found;
 mod hooks;
@@ -26,11 +27,14 @@ use lazaret_pods::{Action, Input, Millis, Outcome, Pods};
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::{debug, info};
 
-pub use self::options::RunOptions;
 use self::{
     events::Note,
     shared::Shared,
     table::{Entry, Table},
+};
+pub use self::{
+    eviction_hard::{ThresholdError, parse_eviction_hard},
+    options::RunOptions,
 };
 use crate::{clock::Clock, follow::Reader, pods};
 

@@ -11,7 +11,7 @@ use std::{
 use k8s_openapi::api::core::v1::Taint;
 use lazaret_containers::Runtime;
 use lazaret_images::Images;
-use lazaret_pods::{Options as PodsOptions, Pods};
+use lazaret_pods::{Options as PodsOptions, Pods, Thresholds};
 use lazaret_provision::{ApiObjects, NodeFacts, Provision, ResolverConfig};
 
 use super::{
@@ -44,6 +44,8 @@ pub struct RunOptions {
     pub cluster_dns: Vec<String>,
     /// The domain of the cluster.
     pub cluster_domain: String,
+    /// With less than this the node is under pressure.
+    pub thresholds: Thresholds,
 }
 
 impl fmt::Debug for RunOptions {

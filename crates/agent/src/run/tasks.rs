@@ -47,8 +47,8 @@ pub(crate) async fn start(
     tasks.spawn(collect_images(Arc::clone(&shared)));
     tasks.spawn(refresh_volumes(Arc::clone(&shared)));
     let port = options.listener.local_addr().map_or(0, |address| address.port());
-    let (pods_max, taints) = (options.pods_max, options.taints);
-    let object = Object { shared: Arc::clone(&shared), machine: facts, port, pods_max, taints };
+    let (pods_max, taints, thresholds) = (options.pods_max, options.taints, options.thresholds);
+    let object = Object { shared: Arc::clone(&shared), machine: facts, port, pods_max, taints, thresholds };
     tasks.spawn(object.keep());
     tasks.spawn(serve::serve(Arc::clone(&shared), options.listener, options.authority, metrics, stop));
     let runner = Runner { machine, shared, news, notes, tasks: JoinSet::new(), is_shutting_down: false };

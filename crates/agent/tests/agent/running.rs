@@ -7,7 +7,7 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
 };
-use lazaret_agent::{Agent, RunOptions};
+use lazaret_agent::{Agent, RunOptions, Thresholds};
 use lazaret_images::{Images, Limits};
 use lazaret_runtime::Metrics;
 use serde_json::json;
@@ -42,6 +42,8 @@ fn start(world: &World, runtime: &Arc<Fake>, images: &Images) -> Agent {
         log_root: world.root().join("logs"),
         cluster_dns: vec![],
         cluster_domain: "cluster.local".into(),
+        // A test does not depend on how full a disk is.
+        thresholds: Thresholds(BTreeMap::new()),
     };
     Agent::start_with_pods(world.cluster.client(), world.options(), run, &Metrics::default()).unwrap()
 }
