@@ -6,6 +6,7 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -66,6 +67,18 @@ pub(crate) struct RunArgs {
     /// memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,pid.available<10%, where a disk with 5Gi free is not short]
     #[arg(long, value_name = "SIGNAL<QUANTITY,...", value_parser = parse_eviction_hard)]
     eviction_hard: Option<Thresholds>,
+    /// How long a condition of pressure stays true after it was seen last, 5m or 1h30m for instance
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    eviction_pressure_transition_period: Duration,
+    /// Processes and threads that a pod may have [default: no limit]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pod_max_pids: Option<u64>,
+    /// Give containers that ask for no seccomp profile the runtime's own
+    #[arg(long)]
+    seccomp_default: bool,
+    /// Sysctls that pods may set besides the safe ones; a * at the end stands for anything
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    allowed_unsafe_sysctls: Vec<String>,
     /// End all pods of the node when it is stopped, instead of letting them run on
     #[arg(long)]
     pub(crate) stop_pods: bool,
@@ -115,6 +128,10 @@ impl RunArgs {
             cluster_dns: self.cluster_dns.iter().map(ToString::to_string).collect(),
             cluster_domain: self.cluster_domain.clone(),
             thresholds: self.eviction_hard.clone().unwrap_or_default(),
+            pressure_transition: self.eviction_pressure_transition_period,
+            pod_pids_max: self.pod_max_pids,
+            seccomp_default: self.seccomp_default,
+            allowed_unsafe_sysctls: self.allowed_unsafe_sysctls.clone(),
         })
     }
 
@@ -140,6 +157,11 @@ impl RunArgs {
             anyhow!("{report}. Without isolation, --runtime processes runs containers as processes of this machine")
         })
     }
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    Duration::try_from(duration).map_err(|_| "write it as 90s, 10m or 1h30m".to_owned())
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {

@@ -76,6 +76,11 @@ impl ContainerDir {
         self.0.join("bundle/rootfs")
     }
 
+    /// What a container wrote over the layers of its image.
+    pub(crate) fn upper(&self) -> PathBuf {
+        self.0.join("upper")
+    }
+
     pub(crate) fn started(&self) -> PathBuf {
         self.0.join("started.json")
     }

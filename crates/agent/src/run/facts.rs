@@ -7,7 +7,11 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use lazaret_pods::{Amounts, Level, Levels, Signal};
+use lazaret_containers::Usage;
+use lazaret_pods::{Amounts, Level, Levels, Signal, Thresholds};
+
+/// Nanoseconds of a tick, of which Linux counts 100 a second for programs.
+const TICK_NANOSECONDS: u64 = 10_000_000;
 
 /// What the machine is, as far as it does not change.
 #[derive(Clone, Debug)]
@@ -44,11 +48,25 @@ impl Machine {
         Amounts { cpu_milli: self.cpus * 1_000, memory: self.memory, ephemeral_storage: self.disk }
     }
 
-    pub(super) fn amounts(&self, pods_max: u32) -> BTreeMap<String, Quantity> {
+    /// What pods may ask for: not what is kept free by thresholds, as kubelet has it.
+    pub(super) fn allocatable(&self, thresholds: &Thresholds) -> Amounts {
+        let kept =
+            |signal: Signal, of: u64| thresholds.0.get(&signal).map_or(0, |threshold| threshold.of(of));
+        let Amounts { cpu_milli, memory, ephemeral_storage } = self.capacity();
+        Amounts {
+            cpu_milli,
+            memory: memory.saturating_sub(kept(Signal::MemoryAvailable, memory)),
+            ephemeral_storage: ephemeral_storage
+                .saturating_sub(kept(Signal::NodefsAvailable, ephemeral_storage)),
+        }
+    }
+
+    /// Amounts as the API has them.
+    pub(super) fn quantities(amounts: Amounts, pods_max: u32) -> BTreeMap<String, Quantity> {
         let amounts = [
-            ("cpu", self.cpus.to_string()),
-            ("memory", format!("{}Ki", self.memory >> 10)),
-            ("ephemeral-storage", format!("{}Ki", self.disk >> 10)),
+            ("cpu", (amounts.cpu_milli / 1_000).to_string()),
+            ("memory", format!("{}Ki", amounts.memory >> 10)),
+            ("ephemeral-storage", format!("{}Ki", amounts.ephemeral_storage >> 10)),
             ("pods", pods_max.to_string()),
         ];
         amounts.into_iter().map(|(name, amount)| (name.to_owned(), Quantity(amount))).collect()
@@ -111,6 +129,22 @@ impl Machine {
         ];
         all.into_iter().filter_map(|(signal, level)| Some((signal, level?))).collect()
     }
+}
+
+/// What the whole machine uses.
+pub(super) fn usage() -> Option<Usage> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let ticks: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|ticks| ticks.parse().ok()).collect();
+    // User, nice, system, interrupts, soft interrupts and what a hypervisor took; not idle, and not waiting for a disk.
+    let busy: u64 = [0, 1, 2, 5, 6, 7].iter().filter_map(|place| ticks.get(*place)).sum();
+    let memory = meminfo("MemTotal:")?.saturating_sub(meminfo("MemAvailable:")?);
+    Some(Usage {
+        cpu_nanoseconds: busy.saturating_mul(TICK_NANOSECONDS),
+        memory_working_set: memory,
+        memory,
+        pids: pids().map_or(0, |(used, _)| used),
+    })
 }
 
 fn architecture() -> &'static str {

@@ -10,7 +10,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
-use lazaret_pods::{Crossed, PressureKind, Thresholds};
+use lazaret_pods::{Amounts, Crossed, PressureKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
@@ -31,11 +31,11 @@ const LEASES: &str = "kube-node-lease";
 /// The Node of this agent.
 pub(super) struct Object {
     pub(super) shared: Arc<Shared>,
-    pub(super) machine: Machine,
     pub(super) port: u16,
     pub(super) pods_max: u32,
     pub(super) taints: Vec<Taint>,
-    pub(super) thresholds: Thresholds,
+    /// What pods may ask for.
+    pub(super) allocatable: Amounts,
 }
 
 /// What the machine lacks.
@@ -53,6 +53,7 @@ impl Object {
     /// Registers the Node, renews its Lease, and keeps its status. Never ends.
     pub(super) async fn keep(self) {
         let mut written = Written::default();
+        let mut pressure = self.shared.pressure.subscribe();
         loop {
             let pause = match timeout(CALL_TIMEOUT, self.once(&mut written)).await {
                 Ok(Ok(())) => RENEW_EVERY,
@@ -65,15 +66,13 @@ impl Object {
                     RETRY
                 }
             };
-            tokio::time::sleep(pause).await;
+            // A condition that changed is written at once.
+            let _ = timeout(pause, pressure.changed()).await;
         }
     }
 
     async fn once(&self, written: &mut Written) -> Result<(), kube::Error> {
-        let crossed = self.thresholds.crossed(&self.machine.levels());
-        // Of two that make one condition, the first says why.
-        let by_kind = crossed.into_iter().rev().map(|crossed| (crossed.signal.pressure(), crossed));
-        let pressure: Pressure = by_kind.collect();
+        let pressure = self.shared.pressure.borrow().clone();
         let is_due = written.at.is_none_or(|at| at.elapsed() >= STATUS_EVERY);
         if is_due || !pressure.keys().eq(written.pressure.keys()) {
             self.write(written, pressure).await?;
@@ -146,16 +145,16 @@ impl Object {
             conditions.push(condition(kind.name(), is_true, was_true, reason, &message));
         }
         conditions.push(condition("Ready", true, true, "KubeletReady", "kubelet is posting ready status"));
-        let amounts = self.machine.amounts(self.pods_max);
+        let capacity = self.shared.machine.capacity();
         let ips = self.shared.host_ips.iter().map(|ip| json!({"type": "InternalIP", "address": ip}));
         let hostname = json!({"type": "Hostname", "address": self.shared.node});
         json!({
-            "capacity": amounts,
-            "allocatable": amounts,
+            "capacity": Machine::quantities(capacity, self.pods_max),
+            "allocatable": Machine::quantities(self.allocatable, self.pods_max),
             "conditions": conditions,
             "addresses": ips.chain([hostname]).collect::<Vec<_>>(),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
-            "nodeInfo": self.machine.info(self.shared.runtime.name()),
+            "nodeInfo": self.shared.machine.info(self.shared.runtime.name()),
         })
     }
 
@@ -179,7 +178,7 @@ impl Object {
         };
         let message = match (kind, crossed) {
             (PressureKind::Disk, Some(crossed)) => {
-                format!("{text}: at {}, {}", self.machine.root().display(), crossed.text())
+                format!("{text}: at {}, {}", self.shared.machine.root().display(), crossed.text())
             }
             (PressureKind::Memory | PressureKind::Pids, Some(crossed)) => {
                 format!("{text}: {}", crossed.text())
