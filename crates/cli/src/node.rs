@@ -1,6 +1,6 @@
 //! `lazaret node`: this machine as a node of a cluster.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use lazaret_agent::{Agent, Options};
@@ -44,6 +44,10 @@ enum Action {
     Image(node_image::Args),
 }
 
+/// Threads for what waits for a disk. Each keeps memory of its own, and a hundred pods that end at once would make one each.
+const BLOCKING_THREADS_MAX: usize = 16;
+const BLOCKING_IDLE: Duration = Duration::from_secs(2);
+
 /// The port of a kubelet.
 const PORT: u16 = 10_250;
 
@@ -65,6 +69,8 @@ impl Args {
         pages::start(None);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .thread_keep_alive(BLOCKING_IDLE)
             .enable_all()
             .build()
             .context("start the runtime")?;

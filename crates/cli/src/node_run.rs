@@ -7,11 +7,12 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::Taint;
-use lazaret_agent::{Options, RunOptions};
+use lazaret_agent::{Options, RunOptions, Thresholds, parse_eviction_hard};
 use lazaret_containers::{Choice, Options as RuntimeOptions, Runtime, probe};
 use lazaret_cri::{Cri, ProbeOptions};
 use lazaret_images::{ImageSource, Images, Limits};
@@ -79,6 +80,23 @@ pub(crate) struct RunArgs {
     /// The domain of the cluster
     #[arg(long, value_name = "NAME", default_value = "cluster.local")]
     cluster_domain: String,
+    /// With less than this the node is under pressure; a signal that is not named, or has 0, is not watched. Signals:
+    /// memory.available, nodefs.available, nodefs.inodesFree, pid.available [default:
+    /// memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,pid.available<10%, where a disk with 5Gi free is not short]
+    #[arg(long, value_name = "SIGNAL<QUANTITY,...", value_parser = parse_eviction_hard)]
+    eviction_hard: Option<Thresholds>,
+    /// How long a condition of pressure stays true after it was seen last, 5m or 1h30m for instance
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    eviction_pressure_transition_period: Duration,
+    /// Processes and threads that a pod may have [default: no limit]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pod_max_pids: Option<u64>,
+    /// Give containers that ask for no seccomp profile the runtime's own
+    #[arg(long)]
+    seccomp_default: bool,
+    /// Sysctls that pods may set besides the safe ones; a * at the end stands for anything
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    allowed_unsafe_sysctls: Vec<String>,
     /// End all pods of the node when it is stopped, instead of letting them run on
     #[arg(long)]
     pub(crate) stop_pods: bool,
@@ -125,6 +143,11 @@ impl RunArgs {
             log_root: self.log_root.clone().unwrap_or_else(|| root.join("logs")),
             cluster_dns: self.cluster_dns.iter().map(ToString::to_string).collect(),
             cluster_domain: self.cluster_domain.clone(),
+            thresholds: self.eviction_hard.clone().unwrap_or_default(),
+            pressure_transition: self.eviction_pressure_transition_period,
+            pod_pids_max: self.pod_max_pids,
+            seccomp_default: self.seccomp_default,
+            allowed_unsafe_sysctls: self.allowed_unsafe_sysctls.clone(),
         })
     }
 
@@ -213,6 +236,11 @@ impl FromStr for RuntimeName {
 fn parse_endpoint(text: &str) -> Result<PathBuf, String> {
     let path = Path::new(text.strip_prefix("unix://").unwrap_or(text));
     if path.is_absolute() { Ok(path.to_owned()) } else { Err("write it as unix:///PATH".to_owned()) }
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    Duration::try_from(duration).map_err(|_| "write it as 90s, 10m or 1h30m".to_owned())
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {

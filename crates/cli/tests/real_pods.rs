@@ -1,149 +1,27 @@
 //! Pods that run: `lazaret up --node` and `lazaret node`, as a user runs them. With runc where that works, else as processes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "a test that cannot go on has failed"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod support;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
-use support::{Cluster, LAZARET, wait_until};
-
-const PODS: &str = "/api/v1/namespaces/default/pods";
-const IMAGE: &str = "localhost/busybox:1";
-
-/// What containers are run with here, and why not with runc.
-fn runtime() -> &'static str {
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    let has_runc = Command::new("runc")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    match is_root && has_runc && Path::new("/bin/busybox").exists() {
-        true => "runc",
-        false => {
-            eprintln!("pods are run as processes of this machine: no root, no runc or no /bin/busybox");
-            "processes"
-        }
-    }
-}
-
-/// A directory of a node, which takes what was started from it with it.
-struct Root(PathBuf);
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        let oci = self.0.join("run/runc/oci");
-        if let Ok(list) = Command::new("runc").arg("--root").arg(&oci).args(["list", "-q"]).output() {
-            for id in String::from_utf8_lossy(&list.stdout).lines() {
-                let _ = Command::new("runc").arg("--root").arg(&oci).args(["delete", "--force", id]).status();
-            }
-        }
-        for pid in processes_of(&self.0) {
-            let _ = Command::new("kill").args(["-9", &pid]).status();
-        }
-    }
-}
-
-/// Processes that name this directory in their arguments or environment: those of containers, and those beside them.
-fn processes_of(root: &Path) -> Vec<String> {
-    processes_with(root.to_str().unwrap())
-}
-
-/// Processes of containers.
-fn containers_of(root: &Path) -> Vec<String> {
-    processes_with(&format!("OF_TEST={}", root.display()))
-}
-
-fn processes_with(needle: &str) -> Vec<String> {
-    let needle = needle.as_bytes();
-    let has = |path: PathBuf| {
-        fs::read(path).is_ok_and(|text| text.windows(needle.len()).any(|part| part == needle))
-    };
-    let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    let own = std::process::id().to_string();
-    let pids = all.filter(|path| has(path.join("cmdline")) || has(path.join("environ")));
-    let names = pids.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && *name != own).collect()
-}
-
-/// Makes an image of one program.
-fn import_image(root: &Path) {
-    let folder = tempfile::tempdir().unwrap();
-    let bin = folder.path().join("bin");
-    fs::create_dir(&bin).unwrap();
-    if Path::new("/bin/busybox").exists() {
-        fs::copy("/bin/busybox", bin.join("busybox")).unwrap();
-    }
-    for name in ["sh", "sleep", "env", "grep", "sort", "cat"] {
-        std::os::unix::fs::symlink("/bin/busybox", bin.join(name)).unwrap();
-    }
-    let imported = Command::new(LAZARET)
-        .args(["node", "image", "import"])
-        .arg(folder.path())
-        .args(["--name", IMAGE, "--root"])
-        .arg(root)
-        .output()
-        .unwrap();
-    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
-}
-
-fn pod(name: &str, root: &Path, script: &str, restart: &str) -> Value {
-    json!({
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": restart,
-            "terminationGracePeriodSeconds": 2,
-            "automountServiceAccountToken": false,
-            "containers": [{
-                "name": "c", "image": IMAGE, "command": ["/bin/sh", "-c", script],
-                "env": [{"name": "OF_TEST", "value": root.to_str().unwrap()}],
-            }],
-        },
-    })
-}
-
-fn status(cluster: &Cluster, name: &str) -> Value {
-    cluster.get(&format!("{PODS}/{name}"))["status"].clone()
-}
-
-fn wait_for_phase(cluster: &Cluster, name: &str, phase: &str) {
-    cluster.until(&format!("{name} is {phase}"), |cluster| status(cluster, name)["phase"] == phase);
-}
-
-struct Ends(Child);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use support::{
+    Cluster,
+    node::{
+        Ends, IMAGE, NO_PRESSURE, PODS, Root, containers_of, import_image, pod, processes_of, runtime,
+        start_with_node, status, wait_for_phase,
+    },
+    wait_until,
+};
 
 /// A claim, a pod that prints its device, a drain that moves it to another device; the first one is unprepared.
 #[test]
 fn a_pod_prints_its_device_and_is_moved_to_another() {
-    let words =
-        ["--node", "--driver", "example", "--devices", "2", "--node-name", "here", "--runtime", runtime()];
-    let cluster = Cluster::start(&words);
-    let root = Root(cluster.folder.path().join("node"));
-    wait_until("the node has its directories", || root.0.join("plugins_registry").exists());
-    import_image(&root.0);
-    cluster.until("the node is ready", |cluster| {
-        let node = cluster.try_send("GET", "/api/v1/nodes/here", &Value::Null).unwrap_or_default();
-        node["status"]["conditions"].as_array().is_some_and(|conditions| {
-            conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-        }) && node["spec"]["taints"].is_null()
-    });
+    let (cluster, root) = start_with_node(&["--driver", "example", "--devices", "2"]);
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/device-env.yaml");
     for document in fs::read_to_string(example).unwrap().split("\n---\n") {
         let mut object: Value = serde_saphyr::from_str(document).unwrap();
@@ -207,7 +85,7 @@ fn containers_outlive_the_agent_and_are_found_again() {
     let words = ["node", "--node-name", "here", "--node-port", "0", "--runtime", runtime(), "--root"];
     let start = || {
         let mut command = cluster.command(&words);
-        command.arg(&root.0).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg(&root.0).args(NO_PRESSURE).stdout(Stdio::null()).stderr(Stdio::null());
         Ends(command.spawn().unwrap())
     };
     let mut agent = start();
@@ -244,4 +122,119 @@ fn containers_outlive_the_agent_and_are_found_again() {
     assert!(agent.0.try_wait().unwrap().is_none(), "the agent still runs");
     drop(agent);
     wait_until("no process is left", || processes_of(&root.0).is_empty());
+}
+
+/// As `kubectl debug POD --image` does it.
+#[test]
+fn an_ephemeral_container_is_added_to_a_pod_that_runs() {
+    let (cluster, root) = start_with_node(&[]);
+    cluster.send("POST", PODS, &pod("p", &root.0, "sleep 1000000", "Always"));
+    wait_for_phase(&cluster, "p", "Running");
+    let path = format!("{PODS}/p/ephemeralcontainers");
+    let mut object = cluster.get(&format!("{PODS}/p"));
+    object["spec"]["ephemeralContainers"] = json!([{
+        "name": "debugger", "image": IMAGE, "command": ["/bin/sh", "-c", "echo looking; exit 5"],
+        "terminationMessagePolicy": "File",
+    }]);
+    cluster.send("PUT", &path, &object);
+    cluster.until("it ran", |cluster| {
+        let state = &status(cluster, "p")["ephemeralContainerStatuses"][0]["state"];
+        state["terminated"]["exitCode"] == 5
+    });
+    assert_eq!(cluster.text(&format!("{PODS}/p/log?container=debugger")), "looking\n");
+    let container = &status(&cluster, "p")["containerStatuses"][0];
+    assert_eq!((&container["restartCount"], &container["ready"]), (&json!(0), &json!(true)));
+}
+
+/// What the kernel holds a container to, in bytes and in microseconds of each 100,000.
+fn limits_of(uid: &str) -> (String, String) {
+    let read = |paths: [&str; 2]| {
+        let paths = paths.map(|path| path.replace("UID", uid));
+        let text = paths.iter().find_map(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        text.split_whitespace().next().unwrap_or_default().to_owned()
+    };
+    let memory = read([
+        "/sys/fs/cgroup/memory/lazaret/UID/c-0/memory.limit_in_bytes",
+        "/sys/fs/cgroup/lazaret/UID/c-0/memory.max",
+    ]);
+    let quota = read([
+        "/sys/fs/cgroup/cpu/lazaret/UID/c-0/cpu.cfs_quota_us",
+        "/sys/fs/cgroup/lazaret/UID/c-0/cpu.max",
+    ]);
+    (memory, quota)
+}
+
+/// As `kubectl patch pod POD --subresource resize` does it.
+#[test]
+fn a_pod_is_resized_while_it_runs() {
+    if runtime() != "runc" {
+        return;
+    }
+    let (cluster, root) = start_with_node(&[]);
+    let mut sized = pod("p", &root.0, "sleep 1000000", "Always");
+    let resources = |cpu: &str, memory: &str| {
+        let amounts = json!({"cpu": cpu, "memory": memory});
+        json!({"requests": amounts, "limits": amounts})
+    };
+    sized["spec"]["containers"][0]["resources"] = resources("100m", "32Mi");
+    cluster.send("POST", PODS, &sized);
+    wait_for_phase(&cluster, "p", "Running");
+    let uid = cluster.get(&format!("{PODS}/p"))["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(limits_of(&uid), ((32 << 20).to_string(), "10000".to_owned()));
+    for (cpu, memory, bytes, quota) in
+        [("200m", "64Mi", 64 << 20, "20000"), ("150m", "48Mi", 48 << 20, "15000")]
+    {
+        let mut object = cluster.get(&format!("{PODS}/p"));
+        object["spec"]["containers"][0]["resources"] = resources(cpu, memory);
+        cluster.send("PUT", &format!("{PODS}/p/resize"), &object);
+        cluster.until("the status says so", |cluster| {
+            let status = status(cluster, "p");
+            let waits = status["conditions"].as_array().unwrap().iter().any(|condition| {
+                condition["type"].as_str().is_some_and(|kind| kind.starts_with("PodResize"))
+            });
+            let container = &status["containerStatuses"][0];
+            container["resources"] == resources(cpu, memory)
+                && container["allocatedResources"] == resources(cpu, memory)["requests"]
+                && !waits
+        });
+        assert_eq!(limits_of(&uid), (bytes.to_string(), quota.to_owned()));
+    }
+    assert_eq!(status(&cluster, "p")["containerStatuses"][0]["restartCount"], 0);
+}
+
+/// What `kubectl top` asks for.
+#[test]
+fn what_nodes_and_pods_use_is_served() {
+    let (cluster, root) = start_with_node(&[]);
+    cluster.send("POST", PODS, &pod("busy", &root.0, "while :; do :; done", "Always"));
+    cluster.send("POST", PODS, &pod("idle", &root.0, "sleep 1000000", "Always"));
+    wait_for_phase(&cluster, "busy", "Running");
+    wait_for_phase(&cluster, "idle", "Running");
+    let groups = cluster.get("/apis")["groups"].clone();
+    assert!(groups.as_array().unwrap().iter().any(|group| group["name"] == "metrics.k8s.io"));
+    let base = "/apis/metrics.k8s.io/v1beta1";
+    let cpu = |usage: &Value| -> u64 {
+        usage["cpu"].as_str().and_then(|text| text.strip_suffix('n')?.parse().ok()).unwrap_or(0)
+    };
+    cluster.until("the busy pod is seen to be busy", |cluster| {
+        let list = cluster.get(&format!("{base}/namespaces/default/pods"));
+        let items = list["items"].as_array().unwrap();
+        let of = |name: &str| {
+            let found = items.iter().find(|item| item["metadata"]["name"] == name);
+            found.map(|item| cpu(&item["containers"][0]["usage"]))
+        };
+        // A hundredth of a processor, on a machine that is busy with other things.
+        of("busy").zip(of("idle")).is_some_and(|(busy, idle)| busy > 10_000_000 && idle < busy)
+    });
+    let nodes = cluster.get(&format!("{base}/nodes"));
+    assert_eq!(
+        (&nodes["kind"], &nodes["items"][0]["metadata"]["name"]),
+        (&json!("NodeMetricsList"), &json!("here"))
+    );
+    let memory = nodes["items"][0]["usage"]["memory"].as_str().unwrap().strip_suffix("Ki").unwrap();
+    assert!(memory.parse::<u64>().unwrap() > 1_024, "{memory}");
+    let one = cluster.get(&format!("{base}/namespaces/default/pods/idle"));
+    assert_eq!((&one["kind"], &one["containers"][0]["name"]), (&json!("PodMetrics"), &json!("c")));
+    assert!(cluster.try_send("GET", &format!("{base}/nodes/none"), &Value::Null).is_err());
+    assert!(cluster.try_send("DELETE", &format!("{base}/nodes/here"), &json!({})).is_err());
 }

@@ -13,7 +13,9 @@ use crate::{Limits, Usage};
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 /// Below which everything of Lazaret is.
-const PREFIX: &str = "/lazaret";
+pub(crate) const PREFIX: &str = "/lazaret";
+/// Version 1 says of what has no limit that it is about as large as an address can be.
+const UNLIMITED_BYTES: u64 = 1 << 60;
 /// Rounds of killing everything in a group. A fork bomb needs several; one that is limited, few.
 const KILL_ROUNDS_MAX: usize = 100;
 
@@ -104,6 +106,32 @@ impl Cgroups {
                 fs::write(directory.join(file), value)
                     .map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Gives a group that is there other limits for processor time and memory. What has none any more is unlimited.
+    pub(crate) fn change(&self, group: &str, limits: &Limits) -> io::Result<()> {
+        let mut all = self.settings(&Limits { pids: None, ..*limits });
+        let v2 = self.is_v2();
+        if limits.memory.is_none() {
+            let (file, value) = if v2 { ("memory.max", "max") } else { ("memory.limit_in_bytes", "-1") };
+            all.push(("memory", file, value.to_owned()));
+        }
+        if limits.cpu_quota_us.is_none() {
+            let (file, value) = if v2 { ("cpu.max", "max") } else { ("cpu.cfs_quota_us", "-1") };
+            all.push(("cpu", file, value.to_owned()));
+        }
+        for (controller, file, value) in all {
+            let Some(directory) = self.directory(controller, group).filter(|path| path.exists()) else {
+                continue;
+            };
+            let written = match file {
+                "memory.limit_in_bytes" => write_memory(&directory, &value),
+                _ => fs::write(directory.join(file), &value),
+            };
+            written
+                .map_err(|error| io::Error::new(error.kind(), format!("set {file} to {value}: {error}")))?;
         }
         Ok(())
     }
@@ -247,6 +275,22 @@ impl Cgroups {
             pids: read("pids", "pids.current").unwrap_or(0),
         }
     }
+}
+
+/// Version 1 has a limit for memory with swap as well, which runtimes set to the same, and which is never lower than the one without.
+fn write_memory(directory: &Path, value: &str) -> io::Result<()> {
+    let [alone, with_swap] =
+        ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"].map(|file| directory.join(file));
+    let text = fs::read_to_string(&with_swap).unwrap_or_default();
+    let is_limited = text.trim().parse::<u64>().is_ok_and(|bytes| bytes < UNLIMITED_BYTES);
+    if !is_limited {
+        return fs::write(alone, value);
+    }
+    if fs::write(&alone, value).is_err() {
+        fs::write(&with_swap, value)?;
+        return fs::write(&alone, value);
+    }
+    fs::write(&with_swap, value)
 }
 
 /// As Kubernetes' runtimes turn shares (2 to 262,144) into a weight (1 to 10,000).

@@ -87,6 +87,11 @@ impl ContainerDir {
         self.0.join("process.json")
     }
 
+    /// What a container wrote over the layers of its image.
+    pub(crate) fn upper(&self) -> PathBuf {
+        self.0.join("upper")
+    }
+
     pub(crate) fn started(&self) -> PathBuf {
         self.0.join("started.json")
     }

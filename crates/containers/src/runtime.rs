@@ -1,6 +1,6 @@
 //! The trait that every runtime has.
 
-use std::{fmt, pin::Pin, time::Duration};
+use std::{fmt, path::PathBuf, pin::Pin, time::Duration};
 
 use thiserror::Error;
 use tokio::{
@@ -8,7 +8,7 @@ use tokio::{
     sync::{mpsc, oneshot, watch},
 };
 
-use crate::{ContainerSpec, SandboxSpec, SandboxState, Usage};
+use crate::{ContainerSpec, Limits, SandboxSpec, SandboxState, Usage};
 
 /// An answer that takes a while.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, RuntimeError>> + Send + 'a>>;
@@ -71,6 +71,22 @@ pub trait Runtime: fmt::Debug + Send + Sync {
 
     /// What a container uses now.
     fn usage<'a>(&'a self, id: &'a str) -> Answer<'a, Usage>;
+
+    /// Changes how much a container that runs, and its pod as a whole, may use. No limit takes one away.
+    fn update<'a>(&'a self, _id: &'a str, _own: Limits, _of_pod: Limits) -> Answer<'a, ()> {
+        let runtime = self.name().to_owned();
+        Box::pin(async move {
+            Err(RuntimeError::Unsupported {
+                runtime,
+                what: "limits that change while a container runs".to_owned(),
+            })
+        })
+    }
+
+    /// Where what a container writes to its own root is kept on this machine; `None` where only the runtime knows.
+    fn writable_directory(&self, _id: &str) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// A program to run in a container.

@@ -15,6 +15,7 @@ use hyper::{body::Incoming, client::conn::http2::SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use prost::Message;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{UnixListener, UnixStream},
     sync::{Semaphore, watch},
 };
@@ -220,7 +221,14 @@ impl Client {
     /// # Errors
     /// When nobody listens there, or does not speak HTTP/2.
     pub async fn connect(socket: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(socket).await?;
+        Self::over(UnixStream::connect(socket).await?).await
+    }
+
+    /// The same over a connection that is there.
+    ///
+    /// # Errors
+    /// When nobody speaks HTTP/2 there.
+    pub async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> io::Result<Self> {
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
             .handshake(TokioIo::new(stream))
             .await

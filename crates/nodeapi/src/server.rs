@@ -11,7 +11,7 @@ use std::{
 use http::{Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use lazaret_containers::Runtime;
+use lazaret_containers::{Runtime, Usage};
 use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -52,6 +52,8 @@ pub struct Options {
     pub runtime: Arc<dyn Runtime>,
     /// Whoever knows tokens and permissions.
     pub reviews: Arc<dyn Reviews>,
+    /// What the whole machine uses, where that is known.
+    pub machine: Arc<dyn Fn() -> Option<Usage> + Send + Sync>,
     /// What `/metrics` shows.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
@@ -171,7 +173,7 @@ impl NodeApi {
         if !asked.is_stream() && request.method() != http::Method::GET {
             return respond::text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
         }
-        let Options { pods, runtime, node, metrics, .. } = &self.0.options;
+        let Options { pods, runtime, node, machine, metrics, .. } = &self.0.options;
         let parameters = Parameters::parse(request.uri().query().unwrap_or_default());
         match asked {
             Asked::Health => respond::text(StatusCode::OK, "ok"),
@@ -181,11 +183,11 @@ impl NodeApi {
             Asked::Metrics => {
                 respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", metrics())
             }
-            Asked::Stats => match stats::read(runtime.as_ref(), &self.0.samples).await {
+            Asked::Stats => match stats::read(runtime.as_ref(), machine(), &self.0.samples).await {
                 Ok(read) => respond::json(&read.summary(node)),
                 Err(error) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
             },
-            Asked::ResourceMetrics => match stats::read(runtime.as_ref(), &self.0.samples).await {
+            Asked::ResourceMetrics => match stats::read(runtime.as_ref(), machine(), &self.0.samples).await {
                 Ok(read) => {
                     respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", read.metrics())
                 }

@@ -16,8 +16,11 @@ use crate::clock;
 
 /// How long a runtime may take to say what one container uses.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
-/// Between two samples of a container there must be as much time for a rate.
+/// Between two samples of a container there must be as much time for a rate; for the first one, somebody waits.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+const FIRST_AFTER: Duration = Duration::from_secs(1);
+/// The machine, among the samples of containers. No container has this id.
+const MACHINE: &str = "";
 /// Containers whose last sample is kept: more than a node runs.
 const SAMPLES_MAX: usize = 4_096;
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
@@ -45,7 +48,8 @@ impl Samples {
             return None;
         };
         let passed = now.duration_since(last.at);
-        if passed >= SAMPLE_EVERY {
+        let least = if last.nanocores.is_some() { SAMPLE_EVERY } else { FIRST_AFTER };
+        if passed >= least {
             let used = u128::from(cpu_nanoseconds.saturating_sub(last.cpu_nanoseconds));
             let rate = used * NANOSECONDS_PER_SECOND / passed.as_nanos();
             *last = Sample { at: now, cpu_nanoseconds, nanocores: u64::try_from(rate).ok() };
@@ -63,6 +67,8 @@ impl Samples {
 #[derive(Debug)]
 pub(crate) struct Read {
     at: Timestamp,
+    /// All of the machine, and its rate.
+    machine: Option<(Usage, Option<u64>)>,
     pods: Vec<Pod>,
 }
 
@@ -84,10 +90,14 @@ struct Container {
 }
 
 /// Asks the runtime what every container that runs uses. One that does not say in time is left out.
-pub(crate) async fn read(runtime: &dyn Runtime, samples: &Samples) -> Result<Read, RuntimeError> {
+pub(crate) async fn read(
+    runtime: &dyn Runtime,
+    machine: Option<Usage>,
+    samples: &Samples,
+) -> Result<Read, RuntimeError> {
     let sandboxes = runtime.list().await?;
     let mut pods = Vec::new();
-    let mut ids = Vec::new();
+    let mut ids = vec![MACHINE];
     for sandbox in sandboxes.iter().filter(|sandbox| sandbox.is_ready) {
         let mut containers = Vec::new();
         for ContainerState { id, key, phase, .. } in &sandbox.containers {
@@ -112,7 +122,8 @@ pub(crate) async fn read(runtime: &dyn Runtime, samples: &Samples) -> Result<Rea
         });
     }
     samples.keep(&ids);
-    Ok(Read { at: clock::now(), pods })
+    let machine = machine.map(|usage| (usage, samples.rate(MACHINE, usage.cpu_nanoseconds)));
+    Ok(Read { at: clock::now(), machine, pods })
 }
 
 /// Several of them together.
@@ -139,11 +150,12 @@ fn seconds(at: SystemTime) -> f64 {
 }
 
 impl Read {
-    fn all(&self) -> impl Iterator<Item = &Container> {
-        self.pods.iter().flat_map(|pod| &pod.containers)
+    /// What the machine uses; where that is not known, what its pods do.
+    fn node(&self) -> (Usage, Option<u64>) {
+        self.machine.unwrap_or_else(|| total(self.pods.iter().flat_map(|pod| &pod.containers)))
     }
 
-    /// The `Summary` of kubelet's `stats/v1alpha1`, as far as it is known. Of the node it says what its pods use.
+    /// The `Summary` of kubelet's `stats/v1alpha1`, as far as it is known.
     pub(crate) fn summary(&self, node: &str) -> Value {
         let time = Timestamp::from_second(self.at.as_second()).unwrap_or(self.at).to_string();
         let part = |usage: Usage, nanocores: Option<u64>| {
@@ -175,7 +187,7 @@ impl Read {
                 one
             })
             .collect();
-        let (usage, nanocores) = total(self.all());
+        let (usage, nanocores) = self.node();
         let mut node_part = part(usage, nanocores);
         node_part["nodeName"] = node.into();
         json!({"node": node_part, "pods": pods})
@@ -209,7 +221,7 @@ impl Read {
             });
             each.collect::<Vec<_>>()
         };
-        let node = total(self.all()).0;
+        let node = self.node().0;
         let memory = |usage: Usage| usage.memory_working_set as f64;
         family("container_cpu_usage_seconds_total", "counter", containers(&|one| core_seconds(one.usage)));
         family("container_memory_working_set_bytes", "gauge", containers(&|one| memory(one.usage)));

@@ -1,8 +1,8 @@
 //! What is to be done on a node, and what is heard of it.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
-use crate::{Exit, Millis, PodView, PullPolicy, Status};
+use crate::{Exit, Levels, Millis, PodUse, PodView, PullPolicy, Status};
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,6 +99,10 @@ pub enum Outcome {
     },
     /// What the runtime has.
     Found(Vec<FoundSandbox>),
+    /// How much is left of what thresholds are about.
+    Observed(Levels),
+    /// What pods use, by UID. A pod of which it is not known is not there.
+    Measured(BTreeMap<String, PodUse>),
 }
 
 /// A sandbox that the runtime has.
@@ -150,6 +154,17 @@ pub enum FoundPhase {
 pub enum Action {
     /// Say what the runtime has. Answered with `Found`.
     List,
+    /// Say how much is left of memory, disk and process ids. Answered with `Observed`.
+    Observe,
+    /// Say what the pods that run use. Answered with `Measured`.
+    Measure {
+        /// Whether memory and processes are counted.
+        usage: bool,
+        /// Whether what they have on the disk is.
+        storage: bool,
+    },
+    /// Make room on the disk without ending a pod: remove images that nothing uses.
+    Reclaim,
     /// Have an image there. Answered with `Image`.
     Pull {
         /// The pod.
@@ -201,6 +216,15 @@ pub enum Action {
         id: String,
         /// It has failed when it takes longer.
         timeout_ms: Millis,
+    },
+    /// Give a container that runs the limits that its pod has for it now.
+    Resize {
+        /// The pod.
+        pod: PodRef,
+        /// The container.
+        container: String,
+        /// The runtime's id.
+        id: String,
     },
     /// Ask a container to stop, and kill it when the time is over. Answered when it has ended.
     Stop {
@@ -275,6 +299,13 @@ pub enum Action {
     DeletePod {
         /// The pod.
         pod: PodRef,
+    },
+    /// Say something about the Node to people, as a warning. Not answered.
+    NodeEvent {
+        /// One word.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
     },
     /// Say something to people. Not answered.
     Event {

@@ -23,10 +23,12 @@ impl Used {
 
 /// Why a pod is not taken: one word and a sentence, in kubelet's words.
 pub(crate) fn refusal(options: &Options, used: Used, view: &PodView) -> Option<(String, String)> {
-    if let Some(refusal) = &view.refusal {
-        return Some(refusal.clone());
-    }
-    let (has, asks) = (options.capacity, view.requests);
+    view.refusal.clone().or_else(|| lack(options, used, view.requests))
+}
+
+/// What the node has not enough of for this, beside what is used.
+pub(crate) fn lack(options: &Options, used: Used, asks: Amounts) -> Option<(String, String)> {
+    let has = options.capacity;
     let amounts = used.amounts;
     let checks = [
         ("pods", 1, used.pods, options.pods_max),

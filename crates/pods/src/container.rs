@@ -2,7 +2,10 @@
 
 use alloc::{format, string::String};
 
-use crate::{BeforeContainer, ContainerView, Millis, State, backoff::CrashBackoff, probe::Probes};
+use crate::{
+    BeforeContainer, ContainerView, Millis, Resources, State, backoff::CrashBackoff, probe::Probes,
+    resize::Resizing,
+};
 
 /// How a container ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(crate) struct Container {
     pub(crate) work: Work,
     /// Why it has not been started.
     pub(crate) waiting: Option<Waiting>,
+    /// What the start that is in flight was given.
+    pub(crate) starting: Resources,
     /// The image is there, for the next start.
     pub(crate) image_id: Option<String>,
     pub(crate) retry_at: Millis,
@@ -97,6 +102,9 @@ pub(crate) struct Instance {
     /// Why, for people.
     pub(crate) doomed_why: String,
     pub(crate) stopping: Stopping,
+    /// What it was started with, or has since.
+    pub(crate) resources: Resources,
+    pub(crate) resizing: Resizing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +158,8 @@ impl Instance {
             doomed: None,
             doomed_why: String::new(),
             stopping: Stopping::No,
+            resources: view.resources,
+            resizing: Resizing::No,
         }
     }
 
@@ -182,6 +192,7 @@ impl Container {
             last: None,
             work: Work::Idle,
             waiting: None,
+            starting: Resources::default(),
             image_id: None,
             retry_at: 0,
             failures: 0,

@@ -123,7 +123,8 @@ impl Pod {
 
     /// Sandbox and volumes.
     fn tear_down(&mut self, out: &mut Out) {
-        let is_to_go = self.is_to_go();
+        // The node needs what an evicted pod used: its containers and logs go with it, as kubelet's garbage collection has it.
+        let is_to_go = self.is_to_go() || self.is_evicted();
         match &self.sandbox {
             Sandbox::Ready { id, .. } | Sandbox::Dead { id } if is_to_go => {
                 let id = id.clone();
@@ -189,6 +190,7 @@ impl Pod {
             Some(Why::Failed { reason, message } | Why::Refused { reason, message }) => {
                 Some((reason, message))
             }
+            Some(Why::Evicted { message, .. }) => Some(("Evicted", message)),
             Some(Why::Completed | Why::Deleted) | None => None,
         }
     }

@@ -140,6 +140,7 @@ impl Pod {
         // Whoever started it has run its hook, or has ended meanwhile.
         instance.hook = Hook::Over;
         instance.probes.take_over(now, container.before);
+        instance.resources = container.before.resources.unwrap_or(instance.resources);
         if let FoundPhase::Exited(exit) = &found.phase {
             instance.phase = InstancePhase::Exited(exit.clone());
         }
@@ -172,7 +173,8 @@ impl Pod {
     /// Init containers before one that is there were done.
     fn note_initialized(&mut self, found: &FoundSandbox) {
         let is_found = |name: &str| found.containers.iter().any(|container| container.name == name);
-        let last = self.view.containers.iter().rposition(|container| is_found(&container.name));
+        let last =
+            self.view.containers[..self.mains_end()].iter().rposition(|container| is_found(&container.name));
         let inits = self.init_count();
         if let Some(last) = last {
             self.initialized = self.initialized.max(last.min(inits));

@@ -20,16 +20,24 @@ mod found;
 mod machine;
 mod outcome;
 mod pod;
+mod pressure;
 mod probe;
+mod rank;
 mod report;
+mod resize;
 mod start;
 mod status;
+mod thresholds;
 mod view;
 
 pub use action::{Action, FoundContainer, FoundPhase, FoundSandbox, Input, Outcome, PodRef, ProbeKind};
 pub use container::Exit;
 pub use machine::{Options, Pods};
+pub use pressure::PressureOptions;
+pub use rank::{ContainerUse, PodUse};
+pub use resize::Resources;
 pub use status::{Condition, ConditionKind, ContainerStatus, Phase, State, Status};
+pub use thresholds::{Crossed, Level, Levels, PressureKind, Signal, Threshold, Thresholds};
 pub use view::{
     Amounts, Before, BeforeContainer, ContainerView, Gate, Kind, PodView, Probe, PullPolicy, Restart,
     RestartRule,

@@ -8,30 +8,35 @@ use alloc::{
 };
 
 use crate::{
-    Action, Amounts, FoundSandbox, Input, Millis, Outcome, PodView, ProbeKind, Status,
+    Action, Amounts, FoundSandbox, Input, Millis, Outcome, PodView, PressureOptions, ProbeKind, Resources,
+    Status,
     admission::{self, Used},
     backoff::RETRY,
     pod::{Claims, Pod, Why},
+    pressure::Pressure,
 };
 
 /// What the runtime has is looked at this often even when it says nothing, in case a word was lost.
 const LIST_EVERY_MS: Millis = 60_000;
 
 /// What a node has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// What its pods may ask for together.
     pub capacity: Amounts,
     /// How many there may be.
     pub pods_max: u64,
+    /// What it does when it is short of something.
+    pub pressure: PressureOptions,
 }
 
 /// The pods of a node.
 #[derive(Debug)]
 pub struct Pods {
     options: Options,
-    pods: BTreeMap<String, Pod>,
-    out: Out,
+    pub(crate) pods: BTreeMap<String, Pod>,
+    pub(crate) out: Out,
+    pub(crate) pressure: Pressure,
     /// All pods of the API have been seen.
     is_listed: bool,
     /// All that the runtime has was held against them: nothing is started before.
@@ -59,6 +64,7 @@ pub(crate) enum About {
     Stop(usize, String),
     Probe(usize, String, ProbeKind),
     RemoveContainer,
+    Resize(usize, String, Resources),
     StopSandbox,
     RemoveSandbox,
     RemoveVolumes,
@@ -103,6 +109,7 @@ impl Pods {
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
+            pressure: Pressure::new(options.pressure.clone()),
             options,
             pods: BTreeMap::new(),
             out: Out::default(),
@@ -148,6 +155,7 @@ impl Pods {
             Input::Shutdown => self.shut_down(now),
             Input::Outcome(id, outcome) => self.outcome(now, id, outcome),
         }
+        self.observe(now);
         self.list(now);
     }
 
@@ -160,6 +168,7 @@ impl Pods {
         if self.list_at <= now {
             self.out.wants_list = true;
         }
+        self.observe(now);
         self.list(now);
     }
 
@@ -167,7 +176,7 @@ impl Pods {
     #[must_use]
     pub fn wake(&self) -> Option<Millis> {
         let list = (self.is_listed && self.listing == Listing::Idle).then_some(self.list_at);
-        self.pods.values().filter_map(|pod| pod.wake).chain(list).min()
+        self.pods.values().filter_map(|pod| pod.wake).chain(list).chain(self.pressure.wake()).min()
     }
 
     /// The next thing to do, and the number to answer it by.
@@ -255,11 +264,12 @@ impl Pods {
         uids.iter().for_each(|uid| self.advance(now, uid));
     }
 
-    fn advance(&mut self, now: Millis, uid: &str) {
+    pub(crate) fn advance(&mut self, now: Millis, uid: &str) {
         if !self.is_found {
             return;
         }
         self.admit(now, uid);
+        self.judge_resize(uid);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         self.out.wake = None;
         pod.advance(now, &mut self.out);
@@ -269,6 +279,24 @@ impl Pods {
         }
     }
 
+    /// Whether there is room for what the containers of a pod are to have from now on.
+    fn judge_resize(&mut self, uid: &str) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        if !pod.wants_resize() && pod.resize_deferred.is_none() {
+            return;
+        }
+        let mut used = Used::default();
+        let others = self.pods.iter().filter(|(other, pod)| *other != uid && pod.counts());
+        others.for_each(|(_, pod)| used.add(pod.view.requests));
+        let lack = admission::lack(&self.options, used, pod.view.requests).filter(|_| pod.wants_resize());
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let message = lack.map(|(_, message)| message);
+        if let Some(message) = message.clone().filter(|_| pod.resize_deferred.is_none()) {
+            pod.event(&mut self.out, None, true, "ResizeDeferred", message);
+        }
+        pod.resize_deferred = message;
+    }
+
     /// Decides once whether the node takes a pod. One that it has run before it takes.
     fn admit(&mut self, now: Millis, uid: &str) {
         let Some(pod) = self.pods.get(uid).filter(|pod| !pod.is_admitted) else { return };
@@ -276,7 +304,9 @@ impl Pods {
         let mut used = Used::default();
         let others = self.pods.values().filter(|pod| pod.counts());
         others.for_each(|pod| used.add(pod.view.requests));
-        let refusal = admission::refusal(&self.options, used, &pod.view).filter(|_| !has_run);
+        let refusal = self.pressure.refusal(&pod.view);
+        let refusal = refusal.or_else(|| admission::refusal(&self.options, used, &pod.view));
+        let refusal = refusal.filter(|_| !has_run);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.is_admitted = true;
         if let Some((reason, message)) = refusal.filter(|_| pod.ending.is_none()) {
@@ -297,8 +327,13 @@ impl Pods {
                 | Outcome::Sandbox { .. }
                 | Outcome::Started { .. }
                 | Outcome::CannotRun { .. }
-                | Outcome::Probed { .. } => self.list_at = now + RETRY.after(1),
+                | Outcome::Probed { .. }
+                | Outcome::Observed(_)
+                | Outcome::Measured(_) => self.list_at = now + RETRY.after(1),
             }
+            return;
+        }
+        if self.pressure_outcome(now, id, &outcome) {
             return;
         }
         let Some((uid, about)) = self.out.pending.remove(&id) else { return };

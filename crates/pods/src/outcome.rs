@@ -37,6 +37,7 @@ impl Pod {
             About::Probe(index, id, kind) => self.probed(now, index, &id, kind, outcome, out),
             // One that is left behind is found by the next agent, and goes with its sandbox.
             About::RemoveContainer => {}
+            About::Resize(index, id, resources) => self.resized(now, (index, &id), resources, &outcome, out),
             About::StopSandbox => self.sandbox_left(now, &outcome, out),
             About::RemoveSandbox => self.sandbox_removed(now, &outcome, out),
             About::RemoveVolumes => {
@@ -53,7 +54,9 @@ impl Pod {
                 | Outcome::Started { .. }
                 | Outcome::CannotRun { .. }
                 | Outcome::Probed { .. }
-                | Outcome::Found(_) => (self.writing, self.shown) = (Writing::Idle, Some(*status)),
+                | Outcome::Found(_)
+                | Outcome::Observed(_)
+                | Outcome::Measured(_) => (self.writing, self.shown) = (Writing::Idle, Some(*status)),
             },
             About::Delete => {
                 let pause = if is_failed(&outcome) { RETRY.after(3) } else { DELETE_AGAIN_MS };
@@ -121,7 +124,9 @@ impl Pod {
             | Outcome::Started { .. }
             | Outcome::CannotRun { .. }
             | Outcome::Probed { .. }
-            | Outcome::Found(_) => {}
+            | Outcome::Found(_)
+            | Outcome::Observed(_)
+            | Outcome::Measured(_) => {}
         }
     }
 
@@ -137,7 +142,9 @@ impl Pod {
             | Outcome::Started { .. }
             | Outcome::CannotRun { .. }
             | Outcome::Probed { .. }
-            | Outcome::Found(_) => {
+            | Outcome::Found(_)
+            | Outcome::Observed(_)
+            | Outcome::Measured(_) => {
                 self.tried(now, "FailedCreatePodSandBox", "Failed to create pod sandbox: ", &outcome, out);
                 out.wants_list = true;
                 Sandbox::Unsure { since: out.last_id() }
@@ -152,7 +159,9 @@ impl Pod {
         match outcome {
             Outcome::Started { id, not_applied } => {
                 (container.failures, container.waiting) = (0, None);
-                container.instance = Some(Instance::running(id, image_id, out.last_id(), now, view));
+                let mut instance = Instance::running(id, image_id, out.last_id(), now, view);
+                instance.resources = container.starting;
+                container.instance = Some(instance);
                 self.event(out, Some(index), false, "Created", "Container created".into());
                 self.event(out, Some(index), false, "Started", "Container started".into());
                 if !not_applied.is_empty() && !self.has_said_not_applied {
@@ -191,12 +200,14 @@ impl Pod {
             | Outcome::Image { .. }
             | Outcome::Sandbox { .. }
             | Outcome::Probed { .. }
-            | Outcome::Found(_) => {}
+            | Outcome::Found(_)
+            | Outcome::Observed(_)
+            | Outcome::Measured(_) => {}
         }
     }
 
     /// The instance with this id, while it is the newest and runs.
-    fn current(&mut self, index: usize, id: &str) -> Option<&mut Instance> {
+    pub(crate) fn current(&mut self, index: usize, id: &str) -> Option<&mut Instance> {
         let instance = self.containers[index].instance.as_mut();
         instance.filter(|instance| instance.id == id && instance.is_running())
     }
@@ -245,7 +256,9 @@ impl Pod {
             | Outcome::Sandbox { .. }
             | Outcome::Started { .. }
             | Outcome::CannotRun { .. }
-            | Outcome::Found(_) => (false, String::new()),
+            | Outcome::Found(_)
+            | Outcome::Observed(_)
+            | Outcome::Measured(_) => (false, String::new()),
         };
         let (name, grace_s) = (self.view.containers[index].name.clone(), self.view.grace_s);
         let (title, word) = match kind {

@@ -8,14 +8,16 @@ use alloc::{
 };
 
 use crate::{
-    Action, ConditionKind, FoundSandbox, Kind, Millis, PodRef, PodView, Restart, Status,
+    Action, ConditionKind, FoundSandbox, Kind, Millis, PodRef, PodView, Resources, Restart, Status,
     container::{Container, Work},
     machine::Out,
-    view::{Amounts, Before, ContainerView, PullPolicy},
+    view::{Amounts, Before, BeforeContainer, ContainerView, PullPolicy},
 };
 
 /// How long containers may take to stop whose pod nobody knows any more.
 const ORPHAN_GRACE_S: u64 = 2;
+/// What kubelet leaves a pod that it evicts, in milliseconds.
+const EVICTION_GRACE_MS: Millis = 1_000;
 /// The same warning about a pod is not given again within this time.
 const WARN_AGAIN_MS: Millis = 60_000;
 
@@ -50,6 +52,8 @@ pub(crate) struct Pod {
     pub(crate) is_frozen: bool,
     pub(crate) conditions: BTreeMap<ConditionKind, (bool, Millis)>,
     pub(crate) has_said_not_applied: bool,
+    /// Its containers are to have more than there is now: why they have to wait.
+    pub(crate) resize_deferred: Option<String>,
     warned: Option<(String, Millis)>,
 }
 
@@ -114,6 +118,8 @@ pub(crate) enum Why {
     Deleted,
     /// It failed as a whole: one word and a sentence.
     Failed { reason: String, message: String },
+    /// It uses too much of what the node is short of, or more of the disk than it may.
+    Evicted { message: String, is_disruption: bool },
     /// This node does not take it.
     Refused { reason: String, message: String },
 }
@@ -162,6 +168,7 @@ impl Pod {
             is_frozen,
             conditions: view.before.conditions.iter().map(|(kind, is, at)| (*kind, (*is, *at))).collect(),
             has_said_not_applied: false,
+            resize_deferred: None,
             warned: None,
             view,
         }
@@ -184,6 +191,9 @@ impl Pod {
             liveness: None,
             has_post_start: false,
             has_pre_stop: false,
+            resources: Resources::default(),
+            restarts_on_cpu: false,
+            restarts_on_memory: false,
         };
         let view = PodView {
             pod: found.pod.clone(),
@@ -193,6 +203,9 @@ impl Pod {
             deletion_grace_s: None,
             deadline_s: None,
             has_claims: true,
+            priority: 0,
+            is_best_effort: true,
+            tolerates_memory_pressure: false,
             requests: Amounts::default(),
             refusal: None,
             gates: Vec::new(),
@@ -203,13 +216,18 @@ impl Pod {
 
     /// The API has it anew.
     pub(crate) fn update(&mut self, view: PodView) {
-        let is_same = view.containers.len() == self.view.containers.len()
+        // Ephemeral containers may be added, at the end; nothing else can.
+        let is_same = view.containers.len() >= self.view.containers.len()
             && view.containers.iter().zip(&self.view.containers).all(|(new, old)| new.name == old.name);
         let before = core::mem::take(&mut self.view.before);
         let containers = core::mem::take(&mut self.view.containers);
         let has_claims = self.view.has_claims || view.has_claims;
         self.view = PodView { before, has_claims, ..view };
-        if !is_same {
+        if is_same {
+            let known = self.containers.len();
+            let added = self.view.containers.iter().skip(known);
+            self.containers.extend(added.map(|_| Container::new(BeforeContainer::default())));
+        } else {
             self.view.containers = containers;
         }
         if self.view.has_claims && self.claims == Claims::Unused {
@@ -294,6 +312,27 @@ impl Pod {
             Some(ending) => ending.deadline = ending.deadline.min(deadline),
             None => self.ending = Some(Ending { why, deadline }),
         }
+    }
+
+    /// It goes because the node needs what it uses.
+    pub(crate) fn evict(&mut self, now: Millis, message: String, is_disruption: bool) {
+        self.end(Why::Evicted { message, is_disruption }, now.saturating_add(EVICTION_GRACE_MS));
+    }
+
+    pub(crate) fn is_evicted(&self) -> bool {
+        matches!(&self.ending, Some(Ending { why: Why::Evicted { .. }, .. }))
+    }
+
+    /// Whether it can be evicted: something of it is here, and it is not going anyway.
+    pub(crate) fn is_evictable(&self) -> bool {
+        self.is_admitted && self.ending.is_none() && !self.is_gone && self.sandbox != Sandbox::None
+    }
+
+    /// Whether nothing of it takes room any more.
+    pub(crate) fn is_cleaned(&self) -> bool {
+        self.is_stopped
+            && self.sandbox == Sandbox::None
+            && matches!(self.volumes, Volumes::Removed { with_logs: true })
     }
 
     pub(crate) fn end_by_grace(&mut self, now: Millis, why: Why) {

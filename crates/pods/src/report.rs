@@ -57,7 +57,8 @@ impl Pod {
         let inits = self.init_count();
         let all = (0..self.containers.len()).map(|index| self.container_status(index));
         let mut init: Vec<ContainerStatus> = if is_refused { Vec::new() } else { all.collect() };
-        let main = init.split_off(inits.min(init.len()));
+        let mut main = init.split_off(inits.min(init.len()));
+        let ephemeral = main.split_off((self.mains_end() - inits).min(main.len()));
         let conditions = self.conditions(now, phase, &init, &main);
         let failure = self.failure().filter(|_| phase == Phase::Failed);
         let (reason, message) = failure.map(|(reason, message)| (reason.into(), message.into())).unzip();
@@ -66,12 +67,12 @@ impl Pod {
         } else {
             message
         };
-        Status { phase, reason, message, started_at: self.started_at, ips, conditions, init, main }
+        Status { phase, reason, message, started_at: self.started_at, ips, conditions, init, main, ephemeral }
     }
 
     fn phase(&self) -> Phase {
         let inits = self.init_count();
-        let mains = &self.containers[inits..];
+        let mains = &self.containers[inits..self.mains_end()];
         if self.is_stopped {
             let is_well = self.failure().is_none()
                 && !mains.is_empty()
@@ -92,6 +93,7 @@ impl Pod {
         let is_ready = match view.kind {
             Kind::Init => has_ended_well,
             Kind::Sidecar | Kind::Main => instance.is_some_and(crate::container::Instance::is_ready),
+            Kind::Ephemeral => false,
         };
         let image_id =
             instance.map(|instance| instance.image_id.clone()).or_else(|| container.image_id.clone());
@@ -108,6 +110,11 @@ impl Pod {
             restarts: container.restarts.saturating_sub(u32::from(is_retired)),
             is_ready,
             is_started: container.is_started(),
+            resources: instance.filter(|instance| instance.is_running()).map(|instance| instance.resources),
+            allocated: match (&self.resize_deferred, instance) {
+                (Some(_), Some(instance)) => instance.resources,
+                (Some(_), None) | (None, _) => view.resources,
+            },
         }
     }
 
@@ -130,8 +137,27 @@ impl Pod {
             ConditionKind::Ready => ready.clone(),
             ConditionKind::ContainersReady => containers.clone(),
             ConditionKind::PodScheduled => (true, None, None),
+            ConditionKind::DisruptionTarget => {
+                let message = self.failure().map(|(_, message)| message.into());
+                (true, Some("TerminationByKubelet"), message)
+            }
+            ConditionKind::PodResizePending => (true, Some("Deferred"), self.resize_deferred.clone()),
+            ConditionKind::PodResizeInProgress => {
+                let error = self.resize_error();
+                (true, error.as_ref().map(|_| "Error"), error)
+            }
         };
-        let found: Vec<_> = ConditionKind::ALL.into_iter().map(|kind| (kind, of(kind))).collect();
+        let (wants, waits) = (self.wants_resize(), self.resize_deferred.is_some());
+        let further = [
+            // With the end alone: an agent that comes after this one does not know of an eviction that was not over.
+            (ConditionKind::DisruptionTarget, self.is_disrupted() && phase == Phase::Failed),
+            (ConditionKind::PodResizePending, wants && waits),
+            (ConditionKind::PodResizeInProgress, wants && !waits),
+        ];
+        let further = further.into_iter().filter(|(_, is_so)| *is_so).map(|(kind, _)| kind);
+        let kinds: Vec<ConditionKind> = ConditionKind::ALL.into_iter().chain(further).collect();
+        let found: Vec<_> = kinds.iter().map(|kind| (*kind, of(*kind))).collect();
+        self.conditions.retain(|kind, _| kinds.contains(kind));
         let mut conditions = Vec::with_capacity(found.len());
         for (kind, (is_true, reason, message)) in found {
             let known = self.conditions.entry(kind).or_insert((is_true, now));
@@ -143,12 +169,17 @@ impl Pod {
         conditions
     }
 
+    fn is_disrupted(&self) -> bool {
+        let why = self.ending.as_ref().map(|ending| &ending.why);
+        matches!(why, Some(Why::Evicted { is_disruption: true, .. }))
+    }
+
     fn is_initialized(&self, phase: Phase, init: &[ContainerStatus]) -> Verdict {
         if phase == Phase::Succeeded {
             return (true, Some("PodCompleted"), None);
         }
         let inits = self.init_count();
-        let has_main = self.containers[inits..]
+        let has_main = self.containers[inits..self.mains_end()]
             .iter()
             .any(|container| container.instance.is_some() || container.last.is_some());
         if self.initialized >= inits || has_main {

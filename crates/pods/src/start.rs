@@ -56,7 +56,13 @@ impl Pod {
 
     /// Starts what is to run now: init containers one after another, then the others at once.
     fn run_containers(&mut self, now: Millis, out: &mut Out) {
-        let inits = self.init_count();
+        let (inits, mains_end) = (self.init_count(), self.mains_end());
+        for index in mains_end..self.containers.len() {
+            // One that ran, and whose end another agent has seen, does not run again.
+            if self.containers[index].instance.is_some() || !self.containers[index].before.has_run {
+                self.keep(now, index, out);
+            }
+        }
         for index in 0..inits {
             let is_done = index < self.initialized;
             match self.view.containers[index].kind {
@@ -66,8 +72,8 @@ impl Pod {
                         return;
                     }
                 }
-                Kind::Init | Kind::Main if is_done => continue,
-                Kind::Init | Kind::Main => {
+                Kind::Init | Kind::Main | Kind::Ephemeral if is_done => continue,
+                Kind::Init | Kind::Main | Kind::Ephemeral => {
                     if self.containers[index].exit().is_none_or(|exit| exit.code != 0) {
                         return self.run_init(now, index, out);
                     }
@@ -75,7 +81,7 @@ impl Pod {
             }
             self.initialized = self.initialized.max(index + 1);
         }
-        for index in inits..self.containers.len() {
+        for index in inits..mains_end {
             self.keep(now, index, out);
         }
     }
@@ -86,11 +92,17 @@ impl Pod {
             let exit = self.containers[index].exit();
             exit.is_some_and(|exit| !self.view.containers[index].restarts_after(self.view.restart, exit.code))
         };
-        (self.init_count()..self.containers.len()).all(is_over)
+        (self.init_count()..self.mains_end()).all(is_over)
     }
 
     pub(crate) fn init_count(&self) -> usize {
-        self.view.containers.iter().filter(|container| container.kind != Kind::Main).count()
+        let is_init = |kind: Kind| matches!(kind, Kind::Init | Kind::Sidecar);
+        self.view.containers.iter().filter(|container| is_init(container.kind)).count()
+    }
+
+    /// Where main containers end, and ephemeral ones begin.
+    pub(crate) fn mains_end(&self) -> usize {
+        self.view.containers.iter().filter(|container| container.kind != Kind::Ephemeral).count()
     }
 
     /// Runs an init container that has not ended well yet.
@@ -175,7 +187,7 @@ impl Pod {
             let action = Action::Pull { pod, container: name, image: view.image.clone(), policy: view.pull };
             out.ask(&self.view.pod.uid, About::Pull(index), action);
         } else {
-            container.work = Work::Starting;
+            (container.work, container.starting) = (Work::Starting, view.resources);
             let action = Action::Start { pod, sandbox, container: name, attempt: container.restarts };
             out.ask(&self.view.pod.uid, About::Start(index), action);
         }
@@ -221,14 +233,26 @@ impl Pod {
                 out.ask(uid, about, Action::PostStart { pod, container, id });
             }
             Hook::InFlight => {}
-            Hook::Over => loop {
-                let (due, wake) = instance.probes.due(now);
-                wake.into_iter().for_each(|at| out.later(at));
-                let Some((kind, timeout_ms)) = due else { break };
-                let (pod, container, id) = (pod.clone(), container.clone(), id.clone());
-                let about = About::Probe(index, id.clone(), kind);
-                out.ask(uid, about, Action::Probe { pod, container, id, kind, timeout_ms });
-            },
+            Hook::Over => {
+                self.probe(now, index, out);
+                self.resize(now, index, out);
+            }
+        }
+    }
+
+    /// Asks a container how it is, as often as that is due.
+    fn probe(&mut self, now: Millis, index: usize, out: &mut Out) {
+        let (pod, container) = (self.reference(), self.view.containers[index].name.clone());
+        let uid = &self.view.pod.uid;
+        let Some(instance) = &mut self.containers[index].instance else { return };
+        let id = instance.id.clone();
+        loop {
+            let (due, wake) = instance.probes.due(now);
+            wake.into_iter().for_each(|at| out.later(at));
+            let Some((kind, timeout_ms)) = due else { break };
+            let (pod, container, id) = (pod.clone(), container.clone(), id.clone());
+            let about = About::Probe(index, id.clone(), kind);
+            out.ask(uid, about, Action::Probe { pod, container, id, kind, timeout_ms });
         }
     }
 

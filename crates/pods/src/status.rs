@@ -2,7 +2,7 @@
 
 use alloc::{string::String, vec::Vec};
 
-use crate::{Exit, Millis};
+use crate::{Exit, Millis, Resources};
 
 /// How far a pod is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,10 @@ pub struct Status {
     pub conditions: Vec<Condition>,
     /// Init containers, in their order.
     pub init: Vec<ContainerStatus>,
-    /// The others.
+    /// The main ones.
     pub main: Vec<ContainerStatus>,
+    /// Those that were added later.
+    pub ephemeral: Vec<ContainerStatus>,
 }
 
 /// Types of conditions.
@@ -52,10 +54,16 @@ pub enum ConditionKind {
     ContainersReady,
     /// It has a node.
     PodScheduled,
+    /// The node ends it for lack of something. Only pods that go by it have it.
+    DisruptionTarget,
+    /// Its containers are to have more than there is now. Only pods that wait have it.
+    PodResizePending,
+    /// Limits of its containers are being changed. Only such pods have it.
+    PodResizeInProgress,
 }
 
 impl ConditionKind {
-    /// All, in the order in which kubelet has them.
+    /// Those that every pod has, in the order in which kubelet has them.
     pub const ALL: [Self; 5] = [
         Self::PodReadyToStartContainers,
         Self::Initialized,
@@ -63,6 +71,8 @@ impl ConditionKind {
         Self::ContainersReady,
         Self::PodScheduled,
     ];
+    /// Those that go when they are not true any more.
+    pub const TRANSIENT: [Self; 2] = [Self::PodResizePending, Self::PodResizeInProgress];
 
     /// As the API has it.
     #[must_use]
@@ -73,6 +83,9 @@ impl ConditionKind {
             Self::Ready => "Ready",
             Self::ContainersReady => "ContainersReady",
             Self::PodScheduled => "PodScheduled",
+            Self::DisruptionTarget => "DisruptionTarget",
+            Self::PodResizePending => "PodResizePending",
+            Self::PodResizeInProgress => "PodResizeInProgress",
         }
     }
 }
@@ -113,6 +126,10 @@ pub struct ContainerStatus {
     pub is_ready: bool,
     /// Whether it runs and its startup probe has succeeded.
     pub is_started: bool,
+    /// What it has while it runs.
+    pub resources: Option<Resources>,
+    /// What is set aside for it.
+    pub allocated: Resources,
 }
 
 /// How a container is.

@@ -2,14 +2,14 @@
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
-use crate::{ConditionKind, Millis, Phase, PodRef};
+use crate::{ConditionKind, Millis, Phase, PodRef, Resources};
 
 /// A pod of this node as the API has it, reduced to what decides when its containers run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodView {
     /// Which.
     pub pod: PodRef,
-    /// Init containers in their order, then the others.
+    /// Init containers in their order, then main ones, then ephemeral ones.
     pub containers: Vec<ContainerView>,
     /// Whether its containers are started again.
     pub restart: Restart,
@@ -21,6 +21,12 @@ pub struct PodView {
     pub deadline_s: Option<u64>,
     /// Whether it has claims that must be prepared before anything of it runs.
     pub has_claims: bool,
+    /// How important it is: of two that use too much, the less important one is evicted first.
+    pub priority: i32,
+    /// Whether no container of it asks for anything or has a limit.
+    pub is_best_effort: bool,
+    /// Whether it may come to a node that is short of memory although it asks for nothing.
+    pub tolerates_memory_pressure: bool,
     /// What it asks for.
     pub requests: Amounts,
     /// Why this node does not take it: a reason and a sentence.
@@ -56,6 +62,12 @@ pub struct ContainerView {
     pub has_post_start: bool,
     /// Something is run before it is stopped.
     pub has_pre_stop: bool,
+    /// What it asks for and may have.
+    pub resources: Resources,
+    /// Whether it is started again when its share of the processors changes.
+    pub restarts_on_cpu: bool,
+    /// The same for its memory.
+    pub restarts_on_memory: bool,
 }
 
 /// When a container runs.
@@ -67,6 +79,8 @@ pub enum Kind {
     Sidecar,
     /// When all init containers are done.
     Main,
+    /// Once, beside whatever runs: it was added to a pod that was there, to look at it. Nothing waits for it.
+    Ephemeral,
 }
 
 /// Whether a container that ended is started again.
@@ -161,13 +175,17 @@ pub struct BeforeContainer {
     pub is_started: bool,
     /// Whether it was ready.
     pub is_ready: bool,
+    /// What it had, if that was said.
+    pub resources: Option<Resources>,
 }
 
 impl ContainerView {
     /// Whether it is started again after this exit code.
     pub(crate) fn restarts_after(&self, pod: Restart, code: i32) -> bool {
-        if self.kind == Kind::Sidecar {
-            return true;
+        match self.kind {
+            Kind::Sidecar => return true,
+            Kind::Ephemeral => return false,
+            Kind::Init | Kind::Main => {}
         }
         if self.rules.iter().any(|rule| rule.codes.contains(&code) == rule.is_in) {
             return true;

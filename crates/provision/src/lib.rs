@@ -43,7 +43,7 @@ mod tokens;
 mod volumes;
 
 pub use container::container_spec;
-pub use disk::usage::DiskUse;
+pub use disk::usage::{DiskUse, count as disk_use};
 pub use error::{SpecError, VolumeError};
 pub use facts::NodeFacts;
 pub use given::{Disk, Given, ImageUser, Lookup, PodFiles, SubPath, VolumePath};

@@ -8,15 +8,16 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod, Service};
-use lazaret_containers::{ContainerSpec, SandboxSpec};
+use lazaret_containers::{ContainerSpec, Limits, SandboxSpec};
 use lazaret_images::Image;
 
 use crate::{
     Disk, Given, ImageUser, Lookup, NodeFacts, Objects, PodFiles, SpecError, SubPath, VolumeError, Volumes,
+    amount,
     cache::{AGE_MAX_NEW, Cache, Kept},
     container_spec,
     disk::{dir::Dir, image_user, sub_path},
-    hostname, hosts_file, last_output, names,
+    hostname, hosts_file, last_output, limits, names,
     pod::PodView,
     pod_resolver, sandbox_spec, termination_message,
 };
@@ -77,6 +78,17 @@ impl Provision {
     /// See [`sandbox_spec`].
     pub fn sandbox(&self, pod: &Pod) -> Result<SandboxSpec, SpecError> {
         sandbox_spec(pod, &self.facts())
+    }
+
+    /// How much a container may use, and its pod as a whole.
+    ///
+    /// # Errors
+    /// When there is no such container, or an amount cannot be read.
+    pub fn limits(&self, pod: &Pod, name: &str) -> Result<(Limits, Limits), SpecError> {
+        let (view, facts) = (PodView::new(pod)?, self.facts());
+        amount::check(view.spec)?;
+        let container = view.container(name)?;
+        Ok((limits::of_container(&view, &container, &facts), limits::of_pod(&view, &facts)))
     }
 
     /// Sets the volumes of a pod up, before its sandbox is made. A volume that is an image needs [`Self::set_up_with_images`].

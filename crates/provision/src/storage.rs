@@ -24,6 +24,16 @@ pub struct StorageUse {
     pub rest: DiskUse,
 }
 
+impl StorageUse {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> DiskUse {
+        let mut total = self.rest;
+        self.empty_dirs.values().for_each(|volume| total.add(*volume));
+        total
+    }
+}
+
 impl Volumes {
     /// Counts what a pod uses. It reads every directory, up to a million files; to be called from where waiting is fine.
     ///
@@ -34,7 +44,7 @@ impl Volumes {
         let view = PodView::new(pod).map_err(invalid)?;
         let paths = self.paths(pod).map_err(invalid)?;
         let mut found = StorageUse::default();
-        let mut in_volumes = 0;
+        let mut in_volumes = DiskUse::default();
         for volume in used(&view) {
             let (Kind::EmptyDir(source), Some(place)) = (kind(volume), paths.get(&volume.name)) else {
                 continue;
@@ -42,12 +52,16 @@ impl Volumes {
             // What is in memory has its limit from the kernel.
             if source.medium.as_deref().unwrap_or_default().is_empty() {
                 let taken = usage::count(&place.path)?;
-                in_volumes += taken.bytes;
+                in_volumes.add(taken);
                 found.empty_dirs.insert(volume.name.clone(), taken);
             }
         }
         let all = usage::count(&self.pod_path(view.uid))?;
-        found.rest = DiskUse { bytes: all.bytes.saturating_sub(in_volumes), ..all };
+        found.rest = DiskUse {
+            bytes: all.bytes.saturating_sub(in_volumes.bytes),
+            files: all.files.saturating_sub(in_volumes.files),
+            ..all
+        };
         Ok(found)
     }
 }
@@ -72,9 +86,7 @@ pub fn storage_violation(
             return Some(format!("Usage of EmptyDir volume {:?} exceeds the limit {text:?}. ", volume.name));
         }
     }
-    let mut total = taken.rest;
-    taken.empty_dirs.values().for_each(|volume| total.add(*volume));
-    let all = containers.values().fold(total.bytes, |all, bytes| all.saturating_add(*bytes));
+    let all = containers.values().fold(taken.total().bytes, |all, bytes| all.saturating_add(*bytes));
     if let Some(limit) = qos::pod_limits(spec).get("ephemeral-storage").filter(|limit| is_more(all, limit)) {
         return Some(format!(
             "Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "

@@ -7,7 +7,7 @@ use lazaret_json::{Value, json};
 use lazaret_kinds::{Kind, Name, Release, Scope, Subresource, Verbs};
 use serde::Serialize;
 
-use crate::{Server, kind_ref::KindRef, negotiate::Form, respond::Answer};
+use crate::{Server, kind_ref::KindRef, negotiate::Form, proxy::usage, respond::Answer};
 
 const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -85,6 +85,10 @@ fn groups(server: &Server) -> Vec<String> {
             groups.push(kind.group.to_string());
         }
     }
+    // Where somebody defines kinds of that group, those are served.
+    if usage::is_served(server) && !groups.iter().any(|known| known == usage::GROUP) {
+        groups.push(usage::GROUP.to_owned());
+    }
     groups
 }
 
@@ -97,6 +101,12 @@ fn versions(server: &Server, group: &str) -> Vec<String> {
                 versions.push(served.version.to_string());
             }
         }
+    }
+    if group == usage::GROUP
+        && usage::is_served(server)
+        && !versions.iter().any(|known| known == usage::VERSION)
+    {
+        versions.push(usage::VERSION.to_owned());
     }
     versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
     versions
@@ -197,6 +207,21 @@ impl Resource {
         }
     }
 
+    fn of_usage((plural, kind, namespaced): &(&str, &str, bool)) -> Self {
+        Self {
+            name: (*plural).to_owned(),
+            singular_name: String::new(),
+            namespaced: *namespaced,
+            group: "",
+            version: "",
+            kind: (*kind).to_owned(),
+            verbs: usage::VERBS.to_vec(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            storage_version_hash: None,
+        }
+    }
+
     fn under(kind: &Kind, subresource: &Subresource) -> Self {
         let elsewhere = subresource.takes.filter(|(group, ..)| !group.is_empty());
         let (group, version, _) = elsewhere.unwrap_or_default();
@@ -217,13 +242,15 @@ impl Resource {
 
 fn resources(server: &Server, group: &str, version: &str) -> Option<Answer> {
     let kinds = served(server, group, version);
-    if kinds.is_empty() {
+    let is_usage = group == usage::GROUP && version == usage::VERSION && usage::is_served(server);
+    if kinds.is_empty() && !is_usage {
         return None;
     }
     let resources = kinds.iter().flat_map(|kind| {
         let below = kind.subresources.iter().map(|subresource| Resource::under(kind, subresource));
         std::iter::once(Resource::of(kind)).chain(below)
     });
+    let resources = resources.chain(usage::RESOURCES.iter().filter(|_| is_usage).map(Resource::of_usage));
     let list = ResourceList {
         kind: "APIResourceList",
         api_version: "v1",
@@ -253,8 +280,10 @@ fn aggregated(server: &Server, core: bool) -> Answer {
         let versions: Vec<Value> = versions(server, &group)
             .iter()
             .map(|version| {
-                let resources: Vec<Value> =
-                    served(server, &group, version).iter().map(|kind| aggregated_resource(kind)).collect();
+                let kinds = served(server, &group, version);
+                let of_usage = usage::RESOURCES.iter().filter(|_| group == usage::GROUP);
+                let resources = kinds.iter().map(|kind| aggregated_resource(kind));
+                let resources: Vec<Value> = resources.chain(of_usage.map(aggregated_usage)).collect();
                 json!({"version": version, "resources": resources, "freshness": "Current"})
             })
             .collect();
@@ -263,6 +292,13 @@ fn aggregated(server: &Server, core: bool) -> Answer {
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
     let text = list.to_string();
     Answer { content_type: AGGREGATED, tag: Some(fingerprint(text.as_bytes())), ..Answer::json(200, text) }
+}
+
+fn aggregated_usage((plural, kind, namespaced): &(&str, &str, bool)) -> Value {
+    json!({
+        "resource": plural, "responseKind": {"group": "", "version": "", "kind": kind},
+        "scope": if *namespaced { "Namespaced" } else { "Cluster" }, "singularResource": "", "verbs": usage::VERBS,
+    })
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {

@@ -288,6 +288,13 @@ impl Server {
             .filter(|(kind, _)| target.fits(kind.scope) && (!watched || target.subresource.is_empty()));
         let Some((kind, served)) = found else {
             authorize_unknown(self, user, &target, verb)?;
+            if proxy::usage::takes(self, &target) && !watched {
+                // It waits for nodes.
+                if let Some(held) = parts.extensions.get::<Held>() {
+                    held.release();
+                }
+                return proxy::usage::answer(self, &target, verb, &query).await;
+            }
             return Err(ApiError::no_such_path());
         };
         let agent = text(header::USER_AGENT).and_then(|agent| agent.split('/').next()).unwrap_or("unknown");

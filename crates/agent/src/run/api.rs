@@ -1,13 +1,13 @@
 //! What the node's own API is told of pods.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use lazaret_containers::Phase;
 use lazaret_nodeapi::{Found, NotFound, Pods};
 use serde_json::Value;
 
-use super::shared::Shared;
+use super::{shared::Shared, view::ephemeral};
 
 /// The container that clients mean who name none.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
@@ -70,17 +70,18 @@ impl Pods for Asked {
     }
 }
 
-fn chosen<'a>(pod: &'a Pod, name: Option<&str>) -> Result<&'a Container, NotFound> {
+fn chosen<'a>(pod: &'a Pod, name: Option<&str>) -> Result<Cow<'a, Container>, NotFound> {
     let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
     let Some(spec) = &pod.spec else { return Err(NotFound(format!("pod {pod_name} has no containers"))) };
     let default = || pod.metadata.annotations.as_ref()?.get(DEFAULT_CONTAINER).map(String::as_str);
-    let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let declared = spec.init_containers.iter().flatten().chain(&spec.containers).map(Cow::Borrowed);
+    let mut all = declared.chain(ephemeral(spec).map(Cow::Owned));
     match name.filter(|name| !name.is_empty()).or_else(default) {
         Some(name) => all
             .find(|container| container.name == name)
             .ok_or_else(|| NotFound(format!("container {name} is not valid for pod {pod_name}"))),
         None => match spec.containers.as_slice() {
-            [only] => Ok(only),
+            [only] => Ok(Cow::Borrowed(only)),
             several => {
                 let names: Vec<&str> = several.iter().map(|container| container.name.as_str()).collect();
                 let names = names.join(" ");

@@ -9,13 +9,15 @@ use k8s_openapi::{
 use lazaret_containers::Exec;
 use lazaret_pods::{Outcome, PodRef, ProbeKind};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
 
 use super::{
+    grpc_health,
     shared::Shared,
+    unverified,
     work::{failed, pod_of},
 };
 
@@ -79,8 +81,13 @@ impl Asked<'_> {
         } else if let Some(tcp) = &probe.tcp_socket {
             let port = self.port(&tcp.port)?;
             self.connect(tcp.host.as_deref(), port).await.map(|_| String::new())
-        } else if probe.grpc.is_some() {
-            Err("probes by gRPC are not supported by this node".into())
+        } else if let Some(grpc) = &probe.grpc {
+            let port = self.port(&IntOrString::Int(grpc.port))?;
+            let address = format!("{}:{port}", self.ip().unwrap_or_default());
+            let stream = self.connect(None, port).await;
+            let stream = stream
+                .map_err(|error| format!("error: failed to connect service at {address:?}: {error}"))?;
+            grpc_health::check(&address, stream, grpc.service.as_deref().unwrap_or_default()).await
         } else {
             Err("the probe has no handler that this node knows".into())
         }
@@ -100,19 +107,17 @@ impl Asked<'_> {
         if code == 0 { Ok(text) } else { Err(format!("command exited with {code}: {text}")) }
     }
 
-    /// Asks by HTTP; 200 to 399 is a yes.
+    /// Asks by HTTP or HTTPS; 200 to 399 is a yes. Whose certificate it is does not matter.
     pub(super) async fn http(&self, get: &HTTPGetAction) -> Result<String, String> {
-        if get.scheme.as_deref().is_some_and(|scheme| scheme.eq_ignore_ascii_case("HTTPS")) {
-            return Err("probes by HTTPS are not supported by this node".into());
-        }
+        let is_https = get.scheme.as_deref().is_some_and(|scheme| scheme.eq_ignore_ascii_case("HTTPS"));
         let port = self.port(&get.port)?;
-        let mut stream = self.connect(get.host.as_deref(), port).await?;
         let headers = get.http_headers.iter().flatten();
         let mut headers: BTreeMap<String, String> =
             headers.map(|header| (header.name.to_ascii_lowercase(), header.value.clone())).collect();
         headers.entry("user-agent".into()).or_insert_with(|| "kube-probe/1.37".into());
         headers.entry("accept".into()).or_insert_with(|| "*/*".into());
-        let host = get.host.clone().or_else(|| self.ip()).unwrap_or_else(|| "localhost".into());
+        let named = get.host.clone().filter(|host| !host.is_empty());
+        let host = named.or_else(|| self.ip()).unwrap_or_else(|| "localhost".into());
         headers.entry("host".into()).or_insert_with(|| format!("{host}:{port}"));
         headers.insert("connection".into(), "close".into());
         let path = get.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
@@ -122,8 +127,11 @@ impl Asked<'_> {
         if request.matches('\n').count() != headers.len() + 2 {
             return Err("a path or header of the probe has line breaks".into());
         }
-        stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
-        let answer = read(Some(stream)).await;
+        let stream = self.connect(get.host.as_deref(), port).await?;
+        let answer = match is_https {
+            true => exchange(unverified::begin(&host, stream).await?, &request).await?,
+            false => exchange(stream, &request).await?,
+        };
         let code: u16 = answer
             .strip_prefix("HTTP/1.")
             .and_then(|rest| rest.split(' ').nth(1))
@@ -161,6 +169,12 @@ impl Asked<'_> {
         let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| error.to_string())?;
         Ok(stream)
     }
+}
+
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Result<String, String> {
+    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    stream.flush().await.map_err(|error| error.to_string())?;
+    Ok(read(Some(stream)).await)
 }
 
 async fn read(from: Option<impl AsyncRead + Unpin>) -> String {

@@ -18,11 +18,19 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Events that wait. More are only in the log: 110 pods that start say five each.
 pub(super) const QUEUE_MAX: usize = 1_024;
 
-/// Something to say about a pod.
+/// What it is about.
+#[derive(Debug)]
+pub(super) enum About {
+    /// A pod, or a part of it.
+    Pod { pod: PodRef, field: Option<String> },
+    /// The Node.
+    Node,
+}
+
+/// Something to say to people.
 #[derive(Debug)]
 pub(super) struct Note {
-    pub(super) pod: PodRef,
-    pub(super) field: Option<String>,
+    pub(super) about: About,
     pub(super) is_warning: bool,
     pub(super) reason: &'static str,
     pub(super) message: String,
@@ -31,8 +39,9 @@ pub(super) struct Note {
 /// Writes what comes, until nobody sends any more. One that is lost is lost: the log has it.
 pub(super) async fn write_all(client: kube::Client, node: String, mut notes: mpsc::Receiver<Note>) {
     while let Some(note) = notes.recv().await {
-        let api: Api<Event> = Api::namespaced(client.clone(), &note.pod.namespace);
         let event = event(&node, note);
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(client.clone(), namespace);
         match timeout(WRITE_TIMEOUT, api.create(&PostParams::default(), &event)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => debug!(%error, "write an event"),
@@ -42,21 +51,26 @@ pub(super) async fn write_all(client: kube::Client, node: String, mut notes: mps
 }
 
 fn event(node: &str, note: Note) -> Event {
-    let Note { pod, field, is_warning, reason, message } = note;
+    let Note { about, is_warning, reason, message } = note;
+    // The Node has no namespace, and its UID in events is its name, as kubelet has it.
+    let (kind, namespace, name, uid, field_path) = match about {
+        About::Pod { pod, field } => ("Pod", pod.namespace, pod.name, pod.uid, field),
+        About::Node => ("Node", "default".to_owned(), node.to_owned(), node.to_owned(), None),
+    };
     let now = clock::wall();
     Event {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{}.", pod.name)),
-            namespace: Some(pod.namespace.clone()),
+            generate_name: Some(format!("{name}.")),
+            namespace: Some(namespace.clone()),
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {
             api_version: Some("v1".into()),
-            kind: Some("Pod".into()),
-            name: Some(pod.name),
-            namespace: Some(pod.namespace),
-            uid: Some(pod.uid),
-            field_path: field,
+            kind: Some(kind.into()),
+            name: Some(name),
+            namespace: Some(namespace).filter(|_| kind == "Pod"),
+            uid: Some(uid),
+            field_path,
             ..ObjectReference::default()
         },
         reason: Some(reason.into()),

@@ -7,19 +7,11 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use lazaret_containers::Runtime;
-use lazaret_pods::Amounts;
+use lazaret_containers::{Runtime, Usage};
+use lazaret_pods::{Amounts, Level, Levels, Signal, Thresholds};
 
-/// Below this much available memory a node is under pressure, as kubelet has it.
-const MEMORY_AVAILABLE_MIN: u64 = 100 << 20;
-/// Below this share of free disk, or of free inodes, in percent, likewise.
-///
-/// DEVIATION(disk-pressure): of the disk also less than this many bytes. A tenth of a large disk is room enough for pods.
-const DISK_FREE_PERCENT_MIN: u64 = 10;
-const DISK_FREE_BYTES_MIN: u64 = 5 << 30;
-const INODES_FREE_PERCENT_MIN: u64 = 5;
-/// Below this share of free process ids, in percent, likewise.
-const PIDS_FREE_PERCENT_MIN: u64 = 10;
+/// Nanoseconds of a tick, of which Linux counts 100 a second for programs.
+const TICK_NANOSECONDS: u64 = 10_000_000;
 
 /// What the machine is, as far as it does not change.
 #[derive(Clone, Debug)]
@@ -32,14 +24,6 @@ pub(super) struct Machine {
     os_image: String,
     machine_id: String,
     boot_id: String,
-}
-
-/// What it lacks now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pressure {
-    pub(super) memory: bool,
-    pub(super) disk: bool,
-    pub(super) pids: bool,
 }
 
 impl Machine {
@@ -64,11 +48,25 @@ impl Machine {
         Amounts { cpu_milli: self.cpus * 1_000, memory: self.memory, ephemeral_storage: self.disk }
     }
 
-    pub(super) fn amounts(&self, pods_max: u32) -> BTreeMap<String, Quantity> {
+    /// What pods may ask for: not what is kept free by thresholds, as kubelet has it.
+    pub(super) fn allocatable(&self, thresholds: &Thresholds) -> Amounts {
+        let kept =
+            |signal: Signal, of: u64| thresholds.0.get(&signal).map_or(0, |threshold| threshold.of(of));
+        let Amounts { cpu_milli, memory, ephemeral_storage } = self.capacity();
+        Amounts {
+            cpu_milli,
+            memory: memory.saturating_sub(kept(Signal::MemoryAvailable, memory)),
+            ephemeral_storage: ephemeral_storage
+                .saturating_sub(kept(Signal::NodefsAvailable, ephemeral_storage)),
+        }
+    }
+
+    /// Amounts as the API has them.
+    pub(super) fn quantities(amounts: Amounts, pods_max: u32) -> BTreeMap<String, Quantity> {
         let amounts = [
-            ("cpu", self.cpus.to_string()),
-            ("memory", format!("{}Ki", self.memory >> 10)),
-            ("ephemeral-storage", format!("{}Ki", self.disk >> 10)),
+            ("cpu", (amounts.cpu_milli / 1_000).to_string()),
+            ("memory", format!("{}Ki", amounts.memory >> 10)),
+            ("ephemeral-storage", format!("{}Ki", amounts.ephemeral_storage >> 10)),
             ("pods", pods_max.to_string()),
         ];
         amounts.into_iter().map(|(name, amount)| (name.to_owned(), Quantity(amount))).collect()
@@ -108,22 +106,45 @@ impl Machine {
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
     }
 
-    pub(super) fn pressure(&self) -> Pressure {
-        let is_low = |free: u64, all: u64, percent: u64| {
-            all > 0 && free.saturating_mul(100) < all.saturating_mul(percent)
-        };
-        let disk = rustix::fs::statvfs(&self.root).is_ok_and(|disk| {
-            let is_small = disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_FREE_BYTES_MIN;
-            is_small && is_low(disk.f_bavail, disk.f_blocks, DISK_FREE_PERCENT_MIN)
-                || is_low(disk.f_favail, disk.f_files, INODES_FREE_PERCENT_MIN)
-        });
-        Pressure {
-            memory: meminfo("MemAvailable:").is_some_and(|available| available < MEMORY_AVAILABLE_MIN),
-            disk,
-            pids: pids()
-                .is_some_and(|(used, most)| is_low(most.saturating_sub(used), most, PIDS_FREE_PERCENT_MIN)),
-        }
+    /// Where its disk is looked at.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
+
+    /// How much is left of what thresholds are about.
+    pub(super) fn levels(&self) -> Levels {
+        let memory = meminfo("MemAvailable:").map(|available| Level { available, capacity: self.memory });
+        let disk = rustix::fs::statvfs(&self.root).ok();
+        let bytes = disk.as_ref().map(|disk| Level {
+            available: disk.f_bavail.saturating_mul(disk.f_frsize),
+            capacity: disk.f_blocks.saturating_mul(disk.f_frsize),
+        });
+        let inodes = disk.as_ref().map(|disk| Level { available: disk.f_favail, capacity: disk.f_files });
+        let pids = pids().map(|(used, most)| Level { available: most.saturating_sub(used), capacity: most });
+        let all = [
+            (Signal::MemoryAvailable, memory),
+            (Signal::NodefsAvailable, bytes),
+            (Signal::NodefsInodesFree, inodes),
+            (Signal::PidAvailable, pids),
+        ];
+        all.into_iter().filter_map(|(signal, level)| Some((signal, level?))).collect()
+    }
+}
+
+/// What the whole machine uses.
+pub(super) fn usage() -> Option<Usage> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let ticks: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|ticks| ticks.parse().ok()).collect();
+    // User, nice, system, interrupts, soft interrupts and what a hypervisor took; not idle, and not waiting for a disk.
+    let busy: u64 = [0, 1, 2, 5, 6, 7].iter().filter_map(|place| ticks.get(*place)).sum();
+    let memory = meminfo("MemTotal:")?.saturating_sub(meminfo("MemAvailable:")?);
+    Some(Usage {
+        cpu_nanoseconds: busy.saturating_mul(TICK_NANOSECONDS),
+        memory_working_set: memory,
+        memory,
+        pids: pids().map_or(0, |(used, _)| used),
+    })
 }
 
 fn architecture() -> &'static str {

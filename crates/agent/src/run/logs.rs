@@ -17,14 +17,22 @@ use crate::clock;
 const LOG_BYTES_MAX: u64 = 10 << 20;
 const LOG_FILES_MAX: usize = 5;
 const ROTATE_EVERY: Duration = Duration::from_secs(10);
+/// After a log was too large: whoever wrote it may write on as fast, and the disk is everybody's.
+const ROTATE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks after the logs of all containers that run. Never ends.
 pub(super) async fn keep_small(shared: Arc<Shared>) {
+    let mut pause = ROTATE_EVERY;
     loop {
-        tokio::time::sleep(ROTATE_EVERY).await;
+        tokio::time::sleep(pause).await;
+        pause = ROTATE_EVERY;
         for (id, log) in running(&shared) {
             let is_large = fs::metadata(&log).is_ok_and(|file| file.len() > LOG_BYTES_MAX);
-            if is_large && let Err(error) = rotate(&shared, &id, &log).await {
+            if !is_large {
+                continue;
+            }
+            pause = ROTATE_AGAIN;
+            if let Err(error) = rotate(&shared, &id, &log).await {
                 warn!(%error, log = %log.display(), "begin a new log file");
             }
         }

@@ -3,34 +3,41 @@
 mod api;
 mod ask;
 mod events;
+mod eviction_hard;
 mod facts;
 mod found;
+mod grpc_health;
 mod hooks;
 mod logs;
 mod object;
 mod options;
+mod pressure;
 mod pull;
 mod serve;
 mod shared;
 mod status;
 mod table;
 mod tasks;
+mod unverified;
 mod view;
 mod work;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, Service};
 use lazaret_node::{Input as NodeInput, Life, Node, PodView as ClaimsView, ResourceStatus, SeenPod};
 use lazaret_pods::{Action, Input, Millis, Outcome, Pods};
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::{debug, info};
 
-pub use self::options::RunOptions;
 use self::{
-    events::Note,
+    events::{About, Note},
     shared::Shared,
     table::{Entry, Table},
+};
+pub use self::{
+    eviction_hard::{ThresholdError, parse_eviction_hard},
+    options::RunOptions,
 };
 use crate::{clock::Clock, follow::Reader, pods};
 
@@ -114,8 +121,14 @@ impl Runner {
                 Action::Event { pod, container, is_warning, reason, message } => {
                     debug!(pod = pod.name, container, reason, "{message}");
                     let field = container.map(|name| self.field(&pod.uid, &name));
+                    let about = About::Pod { pod, field };
                     // One that does not fit is only in the log.
-                    let _ = self.notes.try_send(Note { pod, field, is_warning, reason, message });
+                    let _ = self.notes.try_send(Note { about, is_warning, reason, message });
+                }
+                Action::NodeEvent { reason, message } => {
+                    info!(reason, "{message}");
+                    let _ =
+                        self.notes.try_send(Note { about: About::Node, is_warning: true, reason, message });
                 }
                 Action::KeepOnly { pods } => {
                     self.tasks.spawn(work::keep_only(Arc::clone(&self.shared), pods));
@@ -132,6 +145,12 @@ impl Runner {
             }
         }
         while self.tasks.try_join_next().is_some() {}
+        let pressure: BTreeMap<_, _> = self.machine.pressure().collect();
+        self.shared.pressure.send_if_modified(|known| {
+            let is_news = !known.keys().eq(pressure.keys());
+            *known = pressure;
+            is_news
+        });
         is_busy
     }
 
@@ -235,10 +254,14 @@ impl Runner {
     /// As kubelet names a container in events.
     fn field(&self, uid: &str, container: &str) -> String {
         let pod = self.shared.table().pod(uid);
-        let init =
-            pod.iter().flat_map(|pod| &pod.spec).flat_map(|spec| spec.init_containers.iter().flatten());
-        let is_init = init.into_iter().any(|init| init.name == container);
-        let list = if is_init { "initContainers" } else { "containers" };
+        let spec = pod.as_ref().and_then(|pod| pod.spec.as_ref());
+        let is_init =
+            |spec: &PodSpec| spec.init_containers.iter().flatten().any(|init| init.name == container);
+        let list = match spec {
+            Some(spec) if is_init(spec) => "initContainers",
+            Some(spec) if view::ephemeral(spec).any(|one| one.name == container) => "ephemeralContainers",
+            Some(_) | None => "containers",
+        };
         format!("spec.{list}{{{container}}}")
     }
 }

@@ -10,14 +10,12 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
+use lazaret_pods::{Amounts, Crossed, PressureKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
-use super::{
-    facts::{Machine, Pressure},
-    shared::Shared,
-};
+use super::{facts::Machine, shared::Shared};
 use crate::clock;
 
 /// Kubelet's own: a lease is renewed four times while it holds.
@@ -33,11 +31,15 @@ const LEASES: &str = "kube-node-lease";
 /// The Node of this agent.
 pub(super) struct Object {
     pub(super) shared: Arc<Shared>,
-    pub(super) machine: Machine,
     pub(super) port: u16,
     pub(super) pods_max: u32,
     pub(super) taints: Vec<Taint>,
+    /// What pods may ask for.
+    pub(super) allocatable: Amounts,
 }
+
+/// What the machine lacks.
+type Pressure = BTreeMap<PressureKind, Crossed>;
 
 /// What was written last: what the machine lacks, since when each is so, and when it was written.
 #[derive(Default)]
@@ -51,6 +53,7 @@ impl Object {
     /// Registers the Node, renews its Lease, and keeps its status. Never ends.
     pub(super) async fn keep(self) {
         let mut written = Written::default();
+        let mut pressure = self.shared.pressure.subscribe();
         loop {
             let pause = match timeout(CALL_TIMEOUT, self.once(&mut written)).await {
                 Ok(Ok(())) => RENEW_EVERY,
@@ -63,14 +66,15 @@ impl Object {
                     RETRY
                 }
             };
-            tokio::time::sleep(pause).await;
+            // A condition that changed is written at once.
+            let _ = timeout(pause, pressure.changed()).await;
         }
     }
 
     async fn once(&self, written: &mut Written) -> Result<(), kube::Error> {
-        let pressure = self.machine.pressure();
+        let pressure = self.shared.pressure.borrow().clone();
         let is_due = written.at.is_none_or(|at| at.elapsed() >= STATUS_EVERY);
-        if is_due || pressure != written.pressure {
+        if is_due || !pressure.keys().eq(written.pressure.keys()) {
             self.write(written, pressure).await?;
         }
         self.renew().await
@@ -88,7 +92,7 @@ impl Object {
                 patched => drop(patched?),
             }
         }
-        let status = json!({"status": self.status(written, pressure)});
+        let status = json!({"status": self.status(written, &pressure)});
         match api.patch_status(name, &params, &Patch::Strategic(status)).await {
             // Somebody deleted it: it is registered anew.
             Err(kube::Error::Api(error)) if error.code == 404 => {
@@ -117,7 +121,7 @@ impl Object {
         }
     }
 
-    fn status(&self, written: &mut Written, pressure: Pressure) -> Value {
+    fn status(&self, written: &mut Written, pressure: &Pressure) -> Value {
         let now = clock::wall().0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut condition = |kind: &'static str,
                              is_true: bool,
@@ -133,39 +137,55 @@ impl Object {
                 "lastHeartbeatTime": now, "lastTransitionTime": changed,
             })
         };
-        let before = written.pressure;
-        let words = |is: bool, yes: &'static str, no: &'static str| if is { yes } else { no };
-        let memory = words(pressure.memory, "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory");
-        let disk = words(pressure.disk, "KubeletHasDiskPressure", "KubeletHasNoDiskPressure");
-        let pids = words(pressure.pids, "KubeletHasInsufficientPID", "KubeletHasSufficientPID");
-        let memory_text = words(
-            pressure.memory,
-            "kubelet has insufficient memory available",
-            "kubelet has sufficient memory available",
-        );
-        let disk_text = words(pressure.disk, "kubelet has disk pressure", "kubelet has no disk pressure");
-        let pids_text = words(
-            pressure.pids,
-            "kubelet has insufficient PID available",
-            "kubelet has sufficient PID available",
-        );
-        let conditions = [
-            condition("MemoryPressure", pressure.memory, before.memory, memory, memory_text),
-            condition("DiskPressure", pressure.disk, before.disk, disk, disk_text),
-            condition("PIDPressure", pressure.pids, before.pids, pids, pids_text),
-            condition("Ready", true, true, "KubeletReady", "kubelet is posting ready status"),
-        ];
-        let amounts = self.machine.amounts(self.pods_max);
+        let before = &written.pressure;
+        let mut conditions: Vec<Value> = Vec::new();
+        for kind in PressureKind::ALL {
+            let (reason, message) = self.words(kind, pressure.get(&kind));
+            let (is_true, was_true) = (pressure.contains_key(&kind), before.contains_key(&kind));
+            conditions.push(condition(kind.name(), is_true, was_true, reason, &message));
+        }
+        conditions.push(condition("Ready", true, true, "KubeletReady", "kubelet is posting ready status"));
+        let capacity = self.shared.machine.capacity();
         let ips = self.shared.host_ips.iter().map(|ip| json!({"type": "InternalIP", "address": ip}));
         let hostname = json!({"type": "Hostname", "address": self.shared.node});
         json!({
-            "capacity": amounts,
-            "allocatable": amounts,
+            "capacity": Machine::quantities(capacity, self.pods_max),
+            "allocatable": Machine::quantities(self.allocatable, self.pods_max),
             "conditions": conditions,
             "addresses": ips.chain([hostname]).collect::<Vec<_>>(),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
-            "nodeInfo": self.machine.info(&*self.shared.runtime),
+            "nodeInfo": self.shared.machine.info(&*self.shared.runtime),
         })
+    }
+
+    /// The reason of a condition in kubelet's words, and a message that says which figure is behind it.
+    fn words(&self, kind: PressureKind, crossed: Option<&Crossed>) -> (&'static str, String) {
+        let (reason, text) = match (kind, crossed.is_some()) {
+            (PressureKind::Memory, true) => {
+                ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available")
+            }
+            (PressureKind::Memory, false) => {
+                ("KubeletHasSufficientMemory", "kubelet has sufficient memory available")
+            }
+            (PressureKind::Disk, true) => ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+            (PressureKind::Disk, false) => ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            (PressureKind::Pids, true) => {
+                ("KubeletHasInsufficientPID", "kubelet has insufficient PID available")
+            }
+            (PressureKind::Pids, false) => {
+                ("KubeletHasSufficientPID", "kubelet has sufficient PID available")
+            }
+        };
+        let message = match (kind, crossed) {
+            (PressureKind::Disk, Some(crossed)) => {
+                format!("{text}: at {}, {}", self.shared.machine.root().display(), crossed.text())
+            }
+            (PressureKind::Memory | PressureKind::Pids, Some(crossed)) => {
+                format!("{text}: {}", crossed.text())
+            }
+            (_, None) => text.to_owned(),
+        };
+        (reason, message)
     }
 
     async fn renew(&self) -> Result<(), kube::Error> {

@@ -6,12 +6,13 @@ use std::{
     net::{IpAddr, TcpListener},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use k8s_openapi::api::core::v1::Taint;
 use lazaret_containers::Runtime;
 use lazaret_images::ImageSource;
-use lazaret_pods::{Options as PodsOptions, Pods};
+use lazaret_pods::{Millis, Options as PodsOptions, Pods, PressureOptions, Thresholds};
 use lazaret_provision::{ApiObjects, NodeFacts, Provision, ResolverConfig};
 
 use super::{
@@ -44,6 +45,16 @@ pub struct RunOptions {
     pub cluster_dns: Vec<String>,
     /// The domain of the cluster.
     pub cluster_domain: String,
+    /// With less than this the node is under pressure.
+    pub thresholds: Thresholds,
+    /// A condition of pressure stays true this long after it was seen last.
+    pub pressure_transition: Duration,
+    /// Processes and threads of one pod; no limit when there is none.
+    pub pod_pids_max: Option<u64>,
+    /// Whether containers that ask for no seccomp profile get the runtime's own.
+    pub seccomp_default: bool,
+    /// Sysctls that pods may set besides the safe ones; a `*` at the end stands for anything.
+    pub allowed_unsafe_sysctls: Vec<String>,
 }
 
 impl fmt::Debug for RunOptions {
@@ -57,7 +68,6 @@ impl fmt::Debug for RunOptions {
 pub(crate) struct Ready {
     pub(super) machine: Pods,
     pub(super) shared: Arc<Shared>,
-    pub(super) facts: Machine,
     pub(super) options: RunOptions,
 }
 
@@ -71,7 +81,7 @@ pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) 
     let node_facts = NodeFacts {
         node_name: options.node.clone(),
         host_ips: host_ips.clone(),
-        allocatable: facts.amounts(run.pods_max),
+        allocatable: Machine::quantities(facts.allocatable(&run.thresholds), run.pods_max),
         memory_capacity: facts.memory,
         cluster_domain: run.cluster_domain.clone(),
         cluster_dns: run.cluster_dns.clone(),
@@ -80,15 +90,23 @@ pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) 
         seccomp_root: options.root.join("seccomp"),
         kernel: facts.kernel_version(),
         log_root: run.log_root.clone(),
-        ..NodeFacts::default()
+        pod_pids_max: run.pod_pids_max,
+        seccomp_default: run.seccomp_default,
+        allowed_unsafe_sysctls: run.allowed_unsafe_sysctls.clone(),
+        // No runtime here applies a profile: a pod that asks for one is refused.
+        has_app_armor: false,
     };
     let objects = Arc::new(ApiObjects::new(client.clone()));
     let provision = Provision::new(&root, node_facts, objects).map_err(StartError::io(&root))?;
     std::fs::create_dir_all(&run.log_root).map_err(StartError::io(&run.log_root))?;
-    let machine = Pods::new(PodsOptions { capacity: facts.capacity(), pods_max: run.pods_max.into() });
+    let transition_ms = Millis::try_from(run.pressure_transition.as_millis()).unwrap_or(Millis::MAX);
+    let pressure = PressureOptions { thresholds: run.thresholds.clone(), transition_ms };
+    let capacity = facts.allocatable(&run.thresholds);
+    let machine = Pods::new(PodsOptions { capacity, pods_max: run.pods_max.into(), pressure });
     let parts = Parts {
         client,
         node: options.node.clone(),
+        machine: facts,
         runtime: Arc::clone(&run.runtime),
         images: Arc::clone(&run.images),
         provision,
@@ -96,5 +114,5 @@ pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) 
         labels,
         log_root: run.log_root.clone(),
     };
-    Ok(Ready { machine, shared: Arc::new(Shared::new(parts)), facts, options: run })
+    Ok(Ready { machine, shared: Arc::new(Shared::new(parts)), options: run })
 }

@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::{
     shared::Shared,
+    view::ephemeral,
     work::{failed, pod_of},
 };
 
@@ -95,6 +96,9 @@ async fn keychain(shared: &Shared, pod: &Pod) -> Keychain {
 /// The image of a container, as its pod has it.
 pub(super) fn image_of(pod: &Pod, name: &str) -> Option<String> {
     let spec = pod.spec.as_ref()?;
-    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
-    all.into_iter().find(|container| container.name == name)?.image.clone()
+    let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let found = all.find(|container| container.name == name).map(|container| container.image.clone());
+    found.or_else(|| {
+        ephemeral(spec).find(|container| container.name == name).map(|container| container.image)
+    })?
 }

@@ -43,6 +43,7 @@ pub(super) async fn serve(
         pods: Arc::new(Asked(Arc::clone(&shared))),
         runtime: Arc::clone(&shared.runtime),
         reviews: Arc::new(ApiReviews::new(shared.client.clone(), shared.node.clone())),
+        machine: Arc::new(super::facts::usage),
         metrics: Arc::new(move || metrics.text()),
     });
     tokio::select! {

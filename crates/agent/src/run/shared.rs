@@ -10,14 +10,18 @@ use std::{
 use k8s_openapi::api::core::v1::Service;
 use lazaret_containers::{Runtime, SandboxState};
 use lazaret_images::ImageSource;
-use lazaret_pods::PodRef;
+use lazaret_pods::{Crossed, PodRef, PressureKind};
 use lazaret_provision::Provision;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
-use super::table::Table;
+use super::{facts::Machine, table::Table};
 
 /// Sandboxes and containers that are made at a time. Each is mostly work for a processor.
 const STARTS_MAX: usize = 8;
+/// Writes to the API at a time, and pods whose volumes are made at a time. Each that waits for an answer has a connection, which stays
+/// for a while with its buffers: a hundred pods that end at once would hold a hundred.
+const WRITES_MAX: usize = 8;
+const VOLUMES_MAX: usize = 8;
 /// Images that are pulled at a time.
 const PULLS_MAX: usize = 3;
 
@@ -25,6 +29,9 @@ const PULLS_MAX: usize = 3;
 pub(super) struct Shared {
     pub(super) client: kube::Client,
     pub(super) node: String,
+    pub(super) machine: Machine,
+    /// Conditions of the Node that are true.
+    pub(super) pressure: watch::Sender<BTreeMap<PressureKind, Crossed>>,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) images: Arc<dyn ImageSource>,
     pub(super) provision: Provision,
@@ -33,6 +40,8 @@ pub(super) struct Shared {
     pub(super) log_root: PathBuf,
     pub(super) starts: Semaphore,
     pub(super) pulls: Semaphore,
+    pub(super) writes: Semaphore,
+    pub(super) volumes: Semaphore,
     services: RwLock<Arc<BTreeMap<(String, String), Service>>>,
     table: Mutex<Table>,
 }
@@ -47,6 +56,7 @@ impl fmt::Debug for Shared {
 pub(super) struct Parts {
     pub(super) client: kube::Client,
     pub(super) node: String,
+    pub(super) machine: Machine,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) images: Arc<dyn ImageSource>,
     pub(super) provision: Provision,
@@ -57,10 +67,12 @@ pub(super) struct Parts {
 
 impl Shared {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { client, node, runtime, images, provision, host_ips, labels, log_root } = parts;
+        let Parts { client, node, machine, runtime, images, provision, host_ips, labels, log_root } = parts;
         Self {
             client,
             node,
+            machine,
+            pressure: watch::Sender::default(),
             runtime,
             images,
             provision,
@@ -69,6 +81,8 @@ impl Shared {
             log_root,
             starts: Semaphore::new(STARTS_MAX),
             pulls: Semaphore::new(PULLS_MAX),
+            writes: Semaphore::new(WRITES_MAX),
+            volumes: Semaphore::new(VOLUMES_MAX),
             services: RwLock::default(),
             table: Mutex::default(),
         }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use lazaret_model::{Format, Quantity};
 use lazaret_node::ResourceStatus;
-use lazaret_pods::{Condition, ContainerStatus, Exit, Millis, Phase, State, Status};
+use lazaret_pods::{Amounts, Condition, ConditionKind, ContainerStatus, Exit, Millis, Phase, State, Status};
 use serde_json::{Map, Value, json};
 
 /// What the machine does not know.
@@ -27,7 +28,7 @@ pub(super) fn patch(around: &Around<'_>, status: &Status) -> Value {
     let addresses = |ips: &[String]| ips.iter().map(|ip| json!({"ip": ip})).collect::<Vec<_>>();
     let mut body = json!({
         "phase": phase(status.phase),
-        "conditions": status.conditions.iter().map(|one| condition(around.pod, one)).collect::<Vec<_>>(),
+        "conditions": conditions(around.pod, status),
         "startTime": time(status.started_at),
         "hostIP": around.host_ips.first(),
         "hostIPs": addresses(around.host_ips),
@@ -50,6 +51,10 @@ pub(super) fn patch(around: &Around<'_>, status: &Status) -> Value {
             let all: Vec<Value> = status.main.iter().map(|one| container(around, one)).collect();
             fields.insert("containerStatuses".into(), all.into());
         }
+        if !status.ephemeral.is_empty() {
+            let all: Vec<Value> = status.ephemeral.iter().map(|one| container(around, one)).collect();
+            fields.insert("ephemeralContainerStatuses".into(), all.into());
+        }
     }
     json!({"metadata": {"uid": metadata.uid}, "status": body})
 }
@@ -61,6 +66,17 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Succeeded => "Succeeded",
         Phase::Failed => "Failed",
     }
+}
+
+/// Conditions, and those that the pod has of us and that are not so any more.
+fn conditions(pod: &Pod, status: &Status) -> Vec<Value> {
+    let known = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let has = |kind: ConditionKind| status.conditions.iter().any(|one| one.kind == kind);
+    let gone: Vec<Value> = known
+        .filter(|known| ConditionKind::TRANSIENT.iter().any(|kind| kind.name() == known.type_ && !has(*kind)))
+        .map(|known| json!({"type": known.type_, "$patch": "delete"}))
+        .collect();
+    status.conditions.iter().map(|one| condition(pod, one)).chain(gone).collect()
 }
 
 fn condition(pod: &Pod, condition: &Condition) -> Value {
@@ -90,11 +106,55 @@ fn container(around: &Around<'_>, status: &ContainerStatus) -> Value {
     if let Some(own) = &status.id {
         set("containerID", id(own).into());
     }
+    if let Some(resources) = resources(around.pod, status) {
+        set("resources", resources);
+        let allocated = with_amounts(&Map::new(), status.allocated.requests);
+        if !allocated.is_empty() {
+            set("allocatedResources", allocated.into());
+        }
+    }
     if let Some(health) = around.health.get(&status.name).filter(|health| !health.is_empty()) {
         let all: Vec<Value> = health.iter().map(resource).collect();
         set("allocatedResourcesStatus", all.into());
     }
     without_nulls(fields.into())
+}
+
+/// What a container has while it runs, where its pod says anything of it: as the pod says it, with the amounts that it has.
+fn resources(pod: &Pod, status: &ContainerStatus) -> Option<Value> {
+    let has = status.resources?;
+    let spec = pod.spec.as_ref()?;
+    let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let wanted = all.find(|container| container.name == status.name)?.resources.as_ref()?;
+    let Value::Object(mut fields) = serde_json::to_value(wanted).ok()? else { return None };
+    for (name, amounts) in [("requests", has.requests), ("limits", has.limits)] {
+        if let Some(Value::Object(known)) = fields.get(name) {
+            let known = with_amounts(known, amounts);
+            fields.insert(name.to_owned(), known.into());
+        }
+    }
+    // Claims are no amounts.
+    fields.remove("claims");
+    Some(Value::Object(fields)).filter(|value| value.as_object().is_some_and(|fields| !fields.is_empty()))
+}
+
+/// The same list with these amounts of what can be changed; one that says the same stays as it is written.
+fn with_amounts(list: &Map<String, Value>, amounts: Amounts) -> Map<String, Value> {
+    let mut list = list.clone();
+    let known = |list: &Map<String, Value>, name: &str| {
+        let text = list.get(name).and_then(Value::as_str)?;
+        Quantity::parse(text).ok()
+    };
+    let cpu = Quantity::from_milli(amounts.cpu_milli.into(), Format::DecimalSi);
+    let memory = i64::try_from(amounts.memory).unwrap_or(i64::MAX);
+    let memory = Quantity::from_i64_format(memory, Format::BinarySi);
+    for (name, amount) in [("cpu", cpu), ("memory", memory)] {
+        if amount.is_zero() || known(&list, name).is_some_and(|known| known == amount) {
+            continue;
+        }
+        list.insert(name.to_owned(), amount.to_string().into());
+    }
+    list
 }
 
 /// A list is replaced as it is: what is not there must not be there as `null`.
@@ -145,7 +205,7 @@ pub(super) fn time(at: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazaret_pods::ConditionKind;
+    use lazaret_pods::Resources;
 
     #[test]
     fn a_status_is_written_as_kubelet_writes_it() {
@@ -171,6 +231,8 @@ mod tests {
             restarts: 3,
             is_ready: false,
             is_started: false,
+            resources: None,
+            allocated: Resources::default(),
         };
         let condition = Condition {
             kind: ConditionKind::Ready,
@@ -188,6 +250,7 @@ mod tests {
             conditions: vec![condition],
             init: vec![],
             main: vec![container],
+            ephemeral: vec![],
         };
         let around =
             Around { pod: &pod, runtime: "runc", host_ips: &["192.0.2.1".into()], health: &BTreeMap::new() };

@@ -1,6 +1,6 @@
 //! What goes on beside the loop: watches, the Node, logs, images, volumes, and the node's own API.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kube::Api;
 use lazaret_images::Thresholds;
@@ -12,7 +12,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    News, Runner, events, logs, object::Object, options::Ready, pod_reader, serve, service_reader,
+    News, Runner, events, logs, object::Object, options::Ready, pod_reader, pressure, serve, service_reader,
     shared::Shared,
 };
 use crate::follow;
@@ -33,7 +33,7 @@ pub(crate) async fn start(
     stop: watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
 ) -> (Runner, mpsc::Receiver<News>) {
-    let Ready { machine, shared, facts, options } = ready;
+    let Ready { machine, shared, options } = ready;
     let (news, heard) = mpsc::channel(NEWS_MAX);
     let (notes, queue) = mpsc::channel(events::QUEUE_MAX);
     adopt(&shared).await;
@@ -48,7 +48,8 @@ pub(crate) async fn start(
     tasks.spawn(refresh_volumes(Arc::clone(&shared)));
     let port = options.listener.local_addr().map_or(0, |address| address.port());
     let (pods_max, taints) = (options.pods_max, options.taints);
-    let object = Object { shared: Arc::clone(&shared), machine: facts, port, pods_max, taints };
+    let allocatable = shared.machine.allocatable(&options.thresholds);
+    let object = Object { shared: Arc::clone(&shared), port, pods_max, taints, allocatable };
     tasks.spawn(object.keep());
     tasks.spawn(serve::serve(Arc::clone(&shared), options.listener, options.authority, metrics, stop));
     let runner = Runner { machine, shared, news, notes, tasks: JoinSet::new(), is_shutting_down: false };
@@ -85,17 +86,7 @@ async fn listen(shared: Arc<Shared>, news: mpsc::Sender<News>) {
 async fn collect_images(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(IMAGES_EVERY).await;
-        let in_use: BTreeSet<String> = {
-            let table = shared.table();
-            let sandboxes = table.entries.values().filter_map(|entry| entry.sandbox.as_ref());
-            let containers = sandboxes.flat_map(|sandbox| &sandbox.containers);
-            containers.map(|container| container.image_id.clone()).collect()
-        };
-        match shared.images.collect_garbage(&in_use, Thresholds::default()).await {
-            Ok(collected) if collected.names.is_empty() => {}
-            Ok(collected) => info!(images = collected.names.len(), bytes = collected.bytes, "removed images"),
-            Err(error) => warn!(%error, "remove images that nothing uses"),
-        }
+        pressure::collect_images(&shared, Thresholds::default()).await;
     }
 }
 

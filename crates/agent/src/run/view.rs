@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use k8s_openapi::{
     api::core::v1::{
         Container, ContainerRestartRule, ContainerStatus, Pod, PodSpec, PodStatus, Probe as WireProbe,
-        ResourceRequirements,
+        ResourceRequirements, Toleration,
     },
     apimachinery::pkg::{api::resource::Quantity as Amount, apis::meta::v1::Time},
 };
 use lazaret_model::Quantity;
 use lazaret_pods::{
     Amounts, Before, BeforeContainer, ConditionKind, ContainerView, Gate, Kind, Millis, Phase, PodRef,
-    PodView, Probe, PullPolicy, Restart, RestartRule,
+    PodView, Probe, PullPolicy, Resources, Restart, RestartRule,
 };
+use lazaret_provision::QosClass;
 
 /// What Kubernetes gives containers to stop when a pod does not say it, in seconds.
 const GRACE_S: i64 = 30;
@@ -30,17 +31,21 @@ pub(super) fn view(pod: &Pod, has_claims: bool, labels: &BTreeMap<String, String
         self::container(container, if is_sidecar { Kind::Sidecar } else { Kind::Init })
     });
     let main = spec.containers.iter().map(|container| self::container(container, Kind::Main));
+    let ephemeral = ephemeral(spec).map(|container| self::container(&container, Kind::Ephemeral));
     let seconds = |value: Option<i64>| value.map(|value| u64::try_from(value).unwrap_or(0));
     let deletion = metadata.deletion_timestamp.as_ref();
     let deletion_grace_s = deletion.map(|_| seconds(metadata.deletion_grace_period_seconds).unwrap_or(0));
     PodView {
         pod: reference(pod),
-        containers: init.chain(main).collect(),
+        containers: init.chain(main).chain(ephemeral).collect(),
         restart: restart(spec.restart_policy.as_deref()).unwrap_or(Restart::Always),
         grace_s: seconds(spec.termination_grace_period_seconds.or(Some(GRACE_S))).unwrap_or(0),
         deletion_grace_s,
         deadline_s: seconds(spec.active_deadline_seconds),
         has_claims,
+        priority: spec.priority.unwrap_or(0),
+        is_best_effort: lazaret_provision::qos_class(pod) == QosClass::BestEffort,
+        tolerates_memory_pressure: spec.tolerations.iter().flatten().any(is_for_memory_pressure),
         requests: requests(spec),
         refusal: refusal(spec, labels),
         gates: gates(spec, status),
@@ -80,7 +85,47 @@ fn container(container: &Container, kind: Kind) -> ContainerView {
         liveness: container.liveness_probe.as_ref().map(probe),
         has_post_start: lifecycle.is_some_and(|lifecycle| lifecycle.post_start.is_some()),
         has_pre_stop: lifecycle.is_some_and(|lifecycle| lifecycle.pre_stop.is_some()),
+        resources: resources(container.resources.as_ref()),
+        restarts_on_cpu: restarts_on(container, "cpu"),
+        restarts_on_memory: restarts_on(container, "memory"),
     }
+}
+
+fn restarts_on(container: &Container, resource: &str) -> bool {
+    let policies = container.resize_policy.iter().flatten();
+    policies
+        .into_iter()
+        .any(|policy| policy.resource_name == resource && policy.restart_policy == "RestartContainer")
+}
+
+fn resources(of: Option<&ResourceRequirements>) -> Resources {
+    let get = |map: Option<&BTreeMap<String, Amount>>| map.map(of_map).unwrap_or_default();
+    Resources {
+        requests: get(of.and_then(|of| of.requests.as_ref())),
+        limits: get(of.and_then(|of| of.limits.as_ref())),
+    }
+}
+
+/// Containers that were added to a pod that was there, as far as they are like others.
+pub(super) fn ephemeral(spec: &PodSpec) -> impl Iterator<Item = Container> + '_ {
+    spec.ephemeral_containers.iter().flatten().map(|container| Container {
+        name: container.name.clone(),
+        image: container.image.clone(),
+        image_pull_policy: container.image_pull_policy.clone(),
+        stdin: container.stdin,
+        tty: container.tty,
+        ..Container::default()
+    })
+}
+
+/// Whether a toleration lets a pod that asks for nothing onto a node that is short of memory.
+fn is_for_memory_pressure(toleration: &Toleration) -> bool {
+    let Toleration { key, operator, value, effect, .. } = toleration;
+    let key = key.as_deref().unwrap_or_default();
+    let exists = operator.as_deref() == Some("Exists");
+    let is_effect = effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == "NoSchedule");
+    let is_key = key == "node.kubernetes.io/memory-pressure" || key.is_empty() && exists;
+    is_effect && is_key && (exists || value.as_deref().unwrap_or_default().is_empty())
 }
 
 fn restart(policy: Option<&str>) -> Option<Restart> {
@@ -198,7 +243,9 @@ fn before(status: &PodStatus) -> Before {
         let since = condition.last_transition_time.as_ref().map_or(0, millis);
         Some((kind, condition.status == "True", since))
     });
-    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let lists =
+        [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    let containers = lists.into_iter().flatten().flatten();
     Before {
         phase,
         started_at: status.start_time.as_ref().map(millis),
@@ -213,6 +260,7 @@ fn before_container(status: &ContainerStatus) -> (String, BeforeContainer) {
         has_run: status.container_id.as_ref().is_some_and(|id| !id.is_empty()),
         is_started: status.started == Some(true),
         is_ready: status.ready,
+        resources: status.resources.as_ref().map(|of| resources(Some(of))),
     };
     (status.name.clone(), before)
 }

@@ -12,7 +12,7 @@ use lazaret_pods::{Action, Outcome, PodRef, Status};
 use lazaret_provision::{Live, SpecError};
 use tracing::{info, warn};
 
-use super::{ask, found, hooks, pull, shared::Shared, status};
+use super::{ask, found, hooks, pressure, pull, shared::Shared, status};
 use crate::{clock, writes};
 
 /// For one call to a runtime that has no time limit of its own.
@@ -31,6 +31,9 @@ pub(super) async fn perform(shared: Arc<Shared>, action: Action) -> Outcome {
             Ok(states) => Outcome::Found(found::found(shared, states)),
             Err(outcome) => outcome,
         },
+        Action::Observe => pressure::observe(shared).await,
+        Action::Measure { usage, storage } => pressure::measure(shared, usage, storage).await,
+        Action::Reclaim => pressure::reclaim(shared).await,
         Action::Pull { pod, image, policy, .. } => pull::pull(shared, &pod, &image, policy).await,
         Action::MakeVolumes { pod } => make_volumes(shared, &pod).await,
         Action::RunSandbox { pod } => run_sandbox(shared, &pod).await,
@@ -42,6 +45,7 @@ pub(super) async fn perform(shared: Arc<Shared>, action: Action) -> Outcome {
             let limit = Duration::from_millis(timeout_ms);
             hooks::pre_stop(shared, &pod, &container, &id, limit).await
         }
+        Action::Resize { pod, container, id } => resize(shared, &pod, &container, &id).await,
         Action::Stop { id, grace_ms, .. } => {
             let grace = Duration::from_millis(grace_ms);
             done(limited(grace + STOP_SLACK, shared.runtime.stop(&id, grace)).await)
@@ -74,13 +78,17 @@ pub(super) async fn perform(shared: Arc<Shared>, action: Action) -> Outcome {
             info!(pod = pod.name, namespace = pod.namespace, "nothing is left of the pod");
             let PodRef { namespace, name, uid } = pod;
             let reference = lazaret_node::PodRef { namespace, name, uid };
+            let _place = shared.writes.acquire().await;
             outcome(
                 tokio::time::timeout(WRITE_TIMEOUT, writes::delete_pod(shared.client.clone(), reference))
                     .await,
             )
         }
         // These are not answered, and not given to this function.
-        Action::KeepOnly { .. } | Action::ReleaseClaims { .. } | Action::Event { .. } => Outcome::Done,
+        Action::KeepOnly { .. }
+        | Action::ReleaseClaims { .. }
+        | Action::NodeEvent { .. }
+        | Action::Event { .. } => Outcome::Done,
     }
 }
 
@@ -118,6 +126,7 @@ async fn make_volumes(shared: &Shared, pod: &PodRef) -> Outcome {
         Ok(pod) => pod,
         Err(outcome) => return outcome,
     };
+    let _place = shared.volumes.acquire().await;
     match tokio::time::timeout(FILES_TIMEOUT, shared.provision.set_up(&pod)).await {
         Ok(Ok(())) => Outcome::Done,
         Ok(Err(errors)) => {
@@ -141,6 +150,15 @@ async fn run_sandbox(shared: &Shared, pod: &PodRef) -> Outcome {
             shared.table().entry(&pod.uid).sandbox = Some(state);
             Outcome::Sandbox { id, ips }
         }
+        Err(outcome) => outcome,
+    }
+}
+
+async fn resize(shared: &Shared, pod: &PodRef, container: &str, id: &str) -> Outcome {
+    let limits =
+        pod_of(shared, pod).and_then(|object| shared.provision.limits(&object, container).map_err(from_spec));
+    match limits {
+        Ok((own, of_pod)) => done(limited(RUNTIME_TIMEOUT, shared.runtime.update(id, own, of_pod)).await),
         Err(outcome) => outcome,
     }
 }
@@ -278,6 +296,7 @@ pub(super) fn is_plain(uid: &str) -> bool {
 }
 
 async fn write_status(shared: &Shared, pod: &PodRef, status: &Status) -> Outcome {
+    let _place = shared.writes.acquire().await;
     let body = {
         let table = shared.table();
         let Some(entry) = table.entries.get(&pod.uid) else { return Outcome::Done };

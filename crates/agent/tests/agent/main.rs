@@ -5,6 +5,7 @@ mod health;
 mod hostile;
 mod lifecycle;
 mod plugin;
+mod probes;
 mod running;
 mod runtime;
 mod world;

@@ -182,7 +182,7 @@ fn usual(path: &str, message: &[u8], info: Vec<u8>) -> Reply {
     }
 }
 
-async fn read(mut body: Incoming) -> Vec<u8> {
+pub(crate) async fn read(mut body: Incoming) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         if let Ok(data) = frame.into_data() {
@@ -197,7 +197,7 @@ fn framed(message: &[u8]) -> Bytes {
     [&[0], &length[..], message].concat().into()
 }
 
-fn respond(reply: Reply) -> Response<Frames> {
+pub(crate) fn respond(reply: Reply) -> Response<Frames> {
     let mut response = Response::builder().header("content-type", "application/grpc");
     let frames = match reply {
         Reply::Message(message) => Frames::of([framed(&message)], None),
@@ -212,7 +212,7 @@ fn respond(reply: Reply) -> Response<Frames> {
     response.body(frames).unwrap()
 }
 
-struct Frames {
+pub(crate) struct Frames {
     frames: VecDeque<Frame<Bytes>>,
     more: Option<mpsc::Receiver<Vec<u8>>>,
 }

@@ -1,13 +1,13 @@
 //! Pods that run, with a runtime that is told when containers stop: claims outlive containers, whatever happens.
 
-use std::{collections::BTreeMap, net::TcpListener, sync::Arc};
+use std::{collections::BTreeMap, net::TcpListener, sync::Arc, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
 };
-use lazaret_agent::{Agent, RunOptions};
+use lazaret_agent::{Agent, RunOptions, Thresholds};
 use lazaret_images::{Images, Limits};
 use lazaret_runtime::Metrics;
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::{
 
 const DRIVER: &str = "gpu.example.com";
 
-async fn images(world: &World) -> Images {
+pub(crate) async fn images(world: &World) -> Images {
     let images = Images::open(world.root().join("images"), Limits::default()).unwrap();
     let folder = world.root().join("rootfs");
     std::fs::create_dir_all(folder.join("bin")).unwrap();
@@ -29,7 +29,7 @@ async fn images(world: &World) -> Images {
     images
 }
 
-fn start(world: &World, runtime: &Arc<Fake>, images: &Images) -> Agent {
+pub(crate) fn start(world: &World, runtime: &Arc<Fake>, images: &Images) -> Agent {
     let run = RunOptions {
         runtime: Arc::clone(runtime) as _,
         images: images.clone().into(),
@@ -42,6 +42,12 @@ fn start(world: &World, runtime: &Arc<Fake>, images: &Images) -> Agent {
         log_root: world.root().join("logs"),
         cluster_dns: vec![],
         cluster_domain: "cluster.local".into(),
+        // A test does not depend on how full a disk is.
+        thresholds: Thresholds(BTreeMap::new()),
+        pressure_transition: Duration::from_secs(300),
+        pod_pids_max: None,
+        seccomp_default: false,
+        allowed_unsafe_sysctls: vec![],
     };
     Agent::start_with_pods(world.cluster.client(), world.options(), run, &Metrics::default()).unwrap()
 }

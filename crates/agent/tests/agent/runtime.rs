@@ -89,12 +89,13 @@ impl Runtime for Fake {
 
     fn run_sandbox(&self, spec: SandboxSpec) -> Answer<'_, SandboxState> {
         Box::pin(async move {
+            let ips = if spec.namespaces.host_network { vec![] } else { vec!["10.0.0.1".into()] };
             let made = SandboxState {
                 id: spec.pod_uid.clone(),
                 spec,
                 is_ready: true,
                 created_at: SystemTime::UNIX_EPOCH,
-                ips: vec!["10.0.0.1".into()],
+                ips,
                 containers: vec![],
             };
             let mut sandboxes = self.sandboxes.lock().unwrap();

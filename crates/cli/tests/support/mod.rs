@@ -1,5 +1,10 @@
 //! The binary as a user runs it: a cluster of its own, and commands that can be interrupted.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed, and says what it runs with"
+)]
 #![allow(dead_code, reason = "not every test needs everything")]
 
 use std::{
@@ -10,6 +15,8 @@ use std::{
 };
 
 use serde_json::Value;
+
+pub(crate) mod node;
 
 /// A machine may be slow; what has not happened by then will not.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);

@@ -129,7 +129,7 @@ impl Shared {
         match (&spec.root, &self.engine) {
             (RootFs::Directory(path), _) => Ok(path.clone()),
             (RootFs::Layers(layers), Engine::Oci { .. }) => {
-                let [upper, work] = ["upper", "work"].map(|name| directory.0.join(name));
+                let (upper, work) = (directory.upper(), directory.0.join("work"));
                 let rootfs = directory.rootfs();
                 overlay::mount_layers(layers, &upper, &work, &rootfs, overlay::Attributes::Trusted)
                     .map_err(|error| RuntimeError::Failed(format!("mount the image's layers: {error}")))?;

@@ -10,6 +10,7 @@ mod sandbox;
 mod shim;
 mod stop;
 mod sweep;
+mod update;
 mod usage;
 mod watch;
 
@@ -30,8 +31,8 @@ use tokio::{
 };
 
 use crate::{
-    Answer, Attached, Connection, ContainerSpec, Exec, Options, Running, Runtime, RuntimeError, SandboxSpec,
-    SandboxState, Usage,
+    Answer, Attached, Connection, ContainerSpec, Exec, Limits, Options, Running, Runtime, RuntimeError,
+    SandboxSpec, SandboxState, Usage,
     cgroup::{self, Cgroups},
     layout::{self, ContainerDir, SandboxDir},
     oci::Architecture,
@@ -248,5 +249,13 @@ impl Runtime for Local {
 
     fn usage<'a>(&'a self, id: &'a str) -> Answer<'a, Usage> {
         Box::pin(self.shared.usage(id))
+    }
+
+    fn update<'a>(&'a self, id: &'a str, own: Limits, of_pod: Limits) -> Answer<'a, ()> {
+        Box::pin(self.shared.update(id, own, of_pod))
+    }
+
+    fn writable_directory(&self, id: &str) -> Option<std::path::PathBuf> {
+        Some(self.shared.container(id).ok()?.upper())
     }
 }

@@ -103,6 +103,7 @@ impl World {
             pods: pods.clone(),
             runtime: runtime.clone(),
             reviews: Arc::new(ApiReviews::new(client.clone(), NODE)),
+            machine: Arc::new(|| None),
             metrics: Arc::new(|| "lazaret_up 1\n".to_owned()),
         });
         let certificate = Certificate::default();

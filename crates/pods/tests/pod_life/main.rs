@@ -6,7 +6,10 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod ephemeral;
+mod pressure;
 mod random;
+mod resize;
 mod world;
 
 use lazaret_pods::{Action, Amounts, Input, Kind, Outcome, Phase, Probe, Restart, RestartRule, State};

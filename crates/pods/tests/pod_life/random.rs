@@ -1,11 +1,12 @@
 //! Random pods, outcomes and crashes: what must never happen does not, and what is wanted runs in the end.
 
-use lazaret_pods::{FoundPhase, Input, Kind, PodView, Restart, State};
+use lazaret_pods::{FoundPhase, Input, Kind, PodView, Restart, Signal, State};
 use proptest::prelude::*;
 
 use crate::world::{Luck, World, container, pod};
 
 const PODS: u8 = 4;
+const EPHEMERAL_MAX: usize = 3;
 
 fn view(number: u8, shape: u8) -> PodView {
     let restart = [Restart::Always, Restart::OnFailure, Restart::Never][usize::from(shape % 3)];
@@ -61,6 +62,17 @@ fn step(world: &mut World, made: &mut u8, what: u8, which: u8, how: u8) {
             world.now += u64::from(how) * 100;
             world.tick();
         }
+        8 if how.is_multiple_of(16) => {
+            let available = if how & 16 == 0 { 1 } else { 1 << 30 };
+            world.level(Signal::MemoryAvailable).available = available;
+        }
+        9 if how.is_multiple_of(8) => {
+            let Some(uid) = uid else { return };
+            let added = world.api[&uid].containers.iter().filter(|one| one.kind == Kind::Ephemeral).count();
+            if added < EPHEMERAL_MAX {
+                world.debug(&uid, &format!("e{added}"));
+            }
+        }
         _ if !world.pending.is_empty() => {
             let luck = match how % 8 {
                 0 => Luck::Fails,
@@ -76,14 +88,17 @@ fn step(world: &mut World, made: &mut u8, what: u8, which: u8, how: u8) {
 
 /// With all luck, and with time, everything is as it should be.
 fn check_at_rest(world: &mut World) {
+    world.level(Signal::MemoryAvailable).available = 1 << 30;
     world.give(Input::Changed);
     world.pass(900_000);
+    assert_eq!(world.machine.pressure().count(), 0);
     for (uid, view) in world.api.clone() {
         assert!(view.deletion_grace_s.is_none(), "{uid} is not gone although it was deleted");
         let status = &world.statuses[&uid];
         let sandbox = world.sandboxes.get(&uid);
         if status.phase.is_terminal() {
-            assert!(view.restart != Restart::Always, "{uid} is to run for ever");
+            let is_evicted = status.reason.as_deref() == Some("Evicted");
+            assert!(is_evicted || view.restart != Restart::Always, "{uid} is to run for ever");
             assert!(
                 world.running(&uid).is_empty()
                     && !world.volumes.contains(&uid)
@@ -109,9 +124,10 @@ fn check_at_rest(world: &mut World) {
         {
             let runs = world.is_running(&uid, &container.name);
             let is_past = container.kind == Kind::Init && is_done(&container.name);
-            let shown =
-                status.init.iter().chain(&status.main).find(|shown| shown.name == container.name).unwrap();
+            let shown = status.init.iter().chain(&status.main).chain(&status.ephemeral);
+            let shown = shown.clone().find(|shown| shown.name == container.name).unwrap();
             let has_ended = match &shown.state {
+                State::Terminated { .. } if container.kind == Kind::Ephemeral => true,
                 State::Terminated { exit, .. } => match view.restart {
                     Restart::Always => false,
                     Restart::OnFailure => exit.code == 0,

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_pods::{
-    Action, Amounts, Before, BeforeContainer, ContainerView, Exit, FoundContainer, FoundPhase, FoundSandbox,
-    Input, Kind, Millis, Options, Outcome, Phase, PodRef, PodView, Pods, PullPolicy, Restart, Status,
+    Action, Amounts, Before, BeforeContainer, ConditionKind, ContainerView, Exit, FoundContainer, FoundPhase,
+    FoundSandbox, Input, Kind, Level, Levels, Millis, Options, Outcome, Phase, PodRef, PodUse, PodView, Pods,
+    PressureOptions, PullPolicy, Resources, Restart, Signal, Status, Thresholds,
 };
 
 pub(crate) const START: Millis = 1_000_000;
@@ -34,6 +35,15 @@ pub(crate) struct World {
     pub(crate) events: Vec<(&'static str, String)>,
     pub(crate) starts: Vec<String>,
     pub(crate) stops: Vec<String>,
+    /// How much the node has left.
+    pub(crate) levels: Levels,
+    /// What pods use, by UID; nothing where it is not said.
+    pub(crate) uses: BTreeMap<String, PodUse>,
+    /// Bytes that images give back, once.
+    pub(crate) unused_images: u64,
+    pub(crate) reclaims: usize,
+    pub(crate) resizes: Vec<String>,
+    pub(crate) node_events: Vec<String>,
     next: u64,
     /// How often each container was started, over all agents.
     pub(crate) attempts: BTreeMap<(String, String), u32>,
@@ -41,7 +51,21 @@ pub(crate) struct World {
 
 pub(crate) fn options() -> Options {
     let capacity = Amounts { cpu_milli: 4_000, memory: 8 << 30, ephemeral_storage: 1 << 40 };
-    Options { capacity, pods_max: 110 }
+    let pressure = PressureOptions { thresholds: Thresholds::default(), transition_ms: TRANSITION_MS };
+    Options { capacity, pods_max: 110, pressure }
+}
+
+pub(crate) const TRANSITION_MS: Millis = 300_000;
+
+/// A node with room for everything.
+pub(crate) fn plenty() -> Levels {
+    let half = |capacity: u64| Level { available: capacity / 2, capacity };
+    Levels::from([
+        (Signal::MemoryAvailable, half(8 << 30)),
+        (Signal::NodefsAvailable, half(20 << 30)),
+        (Signal::NodefsInodesFree, half(1 << 20)),
+        (Signal::PidAvailable, half(32_768)),
+    ])
 }
 
 pub(crate) fn container(name: &str, kind: Kind) -> ContainerView {
@@ -57,6 +81,9 @@ pub(crate) fn container(name: &str, kind: Kind) -> ContainerView {
         liveness: None,
         has_post_start: false,
         has_pre_stop: false,
+        resources: Resources::default(),
+        restarts_on_cpu: false,
+        restarts_on_memory: false,
     }
 }
 
@@ -69,6 +96,9 @@ pub(crate) fn pod(uid: &str, containers: Vec<ContainerView>, restart: Restart) -
         deletion_grace_s: None,
         deadline_s: None,
         has_claims: false,
+        priority: 0,
+        is_best_effort: true,
+        tolerates_memory_pressure: false,
         requests: Amounts::default(),
         refusal: None,
         gates: vec![],
@@ -91,6 +121,12 @@ impl World {
             events: vec![],
             starts: vec![],
             stops: vec![],
+            levels: plenty(),
+            uses: BTreeMap::new(),
+            unused_images: 0,
+            reclaims: 0,
+            resizes: vec![],
+            node_events: vec![],
             next: 0,
             attempts: BTreeMap::new(),
         };
@@ -108,6 +144,9 @@ impl World {
             self.check_issue(&action);
             match action {
                 Action::Event { reason, message, .. } => self.events.push((reason, message)),
+                Action::NodeEvent { reason, message } => {
+                    self.node_events.push(format!("{reason}: {message}"))
+                }
                 Action::KeepOnly { pods } => self.volumes.retain(|uid| pods.contains(uid)),
                 Action::ReleaseClaims { pod } => drop(self.releasing.insert(pod.uid)),
                 action => self.pending.push((id, action)),
@@ -169,12 +208,13 @@ impl World {
             let Some(status) = self.statuses.get(&view.pod.uid) else { continue };
             view.before.phase = status.phase;
             view.before.started_at = Some(status.started_at);
-            for container in status.init.iter().chain(&status.main) {
+            for container in status.init.iter().chain(&status.main).chain(&status.ephemeral) {
                 let before = BeforeContainer {
                     restarts: container.restarts,
                     has_run: container.id.is_some(),
                     is_started: container.is_started,
                     is_ready: container.is_ready,
+                    resources: container.resources,
                 };
                 view.before.containers.insert(container.name.clone(), before);
             }
@@ -253,6 +293,17 @@ impl World {
     fn carry_out(&mut self, action: Action) -> Outcome {
         match action {
             Action::List => return Outcome::Found(self.sandboxes.values().cloned().collect()),
+            Action::Observe => return Outcome::Observed(self.levels.clone()),
+            Action::Measure { .. } => {
+                let running = self.sandboxes.keys().filter(|uid| !self.running(uid).is_empty());
+                let uses = running.map(|uid| (uid.clone(), self.uses.get(uid).cloned().unwrap_or_default()));
+                return Outcome::Measured(uses.collect());
+            }
+            Action::Reclaim => {
+                self.reclaims += 1;
+                let freed = std::mem::take(&mut self.unused_images);
+                self.level(Signal::NodefsAvailable).available += freed;
+            }
             Action::Pull { .. } => return Outcome::Image { id: "sha256:1".into(), pulled_in_ms: None },
             Action::MakeVolumes { pod } => drop(self.volumes.insert(pod.uid)),
             Action::RunSandbox { pod } => {
@@ -300,9 +351,25 @@ impl World {
             }
             Action::PostStart { .. } | Action::PreStop { .. } => {}
             Action::Probe { .. } => return Outcome::Probed { is_success: true, message: String::new() },
-            Action::Event { .. } | Action::KeepOnly { .. } | Action::ReleaseClaims { .. } => {}
+            Action::Resize { container, .. } => self.resizes.push(container),
+            Action::Event { .. }
+            | Action::NodeEvent { .. }
+            | Action::KeepOnly { .. }
+            | Action::ReleaseClaims { .. } => {}
         }
         Outcome::Done
+    }
+
+    pub(crate) fn level(&mut self, signal: Signal) -> &mut Level {
+        self.levels.get_mut(&signal).unwrap()
+    }
+
+    /// Adds an ephemeral container to a pod.
+    pub(crate) fn debug(&mut self, uid: &str, name: &str) {
+        let Some(view) = self.api.get_mut(uid) else { return };
+        view.containers.push(container(name, Kind::Ephemeral));
+        let view = view.clone();
+        self.give(Input::Pod(view));
     }
 
     pub(crate) fn kill_sandbox(&mut self, id: &str) {
@@ -328,11 +395,12 @@ impl World {
         assert!(!self.is_running(uid, name), "{uid}/{name} is started while it runs");
         if let Some(view) = self.api.get(uid) {
             let place = view.containers.iter().position(|container| container.name == name).unwrap();
-            for before in view.containers[..place].iter().filter(|_| true) {
+            let waits = view.containers[place].kind != Kind::Ephemeral;
+            for before in view.containers[..place].iter().filter(|_| waits) {
                 let newest = found.containers.iter().filter(|container| container.name == before.name);
                 let newest = newest.max_by_key(|container| container.attempt);
                 let is_done = match (before.kind, newest.map(|container| &container.phase)) {
-                    (Kind::Main, _) => true,
+                    (Kind::Main | Kind::Ephemeral, _) => true,
                     (Kind::Init, Some(FoundPhase::Exited(exit))) => exit.code == 0,
                     (Kind::Sidecar, Some(_)) => true,
                     (Kind::Init | Kind::Sidecar, _) => false,
@@ -366,8 +434,11 @@ impl World {
         }
         if let Some(before) = self.statuses.get(&pod.uid) {
             assert!(!before.phase.is_terminal() || before.phase == status.phase, "a pod that ended goes on");
-            let ready = |status: &Status| status.conditions.len();
-            assert_eq!(ready(before), ready(&status));
+            let stays = |status: &Status| {
+                let stays = |kind: &ConditionKind| !ConditionKind::TRANSIENT.contains(kind);
+                status.conditions.iter().map(|one| one.kind).filter(stays).count()
+            };
+            assert!(stays(before) <= stays(&status), "a condition is gone");
         }
         if status.phase.is_terminal() {
             assert!(self.running(&pod.uid).is_empty(), "said to have ended while a container runs");

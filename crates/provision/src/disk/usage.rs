@@ -25,13 +25,17 @@ const BLOCK_BYTES: u64 = 512;
 pub struct DiskUse {
     /// What was counted.
     pub bytes: u64,
+    /// Files and directories.
+    pub files: u64,
     /// Whether everything was: not when there are too many files, or when they go away meanwhile.
     pub is_whole: bool,
 }
 
 impl DiskUse {
-    pub(crate) fn add(&mut self, other: Self) {
+    /// Both together.
+    pub fn add(&mut self, other: Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.files = self.files.saturating_add(other.files);
         self.is_whole &= other.is_whole;
     }
 }
@@ -43,21 +47,25 @@ struct Count {
     pending: Vec<Dir>,
 }
 
-/// Counts what is below a directory. No link is followed and no mount is entered. Nothing is counted when there is no directory.
-pub(crate) fn count(path: &Path) -> io::Result<DiskUse> {
+/// Counts what is below a directory, up to a million files. No link is followed and no mount is entered. Nothing is counted when there
+/// is no directory. To be called from where waiting is fine.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn count(path: &Path) -> io::Result<DiskUse> {
     let root = match Dir::open_path(path) {
         Ok(root) => root,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(DiskUse { bytes: 0, is_whole: true });
+            return Ok(DiskUse { is_whole: true, ..DiskUse::default() });
         }
         Err(error) => return Err(error),
     };
-    let total = DiskUse { bytes: 0, is_whole: true };
+    let total = DiskUse { is_whole: true, ..DiskUse::default() };
     let mut count = Count { total, files_left: FILES_MAX, shared: BTreeSet::new(), pending: vec![root] };
     while let Some(dir) = count.pending.pop() {
         enter(&dir, 0, &mut count)?;
     }
-    Ok(count.total)
+    Ok(DiskUse { files: FILES_MAX - count.files_left, ..count.total })
 }
 
 fn enter(dir: &Dir, depth: usize, count: &mut Count) -> io::Result<()> {

@@ -10,6 +10,7 @@ mod location;
 mod nodes;
 mod pods;
 mod trust;
+pub(crate) mod usage;
 
 use bytes::Bytes;
 use http::{Method, StatusCode, header, request::Parts};

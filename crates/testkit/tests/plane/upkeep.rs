@@ -228,8 +228,10 @@ fn served(stage: &Stage) -> Vec<String> {
     let mut all = Vec::new();
     for root in roots.chain(["/api/v1".to_owned()]) {
         for resource in stage.get(&root)["resources"].as_array().unwrap() {
-            let listed = resource["verbs"].as_array().unwrap().iter().any(|verb| verb == "list");
-            if resource["namespaced"] == true && listed {
+            // What is only read, as metrics of pods are, is not in a namespace.
+            let verbs = resource["verbs"].as_array().unwrap();
+            let is_kept = ["list", "create"].iter().all(|verb| verbs.iter().any(|known| known == verb));
+            if resource["namespaced"] == true && is_kept {
                 all.push(format!("{root}/{}", resource["name"].as_str().unwrap()));
             }
         }
