@@ -97,7 +97,6 @@ fn after_the_deadline_the_pod_is_deleted_although_the_budget_refuses() {
     let stage = Stage::with(1, 1);
     one_with_budget(&stage);
     rule(&stage, "firm", &json!({"mode": "EvictThenDelete", "deadlineSeconds": 3}));
-    blocked(&stage, "firm", "True", "Budget");
     stage.gone("a");
     let told = stage.until("an event says so", || {
         let told = stage.events("a", "DeviceTaintManagerEviction");
@@ -113,15 +112,22 @@ fn after_the_deadline_the_pod_is_deleted_although_the_budget_refuses() {
 
 const GUARDS: &str = "/apis/lazaret.dev/v1alpha1/disruptionguards";
 
+/// A guard that the controller has heard of: it has said how many devices the guard selects.
 fn guard(stage: &Stage, name: &str, spec: &Value) {
+    let mut spec = spec.clone();
+    if spec["breaker"].is_null() {
+        spec["breaker"] = json!({"maxOutOfService": "100%"});
+    }
     stage.create(
         GUARDS,
         &json!({
             "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": name}, "spec": spec,
         }),
     );
-    // The controller hears of it before of what is made after it: settled means heard.
-    stage.settle();
+    stage.until("the controller has heard of the guard", || {
+        let guard = stage.get(&format!("{GUARDS}/{name}"));
+        if guard["status"]["breaker"]["total"].as_u64() > Some(0) { Ok(()) } else { Err(guard.to_string()) }
+    });
 }
 
 #[test]
@@ -221,14 +227,26 @@ fn a_rule_that_has_expired_does_nothing_and_says_so() {
 fn a_namespace_may_ask_for_time_and_a_pod_may_give_it_up() {
     let stage = Stage::with(2, 1);
     let say = |word: &str| json!({"metadata": {"annotations": {"lazaret.dev/eviction": word}}});
-    stage.merge("/api/v1/namespaces/default", &say("AllowCompletion"));
     stage.template("one", &json!([]));
     for name in ["a", "b"] {
         stage.pod(name, "one");
         stage.running(name);
     }
     stage.merge("/api/v1/namespaces/default/pods/b", &say("Immediate"));
+    // While nothing begins, the status tells when the controller has heard of the namespace.
+    guard(&stage, "stop", &json!({"paused": {"reason": "played"}}));
     rule(&stage, "patient", &json!({"deadlineSeconds": 3600}));
+    blocked(&stage, "patient", "True", "Paused");
+    let kept_is = |wanted: &str| {
+        stage.until(&format!("{wanted} pods are kept"), || {
+            let found = kept(&stage, "Paused");
+            if found == wanted { Ok(()) } else { Err(found) }
+        });
+    };
+    kept_is("2");
+    stage.merge("/api/v1/namespaces/default", &say("AllowCompletion"));
+    kept_is("1");
+    stage.delete(&format!("{GUARDS}/stop"));
     stage.gone("b");
     stage.settle();
     assert!(stage.pod_now("a").unwrap()["metadata"]["deletionTimestamp"].is_null());
