@@ -27,6 +27,6 @@ pub use decode::{Object, decode_json};
 pub use field::FieldError;
 pub use last_published::{LAST_PUBLISHED, last_published_to_text};
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
-pub use mark::{EVICTION_MARK, eviction_mark_to_text};
+pub use mark::{EVICTION_MARK, EVICTION_SAY, eviction_mark_to_text};
 pub use time::{format_time, format_time_precise, parse_time};
 pub use unprepare::{awaiting_to_text, read_awaiting, read_node_report, read_unprepared, unprepared_to_text};

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// The annotation.
 pub const EVICTION_MARK: &str = "lazaret.dev/evicted-by";
+/// The annotation of a pod or a namespace that says how pods want to be evicted.
+pub const EVICTION_SAY: &str = "lazaret.dev/eviction";
 /// A longer one is not ours.
 const BYTES_MAX: usize = 8 * 1024;
 

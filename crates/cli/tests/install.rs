@@ -373,7 +373,11 @@ fn helm_installs_upgrades_rolls_back_and_leaves_nothing() {
     ready("lazaret-controllers", 2);
     assert_eq!(
         cluster.names(CRDS),
-        ["devicetaintpolicies.lazaret.dev", "taintreplacementpolicies.lazaret.dev"]
+        [
+            "devicetaintpolicies.lazaret.dev",
+            "disruptionguards.lazaret.dev",
+            "taintreplacementpolicies.lazaret.dev"
+        ]
     );
     let more = "crds.keep=false,scheduler.enabled=true,drivers.example.enabled=true,drivers.example.deviceClass=false,nodeAgent.enabled=true,controllers.replicas=3";
     run(&["upgrade", "lazaret", chart, "--set", more]);

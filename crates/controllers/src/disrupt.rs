@@ -1,40 +1,96 @@
 //! How a pod is made to leave: the condition first, so that whoever sees it go can read why; both only for one incarnation.
 
+use bytes::Bytes;
 use lazaret_api::{EVICTION_MARK, eviction_mark_to_text};
-use lazaret_model::{Condition, EvictionMark, ObjectKey, Uid};
+use lazaret_model::{Condition, ConditionStatus, EvictionMark, ObjectKey, Uid};
 use lazaret_runtime::{Call, CallError, Client, Outcome, PODS, PatchKind};
 use serde_json::json;
 
 use crate::wire;
 
-/// Marks a pod with `condition`, and for counts that have to survive with `mark`, and deletes it. [`Outcome::Gone`] when there is nothing
-/// left to do.
-pub(crate) async fn disrupt(
-    client: &Client,
-    pod: &ObjectKey,
-    uid: &Uid,
-    condition: &Condition,
-    mark: Option<&EvictionMark>,
-) -> Result<Outcome, CallError> {
-    let (namespace, name) = (&*pod.namespace, &*pod.name);
-    let mut body =
-        json!({"metadata": {"uid": &**uid}, "status": {"conditions": [wire::condition(condition)]}});
-    if let Some(mark) = mark.filter(|mark| !mark.rules.is_empty()) {
-        // Annotations can be written with the status of a pod, here as in Kubernetes.
-        body["metadata"]["annotations"] = json!({EVICTION_MARK: eviction_mark_to_text(mark)});
+/// How a pod is made to leave, and what it is marked with before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Disruption<'a> {
+    pub(crate) pod: &'a ObjectKey,
+    pub(crate) uid: &'a Uid,
+    /// Why it goes, for people.
+    pub(crate) condition: &'a Condition,
+    /// Which rules it is counted for, where that has to survive.
+    pub(crate) mark: Option<&'a EvictionMark>,
+}
+
+impl Disruption<'_> {
+    /// Marks the pod and deletes it. [`Outcome::Gone`] when there is nothing left to do.
+    pub(crate) async fn delete(&self, client: &Client) -> Result<Outcome, CallError> {
+        if self.mark(client, self.condition).await? == Outcome::Gone {
+            return Ok(Outcome::Gone);
+        }
+        let options = json!({"preconditions": {"uid": &**self.uid}});
+        let call = Call::delete(&PODS, &self.pod.namespace, &self.pod.name, options.to_string());
+        done_or_gone(client.send(call).await)
     }
-    let call = Call::patch(&PODS, namespace, name, "status", PatchKind::Strategic, body.to_string());
-    let marked = match client.send(call).await {
-        Ok(marked) => marked,
-        // The only precondition is the UID: a conflict over it means that this incarnation is gone.
-        Err(CallError::Conflict(_) | CallError::NotFound(_)) => return Ok(Outcome::Gone),
-        Err(error) => return Err(error),
-    };
-    if wire::metadata(&marked).is_some_and(|metadata| metadata.deletion_timestamp.is_some()) {
-        return Ok(Outcome::Gone);
+
+    /// Marks the pod and evicts it, as disruption budgets permit: [`CallError::Budget`] when they do not.
+    pub(crate) async fn evict(&self, client: &Client) -> Result<Outcome, CallError> {
+        // A pod that stays must not say that it goes, so the budget is asked first.
+        if done_or_gone(client.send(self.eviction(true)).await)? == Outcome::Gone
+            || self.mark(client, self.condition).await? == Outcome::Gone
+        {
+            return Ok(Outcome::Gone);
+        }
+        match done_or_gone(client.send(self.eviction(false)).await) {
+            Ok(Outcome::Done) => {
+                // The eviction API wrote its own words over ours. That they are lost is no failure: the annotation is there.
+                let _ = self.mark(client, self.condition).await;
+                Ok(Outcome::Done)
+            }
+            Err(error @ CallError::Budget(_)) => {
+                let stays = Condition { status: ConditionStatus::False, ..self.condition.clone() };
+                let _ = self.mark(client, &stays).await;
+                Err(error)
+            }
+            other => other,
+        }
     }
-    let options = json!({"preconditions": {"uid": &**uid}});
-    match client.send(Call::delete(&PODS, namespace, name, options.to_string())).await {
+
+    fn eviction(&self, dry_run: bool) -> Call {
+        let ObjectKey { namespace, name } = self.pod;
+        let mut body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": &**name, "namespace": &**namespace},
+            "deleteOptions": {"preconditions": {"uid": &**self.uid}},
+        });
+        if dry_run {
+            body["deleteOptions"]["dryRun"] = json!(["All"]);
+        }
+        Call::create_under(&PODS, namespace, name, "eviction", body.to_string())
+    }
+
+    /// Writes the condition and the mark. [`Outcome::Gone`]: the pod is terminating already, or gone.
+    async fn mark(&self, client: &Client, condition: &Condition) -> Result<Outcome, CallError> {
+        let mut body =
+            json!({"metadata": {"uid": &**self.uid}, "status": {"conditions": [wire::condition(condition)]}});
+        if let Some(mark) = self.mark.filter(|mark| !mark.rules.is_empty()) {
+            // Annotations can be written with the status of a pod, here as in Kubernetes.
+            body["metadata"]["annotations"] = json!({EVICTION_MARK: eviction_mark_to_text(mark)});
+        }
+        let ObjectKey { namespace, name } = self.pod;
+        let call = Call::patch(&PODS, namespace, name, "status", PatchKind::Strategic, body.to_string());
+        let marked = match client.send(call).await {
+            Ok(marked) => marked,
+            // The only precondition is the UID: a conflict over it means that this incarnation is gone.
+            Err(CallError::Conflict(_) | CallError::NotFound(_)) => return Ok(Outcome::Gone),
+            Err(error) => return Err(error),
+        };
+        let terminating =
+            wire::metadata(&marked).is_some_and(|metadata| metadata.deletion_timestamp.is_some());
+        Ok(if terminating { Outcome::Gone } else { Outcome::Done })
+    }
+}
+
+/// Where the UID is the only precondition, a conflict means that this incarnation is gone.
+pub(crate) fn done_or_gone(sent: Result<Bytes, CallError>) -> Result<Outcome, CallError> {
+    match sent {
         Ok(_) => Ok(Outcome::Done),
         Err(CallError::Conflict(_) | CallError::NotFound(_)) => Ok(Outcome::Gone),
         Err(error) => Err(error),

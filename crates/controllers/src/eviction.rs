@@ -2,28 +2,33 @@
 
 use lazaret_api::{LAST_PUBLISHED, last_published_to_text};
 use lazaret_eviction::{
-    Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, RuleStatus, SetLastPublished,
-    SetRuleStatus, ViewRequest,
+    BlockCounts, EVICTION_BLOCKED, Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Manner,
+    Options, RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Fleet;
-use lazaret_model::{SetBack, Timestamp};
+use lazaret_model::{ObjectKey, SetBack, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, CLAIMS, Call, CallError, Client, News, Outcome, PODS, PatchKind, Perform, Postbox, RULES, Reply,
-    Resource, ViewWish,
+    Agent, CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, NAMESPACES, News, Outcome, PODS, PatchKind,
+    Perform, Postbox, RULES, Reply, Resource, ViewWish,
 };
 use serde_json::json;
 use tracing::info;
 
 use crate::{
-    disrupt::disrupt,
+    disrupt::{Disruption, done_or_gone},
     event::Event,
     feed::{Sources, kind},
+    guard::{GuardBook, status_call},
+    says::NamespaceSays,
     telemetry::EvictionMetrics,
     wire,
 };
 
 /// What it calls itself in events and as a field manager.
 pub(crate) const NAME: &str = "device-taint-eviction";
+
+/// What it hears of where it is there and may be read.
+pub(crate) const OPTIONAL: [Resource; 2] = [DISRUPTION_GUARDS, NAMESPACES];
 
 /// Changes that the core is told at once: the first pods of many go while it has yet to look at the others.
 const CHANGES_MAX: usize = 128;
@@ -35,14 +40,55 @@ pub(crate) struct EvictionAgent {
     fleet: Fleet,
     eviction: Eviction,
     sources: Sources,
+    guards: GuardBook,
+    says: NamespaceSays,
+    metrics: EvictionMetrics,
+    /// What the metrics say of pods that are kept.
+    shown: BlockCounts,
     /// There is something to tell the core.
     heard: bool,
 }
 
+impl Drop for EvictionAgent {
+    fn drop(&mut self) {
+        self.metrics.blocked(self.shown, BlockCounts::default());
+    }
+}
+
 impl EvictionAgent {
-    pub(crate) fn new(options: Options, sources: Sources) -> Self {
+    pub(crate) fn new(options: Options, sources: Sources, metrics: EvictionMetrics) -> Self {
         let (fleet, eviction) = (Fleet::with_gates(sources.gates()), Eviction::new(options.clone()));
-        Self { fleet, eviction, options, sources, heard: false }
+        Self {
+            fleet,
+            eviction,
+            options,
+            sources,
+            metrics,
+            shown: BlockCounts::default(),
+            guards: GuardBook::default(),
+            says: NamespaceSays::default(),
+            heard: false,
+        }
+    }
+
+    /// Shows how many pods are kept from being evicted, and by what.
+    fn show(&mut self) {
+        let counts = self.eviction.blocked();
+        if counts != self.shown {
+            self.metrics.blocked(self.shown, counts);
+            self.shown = counts;
+        }
+    }
+
+    /// Tells the core what guards there are and what namespaces say, if that is news.
+    fn tell_guards(&mut self, now: Timestamp) {
+        if core::mem::take(&mut self.guards.is_news) {
+            let guards = self.guards.all();
+            self.eviction.handle(now, &self.fleet, Input::Guards(&guards));
+        }
+        if core::mem::take(&mut self.says.is_news) {
+            self.eviction.handle(now, &self.fleet, Input::Says(&self.says.says));
+        }
     }
 
     /// Tells the core what has changed, so much of it at most.
@@ -59,31 +105,45 @@ impl Agent for EvictionAgent {
     fn clock_set_back(&mut self, set_back: SetBack) {
         self.options.set_back = Some(set_back);
         self.eviction = Eviction::new(self.options.clone());
+        (self.guards.is_news, self.says.is_news) = (true, true);
     }
 
     fn hear(&mut self, _: Timestamp, news: News) {
+        if self.guards.hear(&news) || self.says.hear(&news) {
+            return;
+        }
         self.sources.feed(&mut self.fleet, &news);
         self.heard = true;
     }
 
     fn think(&mut self, now: Timestamp) {
+        self.tell_guards(now);
         if core::mem::take(&mut self.heard) {
             self.tell(now, if self.eviction.is_leader() { CHANGES_MAX } else { usize::MAX });
         } else {
             self.eviction.handle(now, &self.fleet, Input::Tick);
         }
+        self.show();
     }
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
+        self.tell_guards(now);
         // It must know what there is before it is asked to act on it.
         self.tell(now, usize::MAX);
         let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
         self.eviction.handle(now, &self.fleet, input);
+        self.show();
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
-        let outcome = reply.outcome.into();
-        self.eviction.handle(now, &self.fleet, Input::Acknowledged { effect: EffectId(effect), outcome });
+        let effect = EffectId(effect);
+        let input = if reply.outcome == Outcome::Held {
+            Input::Held { effect, why: budget_words(reply.why) }
+        } else {
+            Input::Acknowledged { effect, outcome: reply.outcome.into() }
+        };
+        self.eviction.handle(now, &self.fleet, input);
+        self.show();
     }
 
     fn poll(&mut self) -> Option<(u64, EffectKind)> {
@@ -91,7 +151,11 @@ impl Agent for EvictionAgent {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        if self.heard { Some(Timestamp::EPOCH) } else { self.eviction.next_wake().map(|wake| wake.at) }
+        if self.heard || self.guards.is_news || self.says.is_news {
+            Some(Timestamp::EPOCH)
+        } else {
+            self.eviction.next_wake().map(|wake| wake.at)
+        }
     }
 
     fn wants_view(&mut self) -> Option<ViewWish> {
@@ -113,6 +177,12 @@ impl Agent for EvictionAgent {
     }
 }
 
+/// What a disruption budget says, without our own words for the kind of error.
+fn budget_words(why: Option<String>) -> Text {
+    let why = why.unwrap_or_default();
+    why.strip_prefix("not now: ").unwrap_or(&why).into()
+}
+
 /// Deletes pods, writes statuses, posts events.
 #[derive(Debug)]
 pub(crate) struct Executor {
@@ -129,8 +199,13 @@ impl Executor {
     }
 
     async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
-        let outcome =
-            disrupt(&self.client, &evict.pod, &evict.uid, &evict.condition(), Some(&evict.mark())).await?;
+        let (condition, mark) = (evict.condition(), evict.mark());
+        let disruption =
+            Disruption { pod: &evict.pod, uid: &evict.uid, condition: &condition, mark: Some(&mark) };
+        let outcome = match evict.manner {
+            Manner::Delete | Manner::DeleteOverdue => disruption.delete(&self.client).await?,
+            Manner::Evict => disruption.evict(&self.client).await?,
+        };
         if outcome == Outcome::Done {
             self.metrics.evicted(self.client.clock().now(), evict);
             if let Some(reason) = evict.due_reasons().first() {
@@ -141,12 +216,17 @@ impl Executor {
     }
 
     async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
-        let RuleStatus { condition, drained, evictions } = &status.status;
+        let RuleStatus { condition, drained, blocked, expired, evictions } = &status.status;
+        let conditions: Vec<_> = [Some(condition), Some(drained), blocked.as_ref(), expired.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(wire::condition)
+            .collect();
         let mut body = json!({
             "apiVersion": self.rules.api_version(),
             "kind": self.rules.kind,
             "metadata": {"name": &*status.rule, "uid": &*status.uid},
-            "status": {"conditions": [wire::condition(condition), wire::condition(drained)]},
+            "status": {"conditions": conditions},
         });
         // The stable version has no field for it.
         if self.rules != RULES {
@@ -184,19 +264,29 @@ impl Executor {
     }
 }
 
+impl Executor {
+    fn post(&self, event: Event<'_>) -> Outcome {
+        let serial = self.serial.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.events.post(event.call(self.client.clock().now(), serial))
+    }
+}
+
 impl Perform<EffectKind> for Executor {
     async fn perform(&self, effect: EffectKind) -> Reply {
         let done = match &effect {
             EffectKind::Evict(evict) => self.evict(evict).await,
             EffectKind::SetRuleStatus(status) => self.set_status(status).await,
             EffectKind::SetLastPublished(write) => self.set_last_published(write).await,
+            EffectKind::SetGuardStatus(write) => {
+                let call = status_call(write, NAME, self.client.clock().now());
+                done_or_gone(self.client.send(call).await)
+            }
             EffectKind::Event(event) => {
                 let held = event.reason == HELD_REASON;
                 if held {
                     self.metrics.held();
                 }
-                let serial = self.serial.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let event = Event {
+                Ok(self.post(Event {
                     about: PODS,
                     key: &event.pod,
                     uid: &event.uid,
@@ -205,13 +295,25 @@ impl Perform<EffectKind> for Executor {
                     action: "Evicting",
                     message: &event.message,
                     component: NAME,
-                };
-                Ok(self.events.post(event.call(self.client.clock().now(), serial)))
+                }))
             }
+            EffectKind::RuleEvent(event) => Ok(self.post(Event {
+                about: self.rules,
+                key: &ObjectKey::new("", event.rule.clone()),
+                uid: &event.uid,
+                severity: "Warning",
+                reason: EVICTION_BLOCKED,
+                action: "Evicting",
+                message: &event.message,
+                component: NAME,
+            })),
         };
         done.map_or_else(
             |error| {
-                tracing::warn!(%error, "an effect of the eviction failed");
+                // A disruption budget may refuse for hours: the rule's status says so.
+                if !matches!(error, CallError::Budget(_)) {
+                    tracing::warn!(%error, "an effect of the eviction failed");
+                }
                 Reply::from(&error)
             },
             Reply::from,

@@ -223,17 +223,21 @@ impl Plane {
 
     fn evictions(&mut self, desk: &Desk, sources: Sources, options: &Options) {
         let counts = telemetry::EvictionMetrics::new(desk.metrics());
+        let shown = counts.clone();
         let chosen = options.eviction.clone();
         if options.controllers.policies {
-            let served = policies::serve(desk.clone(), sources, chosen.clone(), counts.clone());
+            // Of two controllers that go by the same guards, the one that sees all taints says where their breakers stand.
+            let second =
+                lazaret_eviction::Options { writes_guards: !options.controllers.eviction, ..chosen.clone() };
+            let served = policies::serve(desk.clone(), sources, second, counts.clone());
             self.agents.spawn(served);
         }
         if options.controllers.eviction {
             self.spawn(
                 desk,
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
-                desk.listen(&sources.resources()),
-                move || eviction::EvictionAgent::new(chosen.clone(), sources),
+                desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
+                move || eviction::EvictionAgent::new(chosen.clone(), sources, shown.clone()),
                 eviction::Executor::new(desk.client(), desk.events(), sources, counts),
             );
         }

@@ -54,14 +54,15 @@ pub(crate) async fn serve(
         PoliciesAgent::default,
         Executor { client: desk.client() },
     );
+    let shown = counts.clone();
     let (inbox, executor) = (
-        desk.listen(&sources.resources()),
+        desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
         eviction::Executor::new(desk.client(), desk.events(), sources, counts),
     );
     let evict = desk.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },
         inbox,
-        move || eviction::EvictionAgent::new(options.clone(), sources),
+        move || eviction::EvictionAgent::new(options.clone(), sources, shown.clone()),
         executor,
     );
     tokio::join!(compile, evict);

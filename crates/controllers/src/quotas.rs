@@ -349,7 +349,7 @@ impl Agent for QuotaAgent {
         let ended = match reply.outcome {
             Outcome::Done => Ended::Done,
             Outcome::Gone | Outcome::Conflict => Ended::Outdated,
-            Outcome::Refused | Outcome::RetryLater | Outcome::Unknown => Ended::Failed,
+            Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => Ended::Failed,
         };
         if let Some(quota) =
             reply.object.filter(|_| ended == Ended::Done).and_then(|text| Quota::read(&text).ok())

@@ -160,7 +160,7 @@ impl Agent for WorkloadsAgent {
             Outcome::Gone => Answer::Gone,
             Outcome::Conflict => Answer::Conflict,
             Outcome::Refused => Answer::Invalid(reply.why.unwrap_or_default()),
-            Outcome::RetryLater => Answer::RetryLater(reply.why),
+            Outcome::Held | Outcome::RetryLater => Answer::RetryLater(reply.why),
             Outcome::Unknown => Answer::Unknown,
         };
         self.workloads.acknowledge(now, effect, answer);

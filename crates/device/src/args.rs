@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     api::DryRun,
+    guard_args,
     output::{Format, Plain, Tabular},
     view::Pace,
 };
@@ -83,6 +84,15 @@ pub(crate) enum Command {
     /// Let others have a device whose pod was removed before it ended, without waiting for its node
     #[command(after_help = RELEASE)]
     Release(Release),
+    /// Let no eviction because of a device taint begin
+    #[command(after_help = guard_args::PAUSE)]
+    Pause(guard_args::PauseArgs),
+    /// Let evictions begin again
+    #[command(after_help = guard_args::RESUME)]
+    Resume(guard_args::ResumeArgs),
+    /// Show what keeps evictions from beginning, and reset breakers
+    #[command(after_help = guard_args::GUARD)]
+    Guard(guard_args::GuardArgs),
     /// Show why a pod waits for devices, or why it was evicted from them
     #[command(after_help = WHY)]
     Why(WhyArgs),
@@ -334,7 +344,7 @@ pub(crate) struct CheckArgs {
 pub(crate) struct Span(pub(crate) i64);
 
 /// `90s`, `5m`, `1h30m`, as kubectl has it; a bare number is seconds.
-fn parse_span(text: &str) -> Result<Span, String> {
+pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
     let wrong = || format!("{text:?} is no time: write it as 90s, 5m or 1h30m");
     if let Ok(seconds) = text.parse::<u32>() {
         return Ok(Span(i64::from(seconds) * 1000));

@@ -18,6 +18,7 @@ mod complete;
 mod connect;
 mod console;
 mod error;
+mod guard_args;
 mod output;
 pub mod view;
 

@@ -3,12 +3,13 @@
 use alloc::boxed::Box;
 
 use lazaret_fleet::PodIx;
-use lazaret_model::{Timestamp, Uid};
+use lazaret_model::{Text, Timestamp, Uid};
 
 use crate::{
     Eviction,
     blame::Blame,
-    effect::{EVENT_REASON, EffectId, Outcome, PodEvent},
+    block::{Block, Blocked},
+    effect::{EVENT_REASON, EffectId, EffectKind, Manner, Outcome, PodEvent},
     flights::{EvictFlight, Flight},
     pods::Phase,
     reason::{Source, due_of, spell_out},
@@ -20,6 +21,7 @@ impl Eviction {
             Some(Flight::Evict(flight)) => self.acknowledge_eviction(now, &flight, outcome),
             Some(Flight::Status { rule, uid, .. }) => self.acknowledge_status(now, rule, &uid, outcome),
             Some(Flight::Memory { claim, uid }) => self.acknowledge_memory(now, claim, &uid, outcome),
+            Some(Flight::Guard) => self.acknowledge_guard(now, id, outcome),
             Some(Flight::Stale { pod, uid }) => {
                 if matches!(outcome, Outcome::Done | Outcome::Gone) {
                     self.see_leaving(now, pod, &uid);
@@ -34,6 +36,7 @@ impl Eviction {
         match outcome {
             Outcome::Done => {
                 self.release(now, flight);
+                self.unblock(flight.at);
                 self.count_due(flight);
                 self.remember_for_brake(now, flight);
                 self.announce_eviction(flight);
@@ -45,6 +48,8 @@ impl Eviction {
             }
             Outcome::Conflict | Outcome::RetryLater => {
                 self.give_back(now, flight);
+                self.stays(flight.at);
+                self.unblock(flight.at);
                 let spared = self.fail(now, flight, present);
                 if spared && let Some(slot) = self.pods.get(flight.at) {
                     let pod = slot.pod.clone();
@@ -71,6 +76,35 @@ impl Eviction {
             self.settle(flight.at);
             self.drop_if_blank(flight.at);
         }
+    }
+
+    /// A disruption budget refused: the pod stays until it is asked again, or until the rule's deadline.
+    pub(crate) fn acknowledge_held(&mut self, now: Timestamp, id: EffectId, why: Text) {
+        let Some(Flight::Evict(flight)) = self.flights.land(id) else { return };
+        self.give_back(now, &flight);
+        // Whoever is refused is not terminating.
+        self.lines.came_back(flight.at);
+        let present = self.pods.get(flight.at).is_some_and(|slot| slot.pod.uid == flight.pod.uid);
+        if self.fail(now, &flight, present)
+            && let Some(slot) = self.pods.get(flight.at)
+        {
+            let pod = slot.pod.clone();
+            self.say_spared(&pod);
+        }
+        if let Some(blame) = &flight.before {
+            self.may_have_missed(&flight.pod.uid, blame);
+        }
+        if !present {
+            return;
+        }
+        if let Some(slot) = self.pods.get(flight.at).filter(|slot| !slot.reasons.is_empty()) {
+            let again = now.plus_millis(self.options.budget_retry_ms(slot.failures));
+            let ends = slot.reasons.iter().filter_map(|reason| reason.must_be_gone_by());
+            let until = ends.filter(|end| *end > now).fold(again, Timestamp::min);
+            self.block(now, flight.at, Blocked { why: Block::Budget, message: why }, until);
+        }
+        self.settle(flight.at);
+        self.drop_if_blank(flight.at);
     }
 
     fn release(&mut self, now: Timestamp, flight: &EvictFlight) {
@@ -150,13 +184,19 @@ impl Eviction {
     }
 
     fn announce_eviction(&mut self, flight: &EvictFlight) {
-        let message = spell_out("Marking for deletion: ", due_of(&flight.reasons, flight.decided));
+        let words = match flight.manner {
+            Manner::Delete | Manner::Evict => "Marking for deletion: ",
+            Manner::DeleteOverdue => {
+                "Marking for deletion, for the deadline until which disruption budgets are obeyed is over: "
+            }
+        };
+        let message = spell_out(words, due_of(&flight.reasons, flight.decided));
         let event = PodEvent {
             pod: flight.pod.key.clone(),
             uid: flight.pod.uid.clone(),
             reason: EVENT_REASON,
             message: message.into(),
         };
-        self.flights.announce(event, self.options.events_queued_max);
+        self.flights.announce(EffectKind::Event(event), self.options.events_queued_max);
     }
 }

@@ -8,7 +8,7 @@ use lazaret_model::{Pod, Timestamp};
 use crate::{
     Eviction,
     distinct::for_each_distinct,
-    effect::{EVENT_REASON, HELD_REASON, PodEvent},
+    effect::{EVENT_REASON, EffectKind, HELD_REASON, PodEvent},
     pods::Phase,
     reason::Reason,
 };
@@ -44,6 +44,7 @@ impl Eviction {
     fn replan(&mut self, now: Timestamp, at: PodIx, reasons: Arc<[Reason]>) -> bool {
         self.unschedule(at, now);
         self.retract(now, at);
+        let blocked = self.unblock(at);
         self.link(at, &reasons);
         let spared = reasons.is_empty();
         let old = self.pods.replace_reasons(at, reasons);
@@ -54,6 +55,11 @@ impl Eviction {
             slot.not_before = None;
         }
         let waiting = slot.phase == Phase::Waiting;
+        if blocked.is_some() && !spared {
+            // What kept it may not keep it for the new reasons.
+            slot.not_before = None;
+            self.set_blocked(at, blocked);
+        }
         self.hold(now, at);
         self.schedule(at, now);
         waiting && !old.is_empty()
@@ -91,7 +97,7 @@ impl Eviction {
             reason: HELD_REASON,
             message: message.into(),
         };
-        self.flights.announce(event, self.options.events_queued_max);
+        self.flights.announce(EffectKind::Event(event), self.options.events_queued_max);
     }
 
     /// The pod has no reasons any more, or none that matter.
@@ -135,7 +141,7 @@ impl Eviction {
             let message = self.cancelling.clone();
             let event =
                 PodEvent { pod: pod.key.clone(), uid: pod.uid.clone(), reason: EVENT_REASON, message };
-            self.flights.announce(event, self.options.events_queued_max);
+            self.flights.announce(EffectKind::Event(event), self.options.events_queued_max);
         }
     }
 }

@@ -33,6 +33,15 @@ pub(crate) struct CauseState {
     hash: u64,
 }
 
+/// Where pods that are due wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// For the permit of a pace, if there is one.
+    Pace(Option<u32>),
+    /// In the line of the cause.
+    Line,
+}
+
 /// All causes in use.
 #[derive(Debug, Default)]
 pub(crate) struct Causes {
@@ -59,6 +68,15 @@ impl Causes {
     /// The pace of a cause, if it has one.
     pub(crate) fn pace_of(&self, at: u32) -> Option<u32> {
         self.slab.get(at)?.pace.map(|(pace, _)| pace)
+    }
+
+    /// Where pods that are due for a cause wait.
+    pub(crate) fn queue_of(&self, at: u32) -> Queue {
+        match self.slab.get(at) {
+            Some(state) if state.cause.taint.eviction.is_some() => Queue::Line,
+            Some(state) => Queue::Pace(state.pace.map(|(pace, _)| pace)),
+            None => Queue::Pace(None),
+        }
     }
 
     /// From here to the next call the fleet stays as it is.

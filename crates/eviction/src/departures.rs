@@ -16,6 +16,7 @@ impl Eviction {
     /// The pod is gone.
     pub(crate) fn forget(&mut self, now: Timestamp, at: PodIx) {
         self.unplan(now, at);
+        self.lines.came_back(at);
         let Some(slot) = self.pods.remove(at) else { return };
         if let Some(blame) = slot.uncertain {
             if let Phase::InFlight(id) = slot.phase {
@@ -51,6 +52,7 @@ impl Eviction {
         }
         slot.phase = Phase::Waiting;
         let (pod, uncertain) = (slot.pod.clone(), slot.uncertain.take());
+        self.lines.came_back(at);
         let mut marks = marks_of(&pod).peekable();
         if marks.peek().is_none() {
             return self.drop_if_blank(at);

@@ -5,11 +5,23 @@ use lazaret_model::Timestamp;
 
 use crate::{
     Eviction,
+    block::{Block, Blocked},
+    causes::Queue,
     distinct::for_each_distinct,
-    effect::{EffectKind, Evict, Wake, WakeReason},
+    effect::{EffectKind, Evict, Manner, Wake, WakeReason},
     flights::{EvictFlight, Flight},
     pods::Phase,
 };
+
+/// A pod that may go now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) pod: PodIx,
+    /// The pace that permits it, if one is needed.
+    pub(crate) pace: Option<u32>,
+    /// The cause in whose line it waited, if it waited in one.
+    pub(crate) line: Option<u32>,
+}
 
 impl Eviction {
     /// Lets a pod wait for its deadline or, once due, for permits. Who does not lead lets nobody wait.
@@ -23,12 +35,15 @@ impl Eviction {
         {
             let ripe_at = slot.ripe_at(reason);
             if ripe_at > now {
-                next = Some(ripe_at);
+                next = (ripe_at != Timestamp::NEVER).then_some(ripe_at);
                 break;
             }
             let (deadline, cause) = (reason.deadline, reason.cause_ix);
             slot.active += 1;
-            self.paces.enter(self.causes.pace_of(cause), deadline, at.0, now);
+            match self.causes.queue_of(cause) {
+                Queue::Pace(pace) => self.paces.enter(pace, deadline, at.0, now),
+                Queue::Line => self.lines.enter(cause, &slot.pod, at),
+            }
         }
         self.pods.set_timer(at, next);
     }
@@ -37,7 +52,10 @@ impl Eviction {
     pub(crate) fn unschedule(&mut self, at: PodIx, now: Timestamp) {
         let Some(slot) = self.pods.get_mut(at) else { return };
         for reason in &slot.reasons[..core::mem::take(&mut slot.active) as usize] {
-            self.paces.leave(self.causes.pace_of(reason.cause_ix), reason.deadline, at.0, now);
+            match self.causes.queue_of(reason.cause_ix) {
+                Queue::Pace(pace) => self.paces.leave(pace, reason.deadline, at.0, now),
+                Queue::Line => self.lines.leave(reason.cause_ix, at),
+            }
         }
     }
 
@@ -58,23 +76,43 @@ impl Eviction {
             if self.ceiling.as_ref().is_some_and(|ceiling| !ceiling.permits(now)) {
                 return;
             }
-            let Some((pod, granted_by)) = self.next_to_go(now) else { return };
+            let Some(candidate) = self.next_to_go(now) else { return };
             if self.partial {
                 // What is still to be told may be that it can stay. Once looked at it is as the fleet says, so that no pod is
                 // looked at for ever.
-                self.evaluate(now, fleet, pod);
-                if self.next_to_go(now) != Some((pod, granted_by)) {
+                self.evaluate(now, fleet, candidate.pod);
+                if self.next_to_go(now) != Some(candidate) {
                     continue;
                 }
             }
-            self.let_go(now, pod, granted_by);
+            if !self.guards.is_empty()
+                && let Some((blocked, until)) = self.guarded(now, fleet, candidate)
+            {
+                self.block(now, candidate.pod, blocked, until);
+                continue;
+            }
+            if candidate.line.is_some()
+                && let Some(until) = self.closed_until(now, candidate.pod)
+            {
+                let message = "no window of the rule is open".into();
+                self.block(now, candidate.pod, Blocked { why: Block::Window, message }, until);
+                continue;
+            }
+            self.let_go(now, candidate);
         }
     }
 
     /// Who goes next, and by whose permit if one is needed.
-    fn next_to_go(&mut self, now: Timestamp) -> Option<(PodIx, Option<u32>)> {
-        let (pace, pod) = self.paces.next_permitted(now)?;
-        Some((PodIx(pod), pace))
+    fn next_to_go(&mut self, now: Timestamp) -> Option<Candidate> {
+        match self.paces.next_permitted(now) {
+            Some((pace, pod)) => Some(Candidate { pod: PodIx(pod), pace, line: None }),
+            None => self.next_in_line(now),
+        }
+    }
+
+    /// Whether somebody has a permit, or needs none.
+    pub(crate) fn somebody_may_go(&mut self, now: Timestamp) -> bool {
+        self.flights.evictions < self.options.evictions_in_flight_max && self.next_to_go(now).is_some()
     }
 
     /// When the next permit comes for somebody who waits for one. Nobody waits for it while as many evictions as
@@ -83,7 +121,7 @@ impl Eviction {
         if self.flights.evictions >= self.options.evictions_in_flight_max {
             return None;
         }
-        let first = self.paces.next_wake(self.latest)?;
+        let first = self.paces.next_wake(self.latest).into_iter().chain(self.line_wake(self.latest)).min()?;
         let ceiling = self.ceiling.as_ref().map_or(first, |ceiling| ceiling.next_permit(self.latest));
         if ceiling == Timestamp::NEVER {
             None
@@ -96,7 +134,9 @@ impl Eviction {
 
     /// Every due taint is charged, whoever granted the permit: so pods with several taints leave at the highest of the
     /// rates and not at their sum.
-    fn let_go(&mut self, now: Timestamp, at: PodIx, granted_by: Option<u32>) {
+    fn let_go(&mut self, now: Timestamp, candidate: Candidate) {
+        let Candidate { pod: at, pace: granted_by, line } = candidate;
+        let manner = if line.is_some() { self.manner(now, candidate) } else { Manner::Delete };
         let Some(due) = self.pods.get(at).map(|slot| slot.active as usize) else { return };
         self.unschedule(at, now);
         self.pods.set_timer(at, None);
@@ -104,6 +144,10 @@ impl Eviction {
             let (causes, paces) = (&self.causes, &mut self.paces);
             let charged = slot.reasons[..due].iter().filter_map(|reason| causes.pace_of(reason.cause_ix));
             for_each_distinct(charged, |pace| paces.take(pace, now));
+            // It may be due for a rule that limits how many are terminating, whoever let it go.
+            if line.is_some() || due > 1 {
+                self.lines.set_out(at, &slot.reasons[..due]);
+            }
         }
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.take(now);
@@ -123,6 +167,7 @@ impl Eviction {
             reasons: slot.reasons.clone(),
             decided: now,
             granted_by: granted_by.and_then(|pace| self.paces.key(pace).cloned()),
+            manner,
         };
         let flight = EvictFlight {
             at,
@@ -130,6 +175,7 @@ impl Eviction {
             reasons: slot.reasons.clone(),
             decided: now,
             pace: granted_by,
+            manner,
             taken: false,
             before: None,
         };
@@ -144,7 +190,15 @@ impl Eviction {
             slot.phase = Phase::Waiting;
             if let Some(Flight::Evict(flight)) = self.flights.land(id) {
                 self.give_back(now, &flight);
+                self.stays(at);
             }
+        }
+    }
+
+    /// An attempt on a pod certainly came to nothing. It counts as terminating no more, unless one before may have succeeded.
+    pub(crate) fn stays(&mut self, at: PodIx) {
+        if self.pods.get(at).is_none_or(|slot| slot.uncertain.is_none()) {
+            self.lines.came_back(at);
         }
     }
 

@@ -3,7 +3,9 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
-use lazaret_model::{Condition, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text, Timestamp, Uid};
+use lazaret_model::{
+    BreakerStatus, Condition, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text, Timestamp, Uid,
+};
 pub use lazaret_model::{EffectId, Outcome};
 
 use crate::{
@@ -35,12 +37,16 @@ pub enum EffectKind {
     SetRuleStatus(SetRuleStatus),
     /// Write on a claim what its devices were like. To be acknowledged.
     SetLastPublished(SetLastPublished),
+    /// Write where a guard's breaker stands. To be acknowledged.
+    SetGuardStatus(SetGuardStatus),
     /// Tell people. Best effort, needs no acknowledgement.
     Event(PodEvent),
+    /// Tell people about a rule. Best effort, needs no acknowledgement.
+    RuleEvent(RuleEvent),
 }
 
-/// Add [`Evict::condition`] to the pod's status and [`Evict::mark`] to the pod, then delete it, both on the precondition that its UID is `uid` and that it is
-/// not terminating yet.
+/// Add [`Evict::condition`] to the pod's status and [`Evict::mark`] to the pod, then delete or evict it as [`Evict::manner`] says, all on the
+/// precondition that its UID is `uid` and that it is not terminating yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evict {
     /// Which pod.
@@ -57,6 +63,19 @@ pub struct Evict {
     pub decided: Timestamp,
     /// Whose pace let it go now; `None`: a cause without a pace.
     pub granted_by: Option<PaceKey>,
+    /// By which request it leaves.
+    pub manner: Manner,
+}
+
+/// By which request a pod is made to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Deleted.
+    Delete,
+    /// Evicted: refused if a disruption budget does not permit it, to be told as [`Input::Held`](crate::Input::Held).
+    Evict,
+    /// Deleted, for the time is over in which it was to be evicted.
+    DeleteOverdue,
 }
 
 impl Evict {
@@ -102,6 +121,19 @@ pub struct SetLastPublished {
     pub devices: Vec<LastPublished>,
 }
 
+/// Put this into the status of a guard, on the precondition that its UID is `uid`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetGuardStatus {
+    /// Which guard.
+    pub guard: Text,
+    /// Which incarnation of it: a precondition.
+    pub uid: Uid,
+    /// Of which generation this is said.
+    pub generation: i64,
+    /// Where its breaker stands.
+    pub status: BreakerStatus,
+}
+
 /// What the status of a rule says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleStatus {
@@ -109,6 +141,10 @@ pub struct RuleStatus {
     pub condition: Condition,
     /// `Drained`.
     pub drained: Condition,
+    /// `EvictionBlocked`, of a rule whose pods are or were kept.
+    pub blocked: Option<Condition>,
+    /// `Expired`, of a rule that has or had.
+    pub expired: Option<Condition>,
     /// How many pods were evicted because of it.
     pub evictions: EvictionCount,
 }
@@ -122,6 +158,17 @@ pub struct PodEvent {
     pub uid: Uid,
     /// For machines.
     pub reason: &'static str,
+    /// For people.
+    pub message: Text,
+}
+
+/// An event about a rule, of type Warning and reason [`EVICTION_BLOCKED`](crate::EVICTION_BLOCKED).
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleEvent {
+    /// Which rule.
+    pub rule: Text,
+    /// Which incarnation of it.
+    pub uid: Uid,
     /// For people.
     pub message: Text,
 }
@@ -146,8 +193,12 @@ pub enum WakeReason {
     Ceiling,
     /// A failed eviction is tried again.
     Retry,
+    /// An eviction that something keeps from beginning is tried again.
+    Blocked,
     /// A pod that is back on a tainted device has been held long enough.
     Brake,
+    /// What a guard says may be another from then on.
+    Guard,
     /// A rule's status may be written again.
     Status,
     /// What a claim's devices were like is written again after a failure.
@@ -162,6 +213,8 @@ impl fmt::Display for WakeReason {
             Self::Ceiling => "the ceiling over all evictions lets the next pod go",
             Self::Brake => "a pod that is back on a tainted device was held long enough",
             Self::Retry => "a failed eviction is tried again",
+            Self::Blocked => "an eviction that was blocked is tried again",
+            Self::Guard => "what a guard says may have changed",
             Self::Memory => "what devices were like is written onto their claim again",
             Self::Status => "the status of a rule may be written again",
         })

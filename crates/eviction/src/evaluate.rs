@@ -1,9 +1,9 @@
 //! From a change of the fleet to new plans.
 
-use alloc::sync::Arc;
+use alloc::{collections::BTreeMap, sync::Arc};
 
 use lazaret_fleet::{Changes, EffectiveTaint, Fleet, Held, Origin, PodIx};
-use lazaret_model::{Effect, Timestamp, Toleration, patience};
+use lazaret_model::{Effect, EvictionSay, Text, Timestamp, Toleration, patience};
 
 use crate::{Eviction, causes::Surroundings, marks::marks_of, pods::Phase, reason::Reason};
 
@@ -116,7 +116,11 @@ impl Eviction {
                                 && let Some(claim) = fleet.claim(claim_ix)
                             {
                                 let cause = (cause_ix, &state.cause);
-                                self.found.extend(Reason::new(cause, claim, held.result, deadline));
+                                let granted = match &taint.taint.eviction {
+                                    Some(spec) => spec.granted_seconds(self.say_of(fleet, at)),
+                                    None => 0,
+                                };
+                                self.found.extend(Reason::new(cause, claim, held.result, deadline, granted));
                             }
                         }
                         Effect::None => self.find_would(&taint, &held.result_ref.tolerations),
@@ -133,6 +137,23 @@ impl Eviction {
         if self.found_would.len() > 1 {
             self.found_would.sort_unstable();
             self.found_would.dedup();
+        }
+    }
+
+    /// What a pod, or else its namespace, says about its eviction.
+    fn say_of(&self, fleet: &Fleet, at: PodIx) -> EvictionSay {
+        let Some(pod) = fleet.pod(at) else { return EvictionSay::default() };
+        pod.eviction_say.or_else(|| self.says.get(&pod.key.namespace).copied()).unwrap_or_default()
+    }
+
+    /// What namespaces say about the eviction of their pods.
+    pub(crate) fn follow_says(&mut self, now: Timestamp, fleet: &Fleet, says: &BTreeMap<Text, EvictionSay>) {
+        let before = core::mem::replace(&mut self.says, says.clone());
+        for at in self.pods.numbers() {
+            let namespace = self.pods.get(at).map(|slot| slot.pod.key.namespace.clone());
+            if namespace.is_some_and(|namespace| before.get(&namespace) != says.get(&namespace)) {
+                self.evaluate(now, fleet, at);
+            }
         }
     }
 

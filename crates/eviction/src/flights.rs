@@ -9,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{
     blame::Blame,
-    effect::{Effect, EffectId, EffectKind, PodEvent},
+    effect::{Effect, EffectId, EffectKind, Manner},
     reason::Reason,
 };
 
@@ -34,6 +34,8 @@ pub(crate) enum Flight {
         /// Its incarnation: the number may be another's by now.
         uid: Uid,
     },
+    /// The writing of a guard's status.
+    Guard,
     /// An eviction of a leadership that is over.
     Stale {
         /// The pod.
@@ -52,6 +54,7 @@ pub(crate) struct EvictFlight {
     pub(crate) decided: Timestamp,
     /// The pace that granted it.
     pub(crate) pace: Option<u32>,
+    pub(crate) manner: Manner,
     /// Somebody has taken the effect: it may be happening.
     pub(crate) taken: bool,
     /// Attempts before this one, of which nobody knows the outcome, when the pod went before this one landed. They
@@ -82,18 +85,18 @@ impl Flights {
         match flight {
             Flight::Evict(_) => self.evictions += 1,
             Flight::Status { .. } => self.statuses += 1,
-            Flight::Memory { .. } | Flight::Stale { .. } => {}
+            Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. } => {}
         }
         self.flights.insert(id, flight);
         self.waiting.push_back((id, kind));
     }
 
     /// An event; dropped if too many wait already.
-    pub(crate) fn announce(&mut self, event: PodEvent, events_max: usize) {
+    pub(crate) fn announce(&mut self, event: EffectKind, events_max: usize) {
         if self.events < events_max {
             self.events += 1;
             let id = self.new_id();
-            self.waiting.push_back((id, EffectKind::Event(event)));
+            self.waiting.push_back((id, event));
         }
     }
 
@@ -101,8 +104,8 @@ impl Flights {
     pub(crate) fn take(&mut self) -> Option<Effect> {
         let (id, kind) = self.waiting.pop_front()?;
         match kind {
-            EffectKind::Event(_) => self.events = self.events.saturating_sub(1),
-            EffectKind::SetLastPublished(_) => {}
+            EffectKind::Event(_) | EffectKind::RuleEvent(_) => self.events = self.events.saturating_sub(1),
+            EffectKind::SetLastPublished(_) | EffectKind::SetGuardStatus(_) => {}
             EffectKind::Evict(_) | EffectKind::SetRuleStatus(_) => {
                 if let Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) =
                     self.flights.get_mut(&id)
@@ -135,7 +138,7 @@ impl Flights {
         match flight {
             Flight::Evict(_) => self.evictions = self.evictions.saturating_sub(1),
             Flight::Status { .. } => self.statuses = self.statuses.saturating_sub(1),
-            Flight::Memory { .. } | Flight::Stale { .. } => {}
+            Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. } => {}
         }
         Some(flight)
     }
@@ -144,7 +147,7 @@ impl Flights {
     pub(crate) fn untaken_evictions(&self) -> Vec<PodIx> {
         let pod = |(id, _): &(EffectId, EffectKind)| match self.flights.get(id)? {
             Flight::Evict(flight) => Some(flight.at),
-            Flight::Status { .. } | Flight::Memory { .. } | Flight::Stale { .. } => None,
+            Flight::Status { .. } | Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. } => None,
         };
         self.waiting.iter().filter_map(pod).collect()
     }
@@ -153,7 +156,7 @@ impl Flights {
     pub(crate) fn is_retractable(&self, id: EffectId) -> bool {
         match self.flights.get(&id) {
             Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) => !taken,
-            Some(Flight::Memory { .. } | Flight::Stale { .. }) | None => false,
+            Some(Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. }) | None => false,
         }
     }
 

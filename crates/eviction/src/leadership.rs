@@ -23,6 +23,7 @@ impl Eviction {
         self.counted = Remembered::new(REMEMBERED_MAX);
         self.rules.start_leading();
         self.views.clear();
+        self.restart_guards();
         // Nobody waited for anything so far.
         for at in self.pods.numbers() {
             self.schedule(at, now);
@@ -40,6 +41,8 @@ impl Eviction {
         self.memories.stop_leading();
         self.views.clear();
         self.paces.dismiss();
+        self.lines.dismiss();
+        self.forget_blocked();
         self.pods.clear_timers(|slot| {
             if let Phase::InFlight(_) = slot.phase {
                 slot.phase = Phase::Waiting;

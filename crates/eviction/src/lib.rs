@@ -19,7 +19,9 @@ extern crate std;
 mod acknowledge;
 mod adopt;
 mod blame;
+mod block;
 mod brake;
+mod breaker;
 mod causes;
 mod departures;
 mod dispatch;
@@ -27,8 +29,10 @@ mod distinct;
 mod effect;
 mod evaluate;
 mod flights;
+mod guards;
 mod leadership;
 mod limiter;
+mod lines;
 mod machine;
 mod marks;
 mod memories;
@@ -43,9 +47,10 @@ mod rules;
 mod status;
 mod verified;
 
+pub use block::{Block, BlockCounts};
 pub use effect::{
-    EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Outcome, PodEvent, RuleStatus,
-    SetLastPublished, SetRuleStatus, Wake, WakeReason,
+    EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Manner, Outcome, PodEvent, RuleEvent,
+    RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake, WakeReason,
 };
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;
@@ -53,7 +58,7 @@ pub use machine::{Eviction, Input, PlannedEviction, RuleTally};
 pub use marks::{Mark, marks_of};
 pub use options::Options;
 pub use pods::Phase;
-pub use preview::{Preview, PreviewDevice, PreviewPod, Subject, preview};
-pub use reason::{Cause, DELETION_BY_TAINT, DISRUPTION_TARGET, PaceKey, Reason, Source};
-pub use status::{DRAINED, EVICTION_IN_PROGRESS};
+pub use preview::{Preview, PreviewDevice, PreviewPod, Subject, positions, preview};
+pub use reason::{Cause, DELETION_BY_TAINT, DISRUPTION_TARGET, EVICTION_BY_API, PaceKey, Reason, Source};
+pub use status::{DRAINED, EVICTION_BLOCKED, EVICTION_IN_PROGRESS};
 pub use verified::ViewRequest;

@@ -1,16 +1,21 @@
 //! The machine: its inputs, its state, and what can be asked of it.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use lazaret_fleet::{Changes, Fleet, PodIx};
-use lazaret_model::{EvictionCount, ObjectKey, Remembered, Text, Timestamp, Uid};
+use lazaret_model::{
+    DisruptionGuard, EvictionCount, EvictionSay, ObjectKey, Remembered, Text, Timestamp, Uid,
+};
 
 use crate::{
+    block::BlockedPods,
     brake::Brake,
     causes::Causes,
     effect::{Effect, EffectId, Outcome, Wake, WakeReason},
     flights::Flights,
+    guards::Guards,
     limiter::Limiter,
+    lines::Lines,
     memories::Memories,
     options::Options,
     paces::Paces,
@@ -36,6 +41,17 @@ pub enum Input<'a> {
         /// What became of it.
         outcome: Outcome,
     },
+    /// An eviction was refused, by a disruption budget: nothing was done. Unknown or repeated ids are ignored.
+    Held {
+        /// Which effect.
+        effect: EffectId,
+        /// In the words of whoever refused.
+        why: Text,
+    },
+    /// These are all guards.
+    Guards(&'a [Arc<DisruptionGuard>]),
+    /// What namespaces say about the eviction of their pods; those that are not in it say nothing.
+    Says(&'a BTreeMap<Text, EvictionSay>),
     /// Time has passed. May come early, late, or for nothing.
     Tick,
     /// From now on effects are wanted. To be said only once the fleet has seen every pod and rule as they were when the
@@ -62,6 +78,11 @@ pub struct Eviction {
     pub(crate) pods: Pods,
     pub(crate) causes: Causes,
     pub(crate) paces: Paces,
+    pub(crate) lines: Lines,
+    pub(crate) blocked: BlockedPods,
+    pub(crate) guards: Guards,
+    /// What namespaces say about the eviction of their pods.
+    pub(crate) says: BTreeMap<Text, EvictionSay>,
     pub(crate) rules: Rules,
     pub(crate) views: ViewRequests,
     pub(crate) memories: Memories,
@@ -138,6 +159,10 @@ impl Eviction {
             pods: Pods::default(),
             causes: Causes::default(),
             paces: Paces::default(),
+            lines: Lines::default(),
+            blocked: BlockedPods::default(),
+            guards: Guards::default(),
+            says: BTreeMap::new(),
             rules: Rules::default(),
             views: ViewRequests::default(),
             memories: Memories::default(),
@@ -166,6 +191,9 @@ impl Eviction {
         match input {
             Input::Changed(changes) => self.follow(now, fleet, changes),
             Input::Acknowledged { effect, outcome } => self.acknowledge(now, effect, outcome),
+            Input::Held { effect, why } => self.acknowledge_held(now, effect, why),
+            Input::Says(says) => self.follow_says(now, fleet, says),
+            Input::Guards(guards) => self.set_guards(now, guards),
             Input::Tick => {}
             Input::BecameLeader => self.start_leading(now),
             Input::ViewReached(number) => self.view_reached(number),
@@ -174,6 +202,9 @@ impl Eviction {
         }
         if self.leader_since.is_some() {
             self.wake_pods(now);
+            if !self.guards.is_empty() {
+                self.mind_guards(now, fleet);
+            }
             if !self.closing {
                 self.dispatch(now, fleet);
                 self.write_memories(now, fleet);
@@ -203,7 +234,9 @@ impl Eviction {
         }
         let timer = self.pods.next_timer().map(|(at, pod)| {
             let slot = self.pods.get(pod);
-            let why = if slot.is_some_and(|slot| slot.failures > 0) {
+            let why = if slot.is_some_and(|slot| slot.blocked.is_some()) {
+                WakeReason::Blocked
+            } else if slot.is_some_and(|slot| slot.failures > 0) {
                 WakeReason::Retry
             } else if slot.is_some_and(|slot| slot.held_until == Some(at)) {
                 WakeReason::Brake
@@ -213,7 +246,8 @@ impl Eviction {
             Wake { at, why }
         });
         let memory = self.memories.next_wake().map(|at| Wake { at, why: WakeReason::Memory });
-        sooner(sooner(timer, self.permit_wake()), sooner(status, memory))
+        let guard = self.guard_wake().map(|at| Wake { at, why: WakeReason::Guard });
+        sooner(sooner(sooner(timer, self.permit_wake()), guard), sooner(status, memory))
     }
 
     /// Whether something is still to be written or heard of, once it is [closing](Input::Closing).

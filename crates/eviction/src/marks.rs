@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use lazaret_model::{Condition, ConditionStatus, EvictionMark, Pod, Text, Timestamp, Uid};
 
-use crate::reason::{DELETION_BY_TAINT, DISRUPTION_TARGET, Reason, Source};
+use crate::reason::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVICTION_BY_API, Reason, Source};
 
 /// The rules that a pod is marked as evicted for (name and UID), and when. Empty for a pod that was not marked by an eviction of this
 /// project: whoever may write a pod may write its annotations, but the condition takes the right to write its status.
@@ -12,7 +12,8 @@ pub fn marks_of(pod: &Pod) -> impl Iterator<Item = Mark<'_>> {
     let evicted = |condition: &Condition| {
         condition.kind == DISRUPTION_TARGET
             && condition.status == ConditionStatus::True
-            && condition.reason == DELETION_BY_TAINT
+            // The eviction API writes its own words over ours.
+            && (condition.reason == DELETION_BY_TAINT || condition.reason == EVICTION_BY_API)
     };
     let mark = pod.evicted_by.as_deref().filter(|_| pod.conditions.iter().any(evicted));
     mark.into_iter().flat_map(|mark| mark.rules.iter().map(|(rule, uid)| Mark { rule, uid, at: mark.at }))

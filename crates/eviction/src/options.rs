@@ -22,6 +22,10 @@ pub struct Options {
     pub retry_ms_min: i64,
     /// No pause after a failure is longer.
     pub retry_ms_max: i64,
+    /// The first pause after a disruption budget refused; each further refusal doubles it.
+    pub budget_retry_ms_min: i64,
+    /// No pause after a refusal is longer.
+    pub budget_retry_ms_max: i64,
     /// How long a pod is held that is back on a device from which a pod of the same owner was evicted for the same taint; doubled with each
     /// further time. 0: not at all.
     pub brake_ms_min: i64,
@@ -32,6 +36,8 @@ pub struct Options {
     pub clock_skew_ms_max: i64,
     /// The clock was set back, by more than that: taints that were there before are no younger for it.
     pub set_back: Option<SetBack>,
+    /// Whether it writes the statuses of guards: of several machines over the same guards, one does.
+    pub writes_guards: bool,
     /// How many events may wait to be taken; further ones are dropped, for events are best effort.
     pub events_queued_max: usize,
 }
@@ -48,11 +54,15 @@ impl Default for Options {
             statuses_in_flight_max: 16,
             retry_ms_min: 5,
             retry_ms_max: 1_000_000,
+            // `kubectl drain` asks again every five seconds.
+            budget_retry_ms_min: 1_000,
+            budget_retry_ms_max: 30_000,
             brake_ms_min: 1_000,
             // As long as Kubernetes waits before it starts a container again that keeps failing.
             brake_ms_max: 300_000,
             clock_skew_ms_max: 2_000,
             set_back: None,
+            writes_guards: true,
             events_queued_max: 4_096,
         }
     }
@@ -70,6 +80,13 @@ impl Options {
     pub(crate) fn brake_ms(&self, times: u32) -> i64 {
         let doubled = self.brake_ms_min.saturating_mul(1_i64 << times.saturating_sub(1).min(40));
         doubled.clamp(0, self.brake_ms_max.max(0))
+    }
+
+    /// The pause after the `failures`-th refusal of a disruption budget in a row: 1 s, 2 s, 4 s, … up to the longest.
+    #[must_use]
+    pub(crate) fn budget_retry_ms(&self, failures: u32) -> i64 {
+        let doubled = self.budget_retry_ms_min.saturating_mul(1_i64 << failures.saturating_sub(1).min(40));
+        doubled.clamp(0, self.budget_retry_ms_max.max(0))
     }
 
     /// The pause after the `failures`-th failure in a row: 5 ms, 10 ms, 20 ms, … up to the longest.

@@ -154,6 +154,16 @@ impl Paces {
         None
     }
 
+    /// Whether this pace has a permit now.
+    pub(crate) fn permits(&self, at: u32, now: Timestamp) -> bool {
+        self.slab.get(at).is_none_or(|pace| pace.limiter.permits(now))
+    }
+
+    /// When this pace has its next permit.
+    pub(crate) fn next_permit(&self, at: u32, now: Timestamp) -> Timestamp {
+        self.slab.get(at).map_or(now, |pace| pace.limiter.next_permit(now))
+    }
+
     /// One pod leaves for the sake of this pace's taint, whoever granted it.
     pub(crate) fn take(&mut self, at: u32, now: Timestamp) {
         if let Some(pace) = self.slab.get_mut(at) {

@@ -5,7 +5,7 @@ use alloc::{boxed::Box, collections::BTreeSet, sync::Arc, vec::Vec};
 use lazaret_fleet::PodIx;
 use lazaret_model::{Pod, Timestamp};
 
-use crate::{blame::Blame, effect::EffectId, reason::Reason};
+use crate::{blame::Blame, block::Blocked, effect::EffectId, reason::Reason};
 
 /// Where a pod's eviction stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(crate) struct Slot {
     pub(crate) not_before: Option<Timestamp>,
     /// No eviction before this instant, by the brake.
     pub(crate) held_until: Option<Timestamp>,
+    /// What keeps its eviction from beginning.
+    pub(crate) blocked: Option<Box<Blocked>>,
     /// The rules of all attempts of which nobody knows the outcome.
     pub(crate) uncertain: Option<Box<Blame>>,
     /// The terminating pod was looked at: whose eviction it is has been settled.
@@ -82,6 +84,7 @@ impl Slot {
             failures: 0,
             not_before: None,
             held_until: None,
+            blocked: None,
             uncertain: None,
             settled: None,
         }

@@ -1,7 +1,7 @@
 //! What a rule does, or would do, to whom: exactly, and without doing it.
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
-use core::fmt;
+use core::{cmp::Reverse, fmt};
 
 use lazaret_fleet::{ClaimIx, Fleet, PodIx};
 use lazaret_model::{DeviceId, DeviceSelector, Effect, ObjectKey, Owner, Pod, Taint, Text, Timestamp, Uid};
@@ -65,6 +65,8 @@ pub struct PreviewPod {
     pub owner: Option<Owner>,
     /// Its priority.
     pub priority: i32,
+    /// When it was made.
+    pub created: Option<Timestamp>,
     /// How long it bears the taint.
     pub patience: Patience,
     /// When it would have to leave.
@@ -154,6 +156,22 @@ pub fn preview(fleet: &Fleet, now: Timestamp, subject: Subject<'_>) -> Preview {
     preview
 }
 
+/// The places of pods in the order in which a rule that says how pods leave evicts them, from 1: lowest priority first, then youngest, then by
+/// name.
+#[must_use]
+pub fn positions(pods: &[PreviewPod]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..pods.len()).collect();
+    order.sort_by_key(|at| {
+        let pod = &pods[*at];
+        (pod.priority, Reverse(pod.created.unwrap_or(Timestamp::EPOCH)), &pod.pod)
+    });
+    let mut positions = alloc::vec![0; pods.len()];
+    for (place, at) in order.into_iter().enumerate() {
+        positions[at] = place + 1;
+    }
+    positions
+}
+
 /// The pods of a claim that an eviction would concern: bound, not ended, not ending.
 fn users_of(fleet: &Fleet, claim: ClaimIx) -> impl Iterator<Item = PodIx> {
     fleet.pods_of_claim(claim).filter(|at| {
@@ -170,6 +188,7 @@ fn describe(pod: &Pod, patience: Patience, deadline: Timestamp) -> PreviewPod {
         node: pod.node.clone(),
         owner: pod.owner.clone(),
         priority: pod.priority,
+        created: pod.created,
         patience,
         deadline,
     }

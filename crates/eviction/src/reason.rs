@@ -8,8 +8,8 @@ use core::{
 
 use lazaret_fleet::Origin;
 use lazaret_model::{
-    Allocation, Condition, ConditionStatus, DeviceId, ObjectKey, PoolId, ResourceClaim, Taint, Text,
-    Timestamp, Uid,
+    Allocation, Condition, ConditionStatus, DeviceId, EvictionMode, ObjectKey, PoolId, ResourceClaim, Taint,
+    Text, Timestamp, Uid,
 };
 
 use rustc_hash::FxHasher;
@@ -18,6 +18,8 @@ use rustc_hash::FxHasher;
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 /// The reason in that condition: the same word as Kubernetes' controller uses.
 pub const DELETION_BY_TAINT: &str = "DeletionByDeviceTaintManager";
+/// The reason that the eviction API puts in its place.
+pub const EVICTION_BY_API: &str = "EvictionByEvictionAPI";
 /// How many reasons a condition or an event spells out; the rest is a number.
 const REASONS_SPELLED_MAX: usize = 16;
 /// Of the description of a taint so much is in a condition or an event: it may have 1,024 bytes, and an event no more.
@@ -174,6 +176,8 @@ pub struct Reason {
     given: Arc<Allocation>,
     /// Which of the results is the device.
     result: u32,
+    /// For so many seconds of the deadline the pod's owner has asked.
+    granted: u32,
     /// The cause's place among the causes; only the machine that made the reason knows what it means.
     pub(crate) cause_ix: u32,
 }
@@ -197,11 +201,13 @@ impl Reason {
         claim: &Arc<ResourceClaim>,
         result: usize,
         deadline: Timestamp,
+        granted: u32,
     ) -> Option<Self> {
         let given = claim.allocation.as_ref().filter(|given| result < given.results.len())?;
         Some(Self {
             cause: cause.clone(),
-            deadline,
+            deadline: if granted == 0 { deadline } else { deadline.plus_secs(i64::from(granted)) },
+            granted,
             holder: claim.clone(),
             given: given.clone(),
             result: u32::try_from(result).ok()?,
@@ -219,6 +225,14 @@ impl Reason {
     #[must_use]
     pub fn claim(&self) -> &ObjectKey {
         &self.holder.key
+    }
+
+    /// When the pod must be gone whatever a disruption budget says, if the rule says so.
+    #[must_use]
+    pub fn must_be_gone_by(&self) -> Option<Timestamp> {
+        let spec = self.cause.taint.eviction.as_ref()?;
+        let seconds = spec.deadline_seconds.filter(|_| spec.mode == EvictionMode::EvictThenDelete)?;
+        Some(self.deadline.plus_secs(seconds - i64::from(self.granted)))
     }
 
     /// Tells causes apart across machines: by what the taint is and who carries it.

@@ -1,11 +1,11 @@
 //! Writing the status of rules: at once when an eviction starts or ends or the spec is new, otherwise now and then.
 
 use lazaret_fleet::Fleet;
-use lazaret_model::{DeviceTaintRule, Effect, Timestamp, Uid};
+use lazaret_model::{Condition, DeviceTaintRule, Effect, Text, Timestamp, Uid};
 
 use crate::{
     Eviction,
-    effect::{EffectKind, Outcome, RuleStatus, SetRuleStatus},
+    effect::{EffectKind, Outcome, RuleEvent, RuleStatus, SetRuleStatus},
     flights::Flight,
     rule_state::RuleState,
     status::{self, Facts},
@@ -36,6 +36,7 @@ impl Eviction {
             }
             let Some(state) = self.rules.get(at) else { continue };
             let urgent = state.is_urgent()
+                || state.expiry_is_news(now)
                 || (state.may_be_drained() && state.was_drained() != is_idle(fleet, &state.rule));
             match self.may_write_at(state, urgent, now) {
                 Some(later) => self.rules.set_timer(at, Some(later)),
@@ -74,6 +75,8 @@ impl Eviction {
 
     fn write_status(&mut self, now: Timestamp, fleet: &Fleet, at: u32) {
         self.rules.set_timer(at, None);
+        let mut blocked = self.blocked_condition(at);
+        let mut expired = self.expired_condition(now, at);
         let Some(state) = self.rules.get_mut(at) else { return };
         state.status.looked = Some(now);
         let facts = facts(fleet, state);
@@ -86,16 +89,23 @@ impl Eviction {
             if as_exact
                 && status::says_the_same(&known.condition, &condition)
                 && status::says_the_same(&known.drained, &drained)
+                && status::both_say_the_same(known.blocked.as_ref(), blocked.as_ref())
+                && status::both_say_the_same(known.expired.as_ref(), expired.as_ref())
             {
                 return;
             }
             // The instant of a condition is when its status changed; that of the first is also when it was last written.
             drained.last_transition =
                 known.drained.last_transition.filter(|_| known.drained.status == drained.status);
+            keep_transition(&mut blocked, known.blocked.as_ref());
+            keep_transition(&mut expired, known.expired.as_ref());
+        }
+        for condition in [&mut blocked, &mut expired].into_iter().flatten() {
+            condition.last_transition.get_or_insert(now);
         }
         condition.last_transition = Some(state.stamp(now));
         drained.last_transition.get_or_insert(now);
-        let mut said = RuleStatus { condition, drained, evictions: state.count(now) };
+        let mut said = RuleStatus { condition, drained, blocked, expired, evictions: state.count(now) };
         if state.verified != Verified::Yes {
             self.views.want(at);
             if says_that_all_is_over(&state.rule, &said) {
@@ -115,6 +125,52 @@ impl Eviction {
         let (rule, uid) = (state.rule.name.clone(), state.rule.uid.clone());
         let flight = Flight::Status { rule: at, uid: uid.clone(), taken: false };
         self.flights.launch(id, flight, EffectKind::SetRuleStatus(SetRuleStatus { rule, uid, status: said }));
+    }
+
+    /// What its status says of pods that are kept; nothing of a rule that never kept any.
+    fn blocked_condition(&self, at: u32) -> Option<Condition> {
+        let state = self.rules.get(at)?;
+        match state.blocked_by() {
+            Some(why) => Some(status::blocked(&state.rule, Some((why, self.describe_blocked(at))))),
+            None => {
+                let said = |status: &RuleStatus| status.blocked.is_some();
+                let was = state.status.known.as_ref().is_some_and(said)
+                    || state
+                        .rule
+                        .conditions
+                        .iter()
+                        .any(|condition| condition.kind == status::EVICTION_BLOCKED);
+                was.then(|| status::blocked(&state.rule, None))
+            }
+        }
+    }
+
+    /// What its status says of its expiry; nothing of a rule that never expired.
+    fn expired_condition(&self, now: Timestamp, at: u32) -> Option<Condition> {
+        let state = self.rules.get(at)?;
+        let is_expired = state.is_expired(now);
+        let was = state.status.known.as_ref().is_some_and(|known| known.expired.is_some())
+            || state.rule.conditions.iter().any(|condition| condition.kind == DeviceTaintRule::EXPIRED);
+        (is_expired || was).then(|| status::expired(&state.rule, is_expired))
+    }
+
+    /// Tells people once for each reason that pods are kept.
+    fn announce_blocked(&mut self, at: u32) {
+        let Some(state) = self.rules.get_mut(at) else { return };
+        let said = state.status.written.as_ref().and_then(|status| status.blocked.as_ref());
+        let reason = status::blocked_reason(said);
+        if reason == state.status.announced.as_deref() {
+            return;
+        }
+        let event = said.filter(|_| reason.is_some()).map(|condition| RuleEvent {
+            rule: state.rule.name.clone(),
+            uid: state.rule.uid.clone(),
+            message: condition.message.clone(),
+        });
+        state.status.announced = reason.map(Text::from);
+        if let Some(event) = event {
+            self.flights.announce(EffectKind::RuleEvent(event), self.options.events_queued_max);
+        }
     }
 
     pub(crate) fn acknowledge_status(&mut self, now: Timestamp, at: u32, uid: &Uid, outcome: Outcome) {
@@ -137,6 +193,16 @@ impl Eviction {
             }
         }
         self.rules.touch(at);
+        if outcome == Outcome::Done {
+            self.announce_blocked(at);
+        }
+    }
+}
+
+/// The instant of a condition is when its status changed.
+fn keep_transition(condition: &mut Option<Condition>, known: Option<&Condition>) {
+    if let (Some(condition), Some(known)) = (condition, known) {
+        condition.last_transition = known.last_transition.filter(|_| known.status == condition.status);
     }
 }
 

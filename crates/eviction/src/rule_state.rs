@@ -8,6 +8,7 @@ use lazaret_model::{ConditionStatus, DeviceTaintRule, Effect, EvictionCount, Tai
 use rustc_hash::FxBuildHasher;
 
 use crate::{
+    block::{Block, BlockCounts},
     effect::{EffectId, RuleStatus},
     status,
     verified::Verified,
@@ -35,6 +36,8 @@ pub(crate) struct RuleState {
     counted_until: Timestamp,
     /// Terminating pods that are marked as evicted by this rule, by number.
     marks: BTreeMap<u32, Marked>,
+    /// Its pods whose eviction something keeps from beginning.
+    pub(crate) blocked: BlockCounts,
     pub(crate) status: StatusState,
     /// Whether what was there when the spec was first seen has been seen.
     pub(crate) verified: Verified,
@@ -59,6 +62,8 @@ pub(crate) struct StatusState {
     pub(crate) known: Option<RuleStatus>,
     /// What was last written in this leadership.
     pub(crate) written: Option<RuleStatus>,
+    /// For which reason people were told that pods are kept.
+    pub(crate) announced: Option<Text>,
     /// When it was last compared.
     pub(crate) looked: Option<Timestamp>,
     /// A write is under way.
@@ -87,6 +92,7 @@ impl RuleState {
             evicted: 0,
             counted_until: Timestamp::from_millis(i64::MIN),
             marks: BTreeMap::new(),
+            blocked: BlockCounts::default(),
             status: StatusState::default(),
             verified: Verified::No,
             retired: false,
@@ -121,7 +127,11 @@ impl RuleState {
         self.verified = Verified::No;
         self.counted_until = Timestamp::from_millis(i64::MIN);
         self.marks.values_mut().for_each(|mark| mark.own = false);
-        self.status = StatusState { known: status::existing(&self.rule), ..StatusState::default() };
+        let known = status::existing(&self.rule);
+        // What a predecessor said need not be said again.
+        let said = known.as_ref().and_then(|known| status::blocked_reason(known.blocked.as_ref()));
+        let announced = said.map(Text::from);
+        self.status = StatusState { known, announced, ..StatusState::default() };
         self.recover();
     }
 
@@ -157,6 +167,40 @@ impl RuleState {
     /// news.
     pub(crate) fn see_mark(&mut self, pod: PodIx, at: Timestamp, own: bool) -> bool {
         self.marks.insert(pod.0, Marked { at, own }).is_none()
+    }
+
+    /// How many pods are terminating that are marked as evicted by it.
+    pub(crate) fn terminating(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Whether it applies no more. What was said once of a spec stays, whatever the clock of this leader shows.
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
+        let said = |status: &RuleStatus| {
+            status.expired.as_ref().is_some_and(|condition| {
+                condition.status == ConditionStatus::True
+                    && condition.observed_generation == self.rule.generation
+            })
+        };
+        self.rule.taint.eviction.as_ref().is_some_and(|spec| {
+            spec.expires_at.is_some()
+                && (spec.is_expired(now)
+                    || self.rule.is_said_to_be_expired()
+                    || self.status.written.as_ref().or(self.status.known.as_ref()).is_some_and(said))
+        })
+    }
+
+    /// Whether its status does not say yet that it has expired, or that it has not after all.
+    pub(crate) fn expiry_is_news(&self, now: Timestamp) -> bool {
+        let last = self.status.written.as_ref().or(self.status.known.as_ref());
+        let said = last.and_then(|last| last.expired.as_ref());
+        let says = said.is_some_and(|said| said.status == ConditionStatus::True);
+        says != self.is_expired(now)
+    }
+
+    /// What keeps pods of it from being evicted; of several reasons the first.
+    pub(crate) fn blocked_by(&self) -> Option<Block> {
+        Block::ALL.into_iter().zip(self.blocked).find_map(|(why, pods)| (pods > 0).then_some(why))
     }
 
     /// That pod is gone.
@@ -249,6 +293,8 @@ impl RuleState {
     fn is_told_by(&self, status: &RuleStatus) -> bool {
         let condition = &status.condition;
         let is = if self.in_progress() { ConditionStatus::True } else { ConditionStatus::False };
-        condition.status == is && condition.observed_generation == self.rule.generation
+        condition.status == is
+            && condition.observed_generation == self.rule.generation
+            && status::blocked_reason(status.blocked.as_ref()) == self.blocked_by().map(Block::name)
     }
 }

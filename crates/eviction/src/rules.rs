@@ -9,7 +9,11 @@ use lazaret_fleet::PodIx;
 use lazaret_model::{DeviceTaintRule, Slab, Text, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
-use crate::{marks::Mark, rule_state::RuleState};
+use crate::{
+    block::{Block, BlockCounts},
+    marks::Mark,
+    rule_state::RuleState,
+};
 
 /// All rules.
 #[derive(Debug, Default)]
@@ -19,6 +23,8 @@ pub(crate) struct Rules {
     /// Rules whose status may have to change, in no order. Each has a flag of its own, so that it is here once.
     dirty: Vec<u32>,
     timers: BTreeSet<(Timestamp, u32)>,
+    /// When rules expire. An entry may be older than its rule.
+    expiries: BTreeSet<(Timestamp, u32)>,
 }
 
 impl Rules {
@@ -45,6 +51,15 @@ impl Rules {
     /// The rule is there, or has changed; `known` is the number of the one of this name. Returns whether this incarnation
     /// of it is new.
     pub(crate) fn upsert(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
+        let is_new = self.put(known, rule, leading);
+        let expires_at = rule.taint.eviction.as_ref().and_then(|spec| spec.expires_at);
+        if let (Some(expires_at), Some(at)) = (expires_at, self.by_name(&rule.name)) {
+            self.expiries.insert((expires_at, at));
+        }
+        is_new
+    }
+
+    fn put(&mut self, known: Option<u32>, rule: &Arc<DeviceTaintRule>, leading: bool) -> bool {
         if let Some(at) = known
             && let Some(state) = self.slab.get_mut(at)
         {
@@ -84,6 +99,19 @@ impl Rules {
         state.remove_pod(namespace);
         self.touch(at);
         self.drop_if_unused(at);
+    }
+
+    /// One more of its pods, or one less, is kept from being evicted.
+    pub(crate) fn count_blocked(&mut self, at: u32, why: Block, more: bool) {
+        let Some(state) = self.slab.get_mut(at) else { return };
+        let count = &mut state.blocked[why as usize];
+        *count = if more { *count + 1 } else { count.saturating_sub(1) };
+        self.touch(at);
+    }
+
+    /// No pod of any is.
+    pub(crate) fn forget_blocked(&mut self) {
+        self.slab.for_each_mut(|state| state.blocked = BlockCounts::default());
     }
 
     /// A pod has left because of it, by a decision of `decided`.
@@ -168,6 +196,13 @@ impl Rules {
             self.set_timer(at, None);
             self.touch(at);
         }
+        while let Some(&(expires_at, at)) = self.expiries.first() {
+            if expires_at > now {
+                break;
+            }
+            self.expiries.remove(&(expires_at, at));
+            self.touch(at);
+        }
         let mut dirty = core::mem::take(&mut self.dirty);
         if dirty.is_empty() {
             return dirty;
@@ -206,7 +241,8 @@ impl Rules {
 
     /// The next instant at which a status may be written.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
-        self.timers.first().map(|(at, _)| *at)
+        let expiry = self.expiries.first().map(|(at, _)| *at);
+        self.timers.first().map(|(at, _)| *at).into_iter().chain(expiry).min()
     }
 
     fn drop_if_unused(&mut self, at: u32) {

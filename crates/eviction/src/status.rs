@@ -6,12 +6,16 @@ use core::fmt::{self, Write as _};
 
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, EvictionCount, Text};
 
-use crate::effect::RuleStatus;
+use crate::{block::Block, effect::RuleStatus};
 
 /// The type of the condition.
 pub const EVICTION_IN_PROGRESS: &str = "EvictionInProgress";
 /// The type of the condition that says whether the selected devices are idle.
 pub const DRAINED: &str = "Drained";
+/// The type of the condition that says what keeps pods from being evicted.
+pub const EVICTION_BLOCKED: &str = "EvictionBlocked";
+/// Its reason when nothing does any more.
+const NOT_BLOCKED: &str = "NotBlocked";
 /// The reason of a condition that was not verified when its controller ended.
 const NOT_VERIFIED: &str = "NotVerified";
 /// Longer problems are cut: a condition's message may have 32,768 bytes, a person reads far fewer.
@@ -70,6 +74,56 @@ pub(crate) fn drained(rule: &DeviceTaintRule, facts: &Facts) -> Condition {
     }
 }
 
+/// The condition that says what keeps pods from being evicted, or that nothing does any more.
+pub(crate) fn blocked(rule: &DeviceTaintRule, by: Option<(Block, String)>) -> Condition {
+    let (status, reason, message) = match by {
+        Some((why, message)) => (ConditionStatus::True, why.name(), message),
+        None => (ConditionStatus::False, NOT_BLOCKED, String::new()),
+    };
+    Condition {
+        kind: EVICTION_BLOCKED.into(),
+        status,
+        reason: reason.into(),
+        message: message.into(),
+        observed_generation: rule.generation,
+        last_transition: None,
+    }
+}
+
+/// The condition that says that a rule applies no more, or that it does after all.
+pub(crate) fn expired(rule: &DeviceTaintRule, is_expired: bool) -> Condition {
+    let (status, reason, message) = if is_expired {
+        let message = "The rule applies no more: nothing is tainted and nobody is evicted because of it.";
+        (ConditionStatus::True, "ExpiresAtReached", message)
+    } else {
+        (ConditionStatus::False, "NotExpired", "")
+    };
+    Condition {
+        kind: DeviceTaintRule::EXPIRED.into(),
+        status,
+        reason: reason.into(),
+        message: message.into(),
+        observed_generation: rule.generation,
+        last_transition: None,
+    }
+}
+
+/// For which reason a condition says that pods are kept.
+pub(crate) fn blocked_reason(condition: Option<&Condition>) -> Option<&str> {
+    condition
+        .filter(|condition| condition.status == ConditionStatus::True)
+        .map(|condition| &*condition.reason)
+}
+
+/// Whether two conditions say the same, if there are any.
+pub(crate) fn both_say_the_same(one: Option<&Condition>, other: Option<&Condition>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => says_the_same(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
 /// Takes back that all is over: a leader that ends before it has verified that says what it counted, and leaves the rest to the next one.
 pub(crate) fn leave_open(status: &mut RuleStatus) {
     let RuleStatus { condition, drained, .. } = status;
@@ -83,6 +137,8 @@ pub(crate) fn leave_open(status: &mut RuleStatus) {
 pub(crate) fn says_all_of(one: &RuleStatus, other: &RuleStatus) -> bool {
     says_the_same(&one.condition, &other.condition)
         && says_the_same(&one.drained, &other.drained)
+        && both_say_the_same(one.blocked.as_ref(), other.blocked.as_ref())
+        && both_say_the_same(one.expired.as_ref(), other.expired.as_ref())
         && one.evictions.pods == other.evictions.pods
 }
 
@@ -185,6 +241,8 @@ pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
     Some(RuleStatus {
         condition: find(EVICTION_IN_PROGRESS)?,
         drained: find(DRAINED).unwrap_or_default(),
+        blocked: find(EVICTION_BLOCKED),
+        expired: find(DeviceTaintRule::EXPIRED),
         evictions: rule.evictions.unwrap_or_default(),
     })
 }

@@ -49,7 +49,7 @@ impl Fleet {
             classes.get(selector?.class.as_ref()?).cloned()
         };
         self.rules.for_each_mut(|state| {
-            state.compiled.rebind(class_of(state.rule.selector.as_ref()).as_ref(), &names);
+            state.compiled.rebind(class_of(state.rule.active_selector()).as_ref(), &names);
         });
         self.patches.for_each_mut(|state| {
             state.compiled.rebind(class_of(state.patch.selector.as_ref()).as_ref(), &names);

@@ -39,21 +39,21 @@ impl Fleet {
         let Some(ix) = self.rule_names.remove(name) else { return };
         let Some(mut state) = self.rules.remove(ix) else { return };
         self.note_rule(name);
-        self.rule_index.remove(ix, state.rule.selector.as_ref());
+        self.rule_index.remove(ix, state.rule.active_selector());
         let hit: Vec<u32> = state.hits.keys().copied().collect();
         hit.into_iter().for_each(|slice| self.lay_rule(&mut state, slice, Hits::default()));
     }
 
     fn add_rule(&mut self, rule: Arc<DeviceTaintRule>) {
-        let compiled = self.compile(rule.selector.as_ref());
+        let compiled = self.compile(rule.active_selector());
         let source = source_of(&rule);
         let name = rule.name.clone();
         let mut state = RuleState { rule: rule.clone(), compiled, source, hits: BTreeMap::new() };
         self.note_rule(&name);
-        let targets = self.candidates(rule.selector.as_ref());
+        let targets = self.candidates(rule.active_selector());
         self.evaluate_rule(&mut state, targets);
         let ix = self.rules.insert(state);
-        self.rule_index.insert(ix, rule.selector.as_ref());
+        self.rule_index.insert(ix, rule.active_selector());
         self.rule_names.insert(name, ix);
     }
 
@@ -64,11 +64,11 @@ impl Fleet {
         if !same_source {
             state.source = source;
         }
-        if old.selector != rule.selector {
-            self.rule_index.remove(ix, old.selector.as_ref());
-            self.rule_index.insert(ix, rule.selector.as_ref());
-            state.compiled = self.compile(rule.selector.as_ref());
-            let targets = self.candidates(rule.selector.as_ref());
+        if old.active_selector() != rule.active_selector() {
+            self.rule_index.remove(ix, old.active_selector());
+            self.rule_index.insert(ix, rule.active_selector());
+            state.compiled = self.compile(rule.active_selector());
+            let targets = self.candidates(rule.active_selector());
             self.evaluate_rule(state, targets);
         } else if !same_source {
             // A status written by somebody does not get here: it touches no slice.
@@ -83,7 +83,7 @@ impl Fleet {
             let Some(mut state) = self.rules.take(ix) else { continue };
             self.note_rule(&state.rule.name);
             state.compiled = state.compiled.with_class(self.next.classes.get(class), self.vocabulary.names());
-            let targets = self.candidates(state.rule.selector.as_ref());
+            let targets = self.candidates(state.rule.active_selector());
             self.evaluate_rule(&mut state, targets);
             self.rules.put(ix, state);
         }

@@ -200,9 +200,12 @@ impl Driver {
     pub fn acknowledge(&mut self, now: Timestamp, id: u64, outcome: Outcome) {
         let failed = match outcome {
             Outcome::Done => false,
-            Outcome::Gone | Outcome::Conflict | Outcome::Refused | Outcome::RetryLater | Outcome::Unknown => {
-                true
-            }
+            Outcome::Gone
+            | Outcome::Conflict
+            | Outcome::Refused
+            | Outcome::Held
+            | Outcome::RetryLater
+            | Outcome::Unknown => true,
         };
         let settled_until = (!failed).then(|| now.plus_millis(RECHECK_MS));
         match self.agenda.land(now, id, failed) {

@@ -16,7 +16,9 @@ mod clock;
 mod cron;
 mod device;
 mod effect;
+mod eviction_spec;
 mod group;
+mod guard;
 mod intern;
 mod last_published;
 mod name;
@@ -33,6 +35,7 @@ mod text;
 mod time;
 mod unprepare;
 mod version;
+mod window;
 
 pub use attribute::{AttrId, AttrNames, AttrValue, QualifiedName, VersionValue};
 pub use claim::{
@@ -47,7 +50,9 @@ pub use device::{
     ValidRange,
 };
 pub use effect::{EffectId, Outcome};
+pub use eviction_spec::{EvictionMode, EvictionSay, EvictionSpec};
 pub use group::{POD_GROUP_API, PodGroup};
+pub use guard::{Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share};
 pub use intern::{Interner, Symbol};
 pub use last_published::LastPublished;
 pub use name::{
@@ -74,3 +79,4 @@ pub use unprepare::{
     OUT_OF_SERVICE, REPORTS_UNPREPARED, UNPREPARED,
 };
 pub use version::{Version, VersionError};
+pub use window::{Window, WindowError};

@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, vec::Vec};
 
-use crate::{ObjectKey, Text, Timestamp, Uid};
+use crate::{EvictionSay, ObjectKey, Text, Timestamp, Uid};
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -25,10 +25,14 @@ pub struct Pod {
     pub group: Option<Text>,
     /// Its priority.
     pub priority: i32,
+    /// When it was made.
+    pub created: Option<Timestamp>,
     /// Its controller, for people to recognise it.
     pub owner: Option<Owner>,
     /// Conditions of its status.
     pub conditions: Vec<Condition>,
+    /// What its owner says about its eviction.
+    pub eviction_say: Option<EvictionSay>,
     /// The eviction that it was marked by.
     pub evicted_by: Option<Box<EvictionMark>>,
 }

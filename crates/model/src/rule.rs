@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::{AttrValue, CapacityValue, Condition, DeviceId, Taint, Text, Timestamp, Uid};
+use crate::{AttrValue, CapacityValue, Condition, ConditionStatus, DeviceId, Taint, Text, Timestamp, Uid};
 
 /// The annotation in which an object shows the fields that only v1alpha3 has, as JSON, to clients of other versions. A write in those versions
 /// that carries it brings the fields back; it is never stored.
@@ -32,6 +32,27 @@ pub struct DeviceTaintRule {
     pub conditions: Vec<Condition>,
     /// How many pods were evicted because of it, as its status says.
     pub evictions: Option<EvictionCount>,
+}
+
+impl DeviceTaintRule {
+    /// The type of the condition that says that a rule applies no more.
+    pub const EXPIRED: &'static str = "Expired";
+
+    /// Whether its status says that it has expired. A spec that was changed since has not, before that is said of it, too.
+    #[must_use]
+    pub fn is_said_to_be_expired(&self) -> bool {
+        self.conditions.iter().any(|condition| {
+            condition.kind == Self::EXPIRED
+                && condition.status == ConditionStatus::True
+                && condition.observed_generation == self.generation
+        })
+    }
+
+    /// Which devices it taints: those that it selects, and none once its status says that it has expired.
+    #[must_use]
+    pub fn active_selector(&self) -> Option<&DeviceSelector> {
+        self.selector.as_ref().filter(|_| !self.is_said_to_be_expired())
+    }
 }
 
 /// How many pods were evicted because of a rule.

@@ -1,8 +1,9 @@
 //! Taints, tolerations, and the one function that says whether a toleration covers a taint.
 
+use alloc::sync::Arc;
 use core::fmt;
 
-use crate::{Text, Timestamp};
+use crate::{EvictionSpec, Text, Timestamp};
 
 /// What a taint does to claims that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -75,6 +76,8 @@ pub struct Taint {
     pub evictions_per_second: Option<i64>,
     /// Why, in the words of whoever set it.
     pub description: Option<Text>,
+    /// How pods leave because of it. Only the taint of a rule says.
+    pub eviction: Option<Arc<EvictionSpec>>,
 }
 
 /// `key=value:effect`, leaving out what is empty, as kubectl writes taints.

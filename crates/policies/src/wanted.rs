@@ -51,7 +51,7 @@ pub struct Compiled {
 /// The rules of a policy that is among the rules of this fleet.
 #[must_use]
 pub fn compile(fleet: &Fleet, policy: &DeviceTaintRule) -> Compiled {
-    let Some(selector) = &policy.selector else { return Compiled { rules: Vec::new(), left_out: 0 } };
+    let Some(selector) = policy.active_selector() else { return Compiled { rules: Vec::new(), left_out: 0 } };
     if selector.by_names_only() {
         // Kubernetes has the same selector, and devices that come later are selected at once.
         return Compiled { rules: Vec::from([wanted(policy, selector.clone())]), left_out: 0 };

@@ -81,9 +81,12 @@ pub enum CallError {
     /// This user may not do it.
     #[error("not permitted: {0}")]
     Forbidden(String),
-    /// Come back later; a disruption budget, or too much load.
+    /// Come back later: too much load.
     #[error("not now: {0}")]
     TooMany(String),
+    /// A disruption budget does not permit it now.
+    #[error("not now: {0}")]
+    Budget(String),
     /// The history that was asked for is gone.
     #[error("history is gone: {0}")]
     Expired(String),
@@ -191,6 +194,31 @@ struct Status {
     reason: String,
     #[serde(default)]
     message: String,
+    #[serde(default)]
+    details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    causes: Vec<Cause>,
+}
+
+#[derive(Deserialize)]
+struct Cause {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl Status {
+    /// What is said of the disruption budget that refuses, if one does.
+    fn budget(&self) -> Option<String> {
+        let causes = self.details.iter().flat_map(|details| &details.causes);
+        let cause = causes.into_iter().find(|cause| cause.reason == "DisruptionBudget")?;
+        Some(format!("{} {}", self.message, cause.message).trim().to_owned())
+    }
 }
 
 impl Client {
@@ -348,9 +376,12 @@ impl CallError {
         let status = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| Status {
             reason: String::new(),
             message: String::from_utf8_lossy(&body[..body.len().min(512)]).into_owned(),
+            details: None,
         });
+        let budget = status.budget();
         let text = status.message;
         match (code, status.reason.as_str()) {
+            (403 | 429, _) if budget.is_some() => Self::Budget(budget.unwrap_or_default()),
             (404, _) => Self::NotFound(text),
             (409, "AlreadyExists") => Self::AlreadyExists(text),
             (409, _) => Self::Conflict(text),
@@ -369,6 +400,7 @@ impl CallError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::TooMany(_)
+            | Self::Budget(_)
             | Self::Unavailable(_)
             | Self::Unknown(_)
             | Self::Conflict(_)

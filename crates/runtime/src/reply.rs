@@ -47,6 +47,8 @@ pub enum Outcome {
     Conflict,
     /// Refused for good. Nothing was done.
     Refused,
+    /// Refused for now by a disruption budget. Nothing was done.
+    Held,
     /// It failed, certainly. Nothing was done.
     RetryLater,
     /// It may or may not have been done.
@@ -62,6 +64,7 @@ impl Outcome {
             Self::Gone => "gone",
             Self::Conflict => "conflict",
             Self::Refused => "refused",
+            Self::Held => "held",
             Self::RetryLater => "retry",
             Self::Unknown => "unknown",
         }
@@ -75,7 +78,7 @@ impl From<Outcome> for lazaret_model::Outcome {
             Outcome::Done => Self::Done,
             Outcome::Gone => Self::Gone,
             Outcome::Conflict => Self::Conflict,
-            Outcome::Refused | Outcome::RetryLater => Self::RetryLater,
+            Outcome::Refused | Outcome::Held | Outcome::RetryLater => Self::RetryLater,
             Outcome::Unknown => Self::Unknown,
         }
     }
@@ -87,6 +90,7 @@ impl From<&CallError> for Outcome {
             CallError::NotFound(_) => Self::Gone,
             CallError::AlreadyExists(_) | CallError::Conflict(_) => Self::Conflict,
             CallError::Invalid(_) => Self::Refused,
+            CallError::Budget(_) => Self::Held,
             CallError::Forbidden(_)
             | CallError::TooMany(_)
             | CallError::Expired(_)

@@ -103,6 +103,8 @@ resources! {
     POOL_STATUS_REQUESTS: "resource.k8s.io" "v1alpha3" "resourcepoolstatusrequests" "ResourcePoolStatusRequest" false;
     /// Policies that taint devices by class and expression.
     TAINT_POLICIES: "lazaret.dev" "v1alpha1" "devicetaintpolicies" "DeviceTaintPolicy" false;
+    /// What evictions must never exceed.
+    DISRUPTION_GUARDS: "lazaret.dev" "v1alpha1" "disruptionguards" "DisruptionGuard" false;
     /// Policies that replace pods on tainted nodes and devices.
     REPLACEMENT_POLICIES: "lazaret.dev" "v1alpha1" "taintreplacementpolicies" "TaintReplacementPolicy" true;
 }

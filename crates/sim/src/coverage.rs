@@ -51,6 +51,20 @@ marks! {
     ExtendedResource = "evictions of extended-resource pods",
     /// An eviction had to wait for its pace.
     Paced = "evictions held back by pace",
+    /// A disruption budget refused an eviction.
+    BudgetRefused = "evictions refused by a disruption budget",
+    /// A pod was deleted, for the deadline until which budgets are obeyed was over.
+    DeletedOverdue = "pods deleted after the deadline for evictions",
+    /// A pod went because of a rule that limits how many are terminating.
+    Limited = "evictions by rules that limit how many are terminating",
+    /// A status said that a breaker is tripped.
+    Tripped = "breakers tripped",
+    /// A status said what keeps pods.
+    BlockedStatus = "rule statuses saying what keeps pods",
+    /// A status said whether a rule has expired.
+    ExpiredStatus = "rule statuses saying whether the rule has expired",
+    /// People were told what keeps the pods of a rule.
+    RuleEventSent = "events about rules whose pods are kept",
     /// A pod was removed by force, and its kubelet had to find out.
     Forced = "pods removed by force",
     /// A status of a rule was written.

@@ -75,6 +75,24 @@ mutants! {
     StaleView = "stale-view",
     /// What devices were like is not written, though it is said to be.
     ForgetVanished = "forget-vanished",
+    /// The eviction API does not look at budgets.
+    IgnoreBudget = "ignore-budget",
+    /// Controllers do not see that a rule wants pods to be evicted rather than deleted.
+    IgnoreMode = "ignore-mode",
+    /// Controllers see a deadline after which pods are deleted as if it was at once.
+    IgnoreDeadline = "ignore-deadline",
+    /// Controllers do not see how many pods may be terminating because of a rule.
+    IgnoreConcurrent = "ignore-concurrent",
+    /// Controllers do not see when a rule expires.
+    IgnoreExpiry = "ignore-expiry",
+    /// Controllers do not see the windows of a rule.
+    IgnoreWindows = "ignore-windows",
+    /// Controllers do not see what a pod says about its eviction.
+    IgnoreSay = "ignore-say",
+    /// Controllers do not see that a guard is paused.
+    IgnorePause = "ignore-pause",
+    /// Controllers do not see the breaker of a guard.
+    IgnoreBreaker = "ignore-breaker",
     /// A wake-up asked for by a controller never comes.
     LostWake = "lost-wake",
 }

@@ -3,12 +3,12 @@
 //! Every expression that a world uses is listed here together with what it means, so that the reference can judge
 //! selectors without an evaluator of expressions.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::Arc};
 
 use hashbrown::HashMap;
 use lazaret_model::{
-    AttrValue, CapacityValue, DevicePatch, DeviceSelector, Effect, Quantity, Taint, Text, Timestamp,
-    Toleration, TolerationOperator,
+    AttrValue, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode, EvictionSay, EvictionSpec,
+    Quantity, Taint, Text, Timestamp, Toleration, TolerationOperator, Window,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -162,6 +162,7 @@ pub fn taint(number: u32, at: Timestamp) -> Taint {
         ),
         evictions_per_second: None,
         description: None,
+        eviction: None,
     }
 }
 
@@ -181,6 +182,44 @@ pub fn effect(number: u32) -> Effect {
 #[must_use]
 pub fn pace(number: u32) -> Option<i64> {
     [None, Some(1), Some(2), Some(5), Some(20)][index(number, 5)]
+}
+
+/// How pods leave because of a rule, by number. Some rules say nothing.
+#[must_use]
+pub fn eviction(number: u32, now: Timestamp) -> Option<Arc<EvictionSpec>> {
+    let mode = match number % 5 {
+        0 => return None,
+        1 => EvictionMode::Delete,
+        2 | 3 => EvictionMode::Evict,
+        _ => EvictionMode::EvictThenDelete,
+    };
+    let deadline = (mode == EvictionMode::EvictThenDelete || number.is_multiple_of(2))
+        .then_some([0, 5, 15, 40][index(number / 5, 4)]);
+    let max_concurrent = [None, Some(1), Some(2), Some(5)][index(number / 20, 4)];
+    let expires_at = match number / 80 % 4 {
+        0 => Some(now.plus_secs(i64::from(number / 320 % 30)).truncated_to_secs()),
+        _ => None,
+    };
+    // Worlds begin at 22:13:20 UTC and last a minute or two.
+    let window = Window {
+        weekday: None,
+        minute: u16::try_from(22 * 60 + 13 + number / 64 % 3).unwrap_or(0),
+        seconds: 20,
+        offset_seconds: 0,
+    };
+    let windows = if (number / 7).is_multiple_of(5) { vec![window] } else { Vec::new() };
+    Some(Arc::new(EvictionSpec { mode, deadline_seconds: deadline, max_concurrent, expires_at, windows }))
+}
+
+/// What a pod says about its eviction: most say nothing. By its incarnation, so that worlds draw nothing for it.
+#[must_use]
+pub fn say(uid: &Text) -> Option<EvictionSay> {
+    match uid.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 7 {
+        0 => Some(EvictionSay::AllowCompletion),
+        1 => Some(EvictionSay::Seconds(7)),
+        2 => Some(EvictionSay::Immediate),
+        _ => None,
+    }
 }
 
 /// A selector by number. Kind and target are drawn apart so that an edit can change one.

@@ -4,8 +4,8 @@
 use std::cell::OnceCell;
 
 use lazaret_model::{
-    AttrValue, CapacityValue, ClaimSource, Device, DeviceId, DevicePatch, DeviceSelector, Pod, ResourceClaim,
-    ResourceSlicePatch, Taint, Text, Timestamp, Toleration, Uid, tolerates,
+    AttrValue, CapacityValue, ClaimSource, Device, DeviceId, DevicePatch, DeviceSelector, EvictionSay, Pod,
+    ResourceClaim, ResourceSlicePatch, Taint, Text, Timestamp, Toleration, Uid, tolerates,
 };
 
 use crate::{
@@ -151,6 +151,13 @@ fn means<'d, 'v: 'd>(
     class && selector.cel.iter().all(true_of)
 }
 
+/// Whether a guard's selector means a device; without one it means all.
+#[must_use]
+pub fn selects(seen: Seen<'_>, selector: Option<&DeviceSelector>, named: Named<'_>) -> bool {
+    let patched = Patched::of(seen, named);
+    selector.is_none() || means(seen, selector, named.id, || patched.as_ref())
+}
+
 /// The taints of a device: its own, those of slices of taints, of patches, of rules, in this order.
 #[must_use]
 pub fn taints<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<Found<'a>> {
@@ -170,7 +177,7 @@ pub fn taints<'a>(seen: Seen<'a>, named: Named<'a>) -> Vec<Found<'a>> {
     patch_taints(&patches, &mut found);
     let device = OnceCell::new();
     let patched = || device.get_or_init(|| Patched::by(seen, named, &patches)).as_ref();
-    for rule in seen.rules().filter(|rule| means(seen, rule.selector.as_ref(), named.id, patched)) {
+    for rule in seen.rules().filter(|rule| means(seen, rule.active_selector(), named.id, patched)) {
         found.push(Found { source: Source::Rule(&rule.name, &rule.uid), taint: &rule.taint });
     }
     found
@@ -258,7 +265,8 @@ pub fn causes<'a>(seen: Seen<'a>, pod: SeenPod<'a>) -> Vec<Cause<'a>> {
     }
     for claim in claims(seen, pod) {
         for (result, device) in seen.results(claim) {
-            found.extend(causes_of(&taints(seen, device), device, &result.tolerations));
+            let say = pod.eviction_say.unwrap_or_default();
+            found.extend(causes_of(&taints(seen, device), device, &result.tolerations, say));
         }
     }
     found
@@ -269,9 +277,11 @@ pub fn causes_of<'a>(
     taints: &[Found<'a>],
     device: Named<'a>,
     tolerations: &[Toleration],
+    say: EvictionSay,
 ) -> impl Iterator<Item = Cause<'a>> {
     taints.iter().filter(|found| found.taint.effect.evicts()).filter_map(move |Found { source, taint }| {
-        let deadline = deadline(taint, tolerations)?;
+        let granted = taint.eviction.as_ref().map_or(0, |spec| spec.granted_seconds(say));
+        let deadline = deadline(taint, tolerations)?.plus_secs(i64::from(granted));
         Some(Cause { source: *source, taint, device, deadline })
     })
 }

@@ -45,6 +45,8 @@ pub struct Config {
     /// Whether there is more to it: devices given out in shares by a pool that every node reaches, capacities, and
     /// patches that override attributes and capacities.
     pub wide: u32,
+    /// Whether rules say how pods leave, and disruption budgets keep some.
+    pub protected: u32,
 }
 
 macro_rules! fields {
@@ -66,6 +68,7 @@ macro_rules! fields {
         each("horizon_ms", &mut config.horizon_ms);
         each("restore", &mut config.restore);
         each("wide", &mut config.wide);
+        each("protected", &mut config.protected);
     }};
 }
 
@@ -173,6 +176,12 @@ ops! {
     Freeze = "freeze",
     /// The kubelet of node `a` is slow for the rest of the world.
     SlowKubelet = "slow-kubelet",
+    /// Rule `a` says anew how pods leave, `b`.
+    EditEviction = "edit-eviction",
+    /// In namespace `a` the eviction API permits that `b` pods are terminating at a time; more than a few: any number.
+    SetBudget = "set-budget",
+    /// Guard `a` is written as `b` says, for `c` seconds if that matters, or taken away.
+    WriteGuard = "write-guard",
 }
 
 impl Op {
@@ -258,8 +267,8 @@ impl Scenario {
     pub fn from_text(text: &str) -> Result<Self, String> {
         let mut scenario =
             Self { config: draw_config(0, Limits::default(), &mut Rng::new(0, 0)), transitions: Vec::new() };
-        // A file that says nothing of it is from before there were wide worlds.
-        scenario.config.wide = 0;
+        // A file that says nothing of them is from before there were such worlds.
+        (scenario.config.wide, scenario.config.protected) = (0, 0);
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             scenario.read_line(line).ok_or_else(|| format!("cannot read line {line:?}"))?;
         }
@@ -297,6 +306,10 @@ impl Scenario {
 
 /// The stream of randomness that sizes come from.
 const BIRTH: u64 = 3;
+/// And the one that all that protects pods comes from: worlds without it are what they were before there was any.
+const PROTECTION: u64 = 4;
+/// At most so many transitions of a world are about that.
+const PROTECTION_STEPS_MAX: u32 = 12;
 
 fn number(rng: &mut Rng, low: u32, high: u32) -> u32 {
     u32::try_from(rng.between(u64::from(low), u64::from(high))).unwrap_or(high)
@@ -335,6 +348,7 @@ fn draw_config(seed: u64, limits: Limits, rng: &mut Rng) -> Config {
         horizon_ms: number(rng, 10_000, 90_000),
         restore: number(rng, 0, 1),
         wide: u32::from(born.chance(600)),
+        protected: u32::from(Rng::new(seed, PROTECTION).chance(350)),
     }
 }
 
@@ -350,6 +364,8 @@ fn weight(op: Op) -> u64 {
         Op::Stall | Op::Crash | Op::HandOver | Op::CutLease | Op::Errors | Op::Freeze => 3,
         Op::WritePatch | Op::DeletePatch | Op::EditClass | Op::DeleteClass | Op::Deallocate => 2,
         Op::Repeat | Op::ClockJump | Op::SlowKubelet => 2,
+        // Drawn apart.
+        Op::EditEviction | Op::SetBudget | Op::WriteGuard => 0,
     }
 }
 
@@ -363,6 +379,7 @@ fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -> Vec<Trans
     let orderly = rng.chance(250);
     let weights: Vec<(Op, u64)> = Op::ALL
         .iter()
+        .filter(|op| weight(**op) > 0)
         .map(|op| (*op, weight(*op) * rng.pick(&[0, 1, 1, 2, 4]) * u64::from(!(orderly && is_abrupt(*op)))))
         .collect();
     let total: u64 = weights.iter().map(|(_, weight)| weight).sum();
@@ -396,6 +413,14 @@ fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -> Vec<Trans
         }
         transitions.push(transition);
     }
+    if config.protected != 0 {
+        let rng = &mut Rng::new(config.seed, PROTECTION);
+        for _ in 0..number(rng, 1, PROTECTION_STEPS_MAX) {
+            let op = rng.pick(&[Op::EditEviction, Op::SetBudget, Op::SetBudget, Op::WriteGuard]);
+            let at = number(rng, 0, config.horizon_ms);
+            transitions.push(draw_one(op, at, rng));
+        }
+    }
     transitions.retain(|transition| transition.at <= config.horizon_ms);
     transitions.sort_by_key(|transition| transition.at);
     transitions
@@ -404,9 +429,12 @@ fn draw_transitions(config: &Config, limits: Limits, rng: &mut Rng) -> Vec<Trans
 fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
     let (mut a, b, mut c) = (number(rng, 0, 9_999), number(rng, 0, 99_999), number(rng, 0, 99_999));
     match op {
-        Op::WriteRule | Op::EditEffect | Op::EditPace | Op::EditSelector | Op::DeleteRule => {
-            a %= palette::NAMES
-        }
+        Op::WriteRule
+        | Op::EditEffect
+        | Op::EditPace
+        | Op::EditSelector
+        | Op::EditEviction
+        | Op::DeleteRule => a %= palette::NAMES,
         Op::WritePatch | Op::DeletePatch => a %= 3,
         Op::RollPool => c = rng.pick(&[0, 50, 3_000]),
         Op::Stall => c = number(rng, 100, 15_000),
@@ -428,6 +456,8 @@ fn draw_one(op: Op, at: u32, rng: &mut Rng) -> Transition {
         | Op::Deallocate
         | Op::Relist
         | Op::Repeat
+        | Op::SetBudget
+        | Op::WriteGuard
         | Op::SlowKubelet => {}
     }
     Transition { at, op, a, b, c }

@@ -1,9 +1,9 @@
 //! The world: virtual time, what happens next, the API server and everyone who lives off it. One thing happens at a
 //! time; after each, those who watch are told later, and the invariants are checked.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use lazaret_model::{ObjectKey, Text, Uid};
+use lazaret_model::{DisruptionGuard, ObjectKey, Text, Uid};
 
 use crate::{
     actors::{
@@ -87,6 +87,8 @@ pub(crate) enum Step {
     Bind(Box<Placement>),
     /// The owner of a pod makes it anew.
     Recreate(usize, usize),
+    /// A controller hears of the guards.
+    Guards(usize),
 }
 
 /// What went wrong.
@@ -129,6 +131,10 @@ pub(crate) struct World {
     pub(crate) workloads: Workloads,
     pub(crate) prepared: Prepared,
     pub(crate) errors: Option<Errors>,
+    /// How many pods of a namespace may be terminating for the eviction API to permit one more.
+    pub(crate) budgets: BTreeMap<Text, u32>,
+    /// What no eviction may exceed, by name.
+    pub(crate) guards: BTreeMap<Text, Arc<DisruptionGuard>>,
     /// The last write that was told to those who watch.
     written: u64,
     /// How far each kind's log has been told to those who watch.
@@ -205,6 +211,8 @@ impl World {
             workloads: Workloads::new(Rng::new(seed, WORKLOADS)),
             prepared: Prepared::default(),
             errors: None,
+            budgets: BTreeMap::new(),
+            guards: BTreeMap::new(),
             written: 0,
             told: [0; Kind::ALL.len()],
             rng: Rng::new(seed, WORLD),
@@ -297,7 +305,7 @@ impl World {
     fn frozen_until(&self, step: &Step) -> Option<u64> {
         let controller = match step {
             Step::Deliver(client, _) => *client,
-            Step::Lease(controller) | Step::Tick(controller, _) => *controller,
+            Step::Lease(controller) | Step::Tick(controller, _) | Step::Guards(controller) => *controller,
             Step::Send(sent) | Step::Answer(sent) => sent.controller,
             Step::Transition(_)
             | Step::Rest
@@ -349,6 +357,7 @@ impl World {
             Step::Reserve(placement) => self.reserve(placement),
             Step::Bind(placement) => self.bind(&placement),
             Step::Recreate(workload, slot) => self.recreate(workload, slot),
+            Step::Guards(controller) => self.hear_guards(controller),
         }
     }
 
@@ -388,6 +397,9 @@ impl World {
     fn begin_rest(&mut self) {
         self.resting = true;
         self.errors = None;
+        self.budgets.clear();
+        self.lift_guards();
+        self.open_windows();
         for client in &mut self.clients {
             client.unstall();
         }

@@ -1,11 +1,11 @@
 //! Pods, groups of pods, and nodes.
 
-use lazaret_model::{ClaimSource, Node, Pod, PodClaim, PodGroup, PodPhase, Text};
+use lazaret_model::{ClaimSource, EvictionSay, Node, Pod, PodClaim, PodGroup, PodPhase, Text};
 
 use super::{Result, each, meta, non_empty, required, texts};
 use crate::{
     field::Path,
-    mark::{EVICTION_MARK, read_eviction_mark},
+    mark::{EVICTION_MARK, EVICTION_SAY, read_eviction_mark},
     wire,
 };
 
@@ -15,6 +15,7 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
     let path = Path::ROOT.field("spec");
     let statuses = status.resource_claim_statuses.0;
     let evicted_by = metadata.annotations.0.get(EVICTION_MARK).and_then(|text| read_eviction_mark(&text.0));
+    let said = metadata.annotations.0.get(EVICTION_SAY).and_then(|text| EvictionSay::parse(&text.0));
     Ok(Pod {
         key: meta::key(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -27,8 +28,10 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
         extended_claim: non_empty(status.extended_resource_claim_status.0.resource_claim_name.0),
         group: spec.scheduling_group.0.pod_group_name.and_then(non_empty),
         priority: spec.priority.0,
+        created: metadata.creation_timestamp.map(|time| time.0),
         owner: meta::controller(metadata.owner_references.0),
         conditions: status.conditions.0.into_iter().map(meta::condition).collect(),
+        eviction_say: said,
         evicted_by,
     })
 }

@@ -1,8 +1,10 @@
 //! Taints, rules that set them, and patches.
 
+use std::sync::Arc;
+
 use lazaret_model::{
-    AttrValue, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, EvictionCount, ResourceSlicePatch,
-    Taint, Text, V1ALPHA3_ONLY_DRIVER,
+    AttrValue, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, EvictionCount, EvictionMode,
+    EvictionSpec, ResourceSlicePatch, Taint, Text, V1ALPHA3_ONLY_DRIVER, Window, WindowError,
 };
 
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};
@@ -12,6 +14,8 @@ use crate::{field::Path, wire};
 const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 const DATA_BYTES_MAX: usize = 10 * 1024;
+/// A year. Longer than any pod is worth waiting for.
+const DEADLINE_SECONDS_MAX: i64 = 31_536_000;
 
 pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<DeviceTaintRule> {
     let mut metadata = wire.metadata.0;
@@ -21,6 +25,14 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
     let selector = spec.device_selector.map(|wire| selector(wire, said_in, &path.field("deviceSelector")));
     let mut taint = taint(spec.taint.0, said_in, &path.field("taint"))?;
     default_pace(&mut taint, version, &metadata);
+    let expires_at = spec.expires_at.map(|time| time.0);
+    if expires_at.is_some() {
+        said_in.superset_only(&path.field("expiresAt"))?;
+    }
+    if spec.eviction.is_some() || expires_at.is_some() {
+        let said = eviction(spec.eviction.unwrap_or_default(), said_in, &path.field("eviction"))?;
+        taint.eviction = Some(Arc::new(EvictionSpec { expires_at, ..said }));
+    }
     Ok(DeviceTaintRule {
         name: meta::name(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -48,6 +60,7 @@ fn restore(spec: &mut wire::RuleSpec, metadata: &wire::ObjectMeta, version: Vers
         }
         return Ok(false);
     };
+    let (eviction, expires_at) = (said.eviction, said.expires_at);
     if let (Some(selector), Some(said)) = (&mut spec.device_selector, said.device_selector) {
         if hides(selector) {
             selector.driver = said.driver;
@@ -59,6 +72,7 @@ fn restore(spec: &mut wire::RuleSpec, metadata: &wire::ObjectMeta, version: Vers
     taint.evictions_per_second = said.evictions_per_second;
     taint.description = said.description;
     taint.data = said.data;
+    (spec.eviction, spec.expires_at) = (eviction, expires_at);
     Ok(true)
 }
 
@@ -122,6 +136,52 @@ pub(super) fn taint(wire: wire::Taint, version: Version, path: &Path<'_>) -> Res
         time_added: wire.time_added.map(|time| time.0),
         evictions_per_second: wire.evictions_per_second,
         description: wire.description.map(Text::from),
+        eviction: None,
+    })
+}
+
+/// How pods leave because of a rule.
+fn eviction(wire: wire::Eviction, version: Version, path: &Path<'_>) -> Result<EvictionSpec> {
+    version.superset_only(path)?;
+    let mode = match wire.mode.0.as_str() {
+        "" => EvictionMode::default(),
+        name => EvictionMode::from_name(name).ok_or_else(|| {
+            let known: Vec<&str> = EvictionMode::ALL.iter().map(|mode| mode.name()).collect();
+            path.field("mode").error(format!("must be one of {}, not {name}", known.join(", ")))
+        })?,
+    };
+    let path_of_deadline = path.field("deadlineSeconds");
+    match wire.deadline_seconds {
+        Some(seconds) if !(0..=DEADLINE_SECONDS_MAX).contains(&seconds) => {
+            return Err(
+                path_of_deadline.error(format!("must be from 0 to {DEADLINE_SECONDS_MAX}, not {seconds}"))
+            );
+        }
+        None if mode == EvictionMode::EvictThenDelete => {
+            return Err(path_of_deadline.error("is required with mode EvictThenDelete"));
+        }
+        Some(_) | None => {}
+    }
+    let max_concurrent = wire.max_concurrent.map(|most| {
+        let most = u32::try_from(most).ok().filter(|most| *most > 0);
+        most.ok_or_else(|| path.field("maxConcurrent").error("must be a number from 1 to 4294967295"))
+    });
+    Ok(EvictionSpec {
+        mode,
+        deadline_seconds: wire.deadline_seconds,
+        max_concurrent: max_concurrent.transpose()?,
+        expires_at: None,
+        windows: each(wire.windows.0, &path.field("windows"), window)?,
+    })
+}
+
+fn window(wire: wire::Window, path: &Path<'_>) -> Result<Window> {
+    Window::parse(&wire.start.0, &wire.duration.0, &wire.time_zone.0).map_err(|error| match error {
+        WindowError::Start => path.field("start").error("must be a time as in 02:00 or Sat 02:00"),
+        WindowError::Duration => path
+            .field("duration")
+            .error("must be a time as in 4h or 1h30m, not longer than until the next start"),
+        WindowError::Zone => path.field("timeZone").error("must be UTC or an offset as in +02:00"),
     })
 }
 

@@ -18,7 +18,7 @@ pub(crate) use self::{
     },
     core::{Node, Pod, PodClaim, PodClaimStatus, PodGroup},
     meta::{Condition, NodeSelector, NodeSelectorTerm, ObjectMeta, OwnerReference, Requirement},
-    rule::{DeviceSelector, DeviceTaintRule, ResourceSlicePatch, RuleSpec, Taint},
+    rule::{DeviceSelector, DeviceTaintRule, Eviction, ResourceSlicePatch, RuleSpec, Taint, Window},
     scalar::{Amount, Instant, Nullable, Raw},
     slice::{
         Attribute, Capacity, Counter, CounterConsumption, CounterSet, Device, NodeAllocatable, RequestPolicy,

@@ -19,6 +19,26 @@ pub(crate) struct DeviceTaintRule {
 pub(crate) struct RuleSpec {
     pub(crate) device_selector: Option<DeviceSelector>,
     pub(crate) taint: Nullable<Taint>,
+    pub(crate) eviction: Option<Eviction>,
+    pub(crate) expires_at: Option<Instant>,
+}
+
+/// How pods leave, in v1alpha3 alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Eviction {
+    pub(crate) mode: Nullable<String>,
+    pub(crate) deadline_seconds: Option<i64>,
+    pub(crate) max_concurrent: Option<i64>,
+    pub(crate) windows: Nullable<Vec<Window>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Window {
+    pub(crate) start: Nullable<String>,
+    pub(crate) duration: Nullable<String>,
+    pub(crate) time_zone: Nullable<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -114,8 +114,7 @@ impl Agent for ReplacementAgent {
             Outcome::Gone => Became::Gone,
             Outcome::Conflict => Became::Conflict,
             Outcome::Refused => Became::Refused(why.into()),
-            // The executor says why only where a disruption budget is in the way.
-            Outcome::RetryLater if !why.is_empty() => Became::Held(why.into()),
+            Outcome::Held => Became::Held(why.into()),
             Outcome::RetryLater => Became::RetryLater,
             Outcome::Unknown => Became::Unknown,
         };

@@ -100,10 +100,7 @@ impl Executor {
         });
         let call = Call::create_under(&PODS, &pod.namespace, &pod.name, "eviction", body.to_string());
         match self.client.send(call).await {
-            // A disruption budget: the agent knows it by the words.
-            Err(CallError::TooMany(why)) => {
-                Reply { outcome: Outcome::RetryLater, object: None, why: Some(why) }
-            }
+            Err(CallError::Budget(why)) => Reply { outcome: Outcome::Held, object: None, why: Some(why) },
             sent => reply(only_uid(sent)),
         }
     }

@@ -11,7 +11,7 @@ use lazaret_scheduler::{
 use serde_json::{Value, json};
 
 use super::{allocatable, claims};
-use crate::{disrupt::disrupt, event::Event, wire};
+use crate::{disrupt::Disruption, event::Event, wire};
 
 #[derive(Debug)]
 pub(crate) struct Executor {
@@ -164,7 +164,9 @@ impl Executor {
             observed_generation: 0,
             last_transition: Some(evict.at),
         };
-        match disrupt(&self.client, &evict.victim, &evict.uid, &condition, None).await {
+        let disruption =
+            Disruption { pod: &evict.victim, uid: &evict.uid, condition: &condition, mark: None };
+        match disruption.delete(&self.client).await {
             Ok(outcome) => outcome.into(),
             Err(error) => Reply::from(&error),
         }

@@ -1,11 +1,11 @@
 //! The metrics that Kubernetes' eviction controller has, under the same names, and the same by cause.
 
-use lazaret_eviction::{Evict, Source};
+use lazaret_eviction::{Block, BlockCounts, Evict, Source};
 use lazaret_model::Timestamp;
 use lazaret_runtime::Metrics;
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
 };
 
 /// Counts of evictions. Clones share them.
@@ -15,6 +15,12 @@ pub(crate) struct EvictionMetrics {
     latency: Histogram,
     by_cause: Family<Cause, Counter>,
     held: Counter,
+    blocked: Family<Blocked, Gauge>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Blocked {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -33,7 +39,11 @@ impl EvictionMetrics {
             ]),
             by_cause: Family::default(),
             held: Counter::default(),
+            blocked: Family::default(),
         };
+        for why in Block::ALL {
+            drop(this.blocked.get_or_create(&Blocked { reason: why.name() }));
+        }
         metrics.register(|registry| {
             let prefix = "device_taint_eviction_controller";
             // The library writes `_total` behind a counter's name.
@@ -57,6 +67,11 @@ impl EvictionMetrics {
                 "Evictions held because pods of the same owner were evicted from the same device for the same taint before",
                 this.held.clone(),
             );
+            registry.register(
+                "lazaret_evictions_blocked",
+                "Pods whose eviction is due and does not begin, by what keeps them",
+                this.blocked.clone(),
+            );
         });
         this
     }
@@ -64,6 +79,16 @@ impl EvictionMetrics {
     /// A pod is back where others of its owner had to leave, and is held there.
     pub(crate) fn held(&self) {
         self.held.inc();
+    }
+
+    /// One controller keeps so many pods, and kept so many before.
+    pub(crate) fn blocked(&self, before: BlockCounts, now: BlockCounts) {
+        for (why, (before, now)) in Block::ALL.into_iter().zip(before.into_iter().zip(now)) {
+            let change = now.cast_signed() - before.cast_signed();
+            if change != 0 {
+                self.blocked.get_or_create(&Blocked { reason: why.name() }).inc_by(change);
+            }
+        }
     }
 
     pub(crate) fn evicted(&self, now: Timestamp, evict: &Evict) {

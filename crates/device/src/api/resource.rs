@@ -17,6 +17,12 @@ pub(crate) const REPLACEMENT_POLICIES: Resource = Resource {
     plural: "taintreplacementpolicies",
     kind: "TaintReplacementPolicy",
 };
+pub(crate) const DISRUPTION_GUARDS: Resource = Resource {
+    group: "lazaret.dev",
+    version: "v1alpha1",
+    plural: "disruptionguards",
+    kind: "DisruptionGuard",
+};
 pub(crate) const EVENTS: Resource = Resource { group: "", version: "v1", plural: "events", kind: "Event" };
 
 impl Resource {

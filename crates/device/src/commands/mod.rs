@@ -9,6 +9,7 @@ mod drain;
 mod drain_report;
 mod fail;
 mod follow;
+mod guard;
 mod history;
 mod list;
 mod load;
@@ -141,6 +142,9 @@ impl Session<'_> {
             Command::Cordon(args) => cordon::cordon(session, args).await,
             Command::Uncordon(args) => cordon::uncordon(session, args).await,
             Command::Release(args) => release::run(session, args).await,
+            Command::Pause(args) => guard::pause(session, args).await,
+            Command::Resume(args) => guard::resume(session, args).await,
+            Command::Guard(args) => guard::guard(session, args).await,
             Command::Why(args) => why::run(session, args).await,
             Command::History(args) => history::run(session, args).await,
             Command::Check(args) => check::run(session, args).await,
@@ -174,6 +178,9 @@ impl Args {
             | Command::Cordon(_)
             | Command::Uncordon(_)
             | Command::Release(_)
+            | Command::Pause(_)
+            | Command::Resume(_)
+            | Command::Guard(_)
             | Command::Why(_)
             | Command::History(_)
             | Command::Check(_)

@@ -89,7 +89,7 @@ pub(super) fn text(plan: &Plan, now: Timestamp, console: &Console, wide: bool) -
     }
     if used > 0 {
         text.push('\n');
-        let pods = pods(plan, now);
+        let pods = pods(plan, now, wide);
         text.push_str(&pods.render_as(&layout(&pods, width, &OPTIONAL, &ELASTIC), colours));
     }
     for ((namespace, budget), (leaving, allowed)) in plan.overdrawn() {
@@ -106,9 +106,12 @@ pub(super) fn text(plan: &Plan, now: Timestamp, console: &Console, wide: bool) -
 /// More devices are a number: a plan is read by a person.
 const DEVICES_SHOWN_MAX: usize = 20;
 
-fn pods(plan: &Plan, now: Timestamp) -> Table {
-    let mut table =
-        Table::new(&["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "EVICTED", "BUDGET"]);
+fn pods(plan: &Plan, now: Timestamp, wide: bool) -> Table {
+    let columns =
+        ["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "EVICTED", "BUDGET", "POSITION"];
+    // The order is that of a rule that says how pods leave: of interest to whoever asks for more.
+    let shown = if wide { columns.len() } else { columns.len() - 1 };
+    let mut table = Table::new(&columns[..shown]);
     let staying = plan.tolerating.iter().map(|pod| (pod, false));
     for (pod, leaves) in plan.pods.iter().map(|pod| (pod, plan.evicts())).chain(staying) {
         let or_none = |text: Option<&String>| text.cloned().unwrap_or_else(|| "<none>".into());
@@ -117,7 +120,7 @@ fn pods(plan: &Plan, now: Timestamp) -> Table {
             .iter()
             .map(|budget| format!("{} ({} allowed)", budget.name, budget.disruptions_allowed))
             .collect();
-        table.row(vec![
+        let mut cells = vec![
             pod.namespace.clone().into(),
             pod.name.clone().into(),
             or_none(pod.node.as_ref()).into(),
@@ -126,7 +129,10 @@ fn pods(plan: &Plan, now: Timestamp) -> Table {
             patience(pod).into(),
             if leaves { Cell::tinted(&when(pod, now), Tint::Careful) } else { Cell::from("never") },
             if budgets.is_empty() { "<none>".into() } else { budgets.join(", ").into() },
-        ]);
+            pod.position.map_or_else(|| "<none>".to_owned(), |position| position.to_string()).into(),
+        ];
+        cells.truncate(shown);
+        table.row(cells);
     }
     table
 }

@@ -49,6 +49,6 @@ pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
 pub use unprepare::{AwaitRow, release_patch};
 pub use why::{
-    EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending, why_replaced,
+    BlockedWhy, EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending, why_replaced,
     with_replacements,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lazaret_eviction::{Patience, Preview, PreviewPod, Subject, preview};
+use lazaret_eviction::{Patience, Preview, PreviewPod, Subject, positions, preview};
 use lazaret_model::{DeviceSelector, Effect, ObjectKey, Taint, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,9 @@ pub struct PlanPod {
     /// When it would have to leave. Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
+    /// Its place in the order in which a rule with `spec.eviction` evicts them. Absent: it stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
     /// Which of the devices it uses.
     pub devices: Vec<String>,
     /// The disruption budgets that cover it.
@@ -157,7 +160,13 @@ pub fn plan(cluster: &Cluster, now: Timestamp, targets: &[DeviceSelector], taint
         .collect();
     plan.claims = claims.iter().map(ToString::to_string).collect();
     let describe = |pod: &PreviewPod| plan_pod(cluster, pod, &devices);
-    plan.pods = leaving.values().map(describe).collect();
+    let leaving: Vec<PreviewPod> = leaving.into_values().collect();
+    plan.pods = leaving.iter().map(describe).collect();
+    if plan.evicts() {
+        for (pod, position) in plan.pods.iter_mut().zip(positions(&leaving)) {
+            pod.position = Some(position);
+        }
+    }
     plan.tolerating = tolerating.values().map(describe).collect();
     for pod in &plan.pods {
         *plan.namespaces.entry(pod.namespace.clone()).or_default() += 1;
@@ -187,6 +196,7 @@ fn plan_pod(cluster: &Cluster, pod: &PreviewPod, devices: &BTreeSet<lazaret_mode
             Patience::Forever => None,
         },
         deadline: (pod.deadline != Timestamp::NEVER).then(|| lazaret_api::format_time(pod.deadline)),
+        position: None,
         devices: used,
         budgets: cluster
             .budgets_of(&pod.pod)

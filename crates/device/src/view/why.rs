@@ -6,9 +6,9 @@ use lazaret_allocator::{
     Allocator, Answer, Features, Found, NodeSearch, Options, Overlay, Reason, Request, RequestWhy,
     TaintSource, TimedTolerations, WhyNot,
 };
-use lazaret_eviction::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON};
-use lazaret_fleet::Fleet;
-use lazaret_model::{ClaimSource, Node, ObjectKey, Pod, ResourceClaim, Text, Timestamp};
+use lazaret_eviction::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON, EVICTION_BLOCKED};
+use lazaret_fleet::{Fleet, Origin};
+use lazaret_model::{ClaimSource, ConditionStatus, Node, ObjectKey, Pod, ResourceClaim, Text, Timestamp};
 use serde::Serialize;
 
 use super::{
@@ -43,6 +43,9 @@ pub struct Why {
     /// Why it had to leave, or will have to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<EvictionWhy>,
+    /// What keeps its eviction from beginning, in the words of the rules' conditions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<BlockedWhy>,
     /// What policies do about it because its node or its devices are tainted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replacements: Vec<ReplacementWhy>,
@@ -98,6 +101,18 @@ pub struct TaintWhy {
     /// Who set it, if that was written down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_by: Option<String>,
+}
+
+/// What keeps pods of a rule from being evicted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BlockedWhy {
+    /// The rule's name.
+    pub rule: String,
+    /// The reason of its condition `EvictionBlocked`.
+    pub reason: String,
+    /// The condition's message.
+    pub message: String,
 }
 
 /// Why a pod had to leave.
@@ -196,7 +211,9 @@ fn evictions(
     events: &[EventFacts],
 ) -> Vec<EvictionWhy> {
     let condition = pod.and_then(|pod| {
-        pod.conditions.iter().find(|c| c.kind == DISRUPTION_TARGET && c.reason == DELETION_BY_TAINT)
+        pod.conditions.iter().find(|c| {
+            c.kind == DISRUPTION_TARGET && c.reason == DELETION_BY_TAINT && c.status != ConditionStatus::False
+        })
     });
     let mut told: Vec<EvictionWhy> = condition
         .into_iter()
@@ -293,8 +310,12 @@ fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
             } else if effective.taint.effect.evicts() {
                 let patience = lazaret_eviction::patience(effective.taint, &held.result_ref.tolerations);
                 let deadline = patience.ends(effective.taint.time_added.unwrap_or(now));
+                let blocked = blocked(fleet, &effective.origin).filter(|_| deadline <= now);
+                let is_blocked = blocked.is_some();
+                why.blocked.extend(blocked);
                 match deadline {
                     Timestamp::NEVER => "which it tolerates for ever".to_owned(),
+                    at if at <= now && is_blocked => "for which it is due to be evicted".to_owned(),
                     at if at <= now => "for which it is evicted now".to_owned(),
                     at => format!("for which it is evicted at {}", lazaret_api::format_time(at)),
                 }
@@ -309,6 +330,23 @@ fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
             ));
         }
     }
+    why.blocked.sort();
+    why.blocked.dedup();
+}
+
+/// What keeps pods of the rule that a taint comes from, if anything does.
+fn blocked(fleet: &Fleet, origin: &Origin<'_>) -> Option<BlockedWhy> {
+    let Origin::Rule { name, .. } = origin else { return None };
+    let rule = fleet.rule(name)?.rule;
+    let condition = rule
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == EVICTION_BLOCKED && condition.status == ConditionStatus::True)?;
+    Some(BlockedWhy {
+        rule: rule.name.to_string(),
+        reason: condition.reason.to_string(),
+        message: condition.message.to_string(),
+    })
 }
 
 /// The pod's claims that have nothing yet, or which of them is not there.
@@ -457,6 +495,9 @@ impl Why {
         if !self.taints.is_empty() {
             lines.push("  taints in the way:".to_owned());
             lines.extend(self.taints.iter().map(|taint| format!("    {}", taint.line())));
+        }
+        for BlockedWhy { rule, reason, message } in &self.blocked {
+            lines.push(format!("  eviction by rule {rule} is blocked ({reason}): {message}"));
         }
         lines.extend(self.awaiting_unprepare.iter().map(|awaited| format!("  {}", awaited.message)));
         lines.extend(self.replacements.iter().map(|replacement| format!("  {}", replacement.line(now))));

@@ -6,6 +6,7 @@ mod describe;
 mod drain;
 mod errors;
 mod gates;
+mod guard;
 mod installation;
 mod list;
 mod plan;

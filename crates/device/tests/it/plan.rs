@@ -85,6 +85,7 @@ async fn who_would_leave_when_and_against_which_budget() {
               "namespace": "research",
               "node": "node-1",
               "owner": "Job/trainer",
+              "position": 1,
               "priority": 0,
               "tolerationSeconds": 600,
               "uid": "UID"
@@ -95,6 +96,18 @@ async fn who_would_leave_when_and_against_which_budget() {
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&plan).unwrap());
     assert_eq!(cluster.rules().await, []);
+    let wide = cluster.run(&["plan", "gpu.example.com/*/*", "a:NoExecute", "--all", "-o", "wide"]).await.ok();
+    let places: Vec<Vec<&str>> = wide
+        .lines()
+        .filter(|line| line.starts_with("research"))
+        .map(|line| line.split_whitespace().collect())
+        .map(|words: Vec<&str>| vec![words[1], words[words.len() - 1]])
+        .collect();
+    assert_eq!(places.len(), 3, "{wide}");
+    assert!(places.contains(&vec!["monitor", "<none>"]), "{wide}");
+    let mut numbers: Vec<&str> = places.iter().map(|row| row[1]).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, ["1", "2", "<none>"], "{wide}");
 }
 
 #[tokio::test]

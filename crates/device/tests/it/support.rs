@@ -221,6 +221,19 @@ impl Cluster {
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
+        let (code, answer) = self.try_send(method, path, content_type, body).await;
+        assert!((200..300).contains(&code), "{method} {path}: {answer}");
+        answer
+    }
+
+    /// The code and the answer.
+    pub(crate) async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = Request::builder()
             .method(method)
@@ -233,8 +246,7 @@ impl Cluster {
         let response = self.server.handle(&admin, request).await;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        assert!((200..300).contains(&code), "{method} {path}: {}", String::from_utf8_lossy(&bytes));
-        serde_json::from_slice(&bytes).unwrap()
+        (code, serde_json::from_slice(&bytes).unwrap())
     }
 
     /// A person in front of the command who answers so.

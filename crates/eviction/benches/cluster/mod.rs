@@ -17,6 +17,7 @@ pub(crate) fn taint(effect: Effect, rate: Option<i64>) -> Taint {
         time_added: Some(NOW),
         evictions_per_second: rate,
         description: None,
+        eviction: None,
     }
 }
 

@@ -209,7 +209,11 @@ fn next_eviction(world: &mut World) -> (EffectId, Evict) {
     let effects = std::iter::from_fn(|| world.machine.poll_effect());
     let mut evictions = effects.filter_map(|effect| match effect.kind {
         EffectKind::Evict(evict) => Some((effect.id, evict)),
-        EffectKind::SetRuleStatus(_) | EffectKind::SetLastPublished(_) | EffectKind::Event(_) => None,
+        EffectKind::SetRuleStatus(_)
+        | EffectKind::SetLastPublished(_)
+        | EffectKind::SetGuardStatus(_)
+        | EffectKind::Event(_)
+        | EffectKind::RuleEvent(_) => None,
     });
     evictions.next().expect("an eviction")
 }

@@ -10,6 +10,7 @@ mod flow;
 mod memory;
 mod objects;
 mod pace;
+mod protection;
 mod reference;
 mod selectors;
 mod table;

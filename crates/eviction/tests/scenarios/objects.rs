@@ -10,7 +10,7 @@
 //! claim my-claim device=instance tolerate=key,Exists,NoExecute,30 owner=my-pod:1234 for=my-pod:1234
 //! pod my-pod uid=1234 node=worker claim=my-claim
 //! ```
-//! A word with a minus (`slice-`, `rule-`, …) takes the object away. `@40` is `timeAdded` in seconds, `~10` after a
+//! A rule says how pods leave with `mode=Evict deadline=30 concurrent=2`, a pod may have `priority=` and `created=`. A word with a minus (`slice-`, `rule-`, …) takes the object away. `@40` is `timeAdded` in seconds, `~10` after a
 //! taint is `evictionsPerSecond`. In brackets are attributes (`=`) and capacities (`~`) of a device. Driver, pool,
 //! namespace and node have defaults. An expression has no blanks.
 
@@ -79,6 +79,7 @@ pub(crate) fn taint(text: &str) -> Taint {
         time_added: at.map(Timestamp::from_secs),
         evictions_per_second: rate,
         description: None,
+        eviction: None,
     }
 }
 
@@ -182,9 +183,27 @@ fn rule(name: &str, words: &[&str]) -> DeviceTaintRule {
         uid: text("uid").unwrap_or_else(|| format!("uid-{name}").into()),
         generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
         selector: selector(words),
-        taint: taint(option(words, "taint").unwrap()),
+        taint: Taint { eviction: eviction(words), ..taint(option(words, "taint").unwrap()) },
         ..DeviceTaintRule::default()
     }
+}
+
+/// `mode=Evict deadline=30 concurrent=2`
+fn eviction(words: &[&str]) -> Option<Arc<EvictionSpec>> {
+    let number = |name| option(words, name).map(|text| text.parse::<u32>().unwrap());
+    let spec = EvictionSpec {
+        mode: option(words, "mode")
+            .map_or(EvictionMode::Delete, |name| EvictionMode::from_name(name).unwrap()),
+        deadline_seconds: number("deadline").map(i64::from),
+        max_concurrent: number("concurrent"),
+        expires_at: number("expires").map(|seconds| Timestamp::from_secs(i64::from(seconds))),
+        windows: options(words, "window")
+            .map(|text| text.split_once('/').unwrap())
+            .map(|(start, duration)| Window::parse(start, duration, "").unwrap())
+            .collect(),
+    };
+    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window="];
+    words.iter().any(|word| said.iter().any(|name| word.starts_with(name))).then(|| Arc::new(spec))
 }
 
 /// `key,Operator,Effect,seconds`, or `key=value,…` with operator Equal; `-` is absent.
@@ -297,6 +316,9 @@ fn pod(name: &str, words: &[&str]) -> Pod {
         claims,
         extended_claim: option(words, "extended").map(Text::from),
         group: option(words, "group").map(Text::from),
+        priority: option(words, "priority").map_or(0, |text| text.parse().unwrap()),
+        eviction_say: option(words, "say").and_then(EvictionSay::parse),
+        created: option(words, "created").map(|text| Timestamp::from_secs(text.parse().unwrap())),
         ..Pod::default()
     }
 }

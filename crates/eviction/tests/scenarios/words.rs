@@ -13,7 +13,11 @@ fn first_evict(lines: &str) -> Evict {
     world.apply(lines);
     match world.machine.poll_effect().unwrap().kind {
         EffectKind::Evict(evict) => evict,
-        EffectKind::SetRuleStatus(_) | EffectKind::SetLastPublished(_) | EffectKind::Event(_) => {
+        EffectKind::SetRuleStatus(_)
+        | EffectKind::SetLastPublished(_)
+        | EffectKind::SetGuardStatus(_)
+        | EffectKind::Event(_)
+        | EffectKind::RuleEvent(_) => {
             panic!("not an eviction")
         }
     }
@@ -57,7 +61,11 @@ fn a_description_is_shown_in_one_line_and_cut() {
         world.apply("slice worker gpu-0\nclaim c device=gpu-0 for=p:u\npod p uid=u node=node-7 claim=c");
         match world.machine.poll_effect().unwrap().kind {
             EffectKind::Evict(evict) => evict.condition().message.to_string(),
-            EffectKind::SetRuleStatus(_) | EffectKind::SetLastPublished(_) | EffectKind::Event(_) => {
+            EffectKind::SetRuleStatus(_)
+            | EffectKind::SetLastPublished(_)
+            | EffectKind::SetGuardStatus(_)
+            | EffectKind::Event(_)
+            | EffectKind::RuleEvent(_) => {
                 panic!("not an eviction")
             }
         }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_eviction::{
-    EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Options, Outcome,
-    PaceKey, RuleStatus, SetLastPublished, SetRuleStatus,
+    EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Manner, Options,
+    Outcome, PaceKey, RuleStatus, SetLastPublished, SetRuleStatus,
 };
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
 use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, ResourceClaim, Timestamp};
@@ -21,6 +21,8 @@ pub(crate) struct World {
     /// `Unknown` if `unknown_happens`.
     pub(crate) outcomes: BTreeMap<String, Vec<Outcome>>,
     pub(crate) unknown_happens: bool,
+    /// How often a disruption budget still refuses to let a pod be evicted, by pod name.
+    pub(crate) refusals: BTreeMap<String, u32>,
     /// When each pod was evicted, in milliseconds.
     pub(crate) evicted_at: Vec<(i64, String)>,
     /// Whose pace let each of them go.
@@ -48,6 +50,7 @@ impl World {
             log: vec![],
             outcomes: BTreeMap::new(),
             unknown_happens: false,
+            refusals: BTreeMap::new(),
             evicted_at: vec![],
             granted: vec![],
             kept: vec![],
@@ -108,10 +111,22 @@ impl World {
             EffectKind::Evict(evict) => self.evict(effect.id, &evict),
             EffectKind::SetRuleStatus(status) => self.set_status(effect.id, status),
             EffectKind::SetLastPublished(write) => self.set_last_published(effect.id, write),
+            EffectKind::SetGuardStatus(write) => {
+                self.log.push(format!(
+                    "{} guard {} tripped: {}",
+                    self.clock(),
+                    write.guard,
+                    write.status.tripped
+                ));
+                self.hear(Input::Acknowledged { effect: effect.id, outcome: Outcome::Done });
+            }
             EffectKind::Event(event) => {
                 let word = event.message.split([' ', ':']).next().unwrap();
                 self.log.push(format!("{} event {} {word}", self.clock(), event.pod.name));
                 assert!([EVENT_REASON, HELD_REASON].contains(&event.reason), "{}", event.reason);
+            }
+            EffectKind::RuleEvent(event) => {
+                self.log.push(format!("{} event {}: {}", self.clock(), event.rule, event.message));
             }
         }
     }
@@ -127,12 +142,31 @@ impl World {
         }
     }
 
+    /// Whether a disruption budget refuses this once.
+    fn refuses(&mut self, evict: &Evict) -> bool {
+        let left = self.refusals.get_mut(evict.pod.name.as_str()).filter(|left| **left > 0);
+        left.filter(|_| evict.manner == Manner::Evict).is_some_and(|left| {
+            *left -= 1;
+            true
+        })
+    }
+
     fn evict(&mut self, effect: EffectId, evict: &Evict) {
+        if self.refuses(evict) {
+            self.log.push(format!("{} evict {} Held", self.clock(), evict.pod.name));
+            let why = "The disruption budget web needs 1 healthy pods and has 1 currently".into();
+            return self.hear(Input::Held { effect, why });
+        }
         let outcome = self.outcome(&evict.pod.name);
         let late = self.now - evict.due.as_millis();
         let late = if late == 0 { String::new() } else { format!(" {late}ms late") };
         let result = if outcome == Outcome::Done { String::new() } else { format!(" {outcome:?}") };
-        self.log.push(format!("{} evict {}{late}{result}", self.clock(), evict.pod.name));
+        let manner = match evict.manner {
+            Manner::Delete => "evict",
+            Manner::Evict => "evict by API",
+            Manner::DeleteOverdue => "delete overdue",
+        };
+        self.log.push(format!("{} {manner} {}{late}{result}", self.clock(), evict.pod.name));
         let touched = outcome == Outcome::Done || (outcome == Outcome::Unknown && self.unknown_happens);
         if touched {
             let at = self.fleet.pod_ix(&evict.pod).expect("evicted pod exists");
@@ -168,7 +202,8 @@ impl World {
 
     fn set_status(&mut self, effect: EffectId, status: SetRuleStatus) {
         let outcome = self.outcome(&status.rule);
-        let SetRuleStatus { rule: name, uid, status: RuleStatus { condition, drained, evictions } } = status;
+        let SetRuleStatus { rule: name, uid, status } = status;
+        let RuleStatus { condition, drained, blocked, expired, evictions } = status;
         self.log.push(format!(
             "{} status {name} {:?} {}: {}",
             self.clock(),
@@ -176,12 +211,20 @@ impl World {
             condition.reason,
             condition.message
         ));
+        if let Some(blocked) = &blocked {
+            let (reason, message) = (&blocked.reason, &blocked.message);
+            self.log.push(format!(
+                "{} blocked {name} {:?} {reason}: {message}",
+                self.clock(),
+                blocked.status
+            ));
+        }
         if outcome == Outcome::Done {
             let rule = self.fleet.rule(&name).expect("rule exists").rule;
             assert_eq!(rule.uid, uid);
             assert_eq!(condition.observed_generation, rule.generation);
             let mut rule = DeviceTaintRule::clone(rule);
-            rule.conditions = vec![condition, drained];
+            rule.conditions = [condition, drained].into_iter().chain(blocked).chain(expired).collect();
             rule.evictions = Some(evictions);
             self.hear(Input::Acknowledged { effect, outcome });
             self.feed(FleetInput::Rule(Arc::new(rule)));

@@ -137,7 +137,7 @@ impl Kubelet {
             Outcome::Done => true,
             // It will be heard of.
             Outcome::Gone => false,
-            Outcome::Conflict | Outcome::Refused | Outcome::RetryLater | Outcome::Unknown => {
+            Outcome::Conflict | Outcome::Refused | Outcome::Held | Outcome::RetryLater | Outcome::Unknown => {
                 self.agenda.land(now, id, true);
                 return;
             }

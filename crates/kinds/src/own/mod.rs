@@ -1,6 +1,7 @@
 //! Definitions of Lazaret's own kinds, group `lazaret.dev`. The embedded server begins with them, `lazaret install` prints them, and the files in
 //! `deploy/crds` are written from them: there is one table, so no two clusters have different fields.
 
+mod disruption_guard;
 mod replacement;
 mod taint_policy;
 
@@ -15,7 +16,8 @@ pub const SCHEMA_ANNOTATION: &str = "lazaret.dev/schema";
 /// A CustomResourceDefinition for each kind, ordered by name.
 #[must_use]
 pub fn own_definitions() -> Vec<Value> {
-    let mut definitions = vec![taint_policy::definition(), replacement::definition()];
+    let mut definitions =
+        vec![taint_policy::definition(), disruption_guard::definition(), replacement::definition()];
     for definition in &mut definitions {
         let digest = digest(&definition["spec"].to_string());
         let metadata = crate::value::field_mut(definition, "metadata");

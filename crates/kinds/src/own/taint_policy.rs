@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{OWN_GROUP, column, conditions, integer, text, wide_column};
+use super::{OWN_GROUP, column, conditions, integer, text, time, wide_column};
 
 pub(super) fn definition() -> Value {
     json!({
@@ -37,7 +37,12 @@ pub(super) fn definition() -> Value {
                             "type": "object",
                             "description": "Which devices, and which taint.",
                             "required": ["taint"],
-                            "properties": {"deviceSelector": selector(), "taint": taint()},
+                            "properties": {
+                                "deviceSelector": selector(),
+                                "taint": taint(),
+                                "eviction": eviction(),
+                                "expiresAt": time("From this instant on the policy applies no more: its taint is gone from all devices, and its condition Expired says so. The policy itself stays."),
+                            },
                         },
                         "status": status(),
                     },
@@ -61,7 +66,7 @@ fn columns() -> Vec<Value> {
     ]
 }
 
-fn selector() -> Value {
+pub(super) fn selector() -> Value {
     let name = |description: &str, most: u32| json!({"type": "string", "minLength": 1, "maxLength": most, "description": description});
     json!({
         "type": "object",
@@ -141,12 +146,73 @@ fn taint() -> Value {
     })
 }
 
+fn eviction() -> Value {
+    json!({
+        "type": "object",
+        "description": "How pods leave. Absent: they are deleted.",
+        "x-kubernetes-validations": [{
+            "rule": "!has(self.mode) || self.mode != 'EvictThenDelete' || has(self.deadlineSeconds)",
+            "message": "deadlineSeconds is required with mode EvictThenDelete",
+        }],
+        "properties": {
+            "mode": {
+                "type": "string",
+                "enum": ["Delete", "Evict", "EvictThenDelete"],
+                "default": "Delete",
+                "description": "Delete deletes. Evict asks the eviction API and obeys disruption budgets for ever. EvictThenDelete asks it until the deadline and deletes from then on.",
+            },
+            "deadlineSeconds": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "maximum": 31_536_000,
+                "description": "How long after its own deadline a pod may stay at most.",
+            },
+            "maxConcurrent": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 1,
+                "maximum": u32::MAX,
+                "description": "How many pods may be terminating at a time because of this policy.",
+            },
+            "windows": {
+                "type": "array",
+                "maxItems": 16,
+                "x-kubernetes-list-type": "atomic",
+                "description": "Evictions begin only while one of these is open. Absent: at any time.",
+                "items": {
+                    "type": "object",
+                    "required": ["start", "duration"],
+                    "properties": {
+                        "start": {
+                            "type": "string",
+                            "pattern": "^((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01][0-9]|2[0-3]):[0-5][0-9]$",
+                            "description": "A time as in 02:00, every day, or Sat 02:00.",
+                        },
+                        "duration": {
+                            "type": "string",
+                            "pattern": "^[1-9][0-9]{0,5}[hms]([0-9]{1,4}[ms])?([0-9]{1,4}s)?$",
+                            "description": "How long it is open, as in 4h or 1h30m, not longer than until the next start.",
+                        },
+                        "timeZone": {
+                            "type": "string",
+                            "pattern": "^(UTC|[+-](0[0-9]|1[0-4]):[0-5][0-9])$",
+                            "default": "UTC",
+                            "description": "UTC, or an offset as in +02:00.",
+                        },
+                    },
+                },
+            },
+        },
+    })
+}
+
 fn status() -> Value {
     json!({
         "type": "object",
         "description": "What was done.",
         "properties": {
-            "conditions": conditions("Compiled says which DeviceTaintRules it became, EvictionInProgress how far the eviction is, Drained whether the selected devices are idle."),
+            "conditions": conditions("Compiled says which DeviceTaintRules it became, EvictionInProgress how far the eviction is, EvictionBlocked what keeps pods from being evicted, Drained whether the selected devices are idle."),
             "evictions": {
                 "type": "object",
                 "description": "Evictions because of this policy.",

@@ -1,6 +1,7 @@
 //! Rules that taint devices.
 
 use lazaret_json::{Value, json};
+use lazaret_model::{EvictionMode, Window, WindowError};
 
 use super::{
     cel,
@@ -8,8 +9,8 @@ use super::{
     superset::{self, Superset},
 };
 use crate::{
-    Column, Context, Errors, Rules,
-    check::conditions,
+    Column, Context, Errors, FieldProblem, Rules,
+    check::{conditions, one_of},
     kind::{age, since},
     path::Path,
     rules::{SPEC_AND_METADATA, keep_status},
@@ -17,14 +18,28 @@ use crate::{
 };
 
 const CONDITIONS_MAX: usize = 8;
+/// A year. Longer than any pod is worth waiting for.
+const DEADLINE_SECONDS_MAX: i64 = 31_536_000;
+const WINDOWS_MAX: usize = 16;
+const CONCURRENT_MAX: i64 = u32::MAX as i64;
 
 const SUPERSET: Superset = Superset {
     shape: "resource/v1alpha3.DeviceTaintRule",
     parts: &[
         ("deviceSelector", &["deviceClassName", "selectors"]),
         ("taint", &["description", "data", "evictionsPerSecond"]),
+        ("", &["eviction", "expiresAt"]),
     ],
-    fields: &["deviceClassName", "selectors", "description", "data", "evictionsPerSecond", "evictions"],
+    fields: &[
+        "deviceClassName",
+        "selectors",
+        "description",
+        "data",
+        "evictionsPerSecond",
+        "eviction",
+        "expiresAt",
+        "evictions",
+    ],
 };
 
 /// Rules that taint devices.
@@ -152,4 +167,48 @@ fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, context: &Co
         }
     }
     taint(errors, &path.field("taint"), &spec["taint"], old.map(|old| &old["taint"]));
+    if let Some(said) = some(spec, "eviction") {
+        eviction(errors, &path.field("eviction"), said);
+    }
+}
+
+/// How pods leave.
+fn eviction(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
+    let mode = text(eviction, "mode");
+    if !mode.is_empty() {
+        one_of(errors, &path.field("mode"), mode, &EvictionMode::ALL.map(EvictionMode::name));
+    }
+    let deadline = some(eviction, "deadlineSeconds");
+    let path_of_deadline = path.field("deadlineSeconds");
+    if deadline.is_none() && mode == EvictionMode::EvictThenDelete.name() {
+        errors.required(path_of_deadline, "with mode EvictThenDelete");
+    } else if let Some(seconds) =
+        deadline.filter(|value| value.as_i64().is_none_or(|n| !(0..=DEADLINE_SECONDS_MAX).contains(&n)))
+    {
+        let message = format!("must be between 0 and {DEADLINE_SECONDS_MAX}, inclusive");
+        errors.invalid(path_of_deadline, seconds.clone(), message);
+    }
+    let too_few = |value: &&Value| value.as_i64().is_none_or(|n| !(1..=CONCURRENT_MAX).contains(&n));
+    if let Some(most) = some(eviction, "maxConcurrent").filter(too_few) {
+        let message = format!("must be between 1 and {CONCURRENT_MAX}, inclusive");
+        errors.invalid(path.field("maxConcurrent"), most.clone(), message);
+    }
+    let path = path.field("windows");
+    let windows = list(eviction, "windows");
+    if windows.len() > WINDOWS_MAX {
+        errors.push(&path, FieldProblem::TooMany(windows.len(), WINDOWS_MAX));
+    }
+    for (at, said) in windows.iter().enumerate() {
+        let path = path.index(at);
+        let field = |name: &str| text(said, name);
+        let (field, why) = match Window::parse(field("start"), field("duration"), field("timeZone")) {
+            Ok(_) => continue,
+            Err(WindowError::Start) => ("start", "must be a time as in 02:00 or Sat 02:00"),
+            Err(WindowError::Duration) => {
+                ("duration", "must be a time as in 4h or 1h30m, not longer than until the next start")
+            }
+            Err(WindowError::Zone) => ("timeZone", "must be UTC or an offset as in +02:00"),
+        };
+        errors.invalid(path.field(field), text(said, field), why);
+    }
 }

@@ -77,10 +77,22 @@ impl World {
             Op::SlowKubelet => {
                 self.workloads.slow_nodes.insert(palette::node(a % self.config.nodes));
             }
+            Op::EditEviction => {
+                let eviction = palette::eviction(b, wall(self.now));
+                self.edit_rule(a, |rule| rule.taint.eviction = eviction);
+            }
+            Op::WriteGuard => self.write_guard(a, b, c),
+            Op::SetBudget => {
+                let namespace = Text::from(palette::NAMESPACES[a as usize % palette::NAMESPACES.len()]);
+                match b % 4 {
+                    permitted @ 0..=2 => self.budgets.insert(namespace, permitted),
+                    _ => self.budgets.remove(&namespace),
+                };
+            }
         }
     }
 
-    fn selector(&self, number: u32) -> Option<lazaret_model::DeviceSelector> {
+    pub(crate) fn selector(&self, number: u32) -> Option<lazaret_model::DeviceSelector> {
         let devices = self.config.slices * self.config.devices;
         palette::selector(number, self.config.nodes, devices, self.config.wide != 0)
     }
@@ -90,6 +102,7 @@ impl World {
         let selector = self.selector(selector);
         let taint = Taint {
             evictions_per_second: palette::pace(taint / 11),
+            eviction: palette::eviction(taint / 17, wall(self.now)).filter(|_| self.config.protected != 0),
             ..palette::taint(taint, wall(self.now))
         };
         if self.api.rules.get(&name).is_some() {
@@ -113,8 +126,30 @@ impl World {
         self.api.edit_rule(self.now, &rule_name(name), edit);
     }
 
-    /// The administrator is in a hurry: rules that would take long go on at a higher pace.
+    /// Rules evict at any time from now on.
+    pub(crate) fn open_windows(&mut self) {
+        let closed = |rule: &DeviceTaintRule| {
+            rule.taint.eviction.as_ref().is_some_and(|spec| !spec.windows.is_empty())
+        };
+        let rules = self.api.rules.iter().filter(|rule| closed(rule.object));
+        for name in rules.map(|rule| rule.object.name.clone()).collect::<Vec<Text>>() {
+            self.api.edit_rule(self.now, &name, |rule| {
+                if let Some(spec) = &mut rule.taint.eviction {
+                    Arc::make_mut(spec).windows.clear();
+                }
+            });
+        }
+    }
+
+    /// The administrator is in a hurry: rules that would take long go on at a higher pace, and with any number of pods at a time.
     pub(crate) fn hurry(&mut self) {
+        let limited = |rule: &DeviceTaintRule| {
+            rule.taint.eviction.as_ref().is_some_and(|spec| spec.max_concurrent.is_some())
+        };
+        let rules = self.api.rules.iter().filter(|rule| limited(rule.object));
+        for name in rules.map(|rule| rule.object.name.clone()).collect::<Vec<Text>>() {
+            self.api.edit_rule(self.now, &name, |rule| rule.taint.eviction = None);
+        }
         let default = Some(i64::from(self.config.default_pace)).filter(|pace| *pace > 0);
         let slow = |rule: &DeviceTaintRule| {
             rule.taint.evictions_per_second.or(default).is_some_and(|pace| pace < HURRIED)

@@ -1,7 +1,7 @@
 //! A client of the server: watches that are behind, stall, repeat themselves and break, each kind on its own.
 
 use lazaret_fleet::{Changes, Fleet, Input};
-use lazaret_model::{DeviceSelector, DeviceTaintRule, Pod, PodPhase, ResourceClaim};
+use lazaret_model::{DeviceSelector, DeviceTaintRule, EvictionMode, Pod, PodPhase, ResourceClaim};
 use std::sync::Arc;
 
 use crate::{
@@ -279,10 +279,34 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
             rule.taint.evictions_per_second = Some(1_000_000);
             Input::Rule(Arc::new(rule))
         }
+        (
+            Mutant::IgnoreMode | Mutant::IgnoreDeadline | Mutant::IgnoreConcurrent | Mutant::IgnoreExpiry,
+            Input::Rule(rule),
+        ) if controller => {
+            let mut rule = DeviceTaintRule::clone(&rule);
+            if let Some(spec) = &mut rule.taint.eviction {
+                let spec = Arc::make_mut(spec);
+                if mutant == Mutant::IgnoreMode {
+                    spec.mode = EvictionMode::Delete;
+                } else if mutant == Mutant::IgnoreDeadline {
+                    spec.deadline_seconds = Some(0);
+                } else if mutant == Mutant::IgnoreExpiry {
+                    spec.expires_at = None;
+                } else if mutant == Mutant::IgnoreWindows {
+                    spec.windows.clear();
+                } else {
+                    spec.max_concurrent = None;
+                }
+            }
+            Input::Rule(Arc::new(rule))
+        }
         (Mutant::NilSelectsAll, Input::Rule(rule)) if controller && rule.selector.is_none() => {
             let mut rule = DeviceTaintRule::clone(&rule);
             rule.selector = Some(DeviceSelector::default());
             Input::Rule(Arc::new(rule))
+        }
+        (Mutant::IgnoreSay, Input::Pod(pod)) if controller && pod.eviction_say.is_some() => {
+            Input::Pod(Arc::new(Pod { eviction_say: None, ..Pod::clone(&pod) }))
         }
         (Mutant::EvictTerminating, Input::Pod(pod)) if controller && pod.deleting_since.is_some() => {
             Input::Pod(Arc::new(Pod { deleting_since: None, ..Pod::clone(&pod) }))

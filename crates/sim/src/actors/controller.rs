@@ -2,11 +2,11 @@
 //! compute, the one with the lease writes, and it looks at the lease right before each write.
 
 use lazaret_eviction::{
-    Effect, EffectKind, Evict, Eviction, Input, Options, Outcome, RuleStatus, SetLastPublished,
+    Effect, EffectKind, Evict, Eviction, Input, Manner, Options, Outcome, RuleStatus, SetLastPublished,
     SetRuleStatus, ViewRequest,
 };
 use lazaret_fleet::Changes;
-use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, ResourceClaim, Timestamp};
+use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, DisruptionGuard, ResourceClaim, Timestamp};
 use std::sync::Arc;
 
 use crate::{
@@ -66,6 +66,8 @@ pub(crate) struct Controller {
     in_flight: u64,
     /// A view that it wants, and how far the server was when it asked.
     view: Option<WantedView>,
+    /// The guards that it has heard of.
+    pub(crate) guards: Vec<Arc<DisruptionGuard>>,
     /// It was asked to end, and for how long.
     closing: Option<u64>,
     rng: Rng,
@@ -93,6 +95,8 @@ pub(crate) struct Sent {
     term: u64,
     pub(crate) effect: Effect,
     pub(crate) outcome: Outcome,
+    /// A disruption budget refused.
+    held: bool,
     /// An answer that was given before.
     echo: bool,
 }
@@ -129,6 +133,7 @@ impl Controller {
             tick_at: None,
             in_flight: 0,
             view: None,
+            guards: Vec::new(),
             closing: None,
             rng: Rng::new(config.seed, 20 + number as u64),
         }
@@ -227,12 +232,23 @@ impl World {
                 }
                 continue;
             }
+            if let EffectKind::RuleEvent(_) = &effect.kind {
+                self.coverage.hit(Mark::RuleEventSent);
+                continue;
+            }
             let controller = &mut self.controllers[number];
             controller.in_flight += 1;
             let delay = controller.rng.below(u64::from(self.config.latency_ms) / 2 + 1);
             let (life, term) = (controller.life, controller.term);
-            let sent =
-                Sent { controller: number, life, term, effect, outcome: Outcome::Unknown, echo: false };
+            let sent = Sent {
+                controller: number,
+                life,
+                term,
+                effect,
+                outcome: Outcome::Unknown,
+                held: false,
+                echo: false,
+            };
             self.push(self.now + delay, Step::Send(Box::new(sent)));
         }
         self.plan_tick(number);
@@ -447,6 +463,7 @@ impl World {
     pub(crate) fn restart(&mut self, number: usize, life: u64) {
         if self.controllers[number].life == life {
             self.start_client(number);
+            self.hear_guards(number);
         }
     }
 
@@ -477,6 +494,11 @@ impl World {
         let number = sent.controller;
         let fault = self.errors.filter(|errors| errors.until > self.now && self.rng.chance(errors.permille));
         sent.outcome = match fault.map(|errors| errors.manner % 5) {
+            None if self.is_refused(&sent) => {
+                self.coverage.hit(Mark::BudgetRefused);
+                sent.held = true;
+                Outcome::RetryLater
+            }
             None => self.perform(&sent),
             Some(0) => {
                 self.coverage.hit(Mark::FailedWrite);
@@ -527,8 +549,27 @@ impl World {
             self.moved = Some(Moved { client: sent.controller, pod, devices: false });
         }
         self.say(format_args!("controller {} hears {:?}", sent.controller, sent.outcome));
-        self.feed(sent.controller, Input::Acknowledged { effect: sent.effect.id, outcome: sent.outcome });
+        let effect = sent.effect.id;
+        let input = if sent.held {
+            Input::Held { effect, why: "a budget refuses".into() }
+        } else {
+            Input::Acknowledged { effect, outcome: sent.outcome }
+        };
+        self.feed(sent.controller, input);
         self.end_if_all_is_said(sent.controller);
+    }
+
+    /// Whether a disruption budget refuses. An eviction of somebody who is leaving or gone is moot before it is refused.
+    fn is_refused(&self, sent: &Sent) -> bool {
+        let EffectKind::Evict(evict) = &sent.effect.kind else { return false };
+        let stored = self.api.pods.get(&evict.pod).filter(|stored| stored.object.uid == evict.uid);
+        evict.manner == Manner::Evict
+            && self.mutant != Some(Mutant::IgnoreBudget)
+            && stored.is_some_and(|stored| stored.object.deleting_since.is_none())
+            && self
+                .budgets
+                .get(&evict.pod.namespace)
+                .is_some_and(|permitted| self.terminating_in(&evict.pod.namespace) >= *permitted as usize)
     }
 
     fn perform(&mut self, sent: &Sent) -> Outcome {
@@ -536,7 +577,8 @@ impl World {
             EffectKind::Evict(evict) => self.perform_eviction(evict),
             EffectKind::SetRuleStatus(status) => self.perform_status(status),
             EffectKind::SetLastPublished(write) => self.perform_memory(write),
-            EffectKind::Event(_) => Outcome::Done,
+            EffectKind::SetGuardStatus(write) => self.perform_guard(write),
+            EffectKind::Event(_) | EffectKind::RuleEvent(_) => Outcome::Done,
         }
     }
 
@@ -593,7 +635,7 @@ impl World {
         };
         let before = Arc::clone(stored.object);
         let mut rule = DeviceTaintRule::clone(&before);
-        let RuleStatus { condition, mut drained, mut evictions } = status.status.clone();
+        let RuleStatus { condition, mut drained, blocked, expired, mut evictions } = status.status.clone();
         if self.mutant == Some(Mutant::StuckStatus) && condition.status == ConditionStatus::False {
             return Outcome::Done;
         }
@@ -609,6 +651,14 @@ impl World {
         self.check_status(&before, status);
         set_condition(&mut rule.conditions, &condition);
         set_condition(&mut rule.conditions, &drained);
+        if let Some(blocked) = &blocked {
+            self.coverage.hit(Mark::BlockedStatus);
+            set_condition(&mut rule.conditions, blocked);
+        }
+        if let Some(expired) = &expired {
+            self.coverage.hit(Mark::ExpiredStatus);
+            set_condition(&mut rule.conditions, expired);
+        }
         rule.evictions = Some(evictions);
         self.api.rules.put(&mut self.api.versions, rule);
         Outcome::Done

@@ -5,6 +5,7 @@ pub(crate) mod claims;
 pub(crate) mod client;
 pub(crate) mod controller;
 pub(crate) mod drivers;
+pub(crate) mod guards;
 pub(crate) mod kubelets;
 pub(crate) mod prepared;
 pub(crate) mod scheduler;

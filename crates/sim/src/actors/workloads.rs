@@ -286,7 +286,9 @@ impl World {
             }),
         };
         let group = workload.shape.grouped.then(|| workload.name.clone());
-        Some(Pod { key, uid: self.api.new_uid(), claims, owner, group, ..Pod::default() })
+        let uid = self.api.new_uid();
+        let eviction_say = palette::say(&uid).filter(|_| self.config.protected != 0);
+        Some(Pod { key, uid, claims, owner, group, eviction_say, ..Pod::default() })
     }
 
     /// Notes what a pod that the server knows by now is for.

@@ -58,7 +58,15 @@ impl World {
                     );
                 }
             }
-            EffectKind::Event(_) => {}
+            EffectKind::SetGuardStatus(write) => {
+                if !controller.leads() {
+                    self.violate(
+                        "only a leader decides",
+                        format!("controller {number} writes {}", write.guard),
+                    );
+                }
+            }
+            EffectKind::Event(_) | EffectKind::RuleEvent(_) => {}
         }
     }
 
@@ -77,7 +85,11 @@ impl World {
         // A process that was stopped may decide before it finds out that it has lost the lease: nothing comes of it.
         if self.controllers[number].holds(self.now) {
             self.check_pace(number, evict, pace);
+            self.check_room(number, evict);
         }
+        self.check_manner(number, evict);
+        self.check_guards(number, evict);
+        self.check_windows(number, evict);
         self.check_first_attempt(number, id, evict);
         self.check_brake(number, evict);
         marks.into_iter().for_each(|mark| self.coverage.hit(mark));
@@ -292,6 +304,7 @@ impl World {
                 format!("{}: {uid} instead of {}", evict.pod, evict.uid),
             );
         }
+        self.check_budget(evict);
         if self.checker.deleted.insert(uid.clone(), self.checker.leaders).is_some() {
             self.violate("evicts nobody twice", format!("{} was deleted before", evict.pod));
         }

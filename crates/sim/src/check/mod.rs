@@ -6,6 +6,7 @@ mod compare;
 mod decide;
 mod end;
 mod pace;
+mod protection;
 mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -211,7 +211,11 @@ impl World {
             if !excused {
                 let stored = match &effect.kind {
                     EffectKind::SetRuleStatus(status) => seen.rule(&status.rule).map(|rule| &rule.conditions),
-                    EffectKind::Evict(_) | EffectKind::SetLastPublished(_) | EffectKind::Event(_) => None,
+                    EffectKind::Evict(_)
+                    | EffectKind::SetLastPublished(_)
+                    | EffectKind::SetGuardStatus(_)
+                    | EffectKind::Event(_)
+                    | EffectKind::RuleEvent(_) => None,
                 };
                 let detail = format!("{effect:?}, stored {stored:?}");
                 self.violate("a fresh controller agrees", detail);

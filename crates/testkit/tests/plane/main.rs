@@ -9,6 +9,7 @@ mod gates;
 mod node_credentials;
 mod permissions;
 mod pool_status;
+mod protection;
 mod quotas;
 mod recovery;
 mod replacement;

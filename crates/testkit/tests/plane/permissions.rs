@@ -22,8 +22,8 @@ fn role() -> Value {
             rule("", &["pods"], &["get", "list", "watch", "delete"]),
             rule("", &["pods/status"], &["patch", "update"]),
             rule("", &["events"], &["create", "patch"]),
-            rule("lazaret.dev", &["devicetaintpolicies", "taintreplacementpolicies"], &READ),
-            rule("", &["nodes"], &READ),
+            rule("lazaret.dev", &["devicetaintpolicies", "disruptionguards", "taintreplacementpolicies"], &READ),
+            rule("", &["nodes", "namespaces"], &READ),
         ],
     })
 }

@@ -159,6 +159,8 @@ fn fields_of_v1alpha3_are_checked_hidden_and_kept() {
         "spec": {
             "deviceSelector": {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": "device.driver == 'a.b'"}}]},
             "taint": {"key": "k", "effect": "NoExecute", "description": "d", "data": {"n": 1}},
+            "eviction": {"mode": "EvictThenDelete", "deadlineSeconds": 60, "maxConcurrent": 2, "windows": [{"start": "Sat 02:00", "duration": "4h", "timeZone": "+02:00"}]},
+            "expiresAt": "2030-01-01T00:00:00Z",
         },
     });
     let stored = alpha.create(rules(), wide.clone()).ok();
@@ -167,6 +169,18 @@ fn fields_of_v1alpha3_are_checked_hidden_and_kept() {
     assert_eq!(at_once.create(rules(), wide.clone()).ok()["spec"]["taint"].get("evictionsPerSecond"), None);
     for (pointer, value, wrong) in [
         ("/spec/taint/evictionsPerSecond", json!(0), "spec.taint.evictionsPerSecond Invalid"),
+        ("/spec/eviction/mode", json!("Ask"), "spec.eviction.mode NotSupported"),
+        ("/spec/eviction/deadlineSeconds", Value::Null, "spec.eviction.deadlineSeconds Required"),
+        ("/spec/eviction/deadlineSeconds", json!(-1), "spec.eviction.deadlineSeconds Invalid"),
+        ("/spec/eviction/deadlineSeconds", json!(31_536_001), "spec.eviction.deadlineSeconds Invalid"),
+        ("/spec/eviction/maxConcurrent", json!(0), "spec.eviction.maxConcurrent Invalid"),
+        ("/spec/eviction/windows/0/start", json!("soon"), "spec.eviction.windows[0].start Invalid"),
+        ("/spec/eviction/windows/0/duration", json!("200h"), "spec.eviction.windows[0].duration Invalid"),
+        (
+            "/spec/eviction/windows/0/timeZone",
+            json!("Europe/Zurich"),
+            "spec.eviction.windows[0].timeZone Invalid",
+        ),
         ("/spec/taint/description", json!("a".repeat(1025)), "spec.taint.description TooLong"),
         ("/spec/taint/data", json!("a".repeat(10_240)), "spec.taint.data TooLong"),
         ("/spec/deviceSelector/deviceClassName", json!("A"), "spec.deviceSelector.deviceClassName Invalid"),

@@ -1,0 +1,89 @@
+//! The command line of guards: pause, resume, guard.
+
+use clap::Subcommand;
+
+use crate::{
+    api::DryRun,
+    args::{Span, parse_span},
+    output::{Plain, Tabular},
+};
+
+/// The guard that `pause` makes unless another is named.
+pub(crate) const PAUSE_GUARD: &str = "pause";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PauseArgs {
+    /// The DisruptionGuard to pause, made if there is none
+    #[arg(default_value = PAUSE_GUARD)]
+    pub(crate) guard: String,
+    /// Why; kept with the guard and shown wherever an eviction is blocked
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Resume by itself after this time, as in 90s, 5m, 1h30m
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_span)]
+    pub(crate) span: Option<Span>,
+    /// Only say what would be done
+    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// The DisruptionGuard to resume
+    #[arg(default_value = PAUSE_GUARD)]
+    pub(crate) guard: String,
+    /// Only say what would be done
+    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GuardArgs {
+    #[command(subcommand)]
+    pub(crate) command: GuardCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GuardCommand {
+    /// List guards: what is paused, which breakers are tripped
+    List {
+        /// How to print
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Tabular,
+    },
+    /// Let evictions begin again although the breaker of a guard is tripped
+    Reset {
+        /// The DisruptionGuard
+        guard: String,
+        /// Why; kept with the guard
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// How to print
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Plain,
+    },
+}
+
+pub(crate) const PAUSE: &str = "Examples:
+  kubectl device pause --reason 'storage is being moved'
+  kubectl device pause --reason 'release freeze' --for 8h
+  kubectl device pause training --reason 'a run must end first'
+
+No eviction because of a device taint begins until `kubectl device resume`. Pods that are terminating go on; taints stay. A guard without
+deviceSelector is about all devices.";
+
+pub(crate) const RESUME: &str = "Examples:
+  kubectl device resume
+  kubectl device resume training";
+
+pub(crate) const GUARD: &str = "Examples:
+  kubectl device guard list
+  kubectl device guard reset fleet --reason 'the rack has power again'
+
+A breaker that was reset does not trip again before its devices were below the limit.";

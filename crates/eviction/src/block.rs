@@ -1,0 +1,190 @@
+//! What keeps an eviction that is due from beginning, and which pods it keeps.
+
+use alloc::{boxed::Box, collections::BTreeSet, string::String, vec::Vec};
+use core::fmt::Write as _;
+
+use lazaret_fleet::PodIx;
+use lazaret_model::{ObjectKey, Text, Timestamp};
+
+use crate::{Eviction, distinct::for_each_distinct};
+
+/// Of the pods that are kept for one reason, so many are named in a status.
+const NAMED_MAX: usize = 5;
+
+/// What keeps an eviction that is due from beginning. Of several, the first is the reason of a rule's condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Block {
+    /// A guard is paused.
+    Paused,
+    /// A guard's breaker is tripped: too many devices are out of service.
+    Breaker,
+    /// No window of the rule is open.
+    Window,
+    /// A disruption budget refuses.
+    Budget,
+}
+
+impl Block {
+    /// All of them, in order.
+    pub const ALL: [Self; 4] = [Self::Paused, Self::Breaker, Self::Window, Self::Budget];
+
+    /// The reason in conditions and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Paused => "Paused",
+            Self::Breaker => "Breaker",
+            Self::Window => "Window",
+            Self::Budget => "Budget",
+        }
+    }
+}
+
+/// How many pods are kept, by what keeps them, in the order of [`Block::ALL`].
+pub type BlockCounts = [u64; Block::ALL.len()];
+
+/// What keeps one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blocked {
+    pub(crate) why: Block,
+    /// For people: the words of whoever refuses.
+    pub(crate) message: Text,
+}
+
+/// All pods whose eviction is due and does not begin.
+#[derive(Debug, Default)]
+pub(crate) struct BlockedPods {
+    pods: BTreeSet<u32>,
+    counts: BlockCounts,
+}
+
+impl Eviction {
+    /// How many pods are kept from being evicted, by what keeps them.
+    #[must_use]
+    pub fn blocked(&self) -> BlockCounts {
+        self.blocked.counts
+    }
+
+    /// The eviction of this pod is tried again at `until`, or when what keeps it changes.
+    pub(crate) fn block(&mut self, now: Timestamp, at: PodIx, blocked: Blocked, until: Timestamp) {
+        self.unschedule(at, now);
+        let known = self.pods.get(at).and_then(|slot| slot.blocked.as_ref());
+        if known.is_none_or(|known| **known != blocked) {
+            self.unblock(at);
+            self.set_blocked(at, Some(Box::new(blocked)));
+        }
+        if let Some(slot) = self.pods.get_mut(at) {
+            slot.not_before = Some(until);
+        }
+        self.schedule(at, now);
+    }
+
+    /// Nothing keeps this pod any more. Returns what did.
+    pub(crate) fn unblock(&mut self, at: PodIx) -> Option<Box<Blocked>> {
+        if !self.blocked.pods.remove(&at.0) {
+            return None;
+        }
+        let blocked = self.pods.get_mut(at)?.blocked.take()?;
+        self.blocked.counts[blocked.why as usize] -= 1;
+        self.count_blocked(at, blocked.why, false);
+        Some(blocked)
+    }
+
+    pub(crate) fn set_blocked(&mut self, at: PodIx, blocked: Option<Box<Blocked>>) {
+        let (Some(slot), Some(blocked)) = (self.pods.get_mut(at), blocked) else { return };
+        let why = blocked.why;
+        slot.blocked = Some(blocked);
+        self.blocked.pods.insert(at.0);
+        self.blocked.counts[why as usize] += 1;
+        self.count_blocked(at, why, true);
+    }
+
+    /// Keeps the counts of the pod's rules.
+    fn count_blocked(&mut self, at: PodIx, why: Block, more: bool) {
+        let Some(slot) = self.pods.get(at) else { return };
+        let (causes, rules) = (&self.causes, &mut self.rules);
+        for_each_distinct(slot.reasons.iter().map(|reason| reason.cause_ix), |cause| {
+            if let Some(rule) = causes.get(cause).and_then(|state| state.rule) {
+                rules.count_blocked(rule, why, more);
+            }
+        });
+    }
+
+    /// Pods that guards keep are looked at again.
+    pub(crate) fn release_guarded(&mut self, now: Timestamp) {
+        let by_guard = |at: &&u32| {
+            let blocked = self.pods.get(PodIx(**at)).and_then(|slot| slot.blocked.as_ref());
+            blocked.is_some_and(|blocked| blocked.why != Block::Budget)
+        };
+        for at in self.blocked.pods.iter().filter(by_guard).map(|at| PodIx(*at)).collect::<Vec<PodIx>>() {
+            self.unblock(at);
+            if let Some(slot) = self.pods.get_mut(at) {
+                slot.not_before = None;
+            }
+            self.schedule(at, now);
+        }
+    }
+
+    /// A follower keeps nobody.
+    pub(crate) fn forget_blocked(&mut self) {
+        for at in core::mem::take(&mut self.blocked.pods) {
+            if let Some(slot) = self.pods.get_mut(PodIx(at)) {
+                slot.blocked = None;
+            }
+        }
+        self.blocked.counts = BlockCounts::default();
+        self.rules.forget_blocked();
+    }
+
+    /// What keeps the pods of a rule, for people: by reason how many pods, the first of them by name, and why.
+    pub(crate) fn describe_blocked(&self, rule: u32) -> String {
+        let mut kept: [Kept<'_>; Block::ALL.len()] = core::array::from_fn(|_| Kept::default());
+        for at in &self.blocked.pods {
+            let Some(slot) = self.pods.get(PodIx(*at)) else { continue };
+            let Some(blocked) = &slot.blocked else { continue };
+            let of_rule = |cause: u32| self.causes.get(cause).is_some_and(|state| state.rule == Some(rule));
+            if slot.reasons.iter().any(|reason| of_rule(reason.cause_ix)) {
+                kept[blocked.why as usize].add(&slot.pod.key, &blocked.message);
+            }
+        }
+        let mut text = String::new();
+        for (why, kept) in Block::ALL.into_iter().zip(kept) {
+            kept.describe(why, &mut text);
+        }
+        text
+    }
+}
+
+/// Pods that are kept for one reason.
+#[derive(Default)]
+struct Kept<'a> {
+    count: u64,
+    /// The first ones by name.
+    named: Vec<(&'a ObjectKey, &'a Text)>,
+}
+
+impl<'a> Kept<'a> {
+    fn add(&mut self, pod: &'a ObjectKey, message: &'a Text) {
+        self.count += 1;
+        let place = self.named.partition_point(|(known, _)| *known < pod);
+        if place < NAMED_MAX {
+            self.named.truncate(NAMED_MAX - 1);
+            self.named.insert(place, (pod, message));
+        }
+    }
+
+    fn describe(&self, why: Block, text: &mut String) {
+        let Some((_, message)) = self.named.first() else { return };
+        let space = if text.is_empty() { "" } else { " " };
+        let pods = if self.count == 1 { "pod" } else { "pods" };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{space}{}: {} {pods} not evicted (", why.name(), self.count);
+        for (i, (pod, _)) in self.named.iter().enumerate() {
+            let _ = write!(text, "{}{pod}", if i == 0 { "" } else { ", " });
+        }
+        if self.count > self.named.len() as u64 {
+            let _ = write!(text, " and {} more", self.count - self.named.len() as u64);
+        }
+        let _ = write!(text, "): {}.", message.trim_end_matches('.'));
+    }
+}

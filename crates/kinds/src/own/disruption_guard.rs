@@ -1,0 +1,121 @@
+//! DisruptionGuard: what evictions must never exceed, whoever wants them.
+
+use lazaret_json::{Value, json};
+
+use super::{OWN_GROUP, column, conditions, integer, taint_policy, time};
+
+pub(super) fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("disruptionguards.{OWN_GROUP}")},
+        "spec": {
+            "group": OWN_GROUP,
+            "scope": "Cluster",
+            "names": {
+                "kind": "DisruptionGuard",
+                "listKind": "DisruptionGuardList",
+                "plural": "disruptionguards",
+                "singular": "disruptionguard",
+                "shortNames": ["dg"],
+            },
+            "versions": [{
+                "name": "v1alpha1",
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("Paused", "string", ".spec.paused.reason", "Why no eviction begins"),
+                    column("Until", "date", ".spec.paused.until", "Until when"),
+                    column("Max", "string", ".spec.breaker.maxOutOfService", "How much may be out of service"),
+                    column("Out", "integer", ".status.breaker.outOfService", "How much is out of service"),
+                    column("Tripped", "boolean", ".status.breaker.tripped", "Whether its breaker keeps evictions from beginning"),
+                    column("Age", "date", ".metadata.creationTimestamp", "Time since it was created"),
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "required": ["spec"],
+                    "description": "Keeps evictions because of device taints from beginning. Of several guards that select a device, each must permit it.",
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "metadata": {"type": "object"},
+                        "spec": spec(),
+                        "status": status(),
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+fn spec() -> Value {
+    let mut selector = taint_policy::selector();
+    selector["description"] =
+        "Which devices. All that is said must hold; without a selector all devices are selected.".into();
+    json!({
+        "type": "object",
+        "description": "Which devices, and what keeps evictions from them from beginning.",
+        "properties": {
+            "deviceSelector": selector,
+            "paused": {
+                "type": "object",
+                "required": ["reason"],
+                "description": "No eviction begins.",
+                "properties": {
+                    "reason": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "Why, for people."},
+                    "until": time("Until when. Absent: until somebody resumes."),
+                },
+            },
+            "breaker": {
+                "type": "object",
+                "required": ["maxOutOfService"],
+                "description": "No eviction begins while more is out of service than permitted.",
+                "properties": {
+                    "maxOutOfService": {
+                        "x-kubernetes-int-or-string": true,
+                        "minimum": 0,
+                        "pattern": "^(100|[1-9]?[0-9])%$",
+                        "description": "How much may be out of service: a number, or a percentage of all that is selected, rounded down.",
+                    },
+                    "of": {
+                        "type": "string",
+                        "enum": ["Devices", "Nodes"],
+                        "default": "Devices",
+                        "description": "What is counted: devices with a taint of effect NoSchedule or NoExecute, or nodes with such a device.",
+                    },
+                    "resetAfterSeconds": {
+                        "type": "integer",
+                        "format": "int64",
+                        "minimum": 0,
+                        "maximum": 31_536_000,
+                        "default": 300,
+                        "description": "A tripped breaker is reset when it has been below for this time.",
+                    },
+                },
+            },
+        },
+    })
+}
+
+fn status() -> Value {
+    json!({
+        "type": "object",
+        "description": "Where its breaker stands.",
+        "properties": {
+            "conditions": conditions("BreakerTripped says whether the breaker keeps evictions from beginning."),
+            "breaker": {
+                "type": "object",
+                "description": "Where its breaker stands.",
+                "properties": {
+                    "tripped": {"type": "boolean", "description": "No eviction begins."},
+                    "outOfService": integer("How much is out of service."),
+                    "permitted": integer("How much may be."),
+                    "total": integer("How much there is in all."),
+                    "exceededSince": time("Since when more is out of service than permitted, or since when it is tripped."),
+                    "belowSince": time("It is tripped, and since when no more is out of service than permitted."),
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,105 @@
+//! How a rule wants the pods on its devices to leave.
+
+use alloc::vec::Vec;
+
+use crate::{Timestamp, Window};
+
+/// How pods leave because of a rule. A rule without it lets pods leave as Kubernetes does: deleted, the longest overdue first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct EvictionSpec {
+    /// By which request.
+    pub mode: EvictionMode,
+    /// How long after its own deadline a pod may stay at most: a disruption budget or its owner may keep it until then.
+    pub deadline_seconds: Option<i64>,
+    /// How many pods may be terminating at a time because of the rule.
+    pub max_concurrent: Option<u32>,
+    /// From this instant on the rule applies no more.
+    pub expires_at: Option<Timestamp>,
+    /// Evictions begin only while one of these is open; none: at any time.
+    pub windows: Vec<Window>,
+}
+
+impl EvictionSpec {
+    /// Whether the rule applies no more.
+    #[must_use]
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+
+    /// When the next window opens, if none is open.
+    #[must_use]
+    pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.windows.iter().any(|window| window.is_open(now)) {
+            return None;
+        }
+        self.windows.iter().map(|window| window.next_start(now)).min()
+    }
+
+    /// For how long a pod that says so may stay after its own deadline, in seconds: never beyond the rule's.
+    #[must_use]
+    pub fn granted_seconds(&self, say: EvictionSay) -> u32 {
+        let most = u32::try_from(self.deadline_seconds.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
+        match say {
+            EvictionSay::Immediate => 0,
+            EvictionSay::AllowCompletion => most,
+            EvictionSay::Seconds(seconds) => seconds.min(most),
+        }
+    }
+}
+
+/// What a workload says about its eviction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum EvictionSay {
+    /// It need not wait.
+    #[default]
+    Immediate,
+    /// It wants to end by itself.
+    AllowCompletion,
+    /// It wants to stay for so long.
+    Seconds(u32),
+}
+
+impl EvictionSay {
+    /// What a text says; `None`: nothing that is understood.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "Immediate" => Some(Self::Immediate),
+            "AllowCompletion" => Some(Self::AllowCompletion),
+            seconds => seconds.parse().ok().map(Self::Seconds),
+        }
+    }
+}
+
+/// By which request a pod is made to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum EvictionMode {
+    /// Deleted.
+    #[default]
+    Delete,
+    /// Evicted: a disruption budget that refuses is obeyed for ever.
+    Evict,
+    /// Evicted until the deadline, deleted from then on.
+    EvictThenDelete,
+}
+
+impl EvictionMode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Delete, Self::Evict, Self::EvictThenDelete];
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delete => "Delete",
+            Self::Evict => "Evict",
+            Self::EvictThenDelete => "EvictThenDelete",
+        }
+    }
+
+    /// The mode of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+}

@@ -1,0 +1,151 @@
+//! What evictions must never exceed, whoever wants them.
+
+use crate::{DeviceSelector, Text, Timestamp, Uid};
+
+/// A limit that an administrator puts on evictions from some devices.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DisruptionGuard {
+    /// Its name.
+    pub name: Text,
+    /// The incarnation.
+    pub uid: Uid,
+    /// Grows with each change of the spec.
+    pub generation: i64,
+    /// Which devices; `None` selects all.
+    pub selector: Option<DeviceSelector>,
+    /// No eviction begins.
+    pub paused: Option<Pause>,
+    /// No eviction begins while too many devices are out of service.
+    pub breaker: Option<Breaker>,
+    /// Since this instant a breaker that was tripped before is not, by a person's word.
+    pub reset_at: Option<Timestamp>,
+    /// Where the breaker stands, as the status says.
+    pub status: BreakerStatus,
+}
+
+/// No eviction begins.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Pause {
+    /// Why, for people.
+    pub reason: Text,
+    /// Until when; `None`: until somebody resumes.
+    pub until: Option<Timestamp>,
+}
+
+impl Pause {
+    /// Whether it holds at an instant.
+    #[must_use]
+    pub fn holds(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+}
+
+/// How many devices may be out of service for evictions to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    /// How many.
+    pub max_out_of_service: Share,
+    /// Of what.
+    pub of: BreakerUnit,
+    /// For how long it has to be below before evictions begin again.
+    pub reset_after_seconds: i64,
+}
+
+/// A number, or a part of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// A number.
+    Count(u64),
+    /// So many of a hundred, rounded down.
+    Percent(u64),
+}
+
+impl Share {
+    /// How many that is of so many.
+    #[must_use]
+    pub fn of(self, total: u64) -> u64 {
+        match self {
+            Self::Count(count) => count,
+            Self::Percent(percent) => total.saturating_mul(percent) / 100,
+        }
+    }
+}
+
+/// What a breaker counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum BreakerUnit {
+    /// Devices with a taint that keeps new claims away.
+    #[default]
+    Devices,
+    /// Nodes with such a device.
+    Nodes,
+}
+
+impl BreakerUnit {
+    /// The name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Devices => "Devices",
+            Self::Nodes => "Nodes",
+        }
+    }
+}
+
+/// Where a breaker stands. All that has to survive a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct BreakerStatus {
+    /// No eviction begins.
+    pub tripped: bool,
+    /// Since when more are out of service than permitted, or since when it is tripped.
+    pub exceeded_since: Option<Timestamp>,
+    /// It is tripped, and since this instant no more are out of service than permitted.
+    pub below_since: Option<Timestamp>,
+    /// Out of service.
+    pub out_of_service: u64,
+    /// Permitted to be.
+    pub permitted: u64,
+    /// In all.
+    pub total: u64,
+}
+
+/// How much there is, and how much of it is out of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Out of service.
+    pub out: u64,
+    /// In all.
+    pub total: u64,
+}
+
+impl Breaker {
+    /// Where it stands now. It trips as soon as more are out of service than permitted, and is reset when it has been below for long enough, or
+    /// by a person: then it does not trip again before it was below.
+    #[must_use]
+    pub fn step(
+        &self,
+        now: Timestamp,
+        reset_at: Option<Timestamp>,
+        before: BreakerStatus,
+        count: Counted,
+    ) -> BreakerStatus {
+        let permitted = self.max_out_of_service.of(count.total);
+        let mut next = BreakerStatus { out_of_service: count.out, permitted, total: count.total, ..before };
+        let since = before.exceeded_since.map_or(now, |since| since.min(now));
+        let is_reset = reset_at.is_some_and(|reset_at| reset_at >= since);
+        if count.out > permitted {
+            next.exceeded_since = Some(since);
+            next.below_since = None;
+            next.tripped = !is_reset;
+            return next;
+        }
+        let below_since = before.below_since.map_or(now, |below| below.min(now));
+        let is_over = below_since.plus_secs(self.reset_after_seconds) <= now;
+        if before.tripped && !is_reset && !is_over {
+            next.below_since = Some(below_since);
+        } else {
+            (next.tripped, next.exceeded_since, next.below_since) = (false, None, None);
+        }
+        next
+    }
+}

@@ -1,0 +1,96 @@
+//! Breakers of guards, and windows in which evictions may begin.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use lazaret_model::{Breaker, BreakerStatus, BreakerUnit, Counted, Share, Timestamp, Window, WindowError};
+
+/// 2026-01-03 is a Saturday.
+const SATURDAY: i64 = 1_767_398_400;
+
+#[test]
+fn opens_and_closes() {
+    let window = Window::parse("Sat 02:00", "4h", "+01:00").unwrap();
+    let at = |hours: i64| Timestamp::from_secs(SATURDAY + hours * 3_600);
+    for (hours, open) in [(0, false), (1, true), (4, true), (5, false), (24 * 7 + 1, true), (25, false)] {
+        assert_eq!(window.is_open(at(hours)), open, "{hours} h");
+    }
+    assert_eq!(window.next_start(at(0)), at(1));
+    assert_eq!(window.next_start(at(2)), at(24 * 7 + 1));
+    let nightly = Window::parse("23:30", "1h30m", "").unwrap();
+    let minute = |minutes: i64| Timestamp::from_secs(SATURDAY + minutes * 60);
+    for (minutes, open) in [(-31, false), (-30, true), (0, true), (59, true), (60, false), (1_410, true)] {
+        assert_eq!(nightly.is_open(minute(minutes)), open, "{minutes} min");
+    }
+    assert_eq!(nightly.next_start(minute(60)), minute(1_410));
+    assert!(Window::parse("00:00", "24h", "UTC").unwrap().is_open(minute(77)), "always");
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    for (start, duration, zone, wrong) in [
+        ("Sat", "1h", "", WindowError::Start),
+        ("sat 02:00", "1h", "", WindowError::Start),
+        ("24:00", "1h", "", WindowError::Start),
+        ("2:00", "1h", "", WindowError::Start),
+        ("02:60", "1h", "", WindowError::Start),
+        ("+2:00", "1h", "", WindowError::Start),
+        ("02:00", "", "", WindowError::Duration),
+        ("02:00", "0s", "", WindowError::Duration),
+        ("02:00", "25h", "", WindowError::Duration),
+        ("02:00", "1h3", "", WindowError::Duration),
+        ("02:00", "99999999999h", "", WindowError::Duration),
+        ("Mon 02:00", "169h", "", WindowError::Duration),
+        ("02:00", "1h", "Europe/Zurich", WindowError::Zone),
+        ("02:00", "1h", "+15:00", WindowError::Zone),
+        ("02:00", "1h", "é", WindowError::Zone),
+    ] {
+        assert_eq!(Window::parse(start, duration, zone), Err(wrong), "{start} {duration} {zone}");
+    }
+    assert_eq!(Window::parse("Sun 23:59", "168h", "-03:30").unwrap().offset_seconds, -12_600);
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_secs(seconds)
+}
+
+#[test]
+fn trips_at_once_and_resets_after_a_while_below() {
+    let breaker =
+        Breaker { max_out_of_service: Share::Percent(20), of: BreakerUnit::Devices, reset_after_seconds: 60 };
+    let mut status = BreakerStatus::default();
+    let mut tripped_at = |seconds: i64, out: u64, reset: Option<i64>| {
+        status = breaker.step(at(seconds), reset.map(at), status, Counted { out, total: 10 });
+        status.tripped
+    };
+    for (seconds, out, expected) in [
+        (0, 2, false),
+        (1, 3, true),
+        (2, 2, true),
+        (61, 2, true),
+        (62, 2, false),
+        (63, 3, true),
+        (64, 1, true),
+        (70, 3, true),
+        (100, 1, true),
+        (159, 0, true),
+        (160, 0, false),
+    ] {
+        assert_eq!(tripped_at(seconds, out, None), expected, "{out} at {seconds} s");
+    }
+    assert!(tripped_at(200, 9, None));
+    assert!(!tripped_at(210, 9, Some(205)), "by a person's word");
+    assert!(!tripped_at(300, 5, Some(205)), "as long as it is above");
+    assert!(!tripped_at(310, 0, Some(205)));
+    assert!(tripped_at(320, 4, Some(205)), "and trips when it rises again");
+}
+
+/// A clock that was set back must not keep a breaker tripped until it has caught up.
+#[test]
+fn a_clock_set_back_delays_nothing() {
+    let breaker =
+        Breaker { max_out_of_service: Share::Count(0), of: BreakerUnit::Devices, reset_after_seconds: 10 };
+    let count = |out| Counted { out, total: 4 };
+    let tripped = breaker.step(at(1_000), None, BreakerStatus::default(), count(1));
+    let below = breaker.step(at(1_001), None, tripped, count(0));
+    let back = breaker.step(at(100), None, below, count(0));
+    assert!(back.tripped && !breaker.step(at(110), None, back, count(0)).tripped);
+}

@@ -1,0 +1,91 @@
+//! Guards: an administrator writes them, controllers hear of them a while later and write where their breakers stand.
+
+use std::sync::Arc;
+
+use lazaret_eviction::{Input, Outcome, SetGuardStatus};
+use lazaret_model::{Breaker, BreakerUnit, DisruptionGuard, Pause, Share, Text};
+
+use crate::{
+    api::wall,
+    coverage::Mark,
+    mutant::Mutant,
+    world::{Step, World},
+};
+
+/// How many guards there are at most.
+const GUARDS: u32 = 2;
+
+impl World {
+    /// Guard `number` is written, or taken away.
+    pub(crate) fn write_guard(&mut self, number: u32, how: u32, seconds: u32) {
+        let name = Text::from(format!("guard-{}", number % GUARDS));
+        let known = self.guards.remove(&name);
+        if !how.is_multiple_of(4) {
+            let uid = known.as_ref().map_or_else(|| self.api.new_uid(), |known| known.uid.clone());
+            let until = wall(self.now).plus_secs(i64::from(seconds % 20));
+            let guard = DisruptionGuard {
+                name: name.clone(),
+                uid,
+                generation: known.as_ref().map_or(1, |known| known.generation + 1),
+                selector: self.selector(how / 4).filter(|_| (how / 3).is_multiple_of(2)),
+                paused: (how % 4 == 1).then(|| Pause {
+                    reason: "played".into(),
+                    until: (!seconds.is_multiple_of(3)).then_some(until),
+                }),
+                breaker: (how % 4 != 1).then_some(Breaker {
+                    max_out_of_service: [Share::Count(1), Share::Percent(20), Share::Percent(50)]
+                        [(how / 4 % 3) as usize],
+                    of: if how % 4 == 2 { BreakerUnit::Devices } else { BreakerUnit::Nodes },
+                    reset_after_seconds: i64::from(seconds % 7),
+                }),
+                reset_at: seconds.is_multiple_of(11).then(|| wall(self.now)),
+                status: known.map(|known| known.status).unwrap_or_default(),
+            };
+            self.guards.insert(name, Arc::new(guard));
+        }
+        self.tell_guards();
+    }
+
+    /// Faults end, and so do guards.
+    pub(crate) fn lift_guards(&mut self) {
+        self.guards.clear();
+        self.tell_guards();
+    }
+
+    /// Controllers hear of the guards, each when its watch comes to it.
+    fn tell_guards(&mut self) {
+        for number in 0..self.controllers.len() {
+            self.push_soon(self.config.lag_ms, Step::Guards(number));
+        }
+    }
+
+    /// A controller hears of the guards as they are.
+    pub(crate) fn hear_guards(&mut self, number: usize) {
+        if self.clients[number].down {
+            return;
+        }
+        let mut guards: Vec<Arc<DisruptionGuard>> = self.guards.values().map(Arc::clone).collect();
+        self.controllers[number].guards = guards.clone();
+        let distort: Option<fn(&mut DisruptionGuard)> = match self.mutant {
+            Some(Mutant::IgnorePause) => Some(|guard| guard.paused = None),
+            Some(Mutant::IgnoreBreaker) => Some(|guard| guard.breaker = None),
+            Some(_) | None => None,
+        };
+        if let Some(distort) = distort {
+            guards.iter_mut().for_each(|guard| distort(Arc::make_mut(guard)));
+        }
+        self.feed(number, Input::Guards(&guards));
+    }
+
+    pub(crate) fn perform_guard(&mut self, write: &SetGuardStatus) -> Outcome {
+        let Some(guard) = self.guards.get_mut(&write.guard).filter(|guard| guard.uid == write.uid) else {
+            return Outcome::Gone;
+        };
+        Arc::make_mut(guard).status = write.status;
+        if write.status.tripped {
+            self.coverage.hit(Mark::Tripped);
+        }
+        self.tell_guards();
+        Outcome::Done
+    }
+}

@@ -1,0 +1,164 @@
+//! What protects pods: budgets, deadlines, and how many may be terminating at a time.
+
+use std::collections::BTreeSet;
+
+use lazaret_eviction::{Evict, Manner};
+use lazaret_model::{BreakerUnit, DisruptionGuard, EvictionMode, NodeScope, Text, Uid};
+
+use crate::{
+    check::decide::rule_of,
+    coverage::Mark,
+    reference::{self, Cause},
+    world::World,
+};
+
+/// By which request a cause wants pods to leave.
+fn mode_of(cause: &Cause<'_>) -> EvictionMode {
+    cause.taint.eviction.as_ref().map_or(EvictionMode::Delete, |spec| spec.mode)
+}
+
+impl World {
+    /// Pods that are asked to leave and still there.
+    pub(crate) fn terminating_in(&self, namespace: &Text) -> usize {
+        let leaving = self.api.pods.iter().filter(|stored| stored.object.deleting_since.is_some());
+        leaving.filter(|stored| stored.object.key.namespace == *namespace).count()
+    }
+
+    /// A pod whose rules all ask budgets is deleted without asking only after a deadline.
+    pub(super) fn check_manner(&mut self, number: usize, evict: &Evict) {
+        let now = self.controllers[number].clock(self.now);
+        let seen = self.seen(number);
+        let Some(pod) = seen.pod(&evict.pod).filter(|pod| pod.uid == evict.uid) else { return };
+        let causes = reference::causes(seen, pod);
+        let is_over =
+            |cause: &Cause<'_>| cause.taint.eviction.as_ref().is_some_and(|spec| spec.is_expired(now));
+        let mut due = causes.iter().filter(|cause| cause.deadline <= now && !is_over(cause));
+        let permitted = match evict.manner {
+            Manner::Delete => due.any(|cause| mode_of(cause) == EvictionMode::Delete),
+            Manner::Evict => due.any(|cause| mode_of(cause) != EvictionMode::Delete),
+            Manner::DeleteOverdue => causes.iter().any(|cause| {
+                let say = pod.eviction_say.unwrap_or_default();
+                let spec = cause.taint.eviction.as_ref();
+                let left =
+                    spec.and_then(|spec| Some(spec.deadline_seconds? - i64::from(spec.granted_seconds(say))));
+                mode_of(cause) == EvictionMode::EvictThenDelete
+                    && left.is_some_and(|seconds| cause.deadline.plus_secs(seconds) <= now)
+            }),
+        };
+        if !permitted {
+            let detail = format!("{} goes by {:?}: {:?}", evict.pod, evict.manner, evict.reasons);
+            self.violate("budgets are asked before the deadline", detail);
+        }
+        if evict.manner == Manner::DeleteOverdue {
+            self.coverage.hit(Mark::DeletedOverdue);
+        }
+    }
+
+    /// Some rule for which a pod goes has an open window, or needs none.
+    pub(super) fn check_windows(&mut self, number: usize, evict: &Evict) {
+        let now = self.controllers[number].clock(self.now);
+        let seen = self.seen(number);
+        let Some(pod) = seen.pod(&evict.pod).filter(|pod| pod.uid == evict.uid) else { return };
+        let is_closed = |cause: &Cause<'_>| {
+            let windows = cause.taint.eviction.as_ref().map_or(&[][..], |spec| &spec.windows);
+            !windows.is_empty() && windows.iter().all(|window| !window.is_open(now))
+        };
+        let causes = reference::causes(seen, pod);
+        let mut due = causes.iter().filter(|cause| cause.deadline <= now).peekable();
+        if due.peek().is_some() && due.all(is_closed) {
+            self.violate("nothing begins outside a window", format!("{}: {:?}", evict.pod, evict.reasons));
+        }
+    }
+
+    /// Some rule for which a pod goes has room for one more that is terminating.
+    pub(super) fn check_room(&mut self, number: usize, evict: &Evict) {
+        let now = self.controllers[number].clock(self.now);
+        let seen = self.seen(number);
+        let Some(pod) = seen.pod(&evict.pod).filter(|pod| pod.uid == evict.uid) else { return };
+        let limit = |cause: &Cause<'_>| {
+            let most = cause.taint.eviction.as_ref().and_then(|spec| spec.max_concurrent);
+            most.zip(rule_of(cause.source).cloned())
+        };
+        let causes = reference::causes(seen, pod);
+        let limits: Vec<Option<(u32, Uid)>> =
+            causes.iter().filter(|cause| cause.deadline <= now).map(limit).collect();
+        let full = |(most, rule): &(u32, Uid)| self.terminating_by(rule, &evict.uid) >= *most as usize;
+        if !limits.is_empty() && limits.iter().all(|limit| limit.as_ref().is_some_and(full)) {
+            let detail = format!("{} is one too many: {limits:?}", evict.pod);
+            self.violate("no more than allowed are terminating", detail);
+        }
+        if limits.iter().any(Option::is_some) {
+            self.coverage.hit(Mark::Limited);
+        }
+    }
+
+    /// How many others are terminating because of a rule.
+    fn terminating_by(&self, rule: &Uid, besides: &Uid) -> usize {
+        let Some(evicted) = self.checker.evicted.get(rule) else { return 0 };
+        let leaving = self.api.pods.iter().filter(|stored| stored.object.deleting_since.is_some());
+        leaving.filter(|stored| evicted.contains(&stored.object.uid) && stored.object.uid != *besides).count()
+    }
+
+    /// Nobody goes while a guard that the controller has heard of is paused, or while more is out of service than its breaker permits.
+    pub(super) fn check_guards(&mut self, number: usize, evict: &Evict) {
+        let now = self.controllers[number].clock(self.now);
+        let seen = self.seen(number);
+        let Some(pod) = seen.pod(&evict.pod).filter(|pod| pod.uid == evict.uid) else { return };
+        let causes = reference::causes(seen, pod);
+        let mut complaint = None;
+        for guard in &self.controllers[number].guards {
+            let selects = |cause: &&Cause<'_>| {
+                cause.deadline <= now && reference::selects(seen, guard.selector.as_ref(), cause.device)
+            };
+            let Some(cause) = causes.iter().find(selects) else { continue };
+            if guard.paused.as_ref().is_some_and(|pause| pause.holds(now)) {
+                complaint = Some(("nothing begins while paused", format!("{} by {}", evict.pod, guard.name)));
+            }
+            let Some(breaker) = guard.breaker.filter(|_| guard.reset_at.is_none()) else { continue };
+            let (out, total) = self.out_of_service(number, guard, breaker.of);
+            if out > breaker.max_out_of_service.of(total) {
+                let detail =
+                    format!("{} for {:?}: {out} of {total} are out of service", evict.pod, cause.device);
+                complaint = Some(("the breaker holds", detail));
+            }
+        }
+        if let Some((invariant, detail)) = complaint {
+            self.violate(invariant, detail);
+        }
+    }
+
+    /// How much of what a guard selects has a taint that keeps claims away, as a controller sees it.
+    fn out_of_service(&self, number: usize, guard: &DisruptionGuard, of: BreakerUnit) -> (u64, u64) {
+        let seen = self.seen(number);
+        let (mut all, mut out) = (BTreeSet::new(), BTreeSet::new());
+        for device in 0..self.api.catalog.devices() {
+            let id = self.api.catalog.id(u32::try_from(device).unwrap_or(u32::MAX));
+            let named = seen.device(&id);
+            let Some((slice, _)) = seen.published(named) else { continue };
+            if !reference::selects(seen, guard.selector.as_ref(), named) {
+                continue;
+            }
+            let unit = match (of, &slice.nodes) {
+                (BreakerUnit::Devices, _) => id.to_string(),
+                (BreakerUnit::Nodes, NodeScope::Node(node)) => node.to_string(),
+                (BreakerUnit::Nodes, _) => continue,
+            };
+            if reference::taints(seen, named).iter().any(|found| found.taint.effect.blocks_allocation()) {
+                out.insert(unit.clone());
+            }
+            all.insert(unit);
+        }
+        (out.len() as u64, all.len() as u64)
+    }
+
+    /// The eviction API let a pod go: its budget permits as many.
+    pub(super) fn check_budget(&mut self, evict: &Evict) {
+        let namespace = &evict.pod.namespace;
+        let Some(permitted) = self.budgets.get(namespace).copied() else { return };
+        let leaving = self.terminating_in(namespace);
+        if evict.manner == Manner::Evict && leaving > permitted as usize {
+            let detail = format!("{}: {leaving} are terminating, {permitted} are permitted", evict.pod);
+            self.violate("a budget is never violated", detail);
+        }
+    }
+}
