@@ -11,6 +11,7 @@ mod disrupt;
 mod event;
 mod eviction;
 mod feed;
+mod health;
 mod ledger;
 mod plane;
 mod policies;
@@ -23,5 +24,6 @@ mod wire;
 mod workloads;
 
 pub use feed::Sources;
+pub use lazaret_lifecycle::History as IncidentHistory;
 pub use lazaret_workloads::Limits as WorkloadLimits;
 pub use plane::{Controllers, Options, Parts, Plane, Rivals};

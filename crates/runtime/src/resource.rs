@@ -103,6 +103,12 @@ resources! {
     POOL_STATUS_REQUESTS: "resource.k8s.io" "v1alpha3" "resourcepoolstatusrequests" "ResourcePoolStatusRequest" false;
     /// Policies that taint devices by class and expression.
     TAINT_POLICIES: "lazaret.dev" "v1alpha1" "devicetaintpolicies" "DeviceTaintPolicy" false;
+    /// Policies that say what makes a device ill and what makes it well.
+    HEALTH_POLICIES: "lazaret.dev" "v1alpha1" "devicehealthpolicies" "DeviceHealthPolicy" false;
+    /// Trouble of devices, from the first signal to the end.
+    INCIDENTS: "lazaret.dev" "v1alpha1" "deviceincidents" "DeviceIncident" false;
+    /// What people and alerts say of devices.
+    SIGNALS: "lazaret.dev" "v1alpha1" "devicesignals" "DeviceSignal" false;
     /// Policies that replace pods on tainted nodes and devices.
     REPLACEMENT_POLICIES: "lazaret.dev" "v1alpha1" "taintreplacementpolicies" "TaintReplacementPolicy" true;
 }
