@@ -9,6 +9,6 @@ mod watch;
 
 pub(crate) use call::{Api, DryRun};
 pub(crate) use list::{Item, Scope};
-pub(crate) use resource::{EVENTS, NODES, PODS, REPLACEMENT_POLICIES, Resource};
+pub(crate) use resource::{EVENTS, INCIDENTS, NODES, PODS, REPLACEMENT_POLICIES, Resource, SIGNALS};
 pub(crate) use served::Served;
 pub(crate) use watch::Change;
