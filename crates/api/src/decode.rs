@@ -144,7 +144,7 @@ impl Version {
 }
 
 /// Keeps track of the path only when there is something to say about it: that costs more than reading.
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, FieldError> {
     serde_json::from_str(text).or_else(|_| {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         Ok(serde_path_to_error::deserialize(&mut deserializer)?)

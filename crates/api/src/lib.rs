@@ -14,6 +14,7 @@ mod convert;
 mod decode;
 mod document;
 mod field;
+mod health;
 mod last_published;
 mod load;
 mod mark;
@@ -25,6 +26,10 @@ pub use allocation::allocation_to_json;
 pub use convert::ClaimTemplate;
 pub use decode::{Object, decode_json};
 pub use field::FieldError;
+pub use health::{
+    HealthPolicy, HealthStep, Validation, done, incident_status_to_json, incident_to_json,
+    read_health_policy, read_incident, read_signal,
+};
 pub use last_published::{LAST_PUBLISHED, last_published_to_text};
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
 pub use mark::{EVICTION_MARK, EVICTION_SAY, eviction_mark_to_text};

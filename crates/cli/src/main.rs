@@ -14,6 +14,7 @@ mod connect;
 mod device;
 mod driver;
 mod gates;
+mod incidents;
 mod input;
 mod install;
 mod lease;

@@ -8,8 +8,8 @@ use lazaret_runtime::{Client, Hub, Metrics, WatchState};
 use lazaret_server::Release;
 
 use crate::{
-    Verdict, connect, gates, lease::LeaseArgs, listen::Listen, log::Logging, numbers, output, pace::Pace,
-    pages, scheduling::SchedulingArgs, signal,
+    Verdict, connect, gates, incidents::IncidentArgs, lease::LeaseArgs, listen::Listen, log::Logging,
+    numbers, output, pace::Pace, pages, scheduling::SchedulingArgs, signal,
 };
 
 /// Run the scheduler, the controllers, or both against an API server.
@@ -47,6 +47,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pace: Pace,
     #[command(flatten)]
+    incidents: IncidentArgs,
+    #[command(flatten)]
     logging: Logging,
 }
 
@@ -55,10 +57,10 @@ const EXAMPLES: &str = "Examples:
   lazaret run scheduler --scheduler-name lazaret -v
   lazaret run --feature-gates DRADeviceTaintRules=false
   lazaret run controllers --metrics-listen 127.0.0.1:10290
-  lazaret run policies replacement --lease-namespace lazaret-system
+  lazaret run policies replacement health --lease-namespace lazaret-system
   lazaret run workloads --controllers '*,-endpoints-controller'
 
-Beside Kubernetes' controller manager run `policies` and `replacement` alone: claims are its business, and so is eviction unless it is started with
+Beside Kubernetes' controller manager run `policies`, `replacement` and `health` alone: claims are its business, and so is eviction unless it is started with
 --controllers=*,-device-taint-eviction-controller.";
 
 /// What can be run.
@@ -66,7 +68,7 @@ Beside Kubernetes' controller manager run `policies` and `replacement` alone: cl
 enum Part {
     /// Places pods and gives them devices
     Scheduler,
-    /// The next five together
+    /// The next six together
     Controllers,
     /// Makes claims from templates and gives them back
     Claims,
@@ -78,6 +80,8 @@ enum Part {
     PoolStatus,
     /// Replaces pods on tainted nodes and devices, by TaintReplacementPolicies
     Replacement,
+    /// Takes ill devices out of service, has them repaired and brings them back, by DeviceHealthPolicies
+    Health,
     /// Replica sets, jobs, garbage collection and the like, for a server that has no controllers at all
     Workloads,
 }
@@ -109,6 +113,7 @@ impl Args {
             policies: runs(Part::Policies),
             pool_status: runs(Part::PoolStatus),
             replacement: runs(Part::Replacement),
+            health: runs(Part::Health),
         }
     }
 
@@ -130,6 +135,7 @@ impl Args {
                 ..self.scheduling.options()
             },
             workload_controllers: self.workload_controllers.unwrap_or_default(),
+            incidents: self.incidents.history(),
             rivals: Some(self.lease.rivals()?),
             lease_namespace: self.lease.namespace(self.kubeconfig.is_some()),
             ..Options::default()

@@ -17,8 +17,9 @@ use tokio::sync::watch;
 
 use self::{here::HereArgs, parts::Parts};
 use crate::{
-    Verdict, address::AddressArgs, gates, limits::LimitArgs, listen::Listen, log::Logging, nodes::NodeArgs,
-    output, pace::Pace, pages, place::Place, scheduling::SchedulingArgs, signal,
+    Verdict, address::AddressArgs, gates, incidents::IncidentArgs, limits::LimitArgs, listen::Listen,
+    log::Logging, nodes::NodeArgs, output, pace::Pace, pages, place::Place, scheduling::SchedulingArgs,
+    signal,
 };
 
 /// Start a Kubernetes-compatible API server with an embedded store.
@@ -73,6 +74,8 @@ pub(crate) struct Args {
     nodes_api: NodeArgs,
     #[command(flatten)]
     pace: Pace,
+    #[command(flatten)]
+    incidents: IncidentArgs,
     #[command(flatten)]
     here: HereArgs,
     #[command(flatten)]
@@ -152,6 +155,7 @@ impl Args {
                 eviction: self.pace.options(),
                 scheduler: self.scheduling.options(),
                 workloads: self.limits.workloads(),
+                incidents: self.incidents.history(),
                 ..Options::default()
             };
             Some(Parts::start(&server, self.nodes, self.devices, options).await?)

@@ -118,6 +118,7 @@ fn forget_own_kinds(cluster: &Cluster) {
 const SWITCHES: &[&[&str]] = &[
     &[],
     &["controllers.parts.eviction=true,controllers.parts.claims=true,controllers.parts.poolStatus=true"],
+    &["controllers.parts.health=true"],
     &["controllers.enabled=false,scheduler.enabled=true"],
     &["scheduler.enabled=true,scheduler.schedulerName=second,scheduler.replicas=3"],
     &["drivers.example.enabled=true,drivers.example.devices=2"],
@@ -374,9 +375,12 @@ fn helm_installs_upgrades_rolls_back_and_leaves_nothing() {
     assert_eq!(
         cluster.names(CRDS),
         [
+            "devicehealthpolicies.lazaret.dev",
+            "deviceincidents.lazaret.dev",
+            "devicesignals.lazaret.dev",
             "devicetaintpolicies.lazaret.dev",
             "disruptionguards.lazaret.dev",
-            "taintreplacementpolicies.lazaret.dev"
+            "taintreplacementpolicies.lazaret.dev",
         ]
     );
     let more = "crds.keep=false,scheduler.enabled=true,drivers.example.enabled=true,drivers.example.deviceClass=false,nodeAgent.enabled=true,controllers.replicas=3";

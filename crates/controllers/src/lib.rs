@@ -12,6 +12,7 @@ mod event;
 mod eviction;
 mod feed;
 mod guard;
+mod health;
 mod ledger;
 mod plane;
 mod policies;
@@ -25,5 +26,6 @@ mod wire;
 mod workloads;
 
 pub use feed::Sources;
+pub use lazaret_lifecycle::History as IncidentHistory;
 pub use lazaret_workloads::{Limits as WorkloadLimits, Selection as WorkloadSelection};
 pub use plane::{Controllers, Options, Parts, Plane, Rivals};

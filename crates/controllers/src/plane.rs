@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    Sources, claims, desk::Desk, eviction, policies, pools, quotas, replacement, scheduler, telemetry,
-    workloads,
+    Sources, claims, desk::Desk, eviction, health, policies, pools, quotas, replacement, scheduler,
+    telemetry, workloads,
 };
 
 /// Where leases are kept, unless somebody says otherwise.
@@ -38,6 +38,8 @@ pub struct Options {
     pub lease_namespace: Option<String>,
     /// Which of the controllers run, where they do.
     pub controllers: Controllers,
+    /// How long incidents are kept after their end.
+    pub incidents: lazaret_lifecycle::History,
 }
 
 impl Options {
@@ -87,17 +89,32 @@ pub struct Controllers {
     pub pool_status: bool,
     /// Replaces pods on tainted nodes and devices, by policies.
     pub replacement: bool,
+    /// Takes ill devices out of service, has them repaired and brings them back, by DeviceHealthPolicies.
+    pub health: bool,
 }
 
 impl Controllers {
     /// None of them.
-    pub const NONE: Self =
-        Self { claims: false, eviction: false, policies: false, pool_status: false, replacement: false };
+    pub const NONE: Self = Self {
+        claims: false,
+        eviction: false,
+        policies: false,
+        pool_status: false,
+        replacement: false,
+        health: false,
+    };
 }
 
 impl Default for Controllers {
     fn default() -> Self {
-        Self { claims: true, eviction: true, policies: true, pool_status: true, replacement: true }
+        Self {
+            claims: true,
+            eviction: true,
+            policies: true,
+            pool_status: true,
+            replacement: true,
+            health: true,
+        }
     }
 }
 
@@ -200,6 +217,9 @@ impl Plane {
         // Without taints there is nobody to evict, and nothing to keep in memory for it.
         if sources.gates().taints {
             self.evictions(desk, sources, options);
+        }
+        if options.controllers.health && sources.gates().taints {
+            self.agents.spawn(health::serve(desk.clone(), sources, options.incidents));
         }
         if options.controllers.claims {
             self.claims(desk, sources, options);

@@ -99,6 +99,21 @@ pub(crate) enum Command {
     /// Show who tainted devices, why, and which pods were evicted
     #[command(after_help = HISTORY)]
     History(HistoryArgs),
+    /// Show incidents of devices: what is wrong, how far the repair is, what it cost
+    #[command(after_help = INCIDENTS)]
+    Incidents(IncidentsArgs),
+    /// Report something about a device to the health policies
+    #[command(after_help = REPORT)]
+    Report(ReportArgs),
+    /// Say that you have seen an incident
+    #[command(after_help = ACKNOWLEDGE)]
+    Acknowledge(ActArgs),
+    /// Say that a device was repaired: it goes to probation
+    #[command(after_help = REPAIRED)]
+    Repaired(ActArgs),
+    /// Give a device up: it stays out of service until somebody says that it was repaired
+    #[command(after_help = ABANDON)]
+    Abandon(ActArgs),
     /// Look for problems with devices, drivers, rules and permissions
     #[command(after_help = CHECK)]
     Check(CheckArgs),
@@ -333,6 +348,54 @@ pub(crate) struct HistoryArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct IncidentsArgs {
+    /// An incident or its device, to show everything about it; all open ones unless given
+    pub(crate) incident: Option<String>,
+    /// Those that are over as well
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Then print each incident that changes
+    #[arg(short, long, conflicts_with = "incident")]
+    pub(crate) watch: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// The device
+    pub(crate) device: String,
+    /// What was seen, as rules of health policies know it
+    #[arg(value_name = "KEY[=VALUE]")]
+    pub(crate) signal: String,
+    /// In your words; kept in the incident
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Only say what would be done
+    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ActArgs {
+    /// The incident, or its device
+    pub(crate) incident: String,
+    /// Why; kept in the incident
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Only say what would be done
+    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
@@ -459,6 +522,28 @@ const HISTORY: &str = "Examples:
 
 Rules and taints that exist say who set them and why. What was removed is told by events, which a server keeps for an hour by default; the
 server's audit log is the proof.";
+
+const INCIDENTS: &str = "Examples:
+  kubectl device incidents
+  kubectl device incidents node-1/gpu-3
+  kubectl device incidents --all -o json
+  kubectl device incidents -w
+
+An incident is opened by a rule of a DeviceHealthPolicy. Of a device the open one is shown, or else the newest.";
+
+const REPORT: &str = "Examples:
+  kubectl device report node-1/gpu-3 gpu.example.com/xid=79 --reason 'seen in the kernel log'
+
+The signal has the source Person. What follows is for DeviceHealthPolicies to say: without one that selects the device and has a rule for it, nothing.";
+
+const ACKNOWLEDGE: &str = "Examples:
+  kubectl device acknowledge node-1/gpu-3 --reason 'a new board is ordered'";
+
+const REPAIRED: &str = "Examples:
+  kubectl device repaired node-1/gpu-3 --reason 'board replaced'";
+
+const ABANDON: &str = "Examples:
+  kubectl device abandon node-1/gpu-3 --reason 'not worth a repair'";
 
 const CHECK: &str = "Examples:
   kubectl device check

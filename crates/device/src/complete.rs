@@ -240,7 +240,7 @@ fn flags(command: &Command, typed: &str) -> Vec<String> {
 fn names_of(command: &Command, arg: &Arg) -> Option<Names> {
     Some(match arg.get_id().as_str() {
         "words" if command.get_name() == "taint" => Names::DevicesAndTaints,
-        "words" | "devices" | "device" => Names::Devices,
+        "words" | "devices" | "device" | "incident" => Names::Devices,
         "node" => Names::Nodes,
         "driver" => Names::Drivers,
         "pod" => Names::Pods,

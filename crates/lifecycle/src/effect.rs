@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 
-use lazaret_model::{DeviceId, Text};
+use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     incident::Incident,
@@ -45,6 +45,15 @@ pub enum Input {
         device: DeviceId,
         /// Whether they do.
         is_used: bool,
+        /// The namespaces of those that do.
+        namespaces: Vec<Text>,
+    },
+    /// As many pods as this were evicted for an incident.
+    Evicted {
+        /// The number of the incident.
+        incident: u64,
+        /// Since it began.
+        pods: u64,
     },
     /// A repair has ended.
     Repaired {
@@ -70,9 +79,22 @@ pub enum Input {
         act: Act,
         /// Who.
         who: Text,
+        /// Why; may be empty.
+        why: Text,
+        /// When. Each act is done once, however often it is heard of.
+        at: Timestamp,
     },
-    /// An incident that another machine began, before anything else is heard.
+    /// An incident that another machine began. One without a number gets one.
     Found(Box<Incident>),
+    /// A person deleted an incident: its device is as good as any other.
+    Forgotten {
+        /// The number of the incident.
+        incident: u64,
+    },
+    /// From now on effects are wanted. What was found before is forgotten, for another machine has acted since.
+    Begin,
+    /// No effects are wanted; signals are counted on.
+    Pause,
 }
 
 /// How a job ended: `Err` has the reason.

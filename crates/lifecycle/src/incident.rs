@@ -1,11 +1,15 @@
 //! Incidents: one device's trouble from the first signal to the end.
 
-use alloc::vec::Vec;
+use alloc::{format, vec::Vec};
 
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 /// Entries of a timeline. Older ones are folded into a count; the first stays.
 pub const TIMELINE_MAX: usize = 32;
+/// Namespaces that an incident names among those that it cost something. More are not named.
+pub const NAMESPACES_MAX: usize = 32;
+/// What an incident's name takes over from its device's. With a digest and two numbers it stays within the 63 bytes of a label.
+const NAME_BYTES_MAX: usize = 36;
 
 /// How far an incident is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +31,23 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// All of them, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Suspect,
+        Self::Quarantined,
+        Self::Draining,
+        Self::Repairing,
+        Self::Probation,
+        Self::Cleared,
+        Self::Abandoned,
+    ];
+
+    /// The stage of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -51,8 +72,12 @@ impl Stage {
 /// One device's trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
-    /// Counted from one in the order in which they were opened.
+    /// By which one machine knows it: counted from one in the order in which the machine opened or found them.
     pub number: u64,
+    /// Counts the incidents of its device, from one.
+    pub serial: u32,
+    /// Its name in the cluster, which follows from the device that it was opened for and its serial number.
+    pub name: Text,
     /// The device, under the name that it has now.
     pub device: DeviceId,
     /// What stays the same when the device is renamed.
@@ -71,6 +96,12 @@ pub struct Incident {
     pub step: usize,
     /// How often all steps were tried in vain.
     pub attempts: u32,
+    /// How many repairs and validations were begun: each has a number, and none is begun twice.
+    pub tries: u32,
+    /// The value of its taint.
+    pub taint_value: Text,
+    /// Whether its policy enforced when it was last heard of: then the device has taints.
+    pub is_enforced: bool,
     /// When it came back in vain, the newest last.
     pub flaps: Vec<Timestamp>,
     /// Whether its validation has passed, in this probation.
@@ -83,6 +114,34 @@ pub struct Incident {
     pub folded: u32,
     /// When each stage was first reached.
     pub times: Times,
+    /// What it cost.
+    pub cost: Cost,
+    /// What people wrote, as far as it was acted on.
+    pub handled: Handled,
+}
+
+/// What an incident cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Pods that were evicted.
+    pub pods_evicted: u64,
+    /// The namespaces whose pods used the device while it was drained, in order; at most [`NAMESPACES_MAX`].
+    pub namespaces: Vec<Text>,
+    /// How long the device was out of service, without the time since `out_since`.
+    pub out_of_service_ms: i64,
+    /// Since when it is out of service.
+    pub out_since: Option<Timestamp>,
+}
+
+/// When people did what was acted on: each act is heard of again and again, and done once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handled {
+    /// The newest `acknowledged`.
+    pub acknowledged: Option<Timestamp>,
+    /// The newest `repaired`.
+    pub repaired: Option<Timestamp>,
+    /// The newest `abandoned`.
+    pub abandoned: Option<Timestamp>,
 }
 
 /// One line of a timeline.
@@ -113,7 +172,32 @@ pub struct Times {
     pub cleared: Option<Timestamp>,
 }
 
+impl Cost {
+    /// How long the device has been out of service.
+    #[must_use]
+    pub fn out_of_service_ms_until(&self, now: Timestamp) -> i64 {
+        let open = self.out_since.map_or(0, |since| now.millis_since(since).max(0));
+        self.out_of_service_ms.saturating_add(open)
+    }
+}
+
+/// The name of an incident: the device's name, a digest of its identity, and the serial number.
+#[must_use]
+pub fn incident_name(device: &DeviceId, serial: u32) -> Text {
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let digest = format!("{device}").bytes().fold(0x811c_9dc5, mix);
+    // Names of devices are ASCII.
+    let stem = device.device.get(..NAME_BYTES_MAX).unwrap_or(&device.device).trim_end_matches('-');
+    format!("{stem}-{digest:08x}-{serial}").into()
+}
+
 impl Incident {
+    /// The name of the repair or validation that was begun last.
+    #[must_use]
+    pub fn task_name(&self) -> Text {
+        format!("{}-{}", self.name, self.tries).into()
+    }
+
     /// Whether it is still going on.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -16,15 +16,25 @@ mod effect;
 mod incident;
 mod machine;
 mod policy;
+mod reconcile;
 mod signal;
 mod stages;
+mod wakes;
+mod wanted;
 mod watcher;
 
 pub use effect::{Act, Effect, Input, JobResult, Repair};
-pub use incident::{Entry, Incident, Stage, TIMELINE_MAX, Times};
+pub use incident::{
+    Cost, Entry, Handled, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX, Times, incident_name,
+};
 pub use machine::Lifecycle;
 pub use policy::{
-    COUNT_MAX, Count, Flaps, Mode, Policy, PolicyError, RULES_MAX, Recovery, Rule, STEPS_MAX, Step, Target,
-    When,
+    COUNT_MAX, Count, DoneWhen, Flaps, Mode, Policy, PolicyError, RULES_MAX, Recovery, Rule, STEPS_MAX, Step,
+    Target, When,
+};
+pub use reconcile::{
+    Acts, Child, ChildKind, Effect as Write, History, Input as Notice, Owner, PersonAct, Reconciler, Report,
+    Stored, Target as ChildTarget, WriteKind,
 };
 pub use signal::{Signal, Source};
+pub use wanted::{Task, Wanted};

@@ -6,10 +6,10 @@ use alloc::{
     vec::Vec,
 };
 
-use lazaret_cel::{Expression, Wanted, compile_expression};
+use lazaret_cel::{Datum, Expression, Shape, Wanted, compile_expression};
 use lazaret_model::Text;
 
-use crate::signal::{Signal, shape};
+use crate::signal::shape;
 
 /// Rules of a policy.
 pub const RULES_MAX: usize = 64;
@@ -90,6 +90,8 @@ pub struct Step {
     pub name: Text,
     /// It has failed when it takes longer.
     pub timeout_ms: i64,
+    /// Whether it is an object that somebody else acts on, which has to be asked for its progress. Otherwise it is a Job.
+    pub is_request: bool,
 }
 
 /// How a device is trusted again.
@@ -115,6 +117,28 @@ pub struct Flaps {
 /// A condition on a signal.
 #[derive(Clone, Debug)]
 pub struct When(Expression);
+
+/// A condition on an object that somebody else acts on.
+#[derive(Clone, Debug)]
+pub struct DoneWhen(Expression);
+
+impl DoneWhen {
+    /// Compiles an expression over `object`.
+    ///
+    /// # Errors
+    /// When it is not CEL, or does not come to true or false.
+    pub fn compile(source: &str) -> Result<Self, String> {
+        let compiled = compile_expression(source, &[("object", Shape::any())], Wanted::Bool);
+        compiled.map(Self).map_err(|error| error.render(source))
+    }
+
+    /// Whether the object says that it is done. One that has no such field yet has not.
+    #[must_use]
+    pub fn holds(&self, object: Datum) -> bool {
+        let (result, _) = self.0.evaluate(&[object]);
+        result.ok().and_then(|value| value.as_bool()).unwrap_or(false)
+    }
+}
 
 /// What is wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +169,8 @@ impl When {
     ///
     /// # Errors
     /// When it cannot be evaluated.
-    pub(crate) fn matches(&self, signal: &Signal) -> Result<bool, String> {
-        let (result, _) = self.0.evaluate(&[signal.datum()]);
+    pub(crate) fn matches(&self, signal: &Datum) -> Result<bool, String> {
+        let (result, _) = self.0.evaluate(core::slice::from_ref(signal));
         result.map(|value| value.as_bool().unwrap_or(false)).map_err(|error| error.to_string())
     }
 }

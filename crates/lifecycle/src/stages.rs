@@ -7,10 +7,10 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use crate::{
     Lifecycle,
     effect::{Act, Effect, JobResult, Repair},
-    incident::{Incident, Stage, Times},
-    machine::cause_of,
+    incident::{Cost, Handled, Incident, Stage, Times, incident_name},
+    machine::{POLICY_GONE, cause_of},
     policy::{Flaps, Mode, Policy, Recovery, Target},
-    watcher::Fired,
+    watcher::{Fired, Watcher},
 };
 
 /// Flaps that are kept: more than any policy can permit.
@@ -23,21 +23,30 @@ impl Lifecycle {
     pub(crate) fn fire(&mut self, now: Timestamp, device: &DeviceId, policy_name: &Text, fired: &Fired) {
         let Some(policy) = self.policies.get(policy_name) else { return };
         let (cause, wanted) = (cause_of(policy, fired), stage_of(fired.target));
-        let rule = policy.rules.get(fired.rule).map(|rule| rule.name.clone()).unwrap_or_default();
-        let (flaps, actor) = (policy.trust().flaps, format!("policy {policy_name}").into());
+        let Some(rule) = policy.rules.get(fired.rule) else { return };
+        let (rule, taint_value) = (rule.name.clone(), rule.taint_value.clone());
+        let Recovery { flaps, probation_ms, .. } = policy.trust();
+        let actor = format!("policy {policy_name}").into();
         let open = self.devices.get(device).and_then(|known| known.incident);
         let Some(number) = open else {
-            self.open(now, device, policy_name, (rule, wanted, cause, flaps));
+            self.open(now, device, policy_name, (rule, taint_value, wanted, cause, flaps));
             return;
         };
         let Some(incident) = self.incidents.get_mut(&number) else { return };
         match incident.stage {
             Stage::Suspect | Stage::Quarantined if incident.stage < wanted => {
                 incident.rule = rule;
+                incident.taint_value = taint_value;
                 self.enter(now, number, wanted, cause, &actor);
             }
-            Stage::Probation => self.flap(now, number, flaps, cause, &actor),
-            Stage::Suspect
+            // What held already when the probation began has its time to go away: the device is not calm meanwhile.
+            Stage::Probation
+                if fired.since >= incident.since || now >= incident.since.plus_millis(probation_ms) =>
+            {
+                self.flap(now, number, flaps, cause, &actor);
+            }
+            Stage::Probation
+            | Stage::Suspect
             | Stage::Quarantined
             | Stage::Draining
             | Stage::Repairing
@@ -51,14 +60,16 @@ impl Lifecycle {
         now: Timestamp,
         device: &DeviceId,
         policy: &Text,
-        (rule, stage, cause, flaps): (Text, Stage, Text, Option<Flaps>),
+        (rule, taint_value, stage, cause, flaps): (Text, Text, Stage, Text, Option<Flaps>),
     ) {
-        let number = self.new_number();
+        let (number, serial) = (self.new_number(), self.new_serial(device));
         let Some(known) = self.devices.get_mut(device) else { return };
         known.incident = Some(number);
-        let detected = Some(known.first_signal.take().unwrap_or(now));
+        let detected = Some(known.signals.take().map_or(now, |(first, _)| first));
         let incident = Incident {
             number,
+            serial,
+            name: incident_name(device, serial),
             device: device.clone(),
             hardware: known.hardware.clone(),
             policy: policy.clone(),
@@ -68,16 +79,21 @@ impl Lifecycle {
             waits_for: Text::default(),
             step: 0,
             attempts: 0,
+            tries: 0,
+            taint_value,
+            is_enforced: false,
             flaps: Vec::new(),
             is_validated: false,
             acknowledged_by: None,
             timeline: Vec::new(),
             folded: 0,
             times: Times { detected, decided: Some(now), ..Times::default() },
+            cost: Cost::default(),
+            handled: Handled::default(),
         };
         self.incidents.insert(number, incident);
         let actor = format!("policy {policy}").into();
-        let came_back = self.cleared.get(device).copied();
+        let came_back = self.past.get(device).and_then(|past| past.cleared);
         let is_flap =
             came_back.zip(flaps).is_some_and(|(cleared, flaps)| now.millis_since(cleared) <= flaps.within_ms);
         if is_flap && let Some(incident) = self.incidents.get_mut(&number) {
@@ -153,8 +169,12 @@ impl Lifecycle {
             Stage::Probation => {
                 let quiet_since = last.unwrap_or(since).max(since);
                 let end = quiet_since.plus_millis(trust.probation_ms);
-                if now < end || is_ill {
-                    return Some(end.max(now.plus_millis(1)));
+                if is_ill {
+                    // What does not go away in the whole time is a flap.
+                    return Some(since.plus_millis(trust.probation_ms)).filter(|end| *end > now);
+                }
+                if now < end {
+                    return Some(end);
                 }
                 if trust.validates && !is_validated {
                     return None;
@@ -219,36 +239,52 @@ impl Lifecycle {
     }
 
     /// A person did something.
-    pub(crate) fn person(&mut self, now: Timestamp, number: u64, act: Act, who: &Text) {
+    pub(crate) fn person(
+        &mut self,
+        now: Timestamp,
+        (number, act, at): (u64, Act, Timestamp),
+        who: &Text,
+        why: &Text,
+    ) {
         let Some(incident) = self.incidents.get_mut(&number) else { return };
         let device = incident.device.clone();
+        let handled = match act {
+            Act::Acknowledge => &mut incident.handled.acknowledged,
+            Act::Repaired => &mut incident.handled.repaired,
+            Act::Abandon => &mut incident.handled.abandoned,
+        };
+        if handled.is_some_and(|before| before >= at) {
+            return;
+        }
+        *handled = Some(at);
+        let cause = |done: &str| -> Text {
+            if why.is_empty() { done.into() } else { format!("{done}: {why}").into() }
+        };
         match act {
             Act::Acknowledge => {
                 incident.acknowledged_by = Some(who.clone());
-                incident.note(now, "acknowledged", who);
+                incident.note(now, cause("acknowledged"), who);
                 self.show(number);
             }
             Act::Repaired if matches!(incident.stage, Stage::Repairing | Stage::Abandoned) => {
                 incident.times.repaired.get_or_insert(now);
                 incident.flaps.clear();
                 (incident.step, incident.attempts) = (0, 0);
-                self.enter(now, number, Stage::Probation, "repaired".into(), who);
+                self.enter(now, number, Stage::Probation, cause("repaired"), who);
             }
             Act::Repaired => {
-                incident.note(
-                    now,
-                    "said to be repaired, which is possible only while it is being repaired",
-                    who,
-                );
+                let refused =
+                    "said to be repaired, which is possible only while it is Repairing or Abandoned";
+                incident.note(now, cause(refused), who);
                 self.show(number);
             }
-            Act::Abandon => self.enter(now, number, Stage::Abandoned, "abandoned".into(), who),
+            Act::Abandon => self.enter(now, number, Stage::Abandoned, cause("abandoned"), who),
         }
         self.look(now, &device);
     }
 
     /// Passes to a stage, and says so.
-    fn enter(&mut self, now: Timestamp, number: u64, stage: Stage, cause: Text, actor: &Text) {
+    pub(crate) fn enter(&mut self, now: Timestamp, number: u64, stage: Stage, cause: Text, actor: &Text) {
         let Some(incident) = self.incidents.get_mut(&number) else { return };
         if incident.stage == Stage::Draining && stage == Stage::Repairing {
             incident.times.drained.get_or_insert(now);
@@ -256,12 +292,26 @@ impl Lifecycle {
         if stage == Stage::Probation || stage == Stage::Draining {
             incident.is_validated = false;
         }
+        if matches!(stage, Stage::Repairing | Stage::Probation) {
+            incident.tries = incident.tries.saturating_add(1);
+        }
         (incident.stage, incident.since) = (stage, now);
         incident.note(now, cause, actor);
-        incident.waits_for = self.policies.get(&incident.policy).map_or_else(
-            || "its policy is gone: a person decides".into(),
-            |policy| waits_for(policy, incident),
-        );
+        let policy = self.policies.get(&incident.policy);
+        if let Some(policy) = policy {
+            incident.is_enforced = policy.mode == Mode::Enforce;
+        }
+        if let Some(known) = self.devices.get_mut(&incident.device).filter(|_| stage == Stage::Probation) {
+            known.watchers.values_mut().for_each(Watcher::forget_counts);
+        }
+        let cost = &mut incident.cost;
+        if stage.is_out_of_service() && incident.is_enforced {
+            cost.out_since.get_or_insert(now);
+        } else {
+            cost.out_of_service_ms = cost.out_of_service_ms_until(now);
+            cost.out_since = None;
+        }
+        incident.waits_for = policy.map_or_else(|| POLICY_GONE.into(), |policy| waits_for(policy, incident));
         if stage != Stage::Cleared {
             self.show(number);
             return;
@@ -273,7 +323,7 @@ impl Lifecycle {
         self.remember_cleared(device.clone(), now);
         if let Some(known) = self.devices.get_mut(&device) {
             known.incident = None;
-            known.first_signal = None;
+            known.signals = None;
         }
     }
 
@@ -284,9 +334,7 @@ impl Lifecycle {
         if policy.mode == Mode::Observe {
             return;
         }
-        let rule = policy.rules.iter().find(|rule| rule.name == incident.rule);
-        let (device, value) =
-            (incident.device.clone(), rule.map(|rule| rule.taint_value.clone()).unwrap_or_default());
+        let (device, value) = (incident.device.clone(), incident.taint_value.clone());
         let effects: &'static [&'static str] = match incident.stage {
             Stage::Suspect => &["None"],
             Stage::Quarantined | Stage::Draining => &["NoSchedule"],
@@ -320,7 +368,7 @@ fn stage_of(target: Target) -> Stage {
 }
 
 /// What an incident waits for, in words.
-fn waits_for(policy: &Policy, incident: &Incident) -> Text {
+pub(crate) fn waits_for(policy: &Policy, incident: &Incident) -> Text {
     let calm = || format!("calm for {} s", policy.clear_after_ms / 1_000);
     let text: String = match incident.stage {
         Stage::Suspect | Stage::Quarantined => calm(),

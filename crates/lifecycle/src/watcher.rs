@@ -1,10 +1,12 @@
 //! Watches the signals of one device for the rules of one policy.
 
 use alloc::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
+    string::String,
     vec::Vec,
 };
 
+use lazaret_cel::Datum;
 use lazaret_model::{Text, Timestamp};
 
 use crate::{
@@ -28,7 +30,7 @@ struct Watched {
     /// When signals that it means were raised, the newest last.
     hits: VecDeque<Timestamp>,
     /// Those that last and were not lowered.
-    lasting: BTreeSet<(Text, Source)>,
+    lasting: BTreeMap<(Text, Source), Text>,
     /// Since when it holds, interruptions left out.
     since: Option<Timestamp>,
     /// Whether it held when it was last looked at, and goes on until something is heard.
@@ -37,6 +39,8 @@ struct Watched {
     held_at: Option<Timestamp>,
     /// A signal that does not last was noticed, and nobody has looked since.
     is_fresh: bool,
+    /// It held already when the machine began: since when is not known.
+    is_standing: bool,
     /// The newest message.
     message: Text,
 }
@@ -46,6 +50,7 @@ struct Watched {
 pub(crate) struct Fired {
     pub(crate) rule: usize,
     pub(crate) target: Target,
+    /// Since when the rule holds; the epoch when it held already before the machine began.
     pub(crate) since: Timestamp,
     pub(crate) message: Text,
 }
@@ -56,26 +61,49 @@ impl Watcher {
         self.rules.clear();
     }
 
+    /// What was counted before a repair says nothing of the device after it.
+    pub(crate) fn forget_counts(&mut self) {
+        for watched in &mut self.rules {
+            watched.hits.clear();
+            watched.is_fresh = false;
+            if watched.lasting.is_empty() {
+                watched.is_holding = false;
+            }
+        }
+    }
+
+    /// What lasts now is not news to a machine that begins.
+    pub(crate) fn stand(&mut self) {
+        for watched in &mut self.rules {
+            watched.is_fresh = false;
+            watched.is_standing = !watched.lasting.is_empty();
+        }
+    }
+
     /// A signal was raised. Expressions that cannot be evaluated match nothing; their errors come back.
     pub(crate) fn raise(
         &mut self,
         policy: &Policy,
         signal: &Signal,
+        datum: &Datum,
         now: Timestamp,
-    ) -> Vec<(usize, alloc::string::String)> {
+    ) -> Raised {
         self.rules.resize_with(policy.rules.len(), Watched::default);
-        let mut errors = Vec::new();
+        let mut raised = Raised::default();
         for (index, (rule, watched)) in policy.rules.iter().zip(&mut self.rules).enumerate() {
-            match rule.when.matches(signal) {
-                Ok(true) => watched.hit(signal, now, rule.count.map_or(1, |count| count.at_least)),
+            match rule.when.matches(datum) {
+                Ok(true) => {
+                    raised.is_meant = true;
+                    watched.hit(signal, now, rule.count.map_or(1, |count| count.at_least));
+                }
                 Ok(false) => {
                     // The same signal with another value: what it said before is over.
                     watched.lasting.remove(&(signal.key.clone(), signal.source));
                 }
-                Err(error) => errors.push((index, error)),
+                Err(error) => raised.errors.push((index, error)),
             }
         }
-        errors
+        raised
     }
 
     /// A signal that lasted is over.
@@ -102,6 +130,7 @@ impl Watcher {
                 watched.held_at = Some(now);
             }
             if hold == Hold::No {
+                watched.is_standing = false;
                 continue;
             }
             watched.is_holding = hold != Hold::Once;
@@ -113,6 +142,7 @@ impl Watcher {
             let ripe = since.plus_millis(rule.hold_ms);
             if ripe <= now {
                 let message = watched.message.clone();
+                let since = if watched.is_standing { Timestamp::EPOCH } else { since };
                 look.fired.push(Fired { rule: index, target: rule.target, since, message });
             } else {
                 look.wake_at(ripe);
@@ -120,6 +150,15 @@ impl Watcher {
         }
         look
     }
+}
+
+/// What a signal meant.
+#[derive(Debug, Default)]
+pub(crate) struct Raised {
+    /// Some rule means it.
+    pub(crate) is_meant: bool,
+    /// Rules that could not be asked, by number.
+    pub(crate) errors: Vec<(usize, String)>,
 }
 
 /// What was seen.
@@ -154,13 +193,19 @@ enum Hold {
 impl Watched {
     fn hit(&mut self, signal: &Signal, now: Timestamp, keep: u32) {
         let keep = usize::try_from(keep.min(COUNT_MAX)).unwrap_or(1).max(1);
+        let level = (signal.key.clone(), signal.source);
+        if signal.lasts && self.lasting.get(&level) == Some(&signal.value) {
+            // It is told again what lasts already.
+            return;
+        }
         self.hits.push_back(now);
         while self.hits.len() > keep {
             self.hits.pop_front();
         }
-        if signal.lasts && self.lasting.len() < LASTING_MAX {
-            self.lasting.insert((signal.key.clone(), signal.source));
+        if signal.lasts && (self.lasting.len() < LASTING_MAX || self.lasting.contains_key(&level)) {
+            self.lasting.insert(level, signal.value.clone());
         }
+        self.is_standing = false;
         self.is_fresh = true;
         self.message = signal.message.clone();
     }

@@ -44,8 +44,8 @@ fn policy() -> Policy {
         ],
         clear_after_ms: 15 * MINUTE,
         steps: vec![
-            Step { name: "reset".into(), timeout_ms: 10 * MINUTE },
-            Step { name: "reboot".into(), timeout_ms: 60 * MINUTE },
+            Step { name: "reset".into(), timeout_ms: 10 * MINUTE, is_request: false },
+            Step { name: "reboot".into(), timeout_ms: 60 * MINUTE, is_request: false },
         ],
         attempts_max: 2,
         recovery: Some(Recovery {
@@ -105,7 +105,7 @@ impl World {
     }
 
     fn is_used(&mut self, is_used: bool) {
-        self.hear(Input::InUse { device: device("gpu-0"), is_used });
+        self.hear(Input::InUse { device: device("gpu-0"), is_used, namespaces: vec!["default".into()] });
     }
 
     /// Lets time pass, with every wake-up in between.
@@ -206,6 +206,42 @@ fn a_count_within_a_time_quarantines_and_calm_ends_it() {
 }
 
 #[test]
+fn what_was_counted_before_a_repair_is_no_flap_and_what_lasts_has_the_probation_to_end() {
+    let mut policy = policy();
+    policy.rules[1].target = Target::Drained;
+    let mut world = World::new(policy);
+    world.is_used(false);
+    for _ in 0..3 {
+        world.signal("ecc", "", true);
+        world.lower("ecc");
+    }
+    assert_eq!(world.stage(), Some(Stage::Repairing));
+    world.repaired(0, 0, Ok(()));
+    world.pass(MINUTE);
+    assert_eq!(
+        world.stage(),
+        Some(Stage::Probation),
+        "three within ten minutes, all of them before the repair"
+    );
+    let incident = world.number();
+    world.hear(Input::Validated { incident, result: Ok(()) });
+    world.pass(30 * MINUTE);
+    assert_eq!(world.stage(), None);
+
+    world.signal("xid", "79", true);
+    world.pass(MINUTE);
+    world.repaired(0, 0, Ok(()));
+    world.pass(29 * MINUTE);
+    assert_eq!(world.stage(), Some(Stage::Probation), "the driver may be slow to take it back");
+    world.pass(MINUTE);
+    assert_eq!(
+        world.stage(),
+        Some(Stage::Abandoned),
+        "it did not go away: a flap, as that it came back so soon"
+    );
+}
+
+#[test]
 fn a_short_interruption_does_not_begin_the_time_anew_and_a_long_one_does() {
     let mut world = World::new(policy());
     world.signal("hot", "", true);
@@ -247,7 +283,8 @@ fn repairs_go_on_until_none_is_left_and_a_person_decides() {
     world.pass(1_000 * MINUTE);
     assert_eq!(world.stage(), Some(Stage::Abandoned));
     let incident = world.number();
-    world.hear(Input::Person { incident, act: Act::Repaired, who: "jo".into() });
+    let at = at(world.now);
+    world.hear(Input::Person { incident, act: Act::Repaired, who: "jo".into(), why: "".into(), at });
     assert_eq!(world.stage(), Some(Stage::Probation));
 }
 
@@ -399,7 +436,8 @@ proptest! {
                 Event::Person(act) => if let Some(incident) = number {
                     by_person = true;
                     let act = [Act::Acknowledge, Act::Repaired, Act::Abandon][act];
-                    world.hear(Input::Person { incident, act, who: "jo".into() });
+                    let at = at(world.now);
+                    world.hear(Input::Person { incident, act, who: "jo".into(), why: "".into(), at });
                 },
                 Event::Pass(millis) => world.pass(millis),
                 Event::Restart => {

@@ -135,6 +135,12 @@ impl Call {
         Self::new(Method::GET, path, "application/json", Bytes::new())
     }
 
+    /// Creates an object in the collection at a path.
+    #[must_use]
+    pub fn create_at(path: String, body: impl Into<Bytes>) -> Self {
+        Self::new(Method::POST, path, "application/json", body)
+    }
+
     /// Deletes what is at a path: an object, or all of a collection.
     #[must_use]
     pub fn delete_at(path: String) -> Self {

@@ -105,6 +105,12 @@ resources! {
     TAINT_POLICIES: "lazaret.dev" "v1alpha1" "devicetaintpolicies" "DeviceTaintPolicy" false;
     /// What evictions must never exceed.
     DISRUPTION_GUARDS: "lazaret.dev" "v1alpha1" "disruptionguards" "DisruptionGuard" false;
+    /// Policies that say what makes a device ill and what makes it well.
+    HEALTH_POLICIES: "lazaret.dev" "v1alpha1" "devicehealthpolicies" "DeviceHealthPolicy" false;
+    /// Trouble of devices, from the first signal to the end.
+    INCIDENTS: "lazaret.dev" "v1alpha1" "deviceincidents" "DeviceIncident" false;
+    /// What people and alerts say of devices.
+    SIGNALS: "lazaret.dev" "v1alpha1" "devicesignals" "DeviceSignal" false;
     /// Policies that replace pods on tainted nodes and devices.
     REPLACEMENT_POLICIES: "lazaret.dev" "v1alpha1" "taintreplacementpolicies" "TaintReplacementPolicy" true;
 }

@@ -3,6 +3,8 @@
 mod file;
 mod play;
 
+pub(crate) use file::duration;
+
 use std::{fs::File, io::Read as _, path::PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -96,7 +98,7 @@ impl Command {
         ensure!(!signals.is_empty(), "no signals: add a .jsonl file with recorded signals");
         for policy in &policies {
             ensure!(
-                args.assume_selected || policy.selector.is_by_names(),
+                args.assume_selected || policy.selector.by_names_only(),
                 "policy {}: spec.deviceSelector selects by class or expression, which signals cannot answer: add --assume-selected to \
                  take all of their devices as selected",
                 policy.policy.name

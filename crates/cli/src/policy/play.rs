@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lazaret_api::HealthPolicy;
 use lazaret_lifecycle::{Effect, Input, Lifecycle, Repair, Stage};
 use lazaret_model::{DeviceId, Text, Timestamp};
 
-use super::{
-    Args, Line,
-    file::{Read, Recorded},
-};
+use super::{Args, Line, file::Recorded};
 
 /// Steps after the last signal: what goes on longer goes on for ever.
 const STEPS_MAX: usize = 10_000;
@@ -31,7 +29,7 @@ struct World<'a> {
     told: BTreeSet<(Text, usize)>,
 }
 
-pub(super) fn play(policies: Vec<Read>, mut signals: Vec<Recorded>, args: &Args) -> Vec<Line> {
+pub(super) fn play(policies: Vec<HealthPolicy>, mut signals: Vec<Recorded>, args: &Args) -> Vec<Line> {
     signals.sort_by_key(|recorded| recorded.signal.at);
     let start = signals.first().map_or(Timestamp::EPOCH, |recorded| recorded.signal.at);
     let mut world = World {
@@ -44,10 +42,10 @@ pub(super) fn play(policies: Vec<Read>, mut signals: Vec<Recorded>, args: &Args)
     };
     let devices: BTreeSet<DeviceId> = signals.iter().map(|recorded| recorded.signal.device.clone()).collect();
     for id in devices {
-        let selecting = policies.iter().filter(|read| args.assume_selected || read.selector.matches(&id));
+        let selecting = policies.iter().filter(|read| args.assume_selected || read.selector.names_match(&id));
         let names = selecting.map(|read| read.policy.name.clone()).collect();
         world.hear(start, Input::Device { id: id.clone(), hardware: None, policies: names });
-        world.hear(start, Input::InUse { device: id, is_used: true });
+        world.hear(start, Input::InUse { device: id, is_used: true, namespaces: Vec::new() });
     }
     for read in policies {
         world.hear(start, Input::Policy(Box::new(read.policy)));
@@ -87,7 +85,9 @@ impl World<'_> {
             let next = [answer.map(|(at, _)| at), wake].into_iter().flatten().min();
             let Some(now) = next.filter(|next| *next <= until) else { return };
             match answer.filter(|(at, _)| *at == now).and_then(|key| self.answers.remove(&key)) {
-                Some(Answer::Drained(device)) => self.hear(now, Input::InUse { device, is_used: false }),
+                Some(Answer::Drained(device)) => {
+                    self.hear(now, Input::InUse { device, is_used: false, namespaces: Vec::new() });
+                }
                 Some(Answer::Repaired(incident, repair, result)) => {
                     self.hear(now, Input::Repaired { incident, repair, result });
                 }

@@ -9,6 +9,8 @@ mod watch;
 
 pub(crate) use call::{Api, DryRun};
 pub(crate) use list::{Item, Scope};
-pub(crate) use resource::{DISRUPTION_GUARDS, EVENTS, NODES, PODS, REPLACEMENT_POLICIES, Resource};
+pub(crate) use resource::{
+    DISRUPTION_GUARDS, EVENTS, INCIDENTS, NODES, PODS, REPLACEMENT_POLICIES, Resource, SIGNALS,
+};
 pub(crate) use served::Served;
 pub(crate) use watch::Change;

@@ -23,6 +23,10 @@ pub(crate) const DISRUPTION_GUARDS: Resource = Resource {
     plural: "disruptionguards",
     kind: "DisruptionGuard",
 };
+pub(crate) const INCIDENTS: Resource =
+    Resource { group: "lazaret.dev", version: "v1alpha1", plural: "deviceincidents", kind: "DeviceIncident" };
+pub(crate) const SIGNALS: Resource =
+    Resource { group: "lazaret.dev", version: "v1alpha1", plural: "devicesignals", kind: "DeviceSignal" };
 pub(crate) const EVENTS: Resource = Resource { group: "", version: "v1", plural: "events", kind: "Event" };
 
 impl Resource {

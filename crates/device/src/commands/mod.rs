@@ -11,6 +11,7 @@ mod fail;
 mod follow;
 mod guard;
 mod history;
+mod incidents;
 mod list;
 mod load;
 mod pages;
@@ -147,6 +148,11 @@ impl Session<'_> {
             Command::Guard(args) => guard::guard(session, args).await,
             Command::Why(args) => why::run(session, args).await,
             Command::History(args) => history::run(session, args).await,
+            Command::Incidents(args) => incidents::run(session, args).await,
+            Command::Report(args) => incidents::report(session, args).await,
+            Command::Acknowledge(args) => incidents::act(session, args, incidents::Act::Acknowledge).await,
+            Command::Repaired(args) => incidents::act(session, args, incidents::Act::Repaired).await,
+            Command::Abandon(args) => incidents::act(session, args, incidents::Act::Abandon).await,
             Command::Check(args) => check::run(session, args).await,
             Command::Fail(args) => fail::fail(session, args).await,
             Command::Recover(args) => fail::recover(session, args).await,
@@ -183,6 +189,11 @@ impl Args {
             | Command::Guard(_)
             | Command::Why(_)
             | Command::History(_)
+            | Command::Incidents(_)
+            | Command::Report(_)
+            | Command::Acknowledge(_)
+            | Command::Repaired(_)
+            | Command::Abandon(_)
             | Command::Check(_)
             | Command::Fail(_)
             | Command::Recover(_)

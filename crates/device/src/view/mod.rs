@@ -9,6 +9,7 @@ mod device;
 mod drain;
 mod gates;
 mod history;
+mod incidents;
 mod installation;
 mod near;
 mod nodes;
@@ -33,6 +34,7 @@ pub use drain::{
 };
 pub use gates::{GateFacts, consequence, is_off};
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
+pub use incidents::{IncidentRow, describe_incident, incident_row};
 pub use installation::{Installation, installation};
 pub use near::nearest;
 pub use nodes::{Obeys, fail_patch, failures, is_simulated};

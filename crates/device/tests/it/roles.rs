@@ -37,6 +37,7 @@ async fn who_may_see_sees_everything_and_changes_nothing() {
         &["plan", "node-1/gpu-0", "a:NoExecute"],
         &["why", "research/trainer"],
         &["history"],
+        &["incidents"],
         &["taint", "node-1/gpu-0", "a:NoSchedule", "--dry-run=client"],
     ] {
         let ran = cluster.run(words).await;
@@ -60,6 +61,7 @@ async fn who_may_act_acts() {
         &["taint", "node-1/gpu-0", "a:NoSchedule"][..],
         &["taint", "node-1/gpu-0", "a=b:NoSchedule", "--overwrite"],
         &["taint", "node-1/gpu-0", "a-"],
+        &["report", "node-1/gpu-0", "example.com/fan=loud", "--reason", "heard it"],
         &["drain", "node-2/gpu-0", "--reason", "x", "--yes"],
         &["uncordon", "node-2/gpu-0"],
     ] {

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     Heading, Kind, Name, RuleSet, ScalePaths, Scope, Served, Shape, Verbs, find,
+    own::check_of,
     registry::{SCALE, STATUS},
     value::{is_true, list, text, texts},
 };
@@ -58,6 +59,7 @@ fn kind(definition: &Value, version: &Value) -> Kind {
         columns: columns(version),
         selectable: selectable(version),
         deprecation: deprecation(definition, version),
+        own_check: check_of(text(spec, "group"), text(names, "plural")),
     };
     Kind {
         group: owned(text(spec, "group")),

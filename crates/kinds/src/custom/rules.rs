@@ -9,6 +9,7 @@ use super::{
 use crate::{
     Context, Errors, Heading, Rules, ScalePaths,
     kind::since,
+    own::OwnCheck,
     rules::{SPEC_AND_METADATA, keep_status},
 };
 
@@ -26,6 +27,8 @@ pub(crate) struct CustomRules {
     /// By name in selectors.
     pub(crate) selectable: Vec<(String, JsonPath)>,
     pub(crate) deprecation: Option<String>,
+    /// What one of Lazaret's own kinds wants besides.
+    pub(crate) own_check: Option<OwnCheck>,
 }
 
 impl Rules for CustomRules {
@@ -53,6 +56,7 @@ impl Rules for CustomRules {
         check_unique(&self.schema, object, &mut String::new(), errors);
         self.check_replicas(object, errors);
         self.check_laws(object, None, errors);
+        self.check_own(object, None, errors);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, _context: &Context<'_>) {
@@ -66,6 +70,7 @@ impl Rules for CustomRules {
         self.check_lists(new, old, errors);
         self.check_replicas(new, errors);
         self.check_laws(new, Some(old), errors);
+        self.check_own(new, Some(old), errors);
     }
 
     fn status_resets(&self) -> &'static [&'static str] {
@@ -127,6 +132,14 @@ impl CustomRules {
     fn check_laws(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) {
         if let Some(laws) = self.laws.as_ref().filter(|_| errors.is_empty()) {
             laws.check(&self.schema, new, old, errors);
+        }
+    }
+
+    /// A spec that stays as it is was accepted before.
+    fn check_own(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) {
+        let stays = old.is_some_and(|old| old["spec"] == new["spec"]);
+        if let Some(check) = self.own_check.filter(|_| !stays && errors.is_empty()) {
+            check(new, errors);
         }
     }
 

@@ -2,10 +2,15 @@
 //! `deploy/crds` are written from them: there is one table, so no two clusters have different fields.
 
 mod disruption_guard;
+mod health_policy;
+mod incident;
 mod replacement;
+mod signal;
 mod taint_policy;
 
 use lazaret_json::{Value, json};
+
+use crate::Errors;
 
 /// The group of all of them.
 pub const OWN_GROUP: &str = "lazaret.dev";
@@ -16,14 +21,90 @@ pub const SCHEMA_ANNOTATION: &str = "lazaret.dev/schema";
 /// A CustomResourceDefinition for each kind, ordered by name.
 #[must_use]
 pub fn own_definitions() -> Vec<Value> {
-    let mut definitions =
-        vec![taint_policy::definition(), disruption_guard::definition(), replacement::definition()];
+    let mut definitions = vec![
+        health_policy::definition(),
+        incident::definition(),
+        signal::definition(),
+        taint_policy::definition(),
+        disruption_guard::definition(),
+        replacement::definition(),
+    ];
     for definition in &mut definitions {
         let digest = digest(&definition["spec"].to_string());
         let metadata = crate::value::field_mut(definition, "metadata");
         crate::value::put(metadata, "annotations", json!({SCHEMA_ANNOTATION: digest}));
     }
     definitions
+}
+
+/// What a kind wants besides what its schema can say.
+pub(crate) type OwnCheck = fn(&Value, &mut Errors);
+
+/// The check of one of Lazaret's own kinds, where it has one.
+pub(crate) fn check_of(group: &str, plural: &str) -> Option<OwnCheck> {
+    match (group, plural) {
+        (OWN_GROUP, "devicehealthpolicies") => Some(health_policy::check),
+        _ => None,
+    }
+}
+
+/// A definition of a kind in one version, with a status.
+fn kind(
+    scope: &str,
+    names: Value,
+    columns: Vec<Value>,
+    description: &str,
+    (spec, status): (Value, Option<Value>),
+) -> Value {
+    let plural = crate::value::text(&names, "plural").to_owned();
+    let mut properties = json!({
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+        "spec": spec,
+    });
+    let subresources = if status.is_some() { json!({"status": {}}) } else { json!({}) };
+    if let Some(status) = status {
+        crate::value::put(&mut properties, "status", status);
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{OWN_GROUP}")},
+        "spec": {
+            "group": OWN_GROUP,
+            "scope": scope,
+            "names": names,
+            "versions": [{
+                "name": "v1alpha1",
+                "served": true,
+                "storage": true,
+                "subresources": subresources,
+                "additionalPrinterColumns": columns,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "required": ["spec"],
+                    "description": description,
+                    "properties": properties,
+                }},
+            }],
+        },
+    })
+}
+
+/// The identity of a device.
+fn device(description: &str) -> Value {
+    let name = |description: &str, most: u32| json!({"type": "string", "minLength": 1, "maxLength": most, "description": description});
+    json!({
+        "type": "object",
+        "required": ["driver", "pool", "device"],
+        "description": description,
+        "properties": {
+            "driver": name("The driver's name.", 63),
+            "pool": name("The pool's name within the driver.", 253),
+            "device": name("The device's name within the pool.", 63),
+        },
+    })
 }
 
 /// FNV-1a, 64 bits. It tells versions of a definition apart; nobody's safety depends on it.

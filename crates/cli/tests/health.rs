@@ -1,0 +1,436 @@
+//! Devices that fall ill and get well again on `lazaret up`, by a policy, whatever happens to the process meanwhile.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::{Value, json};
+use support::{LAZARET, wait_until};
+
+const POLICIES: &str = "/apis/lazaret.dev/v1alpha1/devicehealthpolicies";
+const INCIDENTS: &str = "/apis/lazaret.dev/v1alpha1/deviceincidents";
+const SIGNALS: &str = "/apis/lazaret.dev/v1alpha1/devicesignals";
+const DRAINS: &str = "/apis/lazaret.dev/v1alpha1/devicetaintpolicies";
+const RULES: &str = "/apis/resource.k8s.io/v1/devicetaintrules";
+const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
+const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const DRIVER: &str = "gpu.example.com";
+
+/// A control plane with simulated nodes whose store outlives it.
+struct Up {
+    process: Child,
+    runtime: tokio::runtime::Runtime,
+    client: kube::Client,
+    folder: std::path::PathBuf,
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Up {
+    fn start(folder: &Path) -> Self {
+        let mut process = Command::new(LAZARET)
+            .args(["up", "--nodes", "1", "--devices", "2", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        lines.find(|line| line.as_ref().unwrap().starts_with("kubeconfig: ")).unwrap().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let path = folder.join("kubeconfig");
+        let client = runtime.block_on(async {
+            let file = kube::config::Kubeconfig::read_from(path).unwrap();
+            let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await.unwrap();
+            kube::Client::try_from(config).unwrap()
+        });
+        Self { process, runtime, client, folder: folder.to_owned() }
+    }
+
+    /// Ends it as a power failure would, and starts it again.
+    fn kill(self) -> Self {
+        let folder = self.folder.clone();
+        drop(self);
+        Self::start(&folder)
+    }
+
+    fn try_send(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .body(if body.is_null() { vec![] } else { body.to_string().into_bytes() })
+            .unwrap();
+        self.runtime.block_on(self.client.request(request)).map_err(|error| error.to_string())
+    }
+
+    fn send(&self, method: &str, path: &str, body: &Value) -> Value {
+        self.try_send(method, path, body).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    fn list(&self, path: &str) -> Vec<Value> {
+        self.send("GET", path, &Value::Null)["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    fn device(&self, words: &[&str]) -> Output {
+        let kubeconfig = self.folder.join("kubeconfig");
+        Command::new(LAZARET).arg("device").args(words).env("KUBECONFIG", kubeconfig).output().unwrap()
+    }
+
+    /// What a command of `kubectl device` prints; it must succeed.
+    fn said(&self, words: &[&str]) -> String {
+        let output = self.device(words);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The driver's taint on a device, as the slice has it.
+    fn is_reported(&self, device: &str) -> bool {
+        let slices = self.list(SLICES);
+        let devices = slices.iter().flat_map(|slice| slice["spec"]["devices"].as_array().unwrap());
+        devices.filter(|one| one["name"] == device).any(|one| !one["taints"].is_null())
+    }
+
+    fn fail(&self, device: &str) {
+        self.said(&["fail", &format!("node-1/{device}"), "--effect", "None"]);
+        wait_until("the driver reports it", || self.is_reported(device));
+    }
+
+    fn recover(&self, device: &str) {
+        self.said(&["recover", &format!("node-1/{device}")]);
+        wait_until("the driver reports no more", || !self.is_reported(device));
+    }
+
+    fn incident(&self) -> Value {
+        self.list(INCIDENTS).into_iter().next().unwrap_or_default()
+    }
+
+    fn until_stage(&self, stage: &str) -> Value {
+        let mut last = Value::Null;
+        wait_until(&format!("the incident is {stage}"), || {
+            last = self.incident();
+            last["status"]["stage"] == stage
+        });
+        last
+    }
+
+    /// A pod with one device; which one it got.
+    fn pod(&self, name: &str) -> String {
+        let claim = json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": DRIVER}},
+        ]}}});
+        self.send("POST", CLAIMS, &claim);
+        let pod = json!({
+            "metadata": {"name": name, "annotations": {"hollow.lazaret.dev/stop-after": "2s"}},
+            "spec": {
+                "terminationGracePeriodSeconds": 30,
+                "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+                "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+            },
+        });
+        self.send("POST", PODS, &pod);
+        wait_until("the pod runs", || {
+            self.send("GET", &format!("{PODS}/{name}"), &Value::Null)["status"]["phase"] == "Running"
+        });
+        let claim = self.send("GET", &format!("{CLAIMS}/{name}"), &Value::Null);
+        claim["status"]["allocation"]["devices"]["results"][0]["device"].as_str().unwrap().to_owned()
+    }
+}
+
+fn job(run_for: &str) -> Value {
+    json!({"spec": {"template": {
+        "metadata": {"annotations": {"hollow.lazaret.dev/run-for": run_for}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }}})
+}
+
+fn policy() -> Value {
+    json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceHealthPolicy", "metadata": {"name": "gpus"},
+        "spec": {
+            "deviceSelector": {"deviceClassName": DRIVER},
+            "rules": [
+                {
+                    "name": "flapping", "stage": "Drained", "taint": {"value": "flapping"},
+                    "when": "signal.source == 'Taint' && signal.key == 'gpu.example.com/unhealthy'",
+                    "count": {"atLeast": 3, "within": "10m"},
+                },
+                {"name": "loud", "stage": "Quarantined", "when": "signal.key == 'example.com/fan'"},
+            ],
+            "clearAfter": "1s",
+            "eviction": {"evictionsPerSecond": 5},
+            "repair": {"steps": [{"name": "reset", "job": {"template": job("2s")}, "timeoutSeconds": 600}]},
+            "recovery": {"probation": "2s", "validation": {"template": job("2s")}},
+            "mode": "Enforce",
+        },
+    })
+}
+
+fn texts<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
+    list.as_array().unwrap().iter().map(|entry| entry[field].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process_is_killed_in_each_stage() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut up = Up::start(folder.path());
+    let foreign = json!({"metadata": {"name": "theirs"}, "spec": {
+        "deviceSelector": {"driver": DRIVER, "pool": "node-1"}, "taint": {"key": "example.com/x", "effect": "None"},
+    }});
+    let foreign = up.send("POST", RULES, &foreign);
+    wait_until("the devices are there", || !up.list(SLICES).is_empty());
+    up.send("POST", POLICIES, &policy());
+    let device = up.pod("trainer");
+    for _ in 0..2 {
+        up.fail(&device);
+        up.recover(&device);
+    }
+    assert!(up.list(INCIDENTS).is_empty(), "two are not three");
+    up.fail(&device);
+    for stage in ["Draining", "Repairing", "Probation"] {
+        let incident = up.until_stage(stage);
+        if stage == "Repairing" {
+            up.recover(&device);
+        }
+        assert_eq!(incident["status"]["device"]["device"], device);
+        up = up.kill();
+    }
+    let incident = up.until_stage("Cleared");
+    let name = incident["metadata"]["name"].as_str().unwrap();
+    let status = &incident["status"];
+    let stages = ["Draining", "Repairing", "Probation", "Probation", "Cleared"];
+    assert_eq!(texts(&status["timeline"], "stage"), stages, "{status:#}");
+    assert_eq!(up.list(INCIDENTS).len(), 1);
+    assert_eq!(
+        (&status["cost"]["podsEvicted"], &status["cost"]["namespaces"]),
+        (&json!(1), &json!(["default"]))
+    );
+    let times: Vec<&str> = ["detected", "decided", "drained", "repaired", "cleared"]
+        .iter()
+        .map(|time| status["times"][*time].as_str().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert_eq!(
+        up.send("GET", &format!("{JOBS}/{name}-1"), &Value::Null)["status"]["succeeded"],
+        1,
+        "the reset"
+    );
+    wait_until("nothing is left but what is somebody else's", || {
+        up.list(DRAINS).is_empty() && up.list(RULES).len() == 1
+    });
+    let theirs = up.send("GET", &format!("{RULES}/theirs"), &Value::Null);
+    assert_eq!(
+        theirs["metadata"]["resourceVersion"], foreign["metadata"]["resourceVersion"],
+        "never touched"
+    );
+    let jobs = up.list(JOBS);
+    let names: Vec<&str> = jobs.iter().map(|job| job["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, [format!("{name}-1"), format!("{name}-2")], "one reset and one validation");
+    assert!(up.try_send("GET", &format!("{PODS}/trainer"), &Value::Null).is_err(), "it was evicted");
+    let described = up.said(&["incidents", &format!("node-1/{device}")]);
+    assert!(described.contains("repair reset is done") && described.contains("1 pod evicted"), "{described}");
+    // Both devices are there to be had again.
+    up.pod("one");
+    up.pod("two");
+}
+
+#[test]
+fn people_report_acknowledge_abandon_and_repair() {
+    let folder = tempfile::tempdir().unwrap();
+    let up = Up::start(folder.path());
+    wait_until("the devices are there", || !up.list(SLICES).is_empty());
+    up.send("POST", POLICIES, &policy());
+    up.said(&["report", "node-1/gpu-1", "example.com/fan=loud", "--reason", "heard it"]);
+    let incident = up.until_stage("Quarantined");
+    let cause = incident["spec"]["cause"].as_str().unwrap();
+    assert!(cause.starts_with("rule loud: heard it (reported by "), "{cause}");
+    wait_until("the signal was taken in", || up.list(SIGNALS).is_empty());
+    wait_until("the device is tainted", || {
+        up.list(RULES).iter().any(|rule| rule["spec"]["taint"]["effect"] == "NoSchedule")
+    });
+    let listed = up.said(&["incidents"]);
+    assert!(listed.contains("gpu.example.com/node-1/gpu-1") && listed.contains("gpus/loud"), "{listed}");
+    let refused = up.device(&["repaired", "node-1/gpu-1"]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("Repairing or Abandoned"), "{why}");
+    up.said(&["abandon", "node-1/gpu-1", "--reason", "for good"]);
+    up.until_stage("Abandoned");
+    up.said(&["acknowledge", "node-1/gpu-1", "--reason", "seen"]);
+    wait_until("it is acknowledged", || up.incident()["status"]["acknowledgedBy"].is_string());
+    up.said(&["repaired", "node-1/gpu-1", "--reason", "new fan"]);
+    let cleared = up.until_stage("Cleared");
+    let causes = texts(&cleared["status"]["timeline"], "cause").join("; ");
+    for cause in [
+        "abandoned: for good",
+        "acknowledged: seen",
+        "repaired: new fan",
+        "validation passed",
+        "probation is over",
+    ] {
+        assert!(causes.contains(cause), "{cause} is not among {causes}");
+    }
+    let json: Value = serde_json::from_str(&up.said(&["incidents", "--all", "-o", "json"])).unwrap();
+    assert_eq!(json["items"][0]["status"]["stage"], "Cleared");
+    let none = up.said(&["incidents", "-o", "name"]);
+    assert_eq!(none, "");
+}
+
+/// What is changed in the spec of a policy.
+type Change = fn(&mut Value);
+
+#[test]
+fn a_policy_that_makes_no_sense_is_refused_with_the_field_and_one_that_observes_touches_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let up = Up::start(folder.path());
+    wait_until("the devices are there", || !up.list(SLICES).is_empty());
+    let with = |change: Change| {
+        let mut policy = policy();
+        change(&mut policy["spec"]);
+        up.try_send("POST", POLICIES, &policy).unwrap_err()
+    };
+    let rows: [(Change, &str); 7] = [
+        (|spec| spec["rules"][0]["when"] = "signal.colour == 'red'".into(), "undefined field 'colour'"),
+        (|spec| spec["rules"][0]["when"] = "signal.key".into(), "must evaluate to bool"),
+        (|spec| spec["clearAfter"] = "soon".into(), "spec.clearAfter"),
+        (|spec| spec["eviction"] = json!({"mode": "Evict"}), "spec.eviction.mode: Invalid value"),
+        (
+            |spec| {
+                spec["repair"]["steps"][0]["request"] =
+                    json!({"apiVersion": "v1", "kind": "Pod", "template": {}})
+            },
+            "one of them",
+        ),
+        (|spec| spec["deviceSelector"] = json!({}), "spec.recovery.validation.deviceClassName"),
+        (|spec| spec["rules"][1]["name"] = "flapping".into(), "Duplicate value"),
+    ];
+    for (change, wanted) in rows {
+        let refused = with(change);
+        assert!(refused.contains(wanted), "{wanted} is not in {refused}");
+    }
+    let mut observing = policy();
+    observing["spec"].as_object_mut().unwrap().remove("mode");
+    let stored = up.send("POST", POLICIES, &observing);
+    assert_eq!(
+        (&stored["spec"]["mode"], &stored["spec"]["identityAttribute"]),
+        (&json!("Observe"), &json!("uuid"))
+    );
+    wait_until("the policy says that it is acted on", || {
+        let policy = up.send("GET", &format!("{POLICIES}/gpus"), &Value::Null);
+        policy["status"]["conditions"][0]["status"] == "True"
+    });
+    up.said(&["report", "node-1/gpu-0", "example.com/fan", "--reason", "heard it"]);
+    up.until_stage("Cleared");
+    assert!(up.list(RULES).is_empty() && up.list(DRAINS).is_empty() && up.list(JOBS).is_empty());
+    let by_hand = json!({"spec": {"policy": "another"}});
+    let name = up.incident()["metadata"]["name"].as_str().unwrap().to_owned();
+    let refused = up.try_send("PATCH", &format!("{INCIDENTS}/{name}"), &by_hand).unwrap_err();
+    assert!(refused.contains("is what it was when the incident was opened"), "{refused}");
+}
+
+/// A slice of a driver that only the test speaks for.
+fn slice(devices: &Value) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "own"},
+        "spec": {
+            "driver": "own.example.com", "nodeName": "node-1", "devices": devices,
+            "pool": {"name": "own", "generation": 1, "resourceSliceCount": 1},
+        },
+    })
+}
+
+fn own_device(name: &str, rows: i64) -> Value {
+    json!({"name": name, "attributes": {"uuid": {"string": format!("uuid-{name}")}, "remappedRows": {"int": rows}}})
+}
+
+fn policy_of_signals() -> Value {
+    let rule = |name: &str, when: &str| json!({"name": name, "when": when, "stage": "Quarantined"});
+    json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DeviceHealthPolicy", "metadata": {"name": "all"},
+        "spec": {"mode": "Enforce", "rules": [
+            rule("rows", "signal.key == 'own.example.com/remappedRows' && int(signal.value) > 8"),
+            rule("gone", "signal.source == 'Vanished' && signal.value == 'False'"),
+            rule("pod", "signal.source == 'Health' && signal.value == 'Unhealthy'"),
+            rule("fabric", "signal.source == 'Node' && signal.key == 'FabricDown' && signal.value == 'True' && signal.device == 'c'"),
+        ]},
+    })
+}
+
+#[test]
+fn attributes_nodes_pods_and_vanished_devices_give_signals_and_an_incident_follows_the_hardware() {
+    let folder = tempfile::tempdir().unwrap();
+    let up = Up::start(folder.path());
+    wait_until("the devices are there", || !up.list(SLICES).is_empty());
+    up.send("POST", POLICIES, &policy_of_signals());
+    let devices = json!([own_device("a", 0), own_device("b", 0), own_device("c", 0)]);
+    up.send("POST", SLICES, &slice(&devices));
+    let open = |rule: &str| {
+        let mut found = Value::Null;
+        wait_until(&format!("there is an incident by rule {rule}"), || {
+            let is_it = |one: &Value| one["spec"]["rule"] == rule && one["status"]["stage"] == "Quarantined";
+            found = up.list(INCIDENTS).into_iter().find(is_it).unwrap_or_default();
+            !found.is_null()
+        });
+        found
+    };
+    let change = |devices: &Value| {
+        up.send("PATCH", &format!("{SLICES}/own"), &json!({"spec": {"devices": devices}}));
+    };
+    change(&json!([own_device("a", 9), own_device("b", 0), own_device("c", 0)]));
+    let incident = open("rows");
+    assert_eq!(
+        (&incident["spec"]["device"]["device"], &incident["spec"]["hardwareID"]),
+        (&json!("a"), &json!("uuid-a"))
+    );
+    let tainted = |device: &str| {
+        wait_until(&format!("{device} alone is tainted for it"), || {
+            let name = &incident["metadata"]["name"];
+            let rules = up.list(RULES).into_iter().filter(|rule| rule["metadata"]["name"] == *name);
+            rules.map(|rule| rule["spec"]["deviceSelector"]["device"].clone()).eq([json!(device)])
+        });
+    };
+    tainted("a");
+    // The same board under another name, and one that is not published any more.
+    let mut renamed = own_device("a", 9);
+    renamed["name"] = "z".into();
+    change(&json!([renamed, own_device("c", 0)]));
+    tainted("z");
+    assert_eq!(open("rows")["status"]["device"]["device"], "z");
+    assert_eq!(open("gone")["spec"]["device"]["device"], "b");
+    let node = "/api/v1/nodes/node-1/status";
+    let mut conditions = up.send("GET", "/api/v1/nodes/node-1", &Value::Null)["status"]["conditions"].clone();
+    conditions
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "FabricDown", "status": "True", "reason": "Switch"}));
+    up.send("PATCH", node, &json!({"status": {"conditions": conditions}}));
+    assert_eq!(open("fabric")["spec"]["device"]["device"], "c");
+    let device = up.pod("trainer");
+    let mut statuses =
+        up.send("GET", &format!("{PODS}/trainer"), &Value::Null)["status"]["containerStatuses"].clone();
+    let id = format!("{DRIVER}/node-1/{device}");
+    statuses[0]["allocatedResourcesStatus"] =
+        json!([{"name": "claim:gpu", "resources": [{"resourceID": id, "health": "Unhealthy"}]}]);
+    up.send("PATCH", &format!("{PODS}/trainer/status"), &json!({"status": {"containerStatuses": statuses}}));
+    assert_eq!(open("pod")["spec"]["device"]["device"], device);
+    assert_eq!(up.list(INCIDENTS).len(), 4, "one for each");
+    // Who deletes an incident brings its device back.
+    let name = open("fabric")["metadata"]["name"].as_str().unwrap().to_owned();
+    conditions.as_array_mut().unwrap().pop();
+    up.send("PATCH", node, &json!({"status": {"conditions": conditions}}));
+    up.send("DELETE", &format!("{INCIDENTS}/{name}"), &Value::Null);
+    wait_until("its taint is gone", || up.list(RULES).iter().all(|rule| rule["metadata"]["name"] != *name));
+}

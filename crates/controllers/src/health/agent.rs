@@ -1,0 +1,458 @@
+//! The core with what it has been told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use lazaret_api::{HealthPolicy, HealthStep};
+use lazaret_fleet::{Fleet, Gates, Input as Told};
+use lazaret_lifecycle::{
+    DoneWhen, History, Incident, Input as Heard, Notice, Owner, Reconciler, Task, WriteKind,
+};
+use lazaret_model::{DeviceId, DeviceTaintRule, EffectId, Taint, Text, Timestamp};
+use lazaret_runtime::{
+    Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PODS, PatchKind,
+    RULES, Reply, Resource, SIGNALS, TAINT_POLICIES,
+};
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::{
+    INCIDENT_LABEL, NAME, QUARANTINE, children,
+    executor::{Deed, New, delete, record, resource},
+    levels::Levels,
+    pods,
+    task::{Subject, owner_reference},
+};
+use crate::{
+    Sources,
+    feed::feed,
+    ledger::{Change, Ledger},
+    wire,
+};
+
+/// Numbers of effects that the core knows nothing of.
+const OWN_EFFECTS: u64 = 1 << 63;
+
+/// What a device's pods were last said to be.
+type Usage = (bool, Vec<Text>);
+
+/// What a policy was last said to be: its generation, and what is wrong with it.
+type Verdict = (i64, Option<String>);
+
+/// The core with what it has been told.
+#[derive(Debug)]
+pub(crate) struct HealthAgent {
+    core: Reconciler,
+    /// Health policies stand in the place of rules: whom they select is kept up to date by the fleet.
+    fleet: Fleet,
+    ledger: Ledger,
+    levels: Levels,
+    policies: BTreeMap<Text, Arc<HealthPolicy>>,
+    /// What was said of devices with open incidents.
+    usage: BTreeMap<DeviceId, Usage>,
+    /// Requests in flight, to read their answers.
+    asked: BTreeMap<u64, (Text, DoneWhen)>,
+    /// What policies are, and whether that was written.
+    verdicts: BTreeMap<Text, (Verdict, bool)>,
+    reports: VecDeque<Text>,
+    reporting: BTreeMap<u64, Text>,
+    next: u64,
+    leads: bool,
+    now: Timestamp,
+}
+
+impl HealthAgent {
+    pub(super) fn new(sources: Sources, history: History) -> Self {
+        let gates = Gates { taints: true, rules: true, ..sources.gates() };
+        Self {
+            core: Reconciler::new(history),
+            fleet: Fleet::with_gates(gates),
+            ledger: Ledger::default(),
+            levels: Levels::default(),
+            policies: BTreeMap::new(),
+            usage: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            verdicts: BTreeMap::new(),
+            reports: VecDeque::new(),
+            reporting: BTreeMap::new(),
+            next: OWN_EFFECTS,
+            leads: false,
+            now: Timestamp::EPOCH,
+        }
+    }
+
+    fn hear_change(&mut self, now: Timestamp, change: &Change) {
+        match change {
+            Change::Set(resource, object) => match *resource {
+                HEALTH_POLICIES => self.policy(now, object),
+                INCIDENTS => match lazaret_api::read_incident(text(object)) {
+                    Ok(stored) => self.core.handle(now, Notice::Stored(Box::new(stored))),
+                    Err(error) => warn!(incident = %object.key, %error, "an incident cannot be read"),
+                },
+                SIGNALS => match lazaret_api::read_signal(text(object)) {
+                    Ok(report) => self.core.handle(now, Notice::Report(report)),
+                    Err(error) => warn!(signal = %object.key, %error, "a signal cannot be read"),
+                },
+                NODES => self.levels.node(object),
+                PODS => self.levels.pod(&object.key, pods::health(object)),
+                _ => self.object(now, *resource, object),
+            },
+            Change::Gone(resource, key, _) => match *resource {
+                HEALTH_POLICIES => self.policy_gone(now, &key.name),
+                INCIDENTS => self.core.handle(now, Notice::StoredGone(key.name.clone())),
+                SIGNALS => self.core.handle(now, Notice::ReportGone(key.name.clone())),
+                NODES => self.levels.node_gone(&key.name),
+                PODS => self.levels.pod(key, Vec::new()),
+                resource if resource.plural == "resourceslices" => self.levels.slice_gone(&key.name),
+                resource => {
+                    if let Some(kind) = children::kind(&resource) {
+                        let notice = Notice::ChildGone(kind, key.namespace.clone(), key.name.clone());
+                        self.core.handle(now, notice);
+                    }
+                }
+            },
+        }
+    }
+
+    fn object(&mut self, now: Timestamp, resource: Resource, object: &Object) {
+        if resource.plural == "resourceslices" {
+            if let Ok(Model::Slice(slice)) = object.model() {
+                self.levels.slice(slice);
+            }
+        } else if let Some(kind) = children::kind(&resource) {
+            let gone = || Notice::ChildGone(kind, object.key.namespace.clone(), object.key.name.clone());
+            let notice = children::child(kind, object).map_or_else(gone, Notice::Child);
+            self.core.handle(now, notice);
+        }
+    }
+
+    fn policy(&mut self, now: Timestamp, object: &Object) {
+        let name = object.key.name.clone();
+        match lazaret_api::read_health_policy(text(object)) {
+            Ok(policy) => {
+                let generation = policy.generation;
+                if self
+                    .policies
+                    .get(&name)
+                    .is_some_and(|known| known.generation == generation && generation > 0)
+                {
+                    return;
+                }
+                self.fleet.apply(Told::Rule(Arc::new(selection(&policy))));
+                self.core.handle(now, Notice::Heard(Heard::Policy(Box::new(policy.policy.clone()))));
+                self.policies.insert(name.clone(), Arc::new(policy));
+                self.levels.tell_all();
+                self.judge(name, (generation, None));
+            }
+            Err(error) => {
+                let generation = generation(object);
+                self.policy_gone(now, &name);
+                self.judge(name, (generation, Some(error.to_string())));
+            }
+        }
+    }
+
+    fn policy_gone(&mut self, now: Timestamp, name: &Text) {
+        self.verdicts.remove(name);
+        if self.policies.remove(name).is_some() {
+            self.fleet.apply(Told::RuleGone(name.clone()));
+            self.core.handle(now, Notice::Heard(Heard::PolicyGone(name.clone())));
+            self.levels.tell_all();
+        }
+    }
+
+    fn judge(&mut self, name: Text, verdict: Verdict) {
+        if self.verdicts.get(&name).is_none_or(|(known, _)| *known != verdict) {
+            self.verdicts.insert(name.clone(), (verdict, false));
+            self.reports.push_back(name);
+        }
+    }
+
+    /// Who uses the devices of open incidents.
+    fn tell_usage(&mut self, now: Timestamp) {
+        let devices: BTreeSet<DeviceId> =
+            self.core.lifecycle().incidents().map(|incident| incident.device.clone()).collect();
+        self.usage.retain(|device, _| devices.contains(device));
+        for device in devices {
+            let usage = usage(&self.fleet, &device);
+            if self.usage.get(&device) != Some(&usage) {
+                let (is_used, namespaces) = usage.clone();
+                let heard = Heard::InUse { device: device.clone(), is_used, namespaces };
+                self.usage.insert(device, usage);
+                self.core.handle(now, Notice::Heard(heard));
+            }
+        }
+    }
+
+    /// What has to be written for an effect of the core.
+    fn deed(&mut self, id: u64, kind: WriteKind) -> Deed {
+        match kind {
+            WriteKind::Create(incident) => {
+                let body = lazaret_api::incident_to_json(&incident).to_string();
+                Deed::Send(Box::new(Call::create(&INCIDENTS, "", body)))
+            }
+            WriteKind::Record(uid, version, incident) => {
+                let status = lazaret_api::incident_status_to_json(&incident);
+                Deed::Send(Box::new(record(&incident.name, &uid, &version, &status)))
+            }
+            WriteKind::Remove(name, uid) => Deed::Send(Box::new(delete(&INCIDENTS, "", &name, &uid))),
+            WriteKind::Taint { owner, device, effect, value, uid } => {
+                taint(&owner, &device, (effect, &value), uid)
+            }
+            WriteKind::Drain { owner, device, value, policy } => {
+                let pace = self.policies.get(&policy).and_then(|policy| policy.evictions_per_second);
+                drain(&owner, &device, &value, pace)
+            }
+            WriteKind::Run { owner, name, task, incident } => self.run(id, &owner, &name, task, &incident),
+            WriteKind::Delete(kind, namespace, name, uid) => {
+                Deed::Send(Box::new(delete(&resource(kind), &namespace, &name, &uid)))
+            }
+            WriteKind::DropReport(name, uid) => Deed::Send(Box::new(delete(&SIGNALS, "", &name, &uid))),
+            WriteKind::Broken(policy, rule, error) => {
+                Deed::Warn(format!("DeviceHealthPolicy {policy}: spec.rules[{rule}].when: {error}"))
+            }
+        }
+    }
+
+    fn run(&mut self, id: u64, owner: &Owner, name: &Text, task: Task, incident: &Incident) -> Deed {
+        let Some(policy) = self.policies.get(&incident.policy).cloned() else {
+            return Deed::Impossible("its policy is gone".to_owned());
+        };
+        let node = match self.levels.node_of(&self.fleet, &incident.device) {
+            Ok(node) => node,
+            Err(why) => return Deed::Impossible(why),
+        };
+        let subject = Subject { owner, incident, name, node };
+        let new = |resource: Resource, namespace: &str, body: &Value| New {
+            resource,
+            namespace: namespace.to_owned(),
+            name: name.to_string(),
+            body: body.to_string(),
+        };
+        match task {
+            Task::Repair(step) => match policy.steps.get(step) {
+                Some(HealthStep::Job { namespace, template }) => {
+                    let job = subject.repair(template, namespace);
+                    Deed::Make(owner.uid.clone(), vec![new(JOBS, namespace, &job)])
+                }
+                Some(HealthStep::Request { api_version, kind, template, done_when }) => {
+                    self.asked.insert(id, (name.clone(), done_when.clone()));
+                    Deed::Request(owner.uid.clone(), subject.request(api_version, kind, template))
+                }
+                None => Deed::Impossible(format!("its policy has no step {step}")),
+            },
+            Task::Validate => {
+                let Some(validation) = &policy.validation else {
+                    return Deed::Impossible("its policy has no validation".to_owned());
+                };
+                match subject.validation(validation, &policy.identity) {
+                    Ok((job, claim)) => {
+                        let namespace = &validation.namespace;
+                        let all =
+                            vec![new(lazaret_runtime::CLAIMS, namespace, &claim), new(JOBS, namespace, &job)];
+                        Deed::Make(owner.uid.clone(), all)
+                    }
+                    Err(why) => Deed::Impossible(why),
+                }
+            }
+        }
+    }
+
+    /// What a policy is, for its status.
+    fn poll_report(&mut self) -> Option<(u64, Deed)> {
+        let name = self.reports.pop_front()?;
+        let Some(((generation, problem), _)) = self.verdicts.get(&name) else { return self.poll_report() };
+        let (status, reason, message) = match problem {
+            None => ("True", "Accepted", "the policy is acted on".to_owned()),
+            Some(problem) => ("False", "Invalid", problem.clone()),
+        };
+        let body = json!({
+            "apiVersion": HEALTH_POLICIES.api_version(), "kind": HEALTH_POLICIES.kind,
+            "metadata": {"name": &*name},
+            "status": {"conditions": [{
+                "type": "Accepted", "status": status, "reason": reason, "message": message,
+                "observedGeneration": generation,
+                "lastTransitionTime": lazaret_api::format_time(self.now),
+            }]},
+        });
+        let kind = PatchKind::Apply { manager: NAME };
+        let call = Call::patch(&HEALTH_POLICIES, "", &name, "status", kind, body.to_string());
+        let id = self.next;
+        self.next += 1;
+        self.reporting.insert(id, name);
+        Some((id, Deed::Send(Box::new(call))))
+    }
+}
+
+impl Agent for HealthAgent {
+    type Effect = Deed;
+
+    fn hear(&mut self, now: Timestamp, news: News) {
+        let of = resource_of(&news);
+        if ![RULES, TAINT_POLICIES, HEALTH_POLICIES, INCIDENTS, SIGNALS, JOBS].contains(&of) {
+            feed(&mut self.fleet, &news);
+        }
+        let mut ledger = core::mem::take(&mut self.ledger);
+        ledger.changes(news, |change| self.hear_change(now, &change));
+        self.ledger = ledger;
+    }
+
+    fn think(&mut self, now: Timestamp) {
+        self.now = now;
+        let changes = self.fleet.take_changes();
+        if !changes.classes.is_empty() {
+            self.levels.tell_all();
+        }
+        for heard in self.levels.settle(now, &self.fleet, &self.policies) {
+            self.core.handle(now, Notice::Heard(heard));
+        }
+        self.core.handle(now, Notice::Tick);
+        if self.leads {
+            self.tell_usage(now);
+            self.core.handle(now, Notice::Tick);
+        }
+    }
+
+    fn lead(&mut self, now: Timestamp, leading: bool) {
+        self.leads = leading;
+        self.usage.clear();
+        self.asked.clear();
+        self.core.handle(now, if leading { Notice::BecameLeader } else { Notice::LostLeadership });
+        if leading {
+            self.reports =
+                self.verdicts.iter().filter(|(_, (_, told))| !told).map(|(name, _)| name.clone()).collect();
+        }
+    }
+
+    fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
+        if let Some(name) = self.reporting.remove(&effect) {
+            if reply.outcome == Outcome::Done
+                && let Some((_, told)) = self.verdicts.get_mut(&name)
+            {
+                *told = true;
+            }
+            return;
+        }
+        let written = reply.object.as_deref().and_then(wire::metadata);
+        if let Some((task, when)) = self.asked.remove(&effect)
+            && let Some(object) = &reply.object
+            && lazaret_api::done(&when, object)
+        {
+            self.core.handle(now, Notice::Asked(task, Some(Ok(()))));
+        }
+        let refused = (reply.outcome == Outcome::Refused).then(|| reply.why.clone().unwrap_or_default());
+        if let Some(why) = reply.why.filter(|_| reply.outcome != Outcome::Gone) {
+            warn!(%why, "a write for an incident failed");
+        }
+        self.core.handle(
+            now,
+            Notice::Acknowledged {
+                id: EffectId(effect),
+                outcome: reply.outcome.into(),
+                version: written.as_ref().map(|one| one.resource_version.as_str().into()),
+                uid: written.as_ref().map(|one| one.uid.as_str().into()),
+                refused,
+            },
+        );
+    }
+
+    fn poll(&mut self) -> Option<(u64, Deed)> {
+        if let Some(effect) = self.core.poll_effect() {
+            return Some((effect.id.0, self.deed(effect.id.0, effect.kind)));
+        }
+        if self.leads { self.poll_report() } else { None }
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        self.core.next_wake()
+    }
+}
+
+fn resource_of(news: &News) -> Resource {
+    match news {
+        News::Listed(resource, ..)
+        | News::Set(resource, _)
+        | News::Gone(resource, _)
+        | News::Barred(resource, _) => *resource,
+    }
+}
+
+fn text(object: &Object) -> &str {
+    core::str::from_utf8(object.json()).unwrap_or_default()
+}
+
+fn generation(object: &Object) -> i64 {
+    let value: Value = serde_json::from_slice(object.json()).unwrap_or_default();
+    value["metadata"]["generation"].as_i64().unwrap_or_default()
+}
+
+/// Whom a policy means, as a rule of the fleet.
+fn selection(policy: &HealthPolicy) -> DeviceTaintRule {
+    DeviceTaintRule {
+        name: policy.policy.name.clone(),
+        generation: policy.generation,
+        selector: Some(policy.selector.clone()),
+        taint: Taint { key: "lazaret.dev/selected".into(), ..Taint::default() },
+        ..DeviceTaintRule::default()
+    }
+}
+
+/// Whether claims hold a device, and the namespaces of those claims. Who only monitors does not use it.
+fn usage(fleet: &Fleet, device: &DeviceId) -> Usage {
+    let mut namespaces: Vec<Text> = fleet
+        .holders(device)
+        .filter(|claim| fleet.held(*claim).any(|held| held.device == device && !held.result_ref.admin_access))
+        .filter_map(|claim| Some(fleet.claim(claim)?.key.namespace.clone()))
+        .collect();
+    namespaces.sort();
+    namespaces.dedup();
+    (!namespaces.is_empty(), namespaces)
+}
+
+fn names_of(device: &DeviceId) -> Value {
+    json!({"driver": &*device.driver, "pool": &*device.pool, "device": &*device.device})
+}
+
+fn metadata_of(owner: &Owner) -> Value {
+    json!({
+        "name": &*owner.name,
+        "labels": {"app.kubernetes.io/managed-by": "lazaret", INCIDENT_LABEL: &*owner.name},
+        "annotations": {"lazaret.dev/reason": format!("DeviceIncident {}", owner.name)},
+        "ownerReferences": [owner_reference(owner)],
+    })
+}
+
+fn taint(owner: &Owner, device: &DeviceId, (effect, value): (&str, &Text), uid: Option<Text>) -> Deed {
+    let taint = json!({"key": QUARANTINE, "value": &**value, "effect": effect});
+    if let Some(uid) = uid {
+        let body = json!({"metadata": {"uid": &*uid}, "spec": {"taint": taint}}).to_string();
+        return Deed::Send(Box::new(Call::patch(&RULES, "", &owner.name, "", PatchKind::Merge, body)));
+    }
+    let body = json!({
+        "apiVersion": RULES.api_version(), "kind": RULES.kind,
+        "metadata": metadata_of(owner),
+        "spec": {"deviceSelector": names_of(device), "taint": taint},
+    });
+    make(RULES, owner, &body)
+}
+
+fn drain(owner: &Owner, device: &DeviceId, value: &Text, pace: Option<i64>) -> Deed {
+    let mut taint = json!({"key": QUARANTINE, "value": &**value, "effect": "NoExecute"});
+    if let Some(pace) = pace {
+        taint["evictionsPerSecond"] = pace.into();
+    }
+    let body = json!({
+        "apiVersion": TAINT_POLICIES.api_version(), "kind": TAINT_POLICIES.kind,
+        "metadata": metadata_of(owner),
+        "spec": {"deviceSelector": names_of(device), "taint": taint},
+    });
+    make(TAINT_POLICIES, owner, &body)
+}
+
+fn make(resource: Resource, owner: &Owner, body: &Value) -> Deed {
+    let new =
+        New { resource, namespace: String::new(), name: owner.name.to_string(), body: body.to_string() };
+    Deed::Make(owner.uid.clone(), vec![new])
+}

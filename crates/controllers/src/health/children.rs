@@ -1,0 +1,117 @@
+//! What was made for incidents: rules, drains, Jobs and claims.
+
+use lazaret_lifecycle::{Child, ChildKind, ChildTarget, JobResult, Owner};
+use lazaret_model::{DeviceId, DeviceTaintRule};
+use lazaret_runtime::{CLAIMS, INCIDENTS, JOBS, Model, Object, RULES, Resource, TAINT_POLICIES};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnerReference {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Which kind of child objects of a resource are.
+pub(super) fn kind(resource: &Resource) -> Option<ChildKind> {
+    match *resource {
+        RULES => Some(ChildKind::Rule),
+        TAINT_POLICIES => Some(ChildKind::Drain),
+        JOBS => Some(ChildKind::Job),
+        CLAIMS => Some(ChildKind::Claim),
+        _ => None,
+    }
+}
+
+/// The child that an object is, if an incident owns it.
+pub(super) fn child(kind: ChildKind, object: &Object) -> Option<Child> {
+    // Most objects are nobody's: they are not worth reading.
+    let needle = INCIDENTS.kind.as_bytes();
+    object.json().windows(needle.len()).find(|window| *window == needle)?;
+    let wire: Wire = serde_json::from_slice(object.json()).ok()?;
+    let ours = |owner: &&OwnerReference| {
+        owner.controller && owner.kind == INCIDENTS.kind && owner.api_version == INCIDENTS.api_version()
+    };
+    let owner = wire.metadata.owner_references.iter().find(ours)?;
+    let rule = || match object.model() {
+        Ok(Model::Rule(rule)) => Some(rule),
+        Ok(_) | Err(_) => None,
+    };
+    let target = match kind {
+        ChildKind::Rule => {
+            let rule = rule()?;
+            let (effect, value) = (rule.taint.effect.name().into(), rule.taint.value.clone());
+            ChildTarget::Rule { device: device(rule), effect, value }
+        }
+        ChildKind::Drain => {
+            let rule = rule()?;
+            let evicted = rule.evictions.map_or(0, |count| count.pods);
+            ChildTarget::Drain { device: device(rule), value: rule.taint.value.clone(), evicted }
+        }
+        ChildKind::Job => ChildTarget::Job { result: result(&wire.status) },
+        ChildKind::Claim => ChildTarget::Claim,
+    };
+    Some(Child {
+        namespace: object.key.namespace.clone(),
+        name: object.key.name.clone(),
+        uid: object.uid.clone(),
+        owner: Owner { name: owner.name.as_str().into(), uid: owner.uid.as_str().into() },
+        target,
+    })
+}
+
+/// The device that a rule names; parts that are missing are empty, which is no device.
+fn device(rule: &DeviceTaintRule) -> DeviceId {
+    let selector = rule.selector.clone().unwrap_or_default();
+    DeviceId::new(
+        selector.driver.unwrap_or_default(),
+        selector.pool.unwrap_or_default(),
+        selector.device.unwrap_or_default(),
+    )
+}
+
+fn result(status: &Status) -> Option<JobResult> {
+    let is = |kind: &str| status.conditions.iter().find(|one| one.kind == kind && one.status == "True");
+    if is("Complete").is_some() {
+        return Some(Ok(()));
+    }
+    let failed = is("Failed")?;
+    let why = if failed.message.is_empty() { &failed.reason } else { &failed.message };
+    Some(Err(why.clone()))
+}

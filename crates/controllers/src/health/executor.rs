@@ -1,0 +1,171 @@
+//! Writes what was decided, and says what became of it.
+
+use lazaret_lifecycle::ChildKind;
+use lazaret_model::{Text, Uid};
+use lazaret_runtime::{
+    CLAIMS, Call, CallError, Client, INCIDENTS, JOBS, Outcome, Perform, RULES, Reply, Resource,
+    TAINT_POLICIES,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::wire;
+
+/// Something to be written.
+#[derive(Debug)]
+pub(crate) enum Deed {
+    /// One call, as it is.
+    Send(Box<Call>),
+    /// Makes objects in this order, each unless it is there already and its controller has this UID.
+    Make(Uid, Vec<New>),
+    /// Makes an object of a kind that has to be asked for, unless it is there; what it says now.
+    Request(Uid, Value),
+    /// Cannot be written, and why.
+    Impossible(String),
+    /// A word for the log.
+    Warn(String),
+}
+
+/// An object to be made.
+#[derive(Debug)]
+pub(crate) struct New {
+    pub(super) resource: Resource,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) body: String,
+}
+
+/// Where objects made for incidents are.
+pub(super) fn resource(kind: ChildKind) -> Resource {
+    match kind {
+        ChildKind::Rule => RULES,
+        ChildKind::Drain => TAINT_POLICIES,
+        ChildKind::Job => JOBS,
+        ChildKind::Claim => CLAIMS,
+    }
+}
+
+/// Deletes one incarnation of an object, and what belongs to it.
+pub(super) fn delete(resource: &Resource, namespace: &str, name: &str, uid: &Uid) -> Call {
+    let options = json!({"preconditions": {"uid": &**uid}, "propagationPolicy": "Background"});
+    Call::delete(resource, namespace, name, options.to_string())
+}
+
+#[derive(Debug)]
+pub(crate) struct Executor {
+    client: Client,
+}
+
+#[derive(Deserialize)]
+struct Discovered {
+    resources: Vec<Served>,
+}
+
+#[derive(Deserialize)]
+struct Served {
+    name: String,
+    kind: String,
+    namespaced: bool,
+}
+
+impl Executor {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    async fn make(&self, owner: &Uid, new: &New) -> Reply {
+        let New { resource, namespace, name, body } = new;
+        let made = self.client.send(Call::create(resource, namespace, body.clone())).await;
+        match made {
+            Ok(object) => {
+                info!(kind = resource.kind, namespace, name, "made for an incident");
+                Reply::from(Ok::<_, CallError>(object))
+            }
+            Err(CallError::AlreadyExists(why)) => {
+                self.is_ours(Call::get(resource, namespace, name), owner, why).await
+            }
+            Err(error) => Reply::from(&error),
+        }
+    }
+
+    /// An earlier attempt may have been quicker, or a stranger.
+    async fn is_ours(&self, get: Call, owner: &Uid, why: String) -> Reply {
+        match self.client.send(get).await {
+            Ok(found) if wire::metadata(&found).is_some_and(|one| one.controller() == Some(&**owner)) => {
+                Reply::from(Ok::<_, CallError>(found))
+            }
+            Ok(_) => Reply { outcome: Outcome::Conflict, object: None, why: Some(why) },
+            Err(CallError::NotFound(_)) => Outcome::RetryLater.into(),
+            Err(error) => Reply::from(&error),
+        }
+    }
+
+    async fn request(&self, owner: &Uid, object: &Value) -> Reply {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+        let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+        let found = match self.client.send(Call::get_at(root.clone())).await {
+            Ok(found) => found,
+            Err(CallError::NotFound(_)) => return refused(format!("{version} is not served")),
+            Err(error) => return Reply::from(&error),
+        };
+        let served =
+            serde_json::from_slice::<Discovered>(&found).map(|found| found.resources).unwrap_or_default();
+        let Some(served) = served.into_iter().find(|one| one.kind == kind && !one.name.contains('/')) else {
+            return refused(format!("{version} has no kind {kind}"));
+        };
+        let (namespace, name) = (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
+        let collection = match (served.namespaced, namespace.as_str()) {
+            (true, "") => return refused(format!("{kind} needs metadata.namespace in its template")),
+            (true, namespace) => format!("{root}/namespaces/{namespace}/{}", served.name),
+            (false, _) => format!("{root}/{}", served.name),
+        };
+        let get = Call::get_at(format!("{collection}/{name}"));
+        match self.client.send(get.clone()).await {
+            Ok(_) => self.is_ours(get, owner, format!("{kind} {name} belongs to somebody else")).await,
+            Err(CallError::NotFound(_)) => {
+                info!(%kind, namespace, name, "requested for an incident");
+                self.client.send(Call::create_at(collection, object.to_string())).await.into()
+            }
+            Err(error) => Reply::from(&error),
+        }
+    }
+}
+
+fn refused(why: String) -> Reply {
+    Reply { outcome: Outcome::Refused, object: None, why: Some(why) }
+}
+
+impl Perform<Deed> for Executor {
+    async fn perform(&self, deed: Deed) -> Reply {
+        match deed {
+            Deed::Send(call) => self.client.send(*call).await.into(),
+            Deed::Make(owner, all) => {
+                let mut last = Reply::from(Outcome::Done);
+                for new in &all {
+                    last = self.make(&owner, new).await;
+                    if last.outcome != Outcome::Done {
+                        break;
+                    }
+                }
+                last
+            }
+            Deed::Request(owner, object) => self.request(&owner, &object).await,
+            Deed::Impossible(why) => refused(why),
+            Deed::Warn(text) => {
+                warn!("{text}");
+                Outcome::Done.into()
+            }
+        }
+    }
+}
+
+/// The call that writes a status of an incident of this incarnation and version.
+pub(super) fn record(name: &Text, uid: &Uid, version: &Text, status: &Value) -> Call {
+    let body = json!({
+        "metadata": {"uid": &**uid, "resourceVersion": &**version},
+        "status": status,
+    });
+    Call::patch(&INCIDENTS, "", name, "status", lazaret_runtime::PatchKind::Merge, body.to_string())
+}

@@ -1,0 +1,499 @@
+//! Signals that last: what slices, nodes and pods say of devices now, told to the machine when it changes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use lazaret_api::HealthPolicy;
+use lazaret_fleet::{Fleet, Origin};
+use lazaret_lifecycle::{Input as Heard, Signal, Source};
+use lazaret_model::{
+    AttrValue, Device, DeviceId, NodeScope, ObjectKey, QualifiedName, ResourceSlice, Text, Timestamp,
+};
+use lazaret_runtime::Object;
+use serde::Deserialize;
+
+use super::pods::Health;
+
+/// What the health of a device in a pod's status is called.
+const HEALTH_KEY: &str = "health";
+/// What it is called that a device is not published any more.
+const PUBLISHED_KEY: &str = "published";
+/// Devices that are known although nobody publishes them. Of more the first is forgotten.
+const VANISHED_MAX: usize = 10_000;
+
+/// What a signal says, and when that began where it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Level {
+    value: Text,
+    message: Text,
+    at: Option<Timestamp>,
+}
+
+type LevelsByKey = BTreeMap<Text, Level>;
+
+/// What objects say of devices.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    slices: BTreeMap<Text, Arc<ResourceSlice>>,
+    by_node: BTreeMap<Text, BTreeSet<Text>>,
+    conditions: BTreeMap<Text, LevelsByKey>,
+    /// Of devices that have some.
+    taints: BTreeMap<DeviceId, LevelsByKey>,
+    pods: BTreeMap<ObjectKey, Vec<Health>>,
+    /// Of devices that pods say something of.
+    health: BTreeMap<DeviceId, BTreeMap<ObjectKey, Level>>,
+    /// Devices that are not published any more, with their node.
+    vanished: BTreeMap<DeviceId, Option<Text>>,
+    /// Slices that changed, as they were.
+    changed: BTreeMap<Text, Option<Arc<ResourceSlice>>>,
+    changed_nodes: BTreeMap<Text, LevelsByKey>,
+    gone_nodes: BTreeSet<Text>,
+    changed_pods: BTreeSet<ObjectKey>,
+    /// Everything has to be told again.
+    is_all: bool,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    reason: String,
+}
+
+impl Levels {
+    /// Policies or classes changed: whatever they mean is told anew.
+    pub(super) fn tell_all(&mut self) {
+        self.is_all = true;
+    }
+
+    pub(super) fn slice(&mut self, slice: &Arc<ResourceSlice>) {
+        let before = self.slices.insert(slice.name.clone(), slice.clone());
+        self.unlink(before.as_ref());
+        if let NodeScope::Node(node) = &slice.nodes {
+            self.by_node.entry(node.clone()).or_default().insert(slice.name.clone());
+        }
+        self.note(&slice.name, before);
+    }
+
+    pub(super) fn slice_gone(&mut self, name: &Text) {
+        let before = self.slices.remove(name);
+        self.unlink(before.as_ref());
+        self.note(name, before);
+    }
+
+    fn unlink(&mut self, slice: Option<&Arc<ResourceSlice>>) {
+        let Some(slice) = slice else { return };
+        if let NodeScope::Node(node) = &slice.nodes
+            && let Some(names) = self.by_node.get_mut(node)
+        {
+            names.remove(&slice.name);
+            if names.is_empty() {
+                self.by_node.remove(node);
+            }
+        }
+    }
+
+    fn note(&mut self, name: &Text, before: Option<Arc<ResourceSlice>>) {
+        // Taints in a slice of their own are about devices of other slices.
+        let has_taints = |slice: &Arc<ResourceSlice>| !slice.taints.is_empty();
+        let now = self.slices.get(name);
+        let of_pool =
+            now.filter(|slice| has_taints(slice)).or(before.as_ref().filter(|slice| has_taints(slice)));
+        if let Some(pool) = of_pool.map(|slice| slice.pool_id()) {
+            let others = self.slices.values().filter(|slice| slice.pool_id() == pool);
+            for slice in others {
+                self.changed.entry(slice.name.clone()).or_insert(None);
+            }
+        }
+        self.changed.entry(name.clone()).or_insert(before);
+    }
+
+    pub(super) fn node(&mut self, object: &Object) {
+        let name = &object.key.name;
+        self.gone_nodes.remove(name);
+        let Ok(node) = serde_json::from_slice::<Node>(object.json()) else { return };
+        let level = |one: Condition| {
+            let message = format!("node condition {} is {}: {}", one.kind, one.status, one.reason);
+            (Text::from(one.kind), Level { value: one.status.into(), message: message.into(), at: None })
+        };
+        let now: LevelsByKey = node.status.conditions.into_iter().map(level).collect();
+        if self.conditions.get(name) != Some(&now) {
+            let before = self.conditions.insert(name.clone(), now).unwrap_or_default();
+            self.changed_nodes.entry(name.clone()).or_insert(before);
+        }
+    }
+
+    pub(super) fn node_gone(&mut self, name: &Text) {
+        let before = self.conditions.remove(name).unwrap_or_default();
+        self.changed_nodes.entry(name.clone()).or_insert(before);
+        self.gone_nodes.insert(name.clone());
+    }
+
+    pub(super) fn pod(&mut self, key: &ObjectKey, health: Vec<Health>) {
+        if self.pods.get(key).map_or(&[][..], Vec::as_slice) == health.as_slice() {
+            return;
+        }
+        if health.is_empty() {
+            self.pods.remove(key);
+        } else {
+            self.pods.insert(key.clone(), health);
+        }
+        self.changed_pods.insert(key.clone());
+    }
+
+    /// The node of a device; `None` where it can be reached from several.
+    pub(super) fn node_of(&self, fleet: &Fleet, device: &DeviceId) -> Result<Option<Text>, String> {
+        let found = fleet.device(device).map(|found| found.slice().nodes().clone());
+        match (found, self.vanished.get(device)) {
+            (Some(NodeScope::Node(node)), _) => Ok(Some(node)),
+            (Some(_), _) => Ok(None),
+            (None, Some(node)) => Ok(node.clone()),
+            // Devices of a node are mostly in a pool of its name.
+            (None, None) if self.conditions.contains_key(&device.pool) => Ok(Some(device.pool.clone())),
+            (None, None) => Err("the device is not published, and its node is not known".to_owned()),
+        }
+    }
+
+    /// What changed, for the machine.
+    pub(super) fn settle(
+        &mut self,
+        now: Timestamp,
+        fleet: &Fleet,
+        policies: &BTreeMap<Text, Arc<HealthPolicy>>,
+    ) -> Vec<Heard> {
+        let mut told = Vec::new();
+        let is_all = core::mem::take(&mut self.is_all);
+        let mut changed = core::mem::take(&mut self.changed);
+        if is_all {
+            self.slices.keys().for_each(|name| drop(changed.insert(name.clone(), None)));
+        }
+        for (name, before) in changed {
+            self.settle_slice(now, (fleet, policies), &name, before.as_deref(), &mut told);
+        }
+        for (node, before) in core::mem::take(&mut self.changed_nodes) {
+            self.settle_node(now, &node, &before, &mut told);
+        }
+        for node in core::mem::take(&mut self.gone_nodes) {
+            self.forget_vanished_of(&node, &mut told);
+        }
+        let pods = core::mem::take(&mut self.changed_pods);
+        let pods: Vec<ObjectKey> =
+            if is_all { self.pods.keys().cloned().collect() } else { pods.into_iter().collect() };
+        for pod in pods {
+            self.settle_pod(now, fleet, &pod, &mut told);
+        }
+        told
+    }
+
+    fn settle_slice(
+        &mut self,
+        now: Timestamp,
+        (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
+        name: &Text,
+        before: Option<&ResourceSlice>,
+        told: &mut Vec<Heard>,
+    ) {
+        let Some(slice) = self.slices.get(name).cloned() else {
+            let before =
+                before.into_iter().flat_map(|before| before.devices.iter().map(move |one| (before, one)));
+            for (slice, device) in before {
+                self.unpublish(now, (fleet, policies), slice, device, told);
+            }
+            return;
+        };
+        let same_place =
+            before.is_some_and(|before| before.nodes == slice.nodes && before.pool == slice.pool);
+        for device in &slice.devices {
+            let old = before.and_then(|before| before.devices.iter().find(|old| old.name == device.name));
+            if same_place && old == Some(device) {
+                continue;
+            }
+            self.settle_device(now, (fleet, policies), &slice, (device, old), told);
+        }
+        for old in before.iter().flat_map(|before| &before.devices) {
+            if slice.devices.iter().all(|device| device.name != old.name) {
+                self.unpublish(now, (fleet, policies), &slice, old, told);
+            }
+        }
+    }
+
+    fn settle_device(
+        &mut self,
+        now: Timestamp,
+        (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
+        slice: &ResourceSlice,
+        (device, old): (&Device, Option<&Device>),
+        told: &mut Vec<Heard>,
+    ) {
+        let id = DeviceId {
+            driver: slice.driver.clone(),
+            pool: slice.pool.name.clone(),
+            device: device.name.clone(),
+        };
+        let mut names: Vec<Text> = Vec::new();
+        let mut taints = LevelsByKey::new();
+        for one in fleet.effective_taints(&id) {
+            match one.origin {
+                Origin::Rule { name, .. } => names.push(name.clone()),
+                Origin::Device { .. } | Origin::TaintSlice { .. } => {
+                    let message = format!("the driver reports {}", one.taint);
+                    let (value, at) = (one.taint.value.clone(), one.taint.time_added);
+                    taints.entry(one.taint.key.clone()).or_insert(Level {
+                        value,
+                        message: message.into(),
+                        at,
+                    });
+                }
+                Origin::Patch { .. } => {}
+            }
+        }
+        names.sort();
+        if names.is_empty() {
+            self.taints.remove(&id);
+            told.push(Heard::DeviceGone(id));
+            return;
+        }
+        let identity = names.iter().find_map(|name| policies.get(name)).map(|policy| policy.identity.clone());
+        let hardware = identity.and_then(|identity| hardware(device, &slice.driver, &identity));
+        told.push(Heard::Device { id: id.clone(), hardware, policies: names });
+        if self.vanished.remove(&id).is_some() {
+            told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
+        }
+        let tell = Tell { now, id: &id };
+        let mut before = self.taints.remove(&id).unwrap_or_default();
+        if old.is_none() {
+            // Everything is told again, and what is over is told once.
+            before.retain(|key, _| !taints.contains_key(key));
+        }
+        tell.difference(&before, &taints, Source::Taint, told);
+        if !taints.is_empty() {
+            self.taints.insert(id.clone(), taints);
+        }
+        let attributes = |device: &Device| attributes(device, &slice.driver);
+        tell.difference(
+            &old.map(attributes).unwrap_or_default(),
+            &attributes(device),
+            Source::Attribute,
+            told,
+        );
+        if let (None, NodeScope::Node(node)) = (old, &slice.nodes)
+            && let Some(conditions) = self.conditions.get(node)
+        {
+            tell.difference(&LevelsByKey::new(), conditions, Source::Node, told);
+        }
+    }
+
+    /// A device is not in its slice any more. Where its node is gone as well, that is no trouble of the device.
+    fn unpublish(
+        &mut self,
+        now: Timestamp,
+        (fleet, policies): (&Fleet, &BTreeMap<Text, Arc<HealthPolicy>>),
+        slice: &ResourceSlice,
+        device: &Device,
+        told: &mut Vec<Heard>,
+    ) {
+        let id = DeviceId {
+            driver: slice.driver.clone(),
+            pool: slice.pool.name.clone(),
+            device: device.name.clone(),
+        };
+        if fleet.device(&id).is_some() {
+            return;
+        }
+        let before = self.taints.remove(&id).unwrap_or_default();
+        let tell = Tell { now, id: &id };
+        tell.difference(&before, &LevelsByKey::new(), Source::Taint, told);
+        tell.difference(&attributes(device, &slice.driver), &LevelsByKey::new(), Source::Attribute, told);
+        let node = match &slice.nodes {
+            NodeScope::Node(node) => Some(node.clone()),
+            NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
+        };
+        let is_node_gone = node.as_ref().is_some_and(|node| !self.conditions.contains_key(node));
+        if is_node_gone || self.is_renamed(policies, slice, device) {
+            told.push(Heard::DeviceGone(id));
+            return;
+        }
+        if self.vanished.len() >= VANISHED_MAX
+            && let Some((first, _)) = self.vanished.pop_first()
+        {
+            told.push(Heard::DeviceGone(first));
+        }
+        let level = Level {
+            value: "False".into(),
+            message: "the driver does not publish it any more".into(),
+            at: None,
+        };
+        tell.raise(PUBLISHED_KEY.into(), &level, Source::Vanished, told);
+        self.vanished.insert(id, node);
+    }
+
+    /// Whether the same hardware is published under another name, on the same node or in the same pool.
+    fn is_renamed(
+        &self,
+        policies: &BTreeMap<Text, Arc<HealthPolicy>>,
+        slice: &ResourceSlice,
+        device: &Device,
+    ) -> bool {
+        let identities: BTreeSet<&Text> = policies.values().map(|policy| &policy.identity).collect();
+        let same_place = |other: &ResourceSlice| {
+            other.driver == slice.driver
+                && match &other.nodes {
+                    NodeScope::Node(_) => other.nodes == slice.nodes,
+                    NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => {
+                        other.pool.name == slice.pool.name
+                    }
+                }
+        };
+        let others =
+            || self.slices.values().filter(|other| same_place(other)).flat_map(|other| &other.devices);
+        identities.into_iter().any(|identity| {
+            hardware(device, &slice.driver, identity).is_some_and(|id| {
+                others().any(|other| hardware(other, &slice.driver, identity).as_ref() == Some(&id))
+            })
+        })
+    }
+
+    fn forget_vanished_of(&mut self, node: &Text, told: &mut Vec<Heard>) {
+        let theirs = |(_, of): &(&DeviceId, &Option<Text>)| of.as_ref() == Some(node);
+        let gone: Vec<DeviceId> = self.vanished.iter().filter(theirs).map(|(id, _)| id.clone()).collect();
+        for id in gone {
+            self.vanished.remove(&id);
+            told.push(lowered(&id, PUBLISHED_KEY.into(), Source::Vanished));
+            told.push(Heard::DeviceGone(id));
+        }
+    }
+
+    fn settle_node(&self, now: Timestamp, node: &Text, before: &LevelsByKey, told: &mut Vec<Heard>) {
+        let none = LevelsByKey::new();
+        let current = self.conditions.get(node).unwrap_or(&none);
+        let slices = self.by_node.get(node).into_iter().flatten().filter_map(|name| self.slices.get(name));
+        for slice in slices {
+            for device in &slice.devices {
+                let id = DeviceId {
+                    driver: slice.driver.clone(),
+                    pool: slice.pool.name.clone(),
+                    device: device.name.clone(),
+                };
+                Tell { now, id: &id }.difference(before, current, Source::Node, told);
+            }
+        }
+    }
+
+    fn settle_pod(&mut self, now: Timestamp, fleet: &Fleet, pod: &ObjectKey, told: &mut Vec<Heard>) {
+        let mut said: BTreeMap<DeviceId, Level> = BTreeMap::new();
+        for one in self.pods.get(pod).into_iter().flatten() {
+            let Some(device) = one.device(fleet) else { continue };
+            let message = if one.message.is_empty() {
+                format!("pod {pod} reports {}", one.health)
+            } else {
+                format!("pod {pod} reports {}: {}", one.health, one.message)
+            };
+            said.insert(device, Level { value: one.health.clone(), message: message.into(), at: None });
+        }
+        let mut touched: BTreeSet<DeviceId> = said.keys().cloned().collect();
+        touched
+            .extend(self.health.iter().filter(|(_, pods)| pods.contains_key(pod)).map(|(id, _)| id.clone()));
+        for id in touched {
+            let pods = self.health.entry(id.clone()).or_default();
+            match said.remove(&id) {
+                Some(level) => drop(pods.insert(pod.clone(), level)),
+                None => drop(pods.remove(pod)),
+            }
+            match pods.values().max_by_key(|level| severity(&level.value)) {
+                Some(worst) => Tell { now, id: &id }.raise(HEALTH_KEY.into(), worst, Source::Health, told),
+                None => {
+                    self.health.remove(&id);
+                    told.push(lowered(&id, HEALTH_KEY.into(), Source::Health));
+                }
+            }
+        }
+    }
+}
+
+/// What a device is told by.
+struct Tell<'a> {
+    now: Timestamp,
+    id: &'a DeviceId,
+}
+
+impl Tell<'_> {
+    fn raise(&self, key: Text, level: &Level, source: Source, told: &mut Vec<Heard>) {
+        told.push(Heard::Raised(Signal {
+            device: self.id.clone(),
+            key,
+            value: level.value.clone(),
+            source,
+            at: level.at.unwrap_or(self.now).min(self.now),
+            lasts: true,
+            message: level.message.clone(),
+        }));
+    }
+
+    /// What is new or another, and what is over.
+    fn difference(&self, before: &LevelsByKey, now: &LevelsByKey, source: Source, told: &mut Vec<Heard>) {
+        for (key, level) in now.iter().filter(|(key, level)| before.get(*key) != Some(level)) {
+            self.raise(key.clone(), level, source, told);
+        }
+        for key in before.keys().filter(|key| !now.contains_key(*key)) {
+            told.push(lowered(self.id, key.clone(), source));
+        }
+    }
+}
+
+fn lowered(id: &DeviceId, key: Text, source: Source) -> Heard {
+    Heard::Lowered { device: id.clone(), key, source }
+}
+
+fn severity(health: &str) -> u8 {
+    match health {
+        "Unhealthy" => 2,
+        "Unknown" => 1,
+        _ => 0,
+    }
+}
+
+/// Attributes with one value, by their qualified names.
+fn attributes(device: &Device, driver: &str) -> LevelsByKey {
+    let mut levels = LevelsByKey::new();
+    for (key, value) in &device.attributes {
+        let value: Text = match value {
+            AttrValue::Int(number) => number.to_string().into(),
+            AttrValue::Bool(value) => value.to_string().into(),
+            AttrValue::String(text) => text.clone(),
+            AttrValue::Version(version) => version.text.clone(),
+            AttrValue::Ints(_)
+            | AttrValue::Bools(_)
+            | AttrValue::Strings(_)
+            | AttrValue::Versions(_)
+            | AttrValue::Unsupported => continue,
+        };
+        let key: Text = QualifiedName::of_key(key, driver).to_string().into();
+        let message = format!("attribute {key} is {value}").into();
+        levels.insert(key, Level { value, message, at: None });
+    }
+    levels
+}
+
+/// What stays the same when a device is renamed.
+fn hardware(device: &Device, driver: &str, identity: &str) -> Option<Text> {
+    let wanted = QualifiedName::of_key(identity, driver);
+    let found = device.attributes.iter().find(|(key, _)| QualifiedName::of_key(key, driver) == wanted)?;
+    if let AttrValue::String(text) = &found.1 { Some(text.clone()) } else { None }
+}

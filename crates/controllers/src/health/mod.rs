@@ -1,0 +1,73 @@
+//! Health policies and incidents: runs [`lazaret_lifecycle`] and does what it decides.
+
+mod agent;
+mod children;
+mod executor;
+mod levels;
+mod pods;
+mod task;
+
+use lazaret_lifecycle::History;
+use lazaret_runtime::{
+    AgentOptions, CLAIMS, CLASSES, CallError, HEALTH_POLICIES, INCIDENTS, Inbox, JOBS, NODES, News, PODS,
+    Precedence, RULES, SIGNALS, TAINT_POLICIES,
+};
+use tracing::warn;
+
+use crate::{Sources, desk::Desk};
+
+/// What it calls itself, in metrics and as a field manager.
+pub(crate) const NAME: &str = "device-health";
+/// The key of the taints of incidents.
+pub(crate) const QUARANTINE: &str = "lazaret.dev/quarantine";
+/// The label of what was made for an incident.
+pub(crate) const INCIDENT_LABEL: &str = "lazaret.dev/incident";
+
+/// Works as soon as there is a policy or an incident. Until then nothing is kept in memory for it.
+pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
+    if !sources.serves_rules() {
+        warn!("DeviceHealthPolicies have no effect here: DeviceTaintRules are not served");
+        return;
+    }
+    let first = desk.listen_if_possible(&[], &[HEALTH_POLICIES, INCIDENTS]);
+    tokio::select! {
+        biased;
+        () = desk.stopped() => return,
+        () = first_work(first) => {}
+    }
+    let needed = [
+        HEALTH_POLICIES,
+        INCIDENTS,
+        SIGNALS,
+        RULES,
+        TAINT_POLICIES,
+        CLASSES,
+        CLAIMS,
+        PODS,
+        NODES,
+        sources.slices(),
+    ];
+    let inbox = desk.listen_if_possible(&needed, &[JOBS]);
+    let executor = executor::Executor::new(desk.client());
+    let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
+    let make = move || agent::HealthAgent::new(sources, history);
+    desk.run(options, inbox, make, executor).await;
+}
+
+async fn first_work(mut inbox: Inbox) {
+    loop {
+        match inbox.next().await {
+            News::Set(..) => return,
+            News::Listed(_, objects, _) if !objects.is_empty() => return,
+            News::Listed(..) | News::Gone(..) => {}
+            News::Barred(_, why) if matches!(*why, CallError::NotFound(_)) => {
+                warn!(
+                    "there are no DeviceHealthPolicies here; to have them: lazaret install --crds-only | kubectl apply -f -"
+                );
+            }
+            News::Barred(_, why) => {
+                warn!(%why, "DeviceHealthPolicies cannot be read; get, list and watch them must be permitted");
+            }
+        }
+    }
+}

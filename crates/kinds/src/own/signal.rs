@@ -1,0 +1,47 @@
+//! DeviceSignal: something that a person or an alert says of a device, until it was taken in.
+
+use lazaret_json::{Value, json};
+
+use super::{column, device, kind};
+
+pub(super) fn definition() -> Value {
+    let names = json!({
+        "kind": "DeviceSignal",
+        "listKind": "DeviceSignalList",
+        "plural": "devicesignals",
+        "singular": "devicesignal",
+        "shortNames": ["dsig"],
+    });
+    let columns = vec![
+        column("Pool", "string", ".spec.device.pool", "The pool of the device"),
+        column("Device", "string", ".spec.device.device", "The device"),
+        column("Key", "string", ".spec.key", "What it is about"),
+        column("Value", "string", ".spec.value", "What it says"),
+        column("Source", "string", ".spec.source", "Person or Alert"),
+        column("Age", "date", ".metadata.creationTimestamp", "Time since it was reported"),
+    ];
+    let short = |description: &str, most: u32| json!({"type": "string", "maxLength": most, "description": description});
+    let mut key = short("What it is about, gpu.example.com/xid for instance.", 316);
+    crate::value::put(&mut key, "minLength", 1);
+    let spec = json!({
+        "type": "object",
+        "required": ["device", "key", "source"],
+        "description": "What was noticed.",
+        "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "a signal is not changed: report another one"}],
+        "properties": {
+            "device": device("The device."),
+            "key": key,
+            "value": short("What it says.", 253),
+            "source": {"type": "string", "enum": ["Person", "Alert"], "description": "From where it comes."},
+            "message": short("For people.", 1024),
+            "by": short("Who.", 253),
+        },
+    });
+    kind(
+        "Cluster",
+        names,
+        columns,
+        "Something that a person or an alert says of a device. Health policies are asked about it, then it is deleted.",
+        (spec, None),
+    )
+}

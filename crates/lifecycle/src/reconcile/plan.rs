@@ -1,0 +1,249 @@
+//! Which writes are missing.
+
+use alloc::{boxed::Box, vec::Vec};
+
+use lazaret_model::{Text, Timestamp};
+
+use super::{
+    Child, ChildKind, Owner, Reconciler, Target, WriteKind,
+    state::{Queued, child_key},
+};
+use crate::{
+    effect::Input as Heard,
+    incident::Incident,
+    wanted::{Task, Wanted},
+};
+
+/// Objects of which it is known how often a write failed. Of more only those that wait are.
+const RETRIES_MAX: usize = 10_000;
+
+impl Reconciler {
+    /// Looks at what may have changed, and queues what is to be done.
+    pub(super) fn plan(&mut self, now: Timestamp) {
+        self.due_again(now);
+        while let Some(name) = self.touched.pop_first() {
+            self.plan_incident(now, &name);
+        }
+        self.forget_old(now);
+        self.drop_reports(now);
+    }
+
+    /// What was left alone for some time and may be tried again.
+    fn due_again(&mut self, now: Timestamp) {
+        let due: Vec<Text> =
+            self.not_before.iter().filter(|(_, (at, _))| *at <= now).map(|(key, _)| key.clone()).collect();
+        if self.not_before.len() > RETRIES_MAX {
+            self.not_before.retain(|_, (at, _)| *at != Timestamp::NEVER);
+        }
+        for key in due {
+            let name = key.rsplit('/').next().unwrap_or_default();
+            // A job's name is its incident's and a number.
+            let owner = name.rsplit_once('-').map_or("", |(owner, _)| owner);
+            self.touched.extend([Text::from(name), Text::from(owner)]);
+            // How often it failed is known on until it is done.
+            if let Some((at, failures)) = self.not_before.get_mut(&key) {
+                *at = Timestamp::NEVER;
+                if *failures == 0 {
+                    self.not_before.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn plan_incident(&mut self, now: Timestamp, name: &Text) {
+        let written = self.incidents.get(name);
+        if let Some((written, pending)) = written.and_then(|one| Some((one, one.pending.clone()?))) {
+            let change = written.changes;
+            let kind = match &written.uid {
+                None => WriteKind::Create(pending),
+                Some(uid) => WriteKind::Record(uid.clone(), written.version.clone(), pending),
+            };
+            self.push_at(now, name.clone(), change, kind);
+        }
+        let open = self.open(name);
+        let (wanted, shown) = match &open {
+            Some((_, incident)) => {
+                (self.lifecycle.wanted(incident), self.incidents.get(name).map(|written| written.shown))
+            }
+            None => (Wanted::default(), None),
+        };
+        // Nothing is done for what is not stored yet, and nothing is undone before it is stored that it is over.
+        let is_stored = match &open {
+            Some((_, incident)) => shown == Some((incident.stage, incident.tries)),
+            None => self.incidents.get(name).is_none_or(|written| written.pending.is_none()),
+        };
+        if is_stored {
+            self.plan_children(now, name, open.as_ref(), wanted);
+        }
+    }
+
+    /// An open incident that was written.
+    fn open(&self, name: &Text) -> Option<(Owner, Incident)> {
+        let written = self.incidents.get(name)?;
+        let incident = self.lifecycle.incident(written.number?)?.clone();
+        Some((Owner { name: name.clone(), uid: written.uid.clone()? }, incident))
+    }
+
+    fn plan_children(
+        &mut self,
+        now: Timestamp,
+        name: &Text,
+        open: Option<&(Owner, Incident)>,
+        wanted: Wanted,
+    ) {
+        let children: Vec<Child> = self
+            .children
+            .range((name.clone(), ChildKind::Rule, Text::default(), Text::default())..)
+            .take_while(|((owner, ..), _)| owner == name)
+            .map(|(_, child)| child.clone())
+            .collect();
+        // What waits was decided on what was known before.
+        self.waiting.remove(&child_key(ChildKind::Rule, name));
+        self.waiting.remove(&child_key(ChildKind::Drain, name));
+        let (mut has_rule, mut has_drain, mut has_job) = (false, false, false);
+        for child in children {
+            let fits = |owner: &Owner| child.owner == *owner;
+            let Some((owner, incident)) = open.filter(|(owner, _)| fits(owner)) else {
+                self.delete(now, &child);
+                continue;
+            };
+            match &child.target {
+                Target::Rule { device, effect, value } => match wanted.quarantine {
+                    Some(wanted) if *device == incident.device && child.name == owner.name => {
+                        has_rule = true;
+                        if **effect != *wanted || *value != incident.taint_value {
+                            self.taint(now, owner, incident, wanted, Some(&child));
+                        }
+                    }
+                    Some(_) | None => self.delete(now, &child),
+                },
+                Target::Drain { device, value, .. } => {
+                    let is_right = *device == incident.device && *value == incident.taint_value;
+                    if wanted.drains && is_right && child.name == owner.name {
+                        has_drain = true;
+                    } else {
+                        self.delete(now, &child);
+                    }
+                }
+                Target::Claim => {
+                    if wanted.task != Some(Task::Validate) || child.name != incident.task_name() {
+                        self.delete(now, &child);
+                    }
+                }
+                Target::Job { result } => {
+                    let is_wanted = wanted.task.is_some() && child.name == incident.task_name();
+                    has_job |= is_wanted;
+                    if !is_wanted && result.is_none() {
+                        self.delete(now, &child);
+                    }
+                }
+            }
+        }
+        let Some((owner, incident)) = open else { return };
+        if let Some(effect) = wanted.quarantine.filter(|_| !has_rule) {
+            self.taint(now, owner, incident, effect, None);
+        }
+        if wanted.drains && !has_drain {
+            let (device, value) = (incident.device.clone(), incident.taint_value.clone());
+            let kind =
+                WriteKind::Drain { owner: owner.clone(), device, value, policy: incident.policy.clone() };
+            self.push_at(now, child_key(ChildKind::Drain, name), 0, kind);
+        }
+        if let Some(task) = wanted.task.filter(|_| !has_job) {
+            self.run(now, owner, incident, task);
+        }
+    }
+
+    fn taint(
+        &mut self,
+        now: Timestamp,
+        owner: &Owner,
+        incident: &Incident,
+        effect: &'static str,
+        rule: Option<&Child>,
+    ) {
+        let kind = WriteKind::Taint {
+            owner: owner.clone(),
+            device: incident.device.clone(),
+            effect,
+            value: incident.taint_value.clone(),
+            uid: rule.map(|rule| rule.uid.clone()),
+        };
+        self.push_at(now, child_key(ChildKind::Rule, &owner.name), 0, kind);
+    }
+
+    fn run(&mut self, now: Timestamp, owner: &Owner, incident: &Incident, task: Task) {
+        let name = incident.task_name();
+        let key = child_key(ChildKind::Job, &name);
+        let kind = WriteKind::Run { owner: owner.clone(), name, task, incident: Box::new(incident.clone()) };
+        self.push_at(now, key, 0, kind);
+    }
+
+    fn delete(&mut self, now: Timestamp, child: &Child) {
+        let kind = child.target.kind();
+        let (namespace, name, uid) = (child.namespace.clone(), child.name.clone(), child.uid.clone());
+        self.push_at(now, child_key(kind, &name), 0, WriteKind::Delete(kind, namespace, name, uid));
+    }
+
+    /// Queues an effect, unless one on the same object is in flight, was just done, or failed a moment ago.
+    fn push_at(&mut self, now: Timestamp, key: Text, change: u64, kind: WriteKind) {
+        let waits = self.not_before.get(&key).is_some_and(|(at, _)| *at > now && *at != Timestamp::NEVER);
+        if !waits && !self.flying.contains(&key) {
+            self.push(key, change, kind);
+        }
+    }
+
+    /// The newest effect on an object replaces one that waits.
+    pub(super) fn push(&mut self, key: Text, change: u64, kind: WriteKind) {
+        if self.waiting.insert(key.clone(), Queued { key: key.clone(), change, kind }).is_none() {
+            self.queue.push_back(key);
+        }
+    }
+
+    /// Incidents that have been over for long, and the oldest of too many.
+    fn forget_old(&mut self, now: Timestamp) {
+        let many = self.over.len().saturating_sub(self.history.incidents_max);
+        let is_old = |(at, _): &&(Timestamp, Text)| at.plus_millis(self.history.keep_ms) <= now;
+        let old = self.over.iter().take_while(is_old).count();
+        let names: Vec<Text> = self.over.iter().take(many.max(old)).map(|(_, name)| name.clone()).collect();
+        for name in names {
+            let Some(uid) = self.incidents.get(&name).and_then(|written| written.uid.clone()) else {
+                continue;
+            };
+            let has_children = self
+                .children
+                .range((name.clone(), ChildKind::Rule, Text::default(), Text::default())..)
+                .next()
+                .is_some_and(|((owner, ..), child)| *owner == name && child.target.kind() < ChildKind::Job);
+            if !has_children {
+                self.push_at(now, name.clone(), 0, WriteKind::Remove(name, uid));
+            }
+        }
+    }
+
+    pub(super) fn raise_reports(&mut self, now: Timestamp) {
+        for (report, is_raised) in self.reports.values_mut().filter(|(_, is_raised)| !*is_raised) {
+            *is_raised = true;
+            self.lifecycle.handle(now, Heard::Raised(report.signal.clone()));
+        }
+    }
+
+    /// A signal that was taken in is deleted once what followed from it is stored.
+    fn drop_reports(&mut self, now: Timestamp) {
+        let is_settled = |report: &super::Report| {
+            let incident = self.lifecycle.incident_of(&report.signal.device);
+            let written = incident.and_then(|incident| self.incidents.get(&incident.name));
+            incident.is_none() || written.is_some_and(|one| one.uid.is_some() && one.pending.is_none())
+        };
+        let done: Vec<(Text, Text)> = self
+            .reports
+            .values()
+            .filter(|(report, is_raised)| *is_raised && is_settled(report))
+            .map(|(report, _)| (report.name.clone(), report.uid.clone()))
+            .collect();
+        for (name, uid) in done {
+            let key = alloc::format!("/report/{name}").into();
+            self.push_at(now, key, 0, WriteKind::DropReport(name, uid));
+        }
+    }
+}

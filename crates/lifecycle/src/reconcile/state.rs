@@ -1,0 +1,321 @@
+//! What is known of objects, and how news change it.
+
+use alloc::boxed::Box;
+
+use lazaret_model::{DeviceId, EffectId, Outcome, Text, Timestamp, Uid};
+
+use super::{Acts, Child, ChildKind, Reconciler, Stored, Target, WriteKind};
+use crate::{
+    effect::{Input as Heard, JobResult, Repair},
+    incident::{Incident, Stage},
+    wanted::Task,
+};
+
+/// A write that was done shows in the watch soon. Until then, or for so long, its object is left alone.
+const SEEN_WITHIN_MS: i64 = 5_000;
+/// A write that failed is tried again after this, and each time after twice as long.
+const RETRY_MS_MIN: i64 = 500;
+const RETRY_MS_MAX: i64 = 60_000;
+/// A request that repairs is looked at this often.
+const REQUEST_LOOK_MS: i64 = 5_000;
+
+/// What is known of an incident as an object.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// `None`: it was not written yet.
+    pub(super) uid: Option<Uid>,
+    pub(super) version: Text,
+    /// By which the machine knows it, while it is open and this machine leads.
+    pub(super) number: Option<u64>,
+    /// What is to be written, and how many times that changed.
+    pub(super) pending: Option<Box<Incident>>,
+    pub(super) changes: u64,
+    /// The stage and the number of tries that are stored.
+    pub(super) shown: (Stage, u32),
+    /// As it was last stored, while it is open.
+    pub(super) stored: Option<Box<Incident>>,
+    pub(super) acts: Acts,
+    pub(super) device: DeviceId,
+    pub(super) serial: u32,
+    /// Since when it is over.
+    pub(super) over_since: Option<Timestamp>,
+}
+
+/// An effect that waits or is in flight.
+#[derive(Debug)]
+pub(super) struct Queued {
+    /// What it is about.
+    pub(super) key: Text,
+    /// Of [`Written::changes`].
+    pub(super) change: u64,
+    pub(super) kind: WriteKind,
+}
+
+impl Reconciler {
+    /// Everything that is known of incidents comes from what is stored.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        self.leads = true;
+        self.names.clear();
+        self.not_before.clear();
+        self.lifecycle.handle(now, Heard::Begin);
+        self.incidents.retain(|_, written| written.uid.is_some());
+        let mut open = alloc::vec::Vec::new();
+        for (name, written) in &mut self.incidents {
+            (written.pending, written.number) = (None, None);
+            match (&written.stored, written.over_since) {
+                (Some(incident), _) => open.push((name.clone(), incident.clone(), written.acts.clone())),
+                (None, at) => self.lifecycle.remember(&written.device, written.serial, at),
+            }
+        }
+        for (name, incident, acts) in open {
+            self.adopt(now, &name, *incident, &acts);
+        }
+        for (_, is_raised) in self.reports.values_mut() {
+            *is_raised = false;
+        }
+        let owners = self.owners.values().cloned();
+        self.touched.extend(owners.chain(self.incidents.keys().cloned()));
+    }
+
+    fn adopt(&mut self, now: Timestamp, name: &Text, incident: Incident, acts: &Acts) {
+        let incident = Incident { number: 0, ..incident };
+        let Some(number) = self.lifecycle.adopt(now, incident) else {
+            self.take_effects();
+            return;
+        };
+        self.names.insert(number, name.clone());
+        if let Some(written) = self.incidents.get_mut(name) {
+            written.number = Some(number);
+        }
+        self.take_effects();
+        self.acts(now, number, acts);
+    }
+
+    /// The machine says something new of an incident.
+    pub(super) fn pend(&mut self, incident: Incident) {
+        let name = incident.name.clone();
+        let is_open = incident.is_open();
+        let written = self.incidents.entry(name.clone()).or_insert_with(|| Written {
+            uid: None,
+            version: Text::default(),
+            number: None,
+            pending: None,
+            changes: 0,
+            shown: (incident.stage, incident.tries),
+            stored: None,
+            acts: Acts::default(),
+            device: incident.device.clone(),
+            serial: incident.serial,
+            over_since: None,
+        });
+        written.number = is_open.then_some(incident.number);
+        if is_open {
+            self.names.insert(incident.number, name.clone());
+        } else {
+            self.names.remove(&incident.number);
+        }
+        written.changes += 1;
+        written.pending = Some(Box::new(incident));
+        self.touched.insert(name);
+    }
+
+    pub(super) fn stored(&mut self, now: Timestamp, stored: Stored) {
+        let Stored { uid, version, incident, acts } = stored;
+        let name = incident.name.clone();
+        if self
+            .incidents
+            .get(&name)
+            .is_some_and(|known| known.uid.as_ref().is_some_and(|known| *known != uid))
+        {
+            self.stored_gone(now, &name);
+        }
+        let (is_open, since) = (incident.is_open(), incident.since);
+        let known = self.incidents.remove(&name);
+        if let Some(at) = known.as_ref().and_then(|known| known.over_since) {
+            self.over.remove(&(at, name.clone()));
+        }
+        let before = known.as_ref().map(|known| known.version.clone()).unwrap_or_default();
+        let is_known = known.is_some();
+        let written = Written {
+            uid: Some(uid),
+            version: newer(before, version),
+            number: known.as_ref().and_then(|known| known.number),
+            changes: known.as_ref().map_or(0, |known| known.changes),
+            pending: known.and_then(|known| known.pending),
+            shown: (incident.stage, incident.tries),
+            acts: acts.clone(),
+            device: incident.device.clone(),
+            serial: incident.serial,
+            stored: is_open.then(|| Box::new(incident)),
+            over_since: (!is_open).then_some(since),
+        };
+        let (number, found) = (written.number, written.stored.clone());
+        if !is_open {
+            self.over.insert((since, name.clone()));
+        }
+        self.incidents.insert(name.clone(), written);
+        self.not_before.remove(&name);
+        self.touched.insert(name.clone());
+        if !self.leads {
+            return;
+        }
+        match (number, found) {
+            (Some(number), _) => self.acts(now, number, &acts),
+            // Neither this machine nor the one before wrote it.
+            (None, Some(incident)) if !is_known => self.adopt(now, &name, *incident, &acts),
+            (None, _) => {}
+        }
+    }
+
+    pub(super) fn stored_gone(&mut self, now: Timestamp, name: &Text) {
+        let Some(written) = self.incidents.remove(name) else { return };
+        if let Some(at) = written.over_since {
+            self.over.remove(&(at, name.clone()));
+        }
+        self.not_before.remove(name);
+        self.touched.insert(name.clone());
+        if let Some(number) = written.number {
+            self.names.remove(&number);
+            self.lifecycle.handle(now, Heard::Forgotten { incident: number });
+        }
+    }
+
+    pub(super) fn child(&mut self, now: Timestamp, child: Child) {
+        let place = (child.target.kind(), child.namespace.clone(), child.name.clone());
+        self.child_gone(&place);
+        let (owner, target) = (child.owner.clone(), child.target.clone());
+        self.touched.insert(owner.name.clone());
+        self.owners.insert(place.clone(), owner.name.clone());
+        let name = child.name.clone();
+        self.children.insert((owner.name.clone(), place.0, place.1, place.2), child);
+        if !self.leads {
+            return;
+        }
+        match target {
+            Target::Rule { .. } | Target::Claim => {}
+            Target::Drain { evicted, .. } => {
+                if let Some(number) = self.incidents.get(&owner.name).and_then(|written| written.number) {
+                    self.lifecycle.handle(now, Heard::Evicted { incident: number, pods: evicted });
+                }
+            }
+            Target::Job { result } => self.asked(now, &name, result),
+        }
+    }
+
+    pub(super) fn child_gone(&mut self, place: &(ChildKind, Text, Text)) {
+        self.not_before.remove(&child_key(place.0, &place.2));
+        if let Some(owner) = self.owners.remove(place) {
+            let (kind, namespace, name) = place.clone();
+            self.children.remove(&(owner.clone(), kind, namespace, name));
+            self.touched.insert(owner);
+        }
+    }
+
+    /// A repair or validation of this name has ended, or goes on.
+    pub(super) fn asked(&mut self, now: Timestamp, task: &Text, result: Option<JobResult>) {
+        let (Some(result), Some((name, _))) = (result, task.rsplit_once('-')) else { return };
+        let Some(number) = self.incidents.get(name).and_then(|written| written.number) else { return };
+        let Some(incident) = self.lifecycle.incident(number) else { return };
+        if incident.task_name() != *task {
+            return;
+        }
+        let heard = match self.lifecycle.wanted(incident).task {
+            Some(Task::Repair(step)) => {
+                let repair = Repair { step, attempt: incident.attempts };
+                Heard::Repaired { incident: number, repair, result }
+            }
+            Some(Task::Validate) => Heard::Validated { incident: number, result },
+            None => return,
+        };
+        self.lifecycle.handle(now, heard);
+    }
+
+    pub(super) fn acknowledged(
+        &mut self,
+        now: Timestamp,
+        id: EffectId,
+        outcome: Outcome,
+        (version, uid, refused): (Option<Text>, Option<Uid>, Option<alloc::string::String>),
+    ) {
+        let Some(Queued { key, change, kind }) = self.in_flight.remove(&id) else { return };
+        self.flying.remove(&key);
+        let failures = self.not_before.get(&key).map_or(0, |(_, failures)| *failures);
+        let is_done = matches!(outcome, Outcome::Done | Outcome::Gone);
+        self.touched.insert(kind.incident().unwrap_or_default());
+        if let (WriteKind::Run { name, .. }, Some(why)) = (&kind, refused) {
+            self.asked(now, name, Some(Err(why)));
+        } else if !is_done {
+            let wait = RETRY_MS_MIN.saturating_mul(1 << failures.min(16)).min(RETRY_MS_MAX);
+            self.not_before.insert(key, (now.plus_millis(wait), failures.saturating_add(1)));
+            return;
+        }
+        match &kind {
+            WriteKind::Create(incident) | WriteKind::Record(_, _, incident) => {
+                self.not_before.remove(&key);
+                let Some(written) = self.incidents.get_mut(&incident.name) else { return };
+                if outcome == Outcome::Gone {
+                    // It was deleted: the watch tells so.
+                    self.not_before.insert(key, (now.plus_millis(RETRY_MS_MIN), 0));
+                    return;
+                }
+                if let Some(version) = version {
+                    written.version = newer(core::mem::take(&mut written.version), version);
+                }
+                written.uid = written.uid.take().or(uid);
+                // A new incident has what it was opened with; its status is still to be written.
+                let opened = incident.timeline.first().map_or(incident.stage, |entry| entry.stage);
+                let is_status = matches!(kind, WriteKind::Record(..));
+                written.shown = if is_status { (incident.stage, incident.tries) } else { (opened, 0) };
+                if change == written.changes && is_status {
+                    written.pending = None;
+                }
+            }
+            WriteKind::Run { task: Task::Repair(_), .. } => {
+                self.not_before.insert(key, (now.plus_millis(REQUEST_LOOK_MS), 0));
+            }
+            WriteKind::Run { task: Task::Validate, .. }
+            | WriteKind::Taint { .. }
+            | WriteKind::Drain { .. }
+            | WriteKind::Delete(..)
+            | WriteKind::Remove(..)
+            | WriteKind::DropReport(..)
+            | WriteKind::Broken(..) => {
+                self.not_before.insert(key, (now.plus_millis(SEEN_WITHIN_MS), 0));
+            }
+        }
+    }
+}
+
+impl WriteKind {
+    /// The incident that it is for.
+    fn incident(&self) -> Option<Text> {
+        match self {
+            Self::Create(incident) | Self::Record(_, _, incident) => Some(incident.name.clone()),
+            Self::Taint { owner, .. } | Self::Drain { owner, .. } | Self::Run { owner, .. } => {
+                Some(owner.name.clone())
+            }
+            Self::Remove(name, _) => Some(name.clone()),
+            Self::Delete(..) | Self::DropReport(..) | Self::Broken(..) => None,
+        }
+    }
+}
+
+/// What an effect on a child is about.
+pub(super) fn child_key(kind: ChildKind, name: &str) -> Text {
+    let kind = match kind {
+        ChildKind::Rule => "rule",
+        ChildKind::Drain => "drain",
+        ChildKind::Job => "job",
+        ChildKind::Claim => "claim",
+    };
+    alloc::format!("/{kind}/{name}").into()
+}
+
+/// The newer of two versions: a watch may tell of a write after its answer came.
+fn newer(one: Text, other: Text) -> Text {
+    let number = |version: &Text| version.parse::<u64>().ok();
+    match (number(&one), number(&other)) {
+        (Some(first), Some(second)) if first > second => one,
+        _ => other,
+    }
+}

@@ -1,0 +1,60 @@
+//! What the stage of an incident means for the objects of a cluster.
+
+use crate::{
+    Lifecycle,
+    incident::{Incident, Stage},
+    policy::Mode,
+};
+
+/// What there should be for an incident, and nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The effect of the taint that tells or keeps new claims away.
+    pub quarantine: Option<&'static str>,
+    /// Whether its pods leave and none comes back.
+    pub drains: bool,
+    /// What runs for it.
+    pub task: Option<Task>,
+}
+
+/// What runs for an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// The repair step of this number.
+    Repair(usize),
+    /// The validation.
+    Validate,
+}
+
+impl Lifecycle {
+    /// What there should be for an incident.
+    #[must_use]
+    pub fn wanted(&self, incident: &Incident) -> Wanted {
+        let policy = self.policies.get(&incident.policy);
+        // Without its policy the device stays as it is, for a person to decide.
+        let is_enforced = policy.map_or(incident.is_enforced, |policy| policy.mode == Mode::Enforce);
+        if !is_enforced {
+            return Wanted::default();
+        }
+        let task = policy.and_then(|policy| match incident.stage {
+            Stage::Repairing if incident.step < policy.steps.len() => Some(Task::Repair(incident.step)),
+            Stage::Probation if policy.trust().validates && !incident.is_validated => Some(Task::Validate),
+            Stage::Repairing
+            | Stage::Probation
+            | Stage::Suspect
+            | Stage::Quarantined
+            | Stage::Draining
+            | Stage::Cleared
+            | Stage::Abandoned => None,
+        });
+        let (quarantine, drains) = match incident.stage {
+            Stage::Suspect => (Some("None"), false),
+            Stage::Quarantined => (Some("NoSchedule"), false),
+            Stage::Draining | Stage::Repairing | Stage::Probation | Stage::Abandoned => {
+                (Some("NoSchedule"), true)
+            }
+            Stage::Cleared => (None, false),
+        };
+        Wanted { quarantine, drains, task }
+    }
+}
