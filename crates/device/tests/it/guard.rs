@@ -30,8 +30,7 @@ async fn one_command_pauses_and_one_resumes() {
     assert_eq!(cluster.run(&["resume", "--dry-run"]).await.ok(), "guard pause resumed (dry run)\n");
     assert_eq!(cluster.run(&["resume"]).await.ok(), "guard pause resumed\n");
     assert!(guards(&cluster).await.is_empty(), "nothing is left of it");
-    expect![[r#"disruptionguards "pause" does not exist"#]]
-        .assert_eq(&cluster.run(&["resume"]).await.error());
+    expect!["DisruptionGuard pause not found"].assert_eq(&cluster.run(&["resume"]).await.error());
     let error = cluster.run(&["pause", "--reason", " "]).await.error();
     assert_eq!(error, "--reason must not be empty and have at most 1024 bytes");
 }

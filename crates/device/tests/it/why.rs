@@ -97,7 +97,7 @@ async fn a_pod_whose_eviction_is_blocked_hears_by_what_in_the_words_of_the_rule(
     cluster.pod_with_device("server", "node-2", "gpu-0", json!([])).await;
     cluster.run(&["taint", "node-2/gpu-0", "example.com/fan:NoExecute", "--reason", "x"]).await.ok();
     let rule = cluster.rules().await[0].0.clone();
-    let path = format!("/apis/resource.k8s.io/v1alpha3/devicetaintrules/{rule}/status");
+    let path = format!("/apis/resource.k8s.io/v1/devicetaintrules/{rule}/status");
     let condition = json!({
         "type": "EvictionBlocked", "status": "True", "reason": "Budget", "lastTransitionTime": "2026-01-01T12:00:00Z",
         "message": "Budget: 1 pod not evicted (research/server): The disruption budget one-server needs 1 healthy pods and has 1 currently.",
@@ -106,8 +106,8 @@ async fn a_pod_whose_eviction_is_blocked_hears_by_what_in_the_words_of_the_rule(
     cluster.send("PATCH", &path, "application/merge-patch+json", &status).await;
     expect![[r#"
         pod research/server runs on node node-2 and is not being evicted
-          eviction by rule node-2-gpu-0-fan-noexecute-6a0ff2c2 is blocked (Budget): Budget: 1 pod not evicted (research/server): The disruption budget one-server needs 1 healthy pods and has 1 currently.
-          device gpu.example.com/node-2/gpu-0 is tainted example.com/fan:NoExecute by rule node-2-gpu-0-fan-noexecute-6a0ff2c2, for which it is due to be evicted
+          eviction by rule node-2-gpu-0-fan-noexecute-9d79fa62 is blocked (Budget): Budget: 1 pod not evicted (research/server): The disruption budget one-server needs 1 healthy pods and has 1 currently.
+          device gpu.example.com/node-2/gpu-0 is tainted example.com/fan:NoExecute by rule node-2-gpu-0-fan-noexecute-9d79fa62, for which it is due to be evicted
     "#]]
     .assert_eq(&cluster.run(&["why", "server", "-n", "research"]).await.ok());
     let printed = cluster.run(&["why", "research/server", "-o", "json"]).await.ok();

@@ -280,7 +280,11 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
             Input::Rule(Arc::new(rule))
         }
         (
-            Mutant::IgnoreMode | Mutant::IgnoreDeadline | Mutant::IgnoreConcurrent | Mutant::IgnoreExpiry,
+            Mutant::IgnoreMode
+            | Mutant::IgnoreDeadline
+            | Mutant::IgnoreConcurrent
+            | Mutant::IgnoreExpiry
+            | Mutant::IgnoreWindows,
             Input::Rule(rule),
         ) if controller => {
             let mut rule = DeviceTaintRule::clone(&rule);
