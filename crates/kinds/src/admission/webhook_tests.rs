@@ -19,8 +19,8 @@ impl Surroundings for Around {
 }
 
 impl Authorizer for Around {
-    fn decide(&self, check: &Check) -> Decision {
-        Decision { allowed: &*check.verb == "create", ..Decision::default() }
+    fn decide(&self, _: &Check) -> Decision {
+        Decision::default()
     }
 }
 

@@ -167,6 +167,7 @@ pub(super) fn has_failed(job: &Job, pod: &Pod) -> bool {
     pods::phase(pod) == "Failed" || (lost && pods::phase(pod) != "Succeeded")
 }
 
+// DEVIATION(deleted-job-pods): a pod that was deleted counts as a failure and is replaced without a pause.
 /// When pods may be made again after failures in a row; nothing without failures.
 pub(super) fn next_attempt(all: &[Arc<Pod>]) -> Option<Timestamp> {
     let ended = |phase: &'static str| {
