@@ -13,7 +13,7 @@ use crate::{Limits, Usage};
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 /// Below which everything of Lazaret is.
-pub(crate) const PREFIX: &str = "/lazaret";
+const PREFIX: &str = "/lazaret";
 /// Version 1 says of what has no limit that it is about as large as an address can be.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 /// Rounds of killing everything in a group. A fork bomb needs several; one that is limited, few.

@@ -107,7 +107,9 @@ async fn agent_that_is_killed() {
         runtime.run_sandbox(sandbox(&folder, &pod)).await?;
         let command = match choice {
             Choice::Processes => ["sh", "-c", "while :; do sleep 0.05; done", &pod],
-            _ => ["/bin/sh", "-c", "while :; do sleep 0.05; done", &pod],
+            Choice::Auto | Choice::Runc | Choice::Crun | Choice::Namespaces => {
+                ["/bin/sh", "-c", "while :; do sleep 0.05; done", &pod]
+            }
         };
         let mut spec = World::spec_of(&pod, &image, "main", &command);
         if choice == Choice::Processes {
@@ -175,7 +177,7 @@ impl Crash {
         let runtime = match choice {
             Choice::Runc => "runc",
             Choice::Namespaces => "namespaces",
-            _ => "processes",
+            Choice::Auto | Choice::Crun | Choice::Processes => "processes",
         };
         Self { folder, runtime, choice, instance, pod, has_directory: false }
     }

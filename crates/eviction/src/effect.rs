@@ -29,6 +29,7 @@ pub struct Effect {
 }
 
 /// What is to be done.
+#[allow(clippy::large_enum_variant, reason = "one is handled at a time, and none is kept")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum EffectKind {
     /// Make a pod leave. To be acknowledged.

@@ -24,7 +24,8 @@ impl Shared {
             .ok_or_else(|| RuntimeError::NotFound(format!("container {id}")))?;
         let shared = Arc::clone(self);
         blocking(move || {
-            let (group, of_container) = (cgroup::of_pod(&key.pod_uid), cgroup::of_container(&key));
+            let group = cgroup::of_pod(&shared.group, &key.pod_uid);
+            let of_container = cgroup::of_container(&shared.group, &key);
             let failed = |error: std::io::Error| RuntimeError::Failed(error.to_string());
             // A group never has more than the one above it: what grows, grows there first; what shrinks, shrinks there last.
             let _ = shared.cgroups.change(&group, &of_pod);
