@@ -1,6 +1,7 @@
 //! Control groups, version 1, version 2, and both at once.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -11,8 +12,8 @@ use crate::{Limits, Usage};
 
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
-/// Below which everything of ours is.
-pub(crate) const PREFIX: &str = "/lazaret";
+/// Below which everything of Lazaret is.
+const PREFIX: &str = "/lazaret";
 /// Rounds of killing everything in a group. A fork bomb needs several; one that is limited, few.
 const KILL_ROUNDS_MAX: usize = 100;
 
@@ -30,14 +31,19 @@ pub(crate) enum Cgroups {
     Absent,
 }
 
+/// The group of a runtime, by the id of its state. Whatever is below is that runtime's, and nobody else's.
+pub(crate) fn of_runtime(instance: &str) -> String {
+    format!("{PREFIX}/{instance}")
+}
+
 /// The group of a pod.
-pub(crate) fn of_pod(uid: &str) -> String {
-    format!("{PREFIX}/{uid}")
+pub(crate) fn of_pod(runtime: &str, uid: &str) -> String {
+    format!("{runtime}/{uid}")
 }
 
 /// The group of a container.
-pub(crate) fn of_container(key: &crate::Key) -> String {
-    format!("{PREFIX}/{}/{}-{}", key.pod_uid, key.name, key.attempt)
+pub(crate) fn of_container(runtime: &str, key: &crate::Key) -> String {
+    format!("{runtime}/{}/{}-{}", key.pod_uid, key.name, key.attempt)
 }
 
 impl Cgroups {
@@ -152,13 +158,36 @@ impl Cgroups {
         }
     }
 
+    /// The names of the groups below one, by any controller.
+    pub(crate) fn below(&self, group: &str) -> BTreeSet<String> {
+        let directories = self.directories(group);
+        directories
+            .iter()
+            .flat_map(|directory| below(directory))
+            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+            .collect()
+    }
+
+    /// Removes a group where it has none below it and no processes.
+    pub(crate) fn remove_empty(&self, group: &str) {
+        for directory in self.directories(group) {
+            let _ = fs::remove_dir(directory);
+        }
+    }
+
+    /// Kills every process of a group and of those below it.
+    pub(crate) fn kill_all(&self, group: &str) {
+        for name in self.below(group) {
+            self.kill(&format!("{group}/{name}"));
+        }
+        self.kill(group);
+    }
+
     /// Removes a group and those below it. What is gone is gone.
     pub(crate) fn remove(&self, group: &str) -> io::Result<()> {
         for directory in self.directories(group) {
-            if let Ok(below) = fs::read_dir(&directory) {
-                for entry in below.flatten().filter(|entry| entry.path().is_dir()) {
-                    remove_directory(&entry.path())?;
-                }
+            for path in below(&directory) {
+                remove_directory(&path)?;
             }
             remove_directory(&directory)?;
         }
@@ -235,6 +264,14 @@ fn number_of(path: &Path, name: &str) -> Option<u64> {
 fn processes(directory: &Path) -> Vec<Pid> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
+}
+
+fn below(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 fn remove_directory(path: &Path) -> io::Result<()> {

@@ -77,37 +77,61 @@ impl Network {
         pod: &Pod,
         namespace: &Path,
     ) -> Result<Attachment, RuntimeError> {
+        let mut attached = Attached { uid: &pod.uid, arguments: &pod.arguments(), plugins: Vec::new() };
         let mut previous = Value::Null;
-        let arguments = format!(
-            "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_INFRA_CONTAINER_ID={};K8S_POD_UID={}",
-            pod.namespace, pod.name, pod.uid, pod.uid
-        );
-        let mut plugins = Vec::new();
         for plugin in &self.plugins {
-            let mut configuration = plugin.clone();
-            configuration["name"] = json!(self.name);
-            configuration["cniVersion"] = json!(self.version);
-            plugins.push(configuration.clone());
+            let mut configuration = self.configuration(plugin);
+            attached.plugins.push(configuration.clone());
             if !previous.is_null() {
                 configuration["prevResult"] = previous.clone();
             }
-            let call = Call { command: "ADD", uid: &pod.uid, namespace, arguments: &arguments };
-            let result = call.execute(options, &configuration);
-            match result {
+            let call = Call { command: "ADD", uid: attached.uid, namespace, arguments: attached.arguments };
+            match call.execute(options, &configuration) {
                 Ok(answer) if answer.is_object() => previous = answer,
                 Ok(_) => {}
                 Err(message) => {
-                    let attachment = Attachment(
-                        json!({"uid": pod.uid, "arguments": arguments, "plugins": plugins, "result": previous}),
-                    );
-                    attachment.remove(options, namespace);
+                    attached.with(&previous).remove(options, namespace);
                     return Err(RuntimeError::Failed(format!("network of the pod: {message}")));
                 }
             }
         }
-        Ok(Attachment(
-            json!({"uid": pod.uid, "arguments": arguments, "plugins": plugins, "result": previous}),
-        ))
+        Ok(attached.with(&previous))
+    }
+
+    /// What is undone when it is not known how far attaching a pod came.
+    pub(crate) fn planned(&self, pod: &Pod) -> Attachment {
+        let plugins = self.plugins.iter().map(|plugin| self.configuration(plugin)).collect();
+        Attached { uid: &pod.uid, arguments: &pod.arguments(), plugins }.with(&Value::Null)
+    }
+
+    fn configuration(&self, plugin: &Value) -> Value {
+        let mut configuration = plugin.clone();
+        configuration["name"] = json!(self.name);
+        configuration["cniVersion"] = json!(self.version);
+        configuration
+    }
+}
+
+impl Pod {
+    fn arguments(&self) -> String {
+        let Self { uid, namespace, name } = self;
+        format!(
+            "IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={name};K8S_POD_INFRA_CONTAINER_ID={uid};K8S_POD_UID={uid}"
+        )
+    }
+}
+
+/// Plugins that were asked to attach a pod.
+struct Attached<'a> {
+    uid: &'a str,
+    arguments: &'a str,
+    plugins: Vec<Value>,
+}
+
+impl Attached<'_> {
+    fn with(&self, result: &Value) -> Attachment {
+        let Self { uid, arguments, plugins } = self;
+        Attachment(json!({"uid": uid, "arguments": arguments, "plugins": plugins, "result": result}))
     }
 }
 

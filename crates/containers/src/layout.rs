@@ -1,6 +1,7 @@
 //! Where a runtime keeps what, and how its files are written.
 //!
 //! ```text
+//! STATE/instance, lock                which state this is, and that a runtime has it
 //! STATE/oci                           what runc knows (--root)
 //! STATE/sandboxes/UID/sandbox.json    a sandbox is there when this is
 //!                     ns/KIND         its namespaces, mounted
@@ -39,6 +40,11 @@ pub(crate) struct ContainerDir(pub(crate) PathBuf);
 impl SandboxDir {
     pub(crate) fn record(&self) -> PathBuf {
         self.0.join("sandbox.json")
+    }
+
+    /// The network that a pod is about to be attached to.
+    pub(crate) fn network(&self) -> PathBuf {
+        self.0.join("network.json")
     }
 
     /// Where a namespace is mounted: `net`, `ipc`, `uts`, `pid`.
@@ -152,6 +158,28 @@ pub(crate) fn hold_lock(path: &Path) -> io::Result<File> {
     file.set_len(0)?;
     file.write_all(std::process::id().to_string().as_bytes())?;
     Ok(file)
+}
+
+/// Takes a lock that nobody else has.
+pub(crate) fn try_lock(path: &Path) -> io::Result<Option<File>> {
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Which state this is: an id that no other has, wherever it is mounted.
+pub(crate) fn instance(state: &Path) -> Result<String, RuntimeError> {
+    let path = state.join("instance");
+    if let Some(id) = read::<String>(&path)?.filter(|id| is_name(id)) {
+        return Ok(id);
+    }
+    let failed = |error: io::Error| RuntimeError::Failed(format!("{}: {error}", path.display()));
+    let id = fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(failed)?.trim().to_owned();
+    write(&path, &id).map_err(failed)?;
+    Ok(id)
 }
 
 /// The process that holds this lock; none when it has ended, however it did.

@@ -18,6 +18,7 @@ mod mounts;
 mod oci;
 mod options;
 mod overlay;
+mod port;
 mod probe;
 mod process;
 mod protocol;
@@ -29,6 +30,7 @@ mod spec;
 mod state;
 
 pub use options::Options;
+pub use port::connect_in;
 pub use probe::{Choice, ProbeReport, probe};
 pub use runtime::{Answer, Attached, Connection, Exec, Resize, Running, Runtime, RuntimeError};
 pub use shim::shim_main;

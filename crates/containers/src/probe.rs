@@ -104,9 +104,13 @@ pub async fn probe(choice: Choice, options: Options) -> Result<Arc<dyn Runtime>,
 async fn try_one(name: &str, options: &Options) -> Result<Arc<dyn Runtime>, String> {
     let state = options.state.join(name);
     let trial = Options { state: options.state.join(format!("probe-{name}")), ..options.clone() };
+    // One that takes too long leaves its directory, by which the next one finds what else it left.
     let result = timeout(PROBE_TIME_MAX, run_true(name, &trial)).await;
-    let result = result.unwrap_or_else(|_| Err("running a program took too long".to_owned()));
-    if let Err(error) = crate::local::remove_directory(&trial.state) {
+    let result = result.map_err(|_| "running a program took too long".to_owned())?;
+    let removed = crate::mounts::unmount_below(&trial.state)
+        .map_err(|error| RuntimeError::Failed(error.to_string()))
+        .and_then(|()| crate::local::remove_directory(&trial.state));
+    if let Err(error) = removed {
         tracing::warn!(%error, "remove what a probe left");
     }
     result?;

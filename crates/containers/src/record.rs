@@ -106,4 +106,6 @@ pub(crate) struct HoldSpec {
     pub(crate) sysctls: std::collections::BTreeMap<String, String>,
     /// Bytes of `/dev/shm`; none without one of its own.
     pub(crate) shm_bytes: Option<u64>,
+    /// The process that waits for it.
+    pub(crate) agent: u32,
 }

@@ -87,7 +87,7 @@ impl Shared {
         layout::private_directory(&directory.bundle()).map_err(failed(&directory.0))?;
         let rootfs = self.root(directory, &spec)?;
         let is_oci = matches!(self.engine, Engine::Oci { .. });
-        let group = is_oci.then(|| cgroup::of_container(&spec.key));
+        let group = is_oci.then(|| cgroup::of_container(&self.group, &spec.key));
         let place = Place {
             rootfs,
             namespaces: namespaces(parent, &sandbox),

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Shared, blocking};
+use super::{Shared, blocking, programs::kill_makers};
 use crate::{
     ContainerState, Phase, RuntimeError, SandboxState, clock,
     layout::{self, ContainerDir, SandboxDir},
@@ -97,10 +97,13 @@ impl Shared {
         record: &ContainerRecord,
         started: Option<StartRecord>,
     ) -> ExitRecord {
-        let group = crate::cgroup::of_container(&record.spec.key);
+        let group = crate::cgroup::of_container(&self.group, &record.spec.key);
         let is_out_of_memory = self.cgroups.out_of_memory_kills(&group) > 0;
         match &self.engine {
-            Engine::Oci { .. } => self.cgroups.kill(&group),
+            Engine::Oci { root, .. } => {
+                kill_makers(root, &layout::container_id(&record.spec.key));
+                self.cgroups.kill(&group);
+            }
             Engine::Namespaces | Engine::Processes => kill_noted(directory, started),
         }
         let exit = ExitRecord {

@@ -5,9 +5,11 @@ mod container;
 mod exec;
 mod list;
 mod not_applied;
+mod programs;
 mod sandbox;
 mod shim;
 mod stop;
+mod sweep;
 mod usage;
 mod watch;
 
@@ -30,7 +32,7 @@ use tokio::{
 use crate::{
     Answer, Attached, Connection, ContainerSpec, Exec, Options, Running, Runtime, RuntimeError, SandboxSpec,
     SandboxState, Usage,
-    cgroup::Cgroups,
+    cgroup::{self, Cgroups},
     layout::{self, ContainerDir, SandboxDir},
     oci::Architecture,
     record::Engine,
@@ -55,6 +57,10 @@ pub(crate) struct Shared {
     options: Options,
     engine: Engine,
     cgroups: Cgroups,
+    /// The control group of this runtime.
+    group: String,
+    /// Held by the one runtime of a state that may remove what another left. Another that is opened beside it removes nothing.
+    only: Option<std::fs::File>,
     /// The lowest `oom_score_adj` that can be given.
     oom_score_floor: i32,
     seccomp: Option<Architecture>,
@@ -86,11 +92,12 @@ impl Local {
         options: Options,
     ) -> Result<Self, RuntimeError> {
         let state = options.state.clone();
-        blocking(move || {
+        let (instance, only) = blocking(move || {
             for directory in [state.join("sandboxes"), state.join("oci")] {
                 layout::private_directory(&directory).map_err(failed(&directory))?;
             }
-            Ok(())
+            let instance = layout::instance(&state)?;
+            Ok((instance, layout::try_lock(&state.join("lock")).map_err(failed(&state))?))
         })
         .await?;
         let cgroups = match engine {
@@ -102,6 +109,8 @@ impl Local {
             options,
             engine,
             cgroups,
+            group: cgroup::of_runtime(&instance),
+            only,
             oom_score_floor: oom_score_floor(),
             seccomp: Architecture::here().filter(|_| seccomp),
             launches: Semaphore::new(LAUNCHES_MAX),
@@ -110,6 +119,9 @@ impl Local {
             changes: channel::Sender::new(0),
             tasks: Mutex::default(),
         });
+        if shared.only.is_some() {
+            shared.sweep().await;
+        }
         shared.watch_all().await?;
         Ok(Self { name: name.to_owned(), shared })
     }

@@ -1,10 +1,10 @@
 //! Sandboxes: what the containers of a pod share.
 
-use std::{fs, path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{fs, path::Path, process::Stdio, sync::Arc};
 
 use super::{Shared, blocking, failed, list::directories, shim::LAUNCH_TIME_MAX};
 use crate::{
-    Connection, RuntimeError, SandboxSpec, SandboxState, cgroup, clock, cni,
+    Connection, RuntimeError, SandboxSpec, SandboxState, cgroup, clock, cni, connect_in,
     layout::{self, ContainerDir, SandboxDir},
     mounts::unmount_below,
     record::{Engine, HoldSpec, SandboxRecord},
@@ -13,8 +13,6 @@ use crate::{
 
 /// Bytes of a pod's `/dev/shm`, as other runtimes have it.
 const SHM_BYTES: u64 = 64 << 20;
-/// How long a connection to a port of a pod may take. It is on a loopback interface.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 impl Shared {
     pub(super) async fn run_sandbox(
@@ -61,7 +59,7 @@ impl Shared {
         let namespaces = self.namespaces_of(&spec, network.is_some());
         let shared = Arc::clone(self);
         let (hold, place) = (self.hold_spec(directory, &spec, &namespaces), directory.clone());
-        let (limits, group) = (spec.limits, cgroup::of_pod(&spec.pod_uid));
+        let (limits, group) = (spec.limits, cgroup::of_pod(&self.group, &spec.pod_uid));
         blocking(move || {
             shared.erase_sandbox(&place)?;
             for made in [place.0.clone(), place.0.join("ns"), place.containers()] {
@@ -88,8 +86,14 @@ impl Shared {
                 namespace: spec.namespace.clone(),
                 name: spec.name.clone(),
             };
-            let options = self.options.clone();
-            attachment = Some(blocking(move || network.add(&options, &pod, &place)).await?);
+            let (options, noted) = (self.options.clone(), directory.network());
+            attachment = Some(
+                blocking(move || {
+                    layout::write(&noted, &network.planned(&pod).into_value()).map_err(failed(&noted))?;
+                    network.add(&options, &pod, &place)
+                })
+                .await?,
+            );
         }
         let record = SandboxRecord {
             spec,
@@ -132,6 +136,7 @@ impl Shared {
             hostname: spec.hostname.clone(),
             sysctls: spec.sysctls.clone(),
             shm_bytes: (!spec.namespaces.host_ipc).then_some(SHM_BYTES),
+            agent: std::process::id(),
         }
     }
 
@@ -199,11 +204,18 @@ impl Shared {
     }
 
     /// Removes what there is of a sandbox whose containers are gone.
-    fn erase_sandbox(&self, directory: &SandboxDir) -> Result<(), RuntimeError> {
+    pub(super) fn erase_sandbox(&self, directory: &SandboxDir) -> Result<(), RuntimeError> {
+        // One that was stopped is attached no more.
+        if !directory.record().exists()
+            && let Some(planned) = layout::read(&directory.network())?
+        {
+            cni::Attachment::from_value(planned).remove(&self.options, &directory.namespace("net"));
+        }
         kill_first_process(directory);
         unmount_below(&directory.0).map_err(failed(&directory.0))?;
         if let Some(uid) = directory.0.file_name().and_then(|uid| uid.to_str()) {
-            let group = cgroup::of_pod(uid);
+            let group = cgroup::of_pod(&self.group, uid);
+            self.cgroups.kill_all(&group);
             self.cgroups.remove(&group).map_err(|error| RuntimeError::Failed(format!("cgroup: {error}")))?;
         }
         super::stop::remove_directory(&directory.0)
@@ -212,39 +224,14 @@ impl Shared {
     pub(super) async fn connect(&self, id: &str, port: u16) -> Result<Box<dyn Connection>, RuntimeError> {
         let directory = self.sandbox(id)?;
         let _permit = self.programs.acquire().await;
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        // A thread of its own: it enters the pod's network, and ends there.
-        let work = move || {
-            let _ = sender.send(connect_in(&directory, port));
-        };
-        let thread = std::thread::Builder::new().name("port-forward".to_owned()).spawn(work);
-        thread.map_err(|error| RuntimeError::Failed(format!("start a thread: {error}")))?;
-        let stream = receiver.await.map_err(|_| RuntimeError::Failed("a thread ended".to_owned()))??;
-        let stream = stream.set_nonblocking(true).and_then(|()| tokio::net::TcpStream::from_std(stream));
-        let stream = stream.map_err(|error| RuntimeError::Failed(format!("port {port}: {error}")))?;
-        Ok(Box::new(stream))
+        let unknown = || RuntimeError::NotFound(format!("sandbox {id}"));
+        let record = layout::read::<SandboxRecord>(&directory.record())?.ok_or_else(unknown)?;
+        if record.is_stopped {
+            return Err(RuntimeError::NotPossible("the sandbox is stopped".to_owned()));
+        }
+        let has_network = record.namespaces.iter().any(|kind| kind == "net");
+        connect_in(has_network.then(|| directory.namespace("net")), port).await
     }
-}
-
-fn connect_in(directory: &SandboxDir, port: u16) -> Result<std::net::TcpStream, RuntimeError> {
-    let unknown = || RuntimeError::NotFound(format!("sandbox {}", directory.0.display()));
-    let record = layout::read::<SandboxRecord>(&directory.record())?.ok_or_else(unknown)?;
-    if record.is_stopped {
-        return Err(RuntimeError::NotPossible("the sandbox is stopped".to_owned()));
-    }
-    if record.namespaces.iter().any(|kind| kind == "net") {
-        let path = directory.namespace("net");
-        let network = fs::File::open(&path).map_err(failed(&path))?;
-        rustix::thread::move_into_link_name_space(
-            std::os::fd::AsFd::as_fd(&network),
-            Some(rustix::thread::LinkNameSpaceType::Network),
-        )
-        .map_err(failed(&path))?;
-    }
-    let addresses = [std::net::IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()];
-    let connect = |address| std::net::TcpStream::connect_timeout(&(address, port).into(), CONNECT_TIME_MAX);
-    let [first, second] = addresses.map(connect);
-    first.or(second).map_err(|error| RuntimeError::NotPossible(format!("port {port} of the pod: {error}")))
 }
 
 /// Without a mount of its own: a directory that the containers of the pod share.

@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use super::{
     Shared, blocking, failed,
+    programs::kill_makers,
     shim::tell,
     watch::{ended, shim_handle},
 };
@@ -88,6 +89,14 @@ impl Shared {
         let Some(key) = key_of(directory) else { return Ok(()) };
         if let Engine::Oci { program, root } = &self.engine {
             let id = layout::container_id(&key);
+            if !directory.record().exists() {
+                let (root, id) = (root.clone(), id.clone());
+                blocking(move || {
+                    kill_makers(&root, &id);
+                    Ok(())
+                })
+                .await?;
+            }
             if root.join(&id).exists() {
                 let mut command = tokio::process::Command::new(program);
                 command.arg("--root").arg(root).args(["delete", "--force", &id]).kill_on_drop(true);
@@ -110,7 +119,7 @@ impl Shared {
         }
         let (shared, directory) = (Arc::clone(self), directory.clone());
         blocking(move || {
-            let group = cgroup::of_container(&key);
+            let group = cgroup::of_container(&shared.group, &key);
             shared.cgroups.kill(&group);
             shared
                 .cgroups

@@ -21,7 +21,7 @@ impl Shared {
         let shared = Arc::clone(self);
         blocking(move || {
             Ok(match shared.engine {
-                Engine::Oci { .. } => shared.cgroups.usage(&cgroup::of_container(&key)),
+                Engine::Oci { .. } => shared.cgroups.usage(&cgroup::of_container(&shared.group, &key)),
                 Engine::Processes => sum(|other| session(other) == Some(pid)),
                 Engine::Namespaces => {
                     let own = fs::read_link(format!("/proc/{pid}/ns/pid")).ok();

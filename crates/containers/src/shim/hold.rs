@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    io::Read,
+    io::{Read, Write},
     path::Path,
     process::{ExitCode, Stdio},
 };
@@ -21,9 +21,6 @@ use crate::{
     record::HoldSpec,
 };
 
-/// How long the first process of a namespace may take to begin, in steps of a millisecond.
-const PAUSE_POLLS_MAX: u32 = 10_000;
-
 /// The lock that the first process of a shared namespace holds.
 pub(crate) fn pause_lock(directory: &SandboxDir) -> std::path::PathBuf {
     directory.0.join("pause.lock")
@@ -37,6 +34,7 @@ pub(crate) fn pause_pid(directory: &SandboxDir) -> std::path::PathBuf {
 pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
     let spec: Option<HoldSpec> = layout::read(path).map_err(|error| error.to_string())?;
     let spec = spec.ok_or_else(|| format!("{} is not there", path.display()))?;
+    end_with(spec.agent)?;
     let directory = SandboxDir(spec.directory.clone());
     let has = |kind: &str| spec.namespaces.iter().any(|other| other == kind);
     let mut flags = UnshareFlags::empty();
@@ -63,9 +61,11 @@ pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
         .filter(|kind| has(kind))
         .map(|kind| (kind, format!("/proc/self/ns/{kind}")))
         .collect();
+    let mut pause = None;
     if has("pid") {
-        let pid = spawn_pause(&directory, reexec)?;
-        sources.push(("pid", format!("/proc/{pid}/ns/pid")));
+        let spawned = spawn_pause(&directory, reexec)?;
+        sources.push(("pid", format!("/proc/{}/ns/pid", spawned.pid)));
+        pause = Some(spawned);
     }
     for (kind, source) in sources {
         let target = directory.namespace(kind);
@@ -75,7 +75,20 @@ pub(super) fn main(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
         };
         bind().map_err(|error| format!("{}: {error}", target.display()))?;
     }
+    if let Some(mut pause) = pause {
+        pause.stay.write_all(b"s").map_err(|error| format!("first process: {error}"))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends this process with the one that waits for it: nobody would record, or remove, what it makes.
+fn end_with(parent: u32) -> Result<(), String> {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("end with the agent: {error}"))?;
+    let own = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    // It may have ended before that.
+    if own == Some(parent) { Ok(()) } else { Err("the agent is gone".to_owned()) }
 }
 
 /// Leaves the namespaces of this process' parent. Safe here: this process has one thread, and keeps its files.
@@ -138,20 +151,22 @@ fn loopback_up() -> std::io::Result<()> {
     }
 }
 
-fn spawn_pause(directory: &SandboxDir, reexec: &Reexec) -> Result<u32, String> {
+/// The first process of a shared namespace. It ends when this is dropped, unless it was told to stay.
+struct Pause {
+    pid: u32,
+    stay: std::process::ChildStdin,
+}
+
+fn spawn_pause(directory: &SandboxDir, reexec: &Reexec) -> Result<Pause, String> {
     let failed = |error: std::io::Error| format!("first process: {error}");
+    let silent = || "first process: it has no pipes".to_owned();
     let mut command = reexec.command("pause");
-    command.arg(&directory.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().map_err(failed)?;
-    let pid = child.id();
-    fs::write(pause_pid(directory), pid.to_string()).map_err(failed)?;
-    for _ in 0..PAUSE_POLLS_MAX {
-        if layout::lock_holder(&pause_lock(directory)).is_some() {
-            return Ok(pid);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    Err("the first process did not begin".to_owned())
+    command.arg(&directory.0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(failed)?;
+    let (stay, mut stdout) = child.stdin.take().zip(child.stdout.take()).ok_or_else(silent)?;
+    stdout.read_exact(&mut [0]).map_err(|_| "the first process did not begin".to_owned())?;
+    fs::write(pause_pid(directory), child.id().to_string()).map_err(failed)?;
+    Ok(Pause { pid: child.id(), stay })
 }
 
 /// The first process of a shared namespace: reaps whatever loses its parent. One child that never ends keeps it waiting
@@ -160,6 +175,10 @@ pub(super) fn pause(path: &Path, reexec: &Reexec) -> Result<ExitCode, String> {
     let _ = rustix::process::setsid();
     let _lock = layout::hold_lock(&pause_lock(&SandboxDir(path.to_owned())))
         .map_err(|error| format!("lock: {error}"))?;
+    let _ = rustix::io::write(std::io::stdout(), b"b");
+    if std::io::stdin().read_exact(&mut [0]).is_err() {
+        return Err("nobody needs the first process".to_owned());
+    }
     let mut command = reexec.command("sleep");
     let _sleeper = command.stdin(Stdio::piped()).spawn().map_err(|error| format!("sleep: {error}"))?;
     while rustix::io::retry_on_intr(|| wait(WaitOptions::empty())).is_ok() {}

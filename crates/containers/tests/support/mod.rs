@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "not every test file uses everything")]
 
+pub(crate) mod leftover;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -34,6 +36,8 @@ pub(crate) struct World {
     pub(crate) choice: Choice,
     pub(crate) pod: String,
     pub(crate) image: PathBuf,
+    /// The name of the runtime's control groups.
+    pub(crate) instance: String,
 }
 
 pub(crate) fn options(folder: &Path) -> Options {
@@ -51,8 +55,10 @@ pub(crate) fn options(folder: &Path) -> Options {
 impl World {
     /// None, and a line that says so, where this runtime does not work or there is no busybox.
     pub(crate) async fn new(choice: Choice, test: &str) -> Option<Self> {
-        let folder = tempfile::Builder::new().prefix("lazaret-containers-").tempdir().unwrap();
+        leftover::sweep();
+        let folder = leftover::folder();
         let options = options(folder.path());
+        let instance = leftover::name_instances(&options, choice);
         let image = match busybox(&folder.path().join("image")) {
             Ok(image) => image,
             Err(why) => {
@@ -68,7 +74,7 @@ impl World {
             }
         };
         let pod = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let world = Self { folder, runtime, options, choice, pod, image };
+        let world = Self { folder, runtime, options, choice, pod, image, instance };
         Some(world)
     }
 
@@ -93,9 +99,19 @@ impl World {
     }
 
     pub(crate) fn spec(&self, name: &str, command: &[&str]) -> ContainerSpec {
+        Self::spec_of(&self.pod, &self.image, name, command)
+    }
+
+    /// The name of the one pod in a directory.
+    pub(crate) fn pod_of(folder: &Path) -> String {
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap();
+        name.trim_matches(|char: char| !char.is_ascii_alphanumeric()).replace('_', "-").to_lowercase()
+    }
+
+    pub(crate) fn spec_of(pod: &str, image: &Path, name: &str, command: &[&str]) -> ContainerSpec {
         ContainerSpec {
-            key: Key { pod_uid: self.pod.clone(), name: name.to_owned(), attempt: 0 },
-            root: RootFs::Layers(vec![self.image.clone()]),
+            key: Key { pod_uid: pod.to_owned(), name: name.to_owned(), attempt: 0 },
+            root: RootFs::Layers(vec![image.to_owned()]),
             command: command.iter().map(|word| (*word).to_owned()).collect(),
             env: vec!["PATH=/bin".into()],
             working_directory: PathBuf::new(),
@@ -174,6 +190,8 @@ impl World {
     pub(crate) async fn end(self) {
         self.runtime.remove_sandbox(&self.pod).await.unwrap();
         assert_eq!(self.runtime.list().await.unwrap(), []);
+        drop(self.runtime);
+        assert_eq!(leftover::groups_of(&self.instance), Vec::<PathBuf>::new());
     }
 }
 
