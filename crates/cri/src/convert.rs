@@ -127,7 +127,9 @@ pub(crate) fn container_config(
 /// What the protocol has no words for.
 pub(crate) fn not_applied(sandbox: &SandboxSpec, spec: &ContainerSpec) -> Vec<String> {
     let mut missing = Vec::new();
-    if sandbox.limits != Limits::default() {
+    // Shares only say who comes first when processors are short, and each container has its own.
+    let Limits { memory, pids, cpu_quota_us, .. } = sandbox.limits;
+    if memory.is_some() || pids.is_some() || cpu_quota_us.is_some() {
         missing.push("limits over all containers of the pod".to_owned());
     }
     if spec.limits.pids.is_some() {

@@ -242,9 +242,19 @@ pub struct PodSandboxStatus {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub struct PodSandboxStatusRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+    #[prost(bool, tag = "2")]
+    pub verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub struct PodSandboxStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: Option<PodSandboxStatus>,
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub info: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -10,10 +10,9 @@ use std::{
 
 use lazaret_containers::{
     Answer, Attached, Connection as Stream, ContainerSpec, Exec, Phase, Running, Runtime, RuntimeError,
-    SandboxSpec, SandboxState, Usage,
+    SandboxSpec, SandboxState, Usage, connect_in,
 };
 use tokio::{
-    net::TcpStream,
     sync::{OnceCell, oneshot, watch},
     task::JoinSet,
 };
@@ -141,7 +140,7 @@ impl Cri {
     }
 
     async fn state(&self, item: proto::PodSandbox, spec: SandboxSpec) -> Result<SandboxState, RuntimeError> {
-        let request = proto::PodSandboxIdRequest { pod_sandbox_id: item.id.clone() };
+        let request = proto::PodSandboxStatusRequest { pod_sandbox_id: item.id.clone(), verbose: false };
         let answer: proto::PodSandboxStatusResponse =
             self.connection.call(proto::POD_SANDBOX_STATUS, request, QUERY_LIMIT).await?;
         let network = answer.status.and_then(|status| status.network).unwrap_or_default();
@@ -163,6 +162,17 @@ impl Cri {
         }
         let is_ready = item.state == proto::SANDBOX_READY;
         Ok(SandboxState { id: item.id, spec, is_ready, created_at: time(item.created_at), ips, containers })
+    }
+
+    /// The network namespace of a sandbox, by the process that holds it.
+    async fn network_of(&self, sandbox: &str) -> Result<PathBuf, RuntimeError> {
+        let request = proto::PodSandboxStatusRequest { pod_sandbox_id: sandbox.to_owned(), verbose: true };
+        let answer: proto::PodSandboxStatusResponse =
+            self.connection.call(proto::POD_SANDBOX_STATUS, request, QUERY_LIMIT).await?;
+        match pid(&answer.info) {
+            0 => Err(unsupported("port-forward: the runtime does not say which process holds a sandbox")),
+            pid => Ok(format!("/proc/{pid}/ns/net").into()),
+        }
     }
 
     async fn run(&self, spec: SandboxSpec) -> Result<SandboxState, RuntimeError> {
@@ -418,13 +428,11 @@ impl Runtime for Cri {
     fn connect<'a>(&'a self, sandbox: &'a str, port: u16) -> Answer<'a, Box<dyn Stream>> {
         Box::pin(async move {
             let (_, spec) = self.sandbox(sandbox).await?;
+            let mut network = None;
             if !spec.namespaces.host_network {
-                return Err(unsupported("port-forward to a pod with a network of its own"));
+                network = Some(self.network_of(sandbox).await?);
             }
-            let stream = TcpStream::connect(("127.0.0.1", port))
-                .await
-                .map_err(|error| RuntimeError::NotPossible(format!("connect to port {port}: {error}")))?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
+            connect_in(network, port).await
         })
     }
 

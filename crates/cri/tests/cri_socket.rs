@@ -15,7 +15,8 @@ use lazaret_containers::{
     ContainerSpec, Exec, Identity, Key, Limits, Namespaces, Phase, RootFs, Runtime, RuntimeError,
     SandboxSpec, Seccomp, Security,
 };
-use lazaret_cri::{Cri, proto};
+use lazaret_cri::{Cri, ProbeOptions, proto};
+use lazaret_images::ImageSource;
 use tokio::io::AsyncReadExt;
 
 fn sandbox(folder: &Path) -> SandboxSpec {
@@ -163,6 +164,110 @@ async fn devices_are_passed_by_name_to_a_runtime_that_applies_them() {
     assert!(error.to_string().contains("unresolvable CDI devices"), "{error}");
 }
 
+fn probe_options(folder: &Path) -> ProbeOptions {
+    let cdi_directories = vec!["/etc/cdi".into(), "/here/cdi".into()];
+    ProbeOptions { cdi_directories, log_directory: folder.join("probe") }
+}
+
+#[tokio::test]
+async fn a_runtime_that_would_not_find_devices_is_refused_at_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = [
+        (Manner::default(), None),
+        (
+            Manner { config: Some(r#"{"enableCDI":true,"cdiSpecDirs":["/here/cdi"]}"#), ..Manner::default() },
+            None,
+        ),
+        (Manner { config: Some("no JSON"), ..Manner::default() }, None),
+        // Without an image it cannot be asked yet.
+        (Manner { has_image: false, ignores_cdi: true, ..Manner::default() }, None),
+        (Manner { is_ready: false, ..Manner::default() }, Some("the runtime is not ready: Because: of this")),
+        (
+            Manner { config: Some(r#"{"enableCDI":false}"#), ..Manner::default() },
+            Some("the runtime ignores CDI devices: set enable_cdi = true in its configuration"),
+        ),
+        (
+            Manner {
+                config: Some(r#"{"enableCDI":null,"cdiSpecDirs":["/run/other"]}"#),
+                ..Manner::default()
+            },
+            Some(
+                "the runtime reads CDI files in /run/other, and drivers of this node write them to /etc/cdi, /here/cdi: \
+                 set cdi_spec_dirs in its configuration, or --cdi-root here",
+            ),
+        ),
+        (
+            Manner { ignores_cdi: true, ..Manner::default() },
+            Some("the runtime ignores CDI devices: its support for them is switched off"),
+        ),
+    ];
+    for (manner, refusal) in rows {
+        let double = Double::start(&folder.path().join("cri.sock"), manner);
+        let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
+        let said = cri.probe(&probe_options(folder.path())).await.err().map(|error| error.to_string());
+        assert_eq!(said.as_deref(), refusal, "{manner:?}");
+        assert_eq!((double.sandboxes(), double.containers().len()), (0, 0), "{manner:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_that_was_probed_is_not_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
+    cri.probe(&probe_options(folder.path())).await.unwrap();
+    let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
+    cri.create(&made.id, container("main", &["example.com/gpu=0"])).await.unwrap();
+    assert_eq!((double.refused(), double.containers()), (1, vec!["main".to_owned()]));
+    assert_eq!((cri.name(), cri.version()), ("containerd", "2.1.9+unknown"));
+}
+
+#[tokio::test]
+async fn nodes_that_share_a_runtime_have_their_own_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let one = Cri::connect(&double.socket, "node-1").await.unwrap();
+    let other = Cri::connect(&double.socket, "node-2").await.unwrap();
+    let made = one.run_sandbox(sandbox(folder.path())).await.unwrap();
+    assert_eq!(other.list().await.unwrap(), []);
+    assert_ne!(other.run_sandbox(sandbox(folder.path())).await.unwrap().id, made.id);
+    assert_eq!(one.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn ports_of_a_pod_are_reached_in_its_own_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for host_network in [true, false] {
+        let namespaces = Namespaces { host_network, ..Namespaces::default() };
+        let pod_uid = format!("uid-{host_network}");
+        let spec = SandboxSpec { namespaces, pod_uid, ..sandbox(folder.path()) };
+        let made = cri.run_sandbox(spec).await.unwrap();
+        match cri.connect(&made.id, port).await {
+            Ok(_) => drop(listener.accept().await.unwrap()),
+            // Nobody but root enters a namespace.
+            Err(error) => assert!(!host_network && error.to_string().contains("enter /proc/"), "{error}"),
+        }
+    }
+    assert!(matches!(cri.connect("none", port).await, Err(RuntimeError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn images_are_those_of_the_runtime() {
+    let folder = tempfile::tempdir().unwrap();
+    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
+    let images: &dyn ImageSource = &cri;
+    let found = images.find("busybox").await.unwrap();
+    assert_eq!((found.id.as_str(), found.config.user.as_str()), ("sha256:abc", "65534"));
+    assert_eq!(found.config.command, ["sh"]);
+    assert_eq!(found.repo_digest.as_deref(), Some("docker.io/library/busybox@sha256:def"));
+    assert!(images.find("another").await.is_none());
+}
+
 #[tokio::test]
 async fn programs_of_probes_run_and_streams_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -188,7 +293,12 @@ async fn what_the_protocol_cannot_say_is_named_before() {
     let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
     let mut spec = container("main", &[]);
-    assert_eq!(cri.not_applied(&sandbox(folder.path()), &spec), Vec::<String>::new());
+    let mut pod = sandbox(folder.path());
+    // Every pod has some.
+    pod.limits.cpu_shares = Some(2);
+    assert_eq!(cri.not_applied(&pod, &spec), Vec::<String>::new());
+    pod.limits.memory = Some(1 << 30);
+    assert_eq!(cri.not_applied(&pod, &spec), ["limits over all containers of the pod"]);
     spec.limits.pids = Some(10);
     spec.root = RootFs::Directory("/".into());
     let named = cri.not_applied(&sandbox(folder.path()), &spec);

@@ -24,11 +24,22 @@ pub(crate) struct Manner {
     pub(crate) runtime: &'static str,
     pub(crate) version: &'static str,
     pub(crate) ignores_cdi: bool,
+    pub(crate) is_ready: bool,
+    /// What it shows of its configuration, as containerd does.
+    pub(crate) config: Option<&'static str>,
+    pub(crate) has_image: bool,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { runtime: "containerd", version: "2.1.9+unknown", ignores_cdi: false }
+        Self {
+            runtime: "containerd",
+            version: "2.1.9+unknown",
+            ignores_cdi: false,
+            is_ready: true,
+            config: None,
+            has_image: true,
+        }
     }
 }
 
@@ -116,6 +127,10 @@ impl Double {
         names
     }
 
+    pub(crate) fn sandboxes(&self) -> usize {
+        self.state().sandboxes.len()
+    }
+
     pub(crate) fn refused(&self) -> usize {
         self.state().refused
     }
@@ -166,6 +181,13 @@ fn answer(path: &str, body: &[u8], state: &mut State, manner: Manner) -> Result<
             runtime_api_version: "v1".to_owned(),
         }
         .encode_to_vec()),
+        "Status" => Ok(runtime_status(manner).encode_to_vec()),
+        "ListImages" => {
+            let image = proto::Image { id: "sha256:abc".to_owned(), ..Default::default() };
+            let images = manner.has_image.then_some(image).into_iter().collect();
+            Ok(proto::ListImagesResponse { images }.encode_to_vec())
+        }
+        "ImageStatus" => Ok(image_status(&decode(body), manner).encode_to_vec()),
         "RunPodSandbox" => {
             let config = decode::<proto::RunPodSandboxRequest>(body).config.unwrap();
             let id = format!("s{}", next(state));
@@ -186,13 +208,17 @@ fn answer(path: &str, body: &[u8], state: &mut State, manner: Manner) -> Result<
             Ok(Vec::new())
         }
         "PodSandboxStatus" => {
-            let id = decode::<proto::PodSandboxIdRequest>(body).pod_sandbox_id;
+            let request: proto::PodSandboxStatusRequest = decode(body);
+            let id = request.pod_sandbox_id;
             let found = state.sandboxes.contains_key(&id);
             if !found {
                 return Err((5, "not found".to_owned()));
             }
             let status = proto::PodSandboxStatus { id, ..Default::default() };
-            Ok(proto::PodSandboxStatusResponse { status: Some(status) }.encode_to_vec())
+            // Its own process stands for the one that holds the sandbox.
+            let info = format!(r#"{{"pid":{}}}"#, std::process::id());
+            let info = request.verbose.then(|| ("info".to_owned(), info)).into_iter().collect();
+            Ok(proto::PodSandboxStatusResponse { status: Some(status), info }.encode_to_vec())
         }
         "ListPodSandbox" => Ok(list_sandboxes(&decode(body), state).encode_to_vec()),
         "CreateContainer" => create(decode(body), state, manner),
@@ -218,6 +244,37 @@ fn answer(path: &str, body: &[u8], state: &mut State, manner: Manner) -> Result<
             Ok(proto::ExecSyncResponse { stdout, stderr: Vec::new(), exit_code: 3 }.encode_to_vec())
         }
         other => Err((12, format!("unknown method {other}"))),
+    }
+}
+
+/// With a network that is not ready, as containerd has it without a CNI configuration.
+fn runtime_status(manner: Manner) -> proto::StatusResponse {
+    let condition = |r#type: &str, status| proto::RuntimeCondition {
+        r#type: r#type.to_owned(),
+        status,
+        reason: "Because".to_owned(),
+        message: "of this".to_owned(),
+    };
+    let conditions = vec![condition("RuntimeReady", manner.is_ready), condition("NetworkReady", false)];
+    let info = manner.config.map(|config| ("config".to_owned(), config.to_owned())).into_iter().collect();
+    proto::StatusResponse { status: Some(proto::RuntimeStatus { conditions }), info }
+}
+
+fn image_status(request: &proto::ImageStatusRequest, manner: Manner) -> proto::ImageStatusResponse {
+    let name = request.image.clone().unwrap_or_default().image;
+    if !manner.has_image || name != "busybox" {
+        return proto::ImageStatusResponse::default();
+    }
+    let image = proto::Image {
+        id: "sha256:abc".to_owned(),
+        repo_digests: vec!["docker.io/library/busybox@sha256:def".to_owned()],
+        uid: Some(proto::Int64Value { value: 65_534 }),
+        ..Default::default()
+    };
+    let info = r#"{"imageSpec":{"config":{"Cmd":["sh"],"Env":["PATH=/bin"],"User":"65534"}}}"#;
+    proto::ImageStatusResponse {
+        image: Some(image),
+        info: BTreeMap::from([("info".to_owned(), info.to_owned())]),
     }
 }
 
@@ -252,7 +309,10 @@ fn list_containers(request: &proto::ListContainersRequest, state: &State) -> pro
     let found = state
         .containers
         .iter()
-        .filter(|(_, kept)| filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == kept.sandbox);
+        .filter(|(_, kept)| filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == kept.sandbox)
+        .filter(|(_, kept)| {
+            filter.label_selector.iter().all(|(key, value)| kept.config.labels.get(key) == Some(value))
+        });
     let containers = found.map(|(id, kept)| proto::Container {
         id: id.clone(),
         pod_sandbox_id: kept.sandbox.clone(),
