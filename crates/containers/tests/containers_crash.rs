@@ -105,12 +105,8 @@ async fn agent_that_is_killed() {
     let pod = World::pod_of(&folder);
     let result = async {
         runtime.run_sandbox(sandbox(&folder, &pod)).await?;
-        let command = match choice {
-            Choice::Processes => ["sh", "-c", "while :; do sleep 0.05; done", &pod],
-            Choice::Auto | Choice::Runc | Choice::Crun | Choice::Namespaces => {
-                ["/bin/sh", "-c", "while :; do sleep 0.05; done", &pod]
-            }
-        };
+        let shell = if choice == Choice::Processes { "sh" } else { "/bin/sh" };
+        let command = [shell, "-c", "while :; do sleep 0.05; done", &pod];
         let mut spec = World::spec_of(&pod, &image, "main", &command);
         if choice == Choice::Processes {
             spec.root = RootFs::Directory("/".into());
@@ -136,7 +132,7 @@ fn sandbox(folder: &Path, pod: &str) -> SandboxSpec {
     }
 }
 
-fn killed_at_every_step(runtime: &str, test: &str) {
+fn killed_at_every_step(runtime: &'static str, test: &str) {
     let mut seen = 0;
     for victim in [Victim::Agent, Victim::Shim, Victim::Both] {
         for step in STEPS {
@@ -168,17 +164,12 @@ struct Crash {
 }
 
 impl Crash {
-    fn new(runtime: &str) -> Self {
+    fn new(runtime: &'static str) -> Self {
         leftover::sweep();
         let folder = leftover::folder();
         let choice: Choice = runtime.parse().unwrap();
         let instance = leftover::name_instances(&support::options(folder.path()), choice);
         let pod = World::pod_of(folder.path());
-        let runtime = match choice {
-            Choice::Runc => "runc",
-            Choice::Namespaces => "namespaces",
-            Choice::Auto | Choice::Crun | Choice::Processes => "processes",
-        };
         Self { folder, runtime, choice, instance, pod, has_directory: false }
     }
 
