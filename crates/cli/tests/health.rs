@@ -173,7 +173,7 @@ fn policy() -> Value {
             ],
             "clearAfter": "1s",
             "eviction": {"evictionsPerSecond": 5},
-            "repair": {"steps": [{"name": "reset", "job": {"template": job("2s")}, "timeoutSeconds": 600}]},
+            "repair": {"steps": [{"name": "reset", "job": {"template": job("4s")}, "timeoutSeconds": 600}]},
             "recovery": {"probation": "2s", "validation": {"template": job("2s")}},
             "mode": "Enforce",
         },
@@ -253,7 +253,9 @@ fn people_report_acknowledge_abandon_and_repair() {
     let folder = tempfile::tempdir().unwrap();
     let up = Up::start(folder.path());
     wait_until("the devices are there", || !up.list(SLICES).is_empty());
-    up.send("POST", POLICIES, &policy());
+    let mut patient = policy();
+    patient["spec"]["clearAfter"] = "1h".into();
+    up.send("POST", POLICIES, &patient);
     up.said(&["report", "node-1/gpu-1", "example.com/fan=loud", "--reason", "heard it"]);
     let incident = up.until_stage("Quarantined");
     let cause = incident["spec"]["cause"].as_str().unwrap();

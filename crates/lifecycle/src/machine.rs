@@ -288,6 +288,14 @@ impl Lifecycle {
             incident.number = self.new_number();
         }
         self.next_number = self.next_number.max(incident.number);
+        // Its first status was not written any more.
+        let is_bare = incident.waits_for.is_empty();
+        if let Some(policy) = self.policies.get(&incident.policy).filter(|_| is_bare) {
+            incident.is_enforced = policy.mode == Mode::Enforce;
+            incident.waits_for = waits_for(policy, &incident);
+            let out = incident.stage.is_out_of_service() && incident.is_enforced;
+            incident.cost.out_since = out.then_some(incident.since);
+        }
         let number = incident.number;
         let known = self.devices.entry(incident.device.clone()).or_default();
         let other = known.incident.replace(number);
@@ -299,6 +307,9 @@ impl Lifecycle {
         if let Some(other) = other.filter(|other| *other != number) {
             self.close_double(now, &device, number, other);
             return self.incidents.contains_key(&number).then_some(number);
+        }
+        if is_bare {
+            self.record(number);
         }
         self.act_again(number);
         Some(number)
@@ -319,6 +330,15 @@ impl Lifecycle {
             known.incident = Some(kept);
         }
         self.act_again(kept);
+    }
+
+    /// Another machine has written the incident since: what this one thought of it is void.
+    pub(crate) fn disown(&mut self, number: u64) {
+        let Some(incident) = self.incidents.remove(&number) else { return };
+        if let Some(known) = self.devices.get_mut(&incident.device) {
+            known.incident = None;
+            self.wakes.insert(incident.device, Timestamp::EPOCH);
+        }
     }
 
     fn forget(&mut self, now: Timestamp, number: u64) {

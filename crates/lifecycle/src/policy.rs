@@ -116,7 +116,24 @@ pub struct Flaps {
 
 /// A condition on a signal.
 #[derive(Clone, Debug)]
-pub struct When(Expression);
+pub struct When {
+    expression: Expression,
+    /// It means signals with this key and no others. Most signals are about something else, and are not evaluated.
+    key: Option<Text>,
+}
+
+/// The key that an expression begins with: `signal.key == "KEY"`, alone or with `&&` and more. Where anything else could make the whole true,
+/// or a key be written in another way, there is none.
+fn only_key(source: &str) -> Option<Text> {
+    let rest = source.trim().strip_prefix("signal.key ==")?.trim_start();
+    let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+    let (key, after) = rest[1..].split_once(quote)?;
+    let after = after.trim();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    let is_all =
+        (after.is_empty() || after.starts_with("&&")) && !after.contains("||") && !after.contains('?');
+    (is_all && !key.is_empty() && key.chars().all(is_plain)).then(|| key.into())
+}
 
 /// A condition on an object that somebody else acts on.
 #[derive(Clone, Debug)]
@@ -161,16 +178,20 @@ impl When {
     /// # Errors
     /// When it is not CEL, or does not come to true or false.
     pub fn compile(source: &str) -> Result<Self, String> {
-        let compiled = compile_expression(source, &[("signal", shape())], Wanted::Bool);
-        compiled.map(Self).map_err(|error| error.render(source))
+        let expression = compile_expression(source, &[("signal", shape())], Wanted::Bool)
+            .map_err(|error| error.render(source))?;
+        Ok(Self { expression, key: only_key(source) })
     }
 
-    /// Whether it means this signal.
+    /// Whether it means this signal, which has this key.
     ///
     /// # Errors
     /// When it cannot be evaluated.
-    pub(crate) fn matches(&self, signal: &Datum) -> Result<bool, String> {
-        let (result, _) = self.0.evaluate(core::slice::from_ref(signal));
+    pub(crate) fn matches(&self, key: &Text, signal: &Datum) -> Result<bool, String> {
+        if self.key.as_ref().is_some_and(|only| only != key) {
+            return Ok(false);
+        }
+        let (result, _) = self.expression.evaluate(core::slice::from_ref(signal));
         result.map(|value| value.as_bool().unwrap_or(false)).map_err(|error| error.to_string())
     }
 }
@@ -234,5 +255,27 @@ impl Policy {
     /// What a device must have passed before it is trusted: that of the policy, or as long a calm as it names.
     pub(crate) fn trust(&self) -> Recovery {
         self.recovery.unwrap_or(Recovery { probation_ms: self.clear_after_ms, validates: false, flaps: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_known_only_where_nothing_else_can_make_the_whole_true() {
+        let rows = [
+            ("signal.key == \"a.b/c\"", Some("a.b/c")),
+            (" signal.key == 'x' && signal.value in ['1', '2']", Some("x")),
+            ("signal.key == 'x' || signal.key == 'y'", None),
+            ("signal.key == 'x' && a || b", None),
+            ("signal.key == 'x' ? true : false", None),
+            ("signal.key == 'x' + 'y'", None),
+            ("signal.key == 'x\\n'", None),
+            ("signal.value == 'x'", None),
+        ];
+        for (source, key) in rows {
+            assert_eq!(only_key(source).as_deref(), key, "{source}");
+        }
     }
 }

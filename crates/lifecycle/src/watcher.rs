@@ -17,10 +17,11 @@ use crate::{
 /// Signals that last, for one rule and device; more are not told apart from these.
 const LASTING_MAX: usize = 64;
 
-/// What is known of the rules of a policy on one device, in the policy's order.
+/// What is known of the rules of a policy on one device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watcher {
-    rules: Vec<Watched>,
+    /// Those of which anything is known, by number: most rules never hold on a device.
+    rules: BTreeMap<usize, Watched>,
     /// When a rule last held.
     pub(crate) last_match: Option<Timestamp>,
 }
@@ -63,7 +64,7 @@ impl Watcher {
 
     /// What was counted before a repair says nothing of the device after it.
     pub(crate) fn forget_counts(&mut self) {
-        for watched in &mut self.rules {
+        for watched in self.rules.values_mut() {
             watched.hits.clear();
             watched.is_fresh = false;
             if watched.lasting.is_empty() {
@@ -74,7 +75,7 @@ impl Watcher {
 
     /// What lasts now is not news to a machine that begins.
     pub(crate) fn stand(&mut self) {
-        for watched in &mut self.rules {
+        for watched in self.rules.values_mut() {
             watched.is_fresh = false;
             watched.is_standing = !watched.lasting.is_empty();
         }
@@ -88,17 +89,19 @@ impl Watcher {
         datum: &Datum,
         now: Timestamp,
     ) -> Raised {
-        self.rules.resize_with(policy.rules.len(), Watched::default);
         let mut raised = Raised::default();
-        for (index, (rule, watched)) in policy.rules.iter().zip(&mut self.rules).enumerate() {
-            match rule.when.matches(datum) {
+        for (index, rule) in policy.rules.iter().enumerate() {
+            match rule.when.matches(&signal.key, datum) {
                 Ok(true) => {
                     raised.is_meant = true;
-                    watched.hit(signal, now, rule.count.map_or(1, |count| count.at_least));
+                    let keep = rule.count.map_or(1, |count| count.at_least);
+                    self.rules.entry(index).or_default().hit(signal, now, keep);
                 }
                 Ok(false) => {
                     // The same signal with another value: what it said before is over.
-                    watched.lasting.remove(&(signal.key.clone(), signal.source));
+                    if let Some(watched) = self.rules.get_mut(&index) {
+                        watched.lasting.remove(&(signal.key.clone(), signal.source));
+                    }
                 }
                 Err(error) => raised.errors.push((index, error)),
             }
@@ -108,7 +111,7 @@ impl Watcher {
 
     /// A signal that lasted is over.
     pub(crate) fn lower(&mut self, key: &Text, source: Source) {
-        for watched in &mut self.rules {
+        for watched in self.rules.values_mut() {
             watched.lasting.remove(&(key.clone(), source));
         }
     }
@@ -116,7 +119,8 @@ impl Watcher {
     /// Looks at all rules.
     pub(crate) fn look(&mut self, policy: &Policy, now: Timestamp) -> Look {
         let mut look = Look::default();
-        for (index, (rule, watched)) in policy.rules.iter().zip(&mut self.rules).enumerate() {
+        for (&index, watched) in &mut self.rules {
+            let Some(rule) = policy.rules.get(index) else { continue };
             let was_holding = core::mem::take(&mut watched.is_holding);
             let hold = watched.hold(rule.count, now);
             if hold != Hold::No || was_holding {

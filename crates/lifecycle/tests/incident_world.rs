@@ -102,7 +102,7 @@ struct Api {
 #[derive(Clone)]
 enum Event {
     Incident(Box<Stored>),
-    IncidentGone(Text),
+    IncidentGone(Text, Text),
     Child(Child),
     ChildGone(ChildKind, Text),
     Report(Report),
@@ -116,7 +116,7 @@ impl Event {
     fn notice(self) -> Notice {
         match self {
             Self::Incident(stored) => Notice::Stored(stored),
-            Self::IncidentGone(name) => Notice::StoredGone(name),
+            Self::IncidentGone(name, uid) => Notice::StoredGone(name, uid),
             Self::Child(child) => Notice::Child(child),
             Self::ChildGone(kind, name) => Notice::ChildGone(kind, Text::default(), name),
             Self::Report(report) => Notice::Report(report),
@@ -274,6 +274,10 @@ impl World {
             }
         }
         if !self.controllers[which].leads {
+            // A lease is longer than any request: what it sent in an earlier term has ended.
+            while !self.controllers[which].in_flight.is_empty() {
+                self.land(which, false);
+            }
             // Nobody acts on a view that is older than the term.
             self.hear(which, usize::MAX);
             self.controllers[which].leads = true;
@@ -337,8 +341,8 @@ impl World {
             }
             WriteKind::Run { owner, name, incident, .. } => {
                 self.explained(owner, "job");
-                let stored = self.api.incidents.get(&owner.name).map(|stored| stored.incident.tries);
-                if stored.is_some_and(|tries| tries < incident.tries) {
+                let stored = self.api.incidents.get(&owner.name).filter(|stored| stored.uid == owner.uid);
+                if stored.is_some_and(|stored| stored.incident.tries < incident.tries) {
                     self.broken = Some(format!("{name} runs before its incident says so"));
                 }
                 let outcome = self.api.make(owner.clone(), name.clone(), ChildTarget::Job { result: None });
@@ -438,8 +442,9 @@ impl World {
     }
 
     fn delete_incident(&mut self, name: &Text) {
-        self.api.incidents.remove(name);
-        self.api.log.push(Event::IncidentGone(name.clone()));
+        if let Some(stored) = self.api.incidents.remove(name) {
+            self.api.log.push(Event::IncidentGone(name.clone(), stored.uid));
+        }
     }
 
     /// Pods leave a device that is drained; others come to one that nobody keeps them from.

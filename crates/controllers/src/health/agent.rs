@@ -99,9 +99,9 @@ impl HealthAgent {
                 PODS => self.levels.pod(&object.key, pods::health(object)),
                 _ => self.object(now, *resource, object),
             },
-            Change::Gone(resource, key, _) => match *resource {
+            Change::Gone(resource, key, uid) => match *resource {
                 HEALTH_POLICIES => self.policy_gone(now, &key.name),
-                INCIDENTS => self.core.handle(now, Notice::StoredGone(key.name.clone())),
+                INCIDENTS => self.core.handle(now, Notice::StoredGone(key.name.clone(), uid.clone())),
                 SIGNALS => self.core.handle(now, Notice::ReportGone(key.name.clone())),
                 NODES => self.levels.node_gone(&key.name),
                 PODS => self.levels.pod(key, Vec::new()),

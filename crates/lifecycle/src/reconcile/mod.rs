@@ -173,8 +173,8 @@ pub enum Input {
     Heard(Heard),
     /// An incident is so.
     Stored(Box<Stored>),
-    /// There is no such incident.
-    StoredGone(Text),
+    /// There is no incident of this name and incarnation.
+    StoredGone(Text, Uid),
     /// An object is so.
     Child(Child),
     /// There is no such object, or it belongs to no incident.
@@ -346,7 +346,7 @@ impl Reconciler {
                 self.lifecycle.handle(now, heard);
             }
             Input::Stored(stored) => self.stored(now, *stored),
-            Input::StoredGone(name) => self.stored_gone(now, &name),
+            Input::StoredGone(name, uid) => self.stored_gone(now, &name, &uid),
             Input::Child(child) => self.child(now, child),
             Input::ChildGone(kind, namespace, name) => self.child_gone(&(kind, namespace, name)),
             Input::Report(report) => {

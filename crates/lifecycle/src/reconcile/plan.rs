@@ -23,6 +23,7 @@ impl Reconciler {
         self.due_again(now);
         while let Some(name) = self.touched.pop_first() {
             self.plan_incident(now, &name);
+            self.take_effects();
         }
         self.forget_old(now);
         self.drop_reports(now);
@@ -105,6 +106,13 @@ impl Reconciler {
             let fits = |owner: &Owner| child.owner == *owner;
             let Some((owner, incident)) = open.filter(|(owner, _)| fits(owner)) else {
                 self.delete(now, &child);
+                // An earlier incident of the same name may have left it: its place is taken until it is gone.
+                match child.target.kind() {
+                    ChildKind::Rule => has_rule = true,
+                    ChildKind::Drain => has_drain = true,
+                    ChildKind::Job => has_job = true,
+                    ChildKind::Claim => {}
+                }
                 continue;
             };
             match &child.target {
@@ -115,13 +123,15 @@ impl Reconciler {
                             self.taint(now, owner, incident, wanted, Some(&child));
                         }
                     }
-                    Some(_) | None => self.delete(now, &child),
+                    Some(_) | None => {
+                        has_rule = true;
+                        self.delete(now, &child);
+                    }
                 },
                 Target::Drain { device, value, .. } => {
                     let is_right = *device == incident.device && *value == incident.taint_value;
-                    if wanted.drains && is_right && child.name == owner.name {
-                        has_drain = true;
-                    } else {
+                    has_drain = true;
+                    if !wanted.drains || !is_right || child.name != owner.name {
                         self.delete(now, &child);
                     }
                 }
@@ -133,8 +143,11 @@ impl Reconciler {
                 Target::Job { result } => {
                     let is_wanted = wanted.task.is_some() && child.name == incident.task_name();
                     has_job |= is_wanted;
-                    if !is_wanted && result.is_none() {
-                        self.delete(now, &child);
+                    match result {
+                        // It may have ended while nobody led.
+                        Some(result) if is_wanted => self.asked(now, &child.name, Some(result.clone())),
+                        None if !is_wanted => self.delete(now, &child),
+                        Some(_) | None => {}
                     }
                 }
             }

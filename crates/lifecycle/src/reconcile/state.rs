@@ -32,6 +32,8 @@ pub(super) struct Written {
     pub(super) changes: u64,
     /// The stage and the number of tries that are stored.
     pub(super) shown: (Stage, u32),
+    /// The same as this machine knows it to be: where another is stored, another machine wrote it.
+    pub(super) wrote: (Stage, u32),
     /// As it was last stored, while it is open.
     pub(super) stored: Option<Box<Incident>>,
     pub(super) acts: Acts,
@@ -62,6 +64,7 @@ impl Reconciler {
         let mut open = alloc::vec::Vec::new();
         for (name, written) in &mut self.incidents {
             (written.pending, written.number) = (None, None);
+            written.wrote = written.shown;
             match (&written.stored, written.over_since) {
                 (Some(incident), _) => open.push((name.clone(), incident.clone(), written.acts.clone())),
                 (None, at) => self.lifecycle.remember(&written.device, written.serial, at),
@@ -102,6 +105,7 @@ impl Reconciler {
             pending: None,
             changes: 0,
             shown: (incident.stage, incident.tries),
+            wrote: (incident.timeline.first().map_or(incident.stage, |entry| entry.stage), 0),
             stored: None,
             acts: Acts::default(),
             device: incident.device.clone(),
@@ -122,27 +126,36 @@ impl Reconciler {
     pub(super) fn stored(&mut self, now: Timestamp, stored: Stored) {
         let Stored { uid, version, incident, acts } = stored;
         let name = incident.name.clone();
+        // A watch may be behind the answers that this machine got.
+        if self.incidents.get(&name).is_some_and(|known| is_older(&version, &known.version)) {
+            return;
+        }
         if self
             .incidents
             .get(&name)
             .is_some_and(|known| known.uid.as_ref().is_some_and(|known| *known != uid))
         {
-            self.stored_gone(now, &name);
+            self.forget(now, &name);
         }
         let (is_open, since) = (incident.is_open(), incident.since);
-        let known = self.incidents.remove(&name);
+        let mut known = self.incidents.remove(&name);
+        self.take_back(&name, known.as_mut(), (incident.stage, incident.tries));
         if let Some(at) = known.as_ref().and_then(|known| known.over_since) {
             self.over.remove(&(at, name.clone()));
         }
         let before = known.as_ref().map(|known| known.version.clone()).unwrap_or_default();
-        let is_known = known.is_some();
+        let is_known = known.as_ref().is_some_and(|known| known.number.is_some() || known.pending.is_some());
         let written = Written {
             uid: Some(uid),
             version: newer(before, version),
             number: known.as_ref().and_then(|known| known.number),
             changes: known.as_ref().map_or(0, |known| known.changes),
-            pending: known.and_then(|known| known.pending),
+            pending: known.as_mut().and_then(|known| known.pending.take()),
             shown: (incident.stage, incident.tries),
+            wrote: match &known {
+                Some(known) if known.number.is_some() || known.pending.is_some() => known.wrote,
+                Some(_) | None => (incident.stage, incident.tries),
+            },
             acts: acts.clone(),
             device: incident.device.clone(),
             serial: incident.serial,
@@ -163,11 +176,54 @@ impl Reconciler {
             (Some(number), _) => self.acts(now, number, &acts),
             // Neither this machine nor the one before wrote it.
             (None, Some(incident)) if !is_known => self.adopt(now, &name, *incident, &acts),
-            (None, _) => {}
+            (None, Some(_)) => {}
+            (None, None) => {
+                let (device, serial) = (self.incidents.get(&name))
+                    .map_or_else(Default::default, |one| (Some(one.device.clone()), one.serial));
+                if let Some(device) = device {
+                    self.lifecycle.remember(&device, serial, Some(since));
+                }
+            }
         }
     }
 
-    pub(super) fn stored_gone(&mut self, now: Timestamp, name: &Text) {
+    /// What is stored is neither what was last written nor being written: a leader before this one wrote it late, and it counts.
+    fn take_back(&mut self, name: &Text, known: Option<&mut Written>, stored: (Stage, u32)) {
+        let Some(known) = known.filter(|known| known.wrote != stored && !self.flying.contains(name)) else {
+            return;
+        };
+        if let Some(number) = known.number.take().filter(|_| self.leads) {
+            self.take_effects();
+            self.names.remove(&number);
+            self.lifecycle.disown(number);
+            known.pending = None;
+        }
+    }
+
+    /// A write came too late. Where a leader before this one was quicker, what it wrote counts.
+    fn contested(&mut self, now: Timestamp, name: &Text) {
+        let Some(mut known) = self.incidents.remove(name) else { return };
+        let stored = known.shown;
+        self.take_back(name, Some(&mut known), stored);
+        let found = known.stored.clone().filter(|_| known.number.is_none() && known.pending.is_none());
+        let acts = known.acts.clone();
+        known.wrote = if known.number.is_none() { stored } else { known.wrote };
+        self.incidents.insert(name.clone(), known);
+        if let Some(incident) = found.filter(|_| self.leads) {
+            self.adopt(now, name, *incident, &acts);
+        }
+    }
+
+    /// This incarnation is gone. There may be another of the same name.
+    pub(super) fn stored_gone(&mut self, now: Timestamp, name: &Text, uid: &Uid) {
+        if self.incidents.get(name).is_some_and(|known| known.uid.as_ref() == Some(uid)) {
+            self.forget(now, name);
+        }
+    }
+
+    fn forget(&mut self, now: Timestamp, name: &Text) {
+        // What the machine had to say of it before is not to be written any more.
+        self.take_effects();
         let Some(written) = self.incidents.remove(name) else { return };
         if let Some(at) = written.over_since {
             self.over.remove(&(at, name.clone()));
@@ -245,6 +301,9 @@ impl Reconciler {
         if let (WriteKind::Run { name, .. }, Some(why)) = (&kind, refused) {
             self.asked(now, name, Some(Err(why)));
         } else if !is_done {
+            if let (WriteKind::Record(_, _, incident), Outcome::Conflict) = (&kind, outcome) {
+                self.contested(now, &incident.name);
+            }
             let wait = RETRY_MS_MIN.saturating_mul(1 << failures.min(16)).min(RETRY_MS_MAX);
             self.not_before.insert(key, (now.plus_millis(wait), failures.saturating_add(1)));
             return;
@@ -266,6 +325,7 @@ impl Reconciler {
                 let opened = incident.timeline.first().map_or(incident.stage, |entry| entry.stage);
                 let is_status = matches!(kind, WriteKind::Record(..));
                 written.shown = if is_status { (incident.stage, incident.tries) } else { (opened, 0) };
+                written.wrote = written.shown;
                 if change == written.changes && is_status {
                     written.pending = None;
                 }
@@ -311,11 +371,12 @@ pub(super) fn child_key(kind: ChildKind, name: &str) -> Text {
     alloc::format!("/{kind}/{name}").into()
 }
 
+fn is_older(one: &Text, other: &Text) -> bool {
+    let number = |version: &Text| version.parse::<u64>().ok();
+    number(one).zip(number(other)).is_some_and(|(one, other)| one < other)
+}
+
 /// The newer of two versions: a watch may tell of a write after its answer came.
 fn newer(one: Text, other: Text) -> Text {
-    let number = |version: &Text| version.parse::<u64>().ok();
-    match (number(&one), number(&other)) {
-        (Some(first), Some(second)) if first > second => one,
-        _ => other,
-    }
+    if is_older(&other, &one) { one } else { other }
 }
