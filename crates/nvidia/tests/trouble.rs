@@ -18,7 +18,8 @@ use std::{
 use futures_util::StreamExt;
 use k8s_openapi::api::{core::v1::Event as ApiEvent, resource::v1::ResourceSlice};
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
-use lazaret_nvidia::{Partitions, Request};
+use lazaret_nvidia::{Config, Interval, Partitions, Process, Request, Sharing, Signals};
+use lazaret_nvml::EventKind;
 use lazaret_testkit::{Cluster, Plane};
 use nvidia_ml_double::Event;
 use serde_json::{Value, json};
@@ -28,6 +29,8 @@ use world::{PATIENCE, World, XID};
 /// NVML's bits.
 const SINGLE_BIT_ECC_STORM: u64 = 1 << 8;
 const DOUBLE_BIT_ECC: u64 = 2;
+/// Of objects that configure GPUs.
+const CONFIG_VERSION: &str = "resource.nvidia.com/v1beta1";
 /// As NVML returns it.
 const UNKNOWN_ERROR: u32 = 999;
 
@@ -293,4 +296,52 @@ async fn a_card_of_which_nothing_can_be_read_is_not_taken_for_healthy() {
     });
     world.until_taints("gpu-0", &[]).await;
     driver.stop().await;
+}
+
+#[test]
+fn what_is_not_carried_out_is_refused() {
+    let config =
+        |sharing: Value| json!({"apiVersion": CONFIG_VERSION, "kind": "GpuConfig", "sharing": sharing});
+    let sliced = |config: Value| json!({"strategy": "TimeSlicing", "timeSlicingConfig": config});
+    for (written, wanted) in [
+        (config(json!({"strategy": "TimeSlicing"})), Ok(Sharing::TimeSlicing(None))),
+        (config(sliced(json!({}))), Ok(Sharing::TimeSlicing(Some(Interval::Default)))),
+        (config(sliced(json!({"interval": "Default"}))), Ok(Sharing::TimeSlicing(Some(Interval::Default)))),
+        (config(sliced(json!({"interval": "Short"}))), Ok(Sharing::TimeSlicing(Some(Interval::Short)))),
+        (config(sliced(json!({"interval": "Medium"}))), Ok(Sharing::TimeSlicing(Some(Interval::Medium)))),
+        (config(sliced(json!({"interval": "Long"}))), Ok(Sharing::TimeSlicing(Some(Interval::Long)))),
+        (config(sliced(json!({"interval": "long"}))), Err("\"long\" is not known")),
+        (
+            config(json!({"strategy": "Exclusive", "timeSlicingConfig": {"interval": "Long"}})),
+            Err("for strategy TimeSlicing only"),
+        ),
+        (config(json!({"strategy": "Exclusive"})), Ok(Sharing::Exclusive)),
+        (json!({"apiVersion": CONFIG_VERSION, "kind": "MigDeviceConfig"}), Ok(Sharing::AsItIs)),
+        (config(json!({"strategy": "MPS"})), Err("sharing.strategy \"MPS\"")),
+        (config(json!({"strategy": "Exclusive", "mps": 1})), Err("unknown field `mps`")),
+        (json!({"apiVersion": "v1", "kind": "GpuConfig"}), Err("apiVersion must be")),
+    ] {
+        match (Config::read(&[written]), wanted) {
+            (Ok(read), Ok(wanted)) => assert_eq!(read.sharing, wanted),
+            (Err(error), Err(wanted)) => assert!(error.to_string().contains(wanted), "{error}"),
+            (read, wanted) => panic!("{read:?} {wanted:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_comes_again_is_nothing_new_but_its_count() {
+    let mut signals = Signals::default();
+    signals.event(0, "GPU-1", None, EventKind::Xid(48));
+    let once = signals.clone();
+    signals.event(1, "GPU-1", None, EventKind::Xid(48));
+    assert!(signals != once && signals.says_the_same(&once));
+    signals.event(2, "GPU-1", None, EventKind::Xid(79));
+    assert!(!signals.says_the_same(&once), "another number");
+    let before = signals.clone();
+    signals.blame(3, "GPU-1", 79, Process { pid: 1, name: "p".into() });
+    assert!(!signals.says_the_same(&before), "a process is known");
+    let before = signals.clone();
+    signals.reset("GPU-1");
+    assert!(!signals.says_the_same(&before), "it is over");
 }

@@ -160,20 +160,3 @@ fn what_a_program_did_in_a_partition_stays_there_and_what_the_card_has_concerns_
     signals.reset(GPU);
     assert!(of(&signals, "part-1").is_empty());
 }
-
-#[test]
-fn what_comes_again_is_nothing_new_but_its_count() {
-    let mut signals = Signals::default();
-    signals.event(0, GPU, None, EventKind::Xid(48));
-    let once = signals.clone();
-    signals.event(1, GPU, None, EventKind::Xid(48));
-    assert!(signals != once && signals.says_the_same(&once));
-    signals.event(2, GPU, None, EventKind::Xid(79));
-    assert!(!signals.says_the_same(&once), "another number");
-    let before = signals.clone();
-    signals.blame(3, GPU, 79, Process { pid: 1, name: "p".into() });
-    assert!(!signals.says_the_same(&before), "a process is known");
-    let before = signals.clone();
-    signals.reset(GPU);
-    assert!(!signals.says_the_same(&before), "it is over");
-}
