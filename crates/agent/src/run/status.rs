@@ -68,14 +68,13 @@ fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// Conditions, and those that the pod has of us and that are not so any more.
+/// Conditions, and the removal of those that are not so any more. The object that is here may be older than what was written last, so
+/// it is not asked which it has; a pod whose spec never changed has none.
 fn conditions(pod: &Pod, status: &Status) -> Vec<Value> {
-    let known = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let was_changed = pod.metadata.generation.is_none_or(|generation| generation > 1);
     let has = |kind: ConditionKind| status.conditions.iter().any(|one| one.kind == kind);
-    let gone: Vec<Value> = known
-        .filter(|known| ConditionKind::TRANSIENT.iter().any(|kind| kind.name() == known.type_ && !has(*kind)))
-        .map(|known| json!({"type": known.type_, "$patch": "delete"}))
-        .collect();
+    let gone = ConditionKind::TRANSIENT.into_iter().filter(|kind| was_changed && !has(*kind));
+    let gone = gone.map(|kind| json!({"type": kind.name(), "$patch": "delete"}));
     status.conditions.iter().map(|one| condition(pod, one)).chain(gone).collect()
 }
 
