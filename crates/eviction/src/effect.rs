@@ -30,6 +30,10 @@ pub struct Effect {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "statuses are few, and evictions, which are many, are not boxed for their sake"
+)]
 pub enum EffectKind {
     /// Make a pod leave. To be acknowledged.
     Evict(Evict),

@@ -196,7 +196,7 @@ fn eviction(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
     let path = path.field("windows");
     let windows = list(eviction, "windows");
     if windows.len() > WINDOWS_MAX {
-        errors.push(&path, FieldProblem::TooMany(windows.len(), WINDOWS_MAX));
+        errors.push(path, FieldProblem::TooMany(windows.len(), WINDOWS_MAX));
     }
     for (at, said) in windows.iter().enumerate() {
         let path = path.index(at);
