@@ -31,6 +31,10 @@ pub struct Effect {
 /// What is to be done.
 #[allow(clippy::large_enum_variant, reason = "one is handled at a time, and none is kept")]
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "statuses are few, and evictions, which are many, are not boxed for their sake"
+)]
 pub enum EffectKind {
     /// Make a pod leave. To be acknowledged.
     Evict(Evict),

@@ -97,7 +97,11 @@ async fn a_pod_whose_eviction_is_blocked_hears_by_what_in_the_words_of_the_rule(
     cluster.pod_with_device("server", "node-2", "gpu-0", json!([])).await;
     cluster.run(&["taint", "node-2/gpu-0", "example.com/fan:NoExecute", "--reason", "x"]).await.ok();
     let rule = cluster.rules().await[0].0.clone();
-    let path = format!("/apis/resource.k8s.io/v1/devicetaintrules/{rule}/status");
+    // By the clock of the test, the taint has been there for an hour.
+    let path = format!("/apis/resource.k8s.io/v1/devicetaintrules/{rule}");
+    let earlier = json!({"spec": {"taint": {"timeAdded": "2026-01-01T11:00:00Z"}}});
+    cluster.send("PATCH", &path, "application/merge-patch+json", &earlier).await;
+    let path = format!("{path}/status");
     let condition = json!({
         "type": "EvictionBlocked", "status": "True", "reason": "Budget", "lastTransitionTime": "2026-01-01T12:00:00Z",
         "message": "Budget: 1 pod not evicted (research/server): The disruption budget one-server needs 1 healthy pods and has 1 currently.",
