@@ -29,7 +29,6 @@ pub struct Effect {
 }
 
 /// What is to be done.
-#[allow(clippy::large_enum_variant, reason = "one is handled at a time, and none is kept")]
 #[derive(Clone, Debug, PartialEq)]
 #[allow(
     clippy::large_enum_variant,
