@@ -138,7 +138,9 @@ fn row(guard: &Value) -> GuardRow {
     let text = |value: &Value| match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            Some(other.to_string())
+        }
     };
     let (spec, status) = (&guard["spec"], &guard["status"]["breaker"]);
     let counted = status["total"].as_u64().is_some();
