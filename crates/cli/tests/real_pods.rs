@@ -147,19 +147,21 @@ fn an_ephemeral_container_is_added_to_a_pod_that_runs() {
 }
 
 /// What the kernel holds a container to, in bytes and in microseconds of each 100,000.
-fn limits_of(uid: &str) -> (String, String) {
+fn limits_of(root: &Path, uid: &str) -> (String, String) {
+    let instance = fs::read_to_string(root.join("run/runc/instance")).unwrap();
+    let pod = format!("{}/{uid}", instance.trim().trim_matches('"'));
     let read = |paths: [&str; 2]| {
-        let paths = paths.map(|path| path.replace("UID", uid));
+        let paths = paths.map(|path| path.replace("POD", &pod));
         let text = paths.iter().find_map(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         text.split_whitespace().next().unwrap_or_default().to_owned()
     };
     let memory = read([
-        "/sys/fs/cgroup/memory/lazaret/UID/c-0/memory.limit_in_bytes",
-        "/sys/fs/cgroup/lazaret/UID/c-0/memory.max",
+        "/sys/fs/cgroup/memory/lazaret/POD/c-0/memory.limit_in_bytes",
+        "/sys/fs/cgroup/lazaret/POD/c-0/memory.max",
     ]);
     let quota = read([
-        "/sys/fs/cgroup/cpu/lazaret/UID/c-0/cpu.cfs_quota_us",
-        "/sys/fs/cgroup/lazaret/UID/c-0/cpu.max",
+        "/sys/fs/cgroup/cpu/lazaret/POD/c-0/cpu.cfs_quota_us",
+        "/sys/fs/cgroup/lazaret/POD/c-0/cpu.max",
     ]);
     (memory, quota)
 }
@@ -180,7 +182,7 @@ fn a_pod_is_resized_while_it_runs() {
     cluster.send("POST", PODS, &sized);
     wait_for_phase(&cluster, "p", "Running");
     let uid = cluster.get(&format!("{PODS}/p"))["metadata"]["uid"].as_str().unwrap().to_owned();
-    assert_eq!(limits_of(&uid), ((32 << 20).to_string(), "10000".to_owned()));
+    assert_eq!(limits_of(&root.0, &uid), ((32 << 20).to_string(), "10000".to_owned()));
     for (cpu, memory, bytes, quota) in
         [("200m", "64Mi", 64 << 20, "20000"), ("150m", "48Mi", 48 << 20, "15000")]
     {
@@ -197,7 +199,7 @@ fn a_pod_is_resized_while_it_runs() {
                 && container["allocatedResources"] == resources(cpu, memory)["requests"]
                 && !waits
         });
-        assert_eq!(limits_of(&uid), (bytes.to_string(), quota.to_owned()));
+        assert_eq!(limits_of(&root.0, &uid), (bytes.to_string(), quota.to_owned()));
     }
     assert_eq!(status(&cluster, "p")["containerStatuses"][0]["restartCount"], 0);
 }

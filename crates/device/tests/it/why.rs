@@ -299,6 +299,9 @@ async fn what_may_be_wrong_is_found_and_failures_are_an_exit_code() {
         ‼ clocks agree: this machine is more than a day behind the server
             set the clocks by NTP: taints and tolerations count seconds
         ? components are available: Lazaret's controllers are not installed from its chart
+        √ drivers and node agents run on their nodes
+        √ pods find the scheduler that they name
+        √ admission policies are in force
         √ one process leads
         √ leases are renewed
         √ policies are in effect

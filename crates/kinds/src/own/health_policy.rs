@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{column, conditions, kind, text};
+use super::{OWN_GROUP, column, conditions, kind, text};
 use crate::Errors;
 
 /// A length of time as Go writes it.
@@ -49,7 +49,11 @@ pub(super) fn definition() -> Value {
 
 /// What only a compiler can say: expressions, durations, templates.
 pub(super) fn check(policy: &Value, errors: &mut Errors) {
-    if let Err(error) = lazaret_api::read_health_policy(&policy.to_string()) {
+    // Objects are looked at without the kind and version by which they were sent.
+    let mut whole = policy.clone();
+    crate::value::put(&mut whole, "apiVersion", format!("{OWN_GROUP}/v1alpha1"));
+    crate::value::put(&mut whole, "kind", "DeviceHealthPolicy");
+    if let Err(error) = lazaret_api::read_health_policy(&whole.to_string()) {
         let found =
             error.path.split('.').filter(|part| !part.contains('[')).fold(policy, |at, part| &at[part]);
         let shown =
