@@ -147,7 +147,7 @@ fn an_ephemeral_container_is_added_to_a_pod_that_runs() {
 }
 
 /// What the kernel holds a container to, in bytes and in microseconds of each 100,000.
-fn limits_of(root: &Path, uid: &str) -> (String, String) {
+fn limits_of(root: &std::path::Path, uid: &str) -> (String, String) {
     let instance = fs::read_to_string(root.join("run/runc/instance")).unwrap();
     let pod = format!("{}/{uid}", instance.trim().trim_matches('"'));
     let read = |paths: [&str; 2]| {

@@ -23,6 +23,8 @@ fn role() -> Value {
             rule("", &["pods/status"], &["patch", "update"]),
             rule("", &["events"], &["create", "patch"]),
             rule("lazaret.dev", &["devicetaintpolicies", "disruptionguards", "taintreplacementpolicies"], &READ),
+            rule("lazaret.dev", &["devicehealthpolicies", "deviceincidents", "devicesignals"], &READ),
+            rule("batch", &["jobs"], &READ),
             rule("", &["nodes", "namespaces"], &READ),
         ],
     })
