@@ -26,12 +26,15 @@ impl World {
     }
 
     pub(crate) fn start_pod(&mut self, key: &ObjectKey, uid: &Uid) {
-        let started = self.api.edit_pod(key, uid, |pod| {
+        let mut has_ended = false;
+        let is_there = self.api.edit_pod(key, uid, |pod| {
+            has_ended = pod.phase.is_finished();
             if pod.phase == PodPhase::Pending {
                 pod.phase = PodPhase::Running;
             }
         });
-        if started {
+        // Nothing is prepared for a pod that has ended.
+        if is_there && !has_ended {
             self.prepare(key);
             self.plan_end(key, uid);
         }
