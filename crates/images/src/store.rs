@@ -75,7 +75,14 @@ pub(crate) struct Store {
 /// Held while something is taken in, or removed.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Closing the file is not enough: a process that is being started has it too until it executes its program.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl Store {
@@ -123,14 +130,14 @@ impl Store {
     pub(crate) fn lock_shared(&self) -> Result<Lock> {
         let file = self.lock_file("store.lock")?;
         rustix::fs::flock(&file, FlockOperation::LockShared).context(|| self.what("lock"))?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
     }
 
     /// Nothing while something is taken in.
     pub(crate) fn try_lock_alone(&self) -> Result<Option<Lock>> {
         let file = self.lock_file("store.lock")?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Lock { _file: file })),
+            Ok(()) => Ok(Some(Lock { file })),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(ImageError::Io { what: self.what("lock"), source: error.into() }),
         }

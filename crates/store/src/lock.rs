@@ -13,7 +13,14 @@ pub(crate) const LOCK_FILE: &str = "lock";
 /// may stay behind.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirLock {
+    /// Closing the file is not enough: a process that is being started has it too until it executes its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 impl DirLock {
@@ -34,6 +41,6 @@ impl DirLock {
         }
         // The number is a courtesy to whoever finds the lock taken; the lock holds without it.
         let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(DirLock { _file: file })
+        Ok(DirLock { file })
     }
 }

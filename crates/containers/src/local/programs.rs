@@ -4,12 +4,17 @@ use std::{
     fs,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::Path,
+    thread,
+    time::Duration,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
+
+/// How often a process that has a program and no command line yet is looked at, a millisecond apart.
+const LOOKS_MAX: usize = 50;
 
 /// Kills a program that still makes or starts this container, and waits for its end: what it would make after everything was removed would
 /// stay.
@@ -34,8 +39,24 @@ fn end(handle: &OwnedFd) {
 }
 
 fn is_maker(pid: Pid, root: &Path, id: &str) -> bool {
-    let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-    is_command(&line, root, id)
+    is_command(&command_line(pid), root, id)
+}
+
+/// The kernel lets go of the parent in the middle of `execve`, before the new command line can be read. A process that has a program and
+/// an empty command line is therefore looked at again; kernel threads and processes that have ended have no program.
+fn command_line(pid: Pid) -> Vec<u8> {
+    let process = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
+    let is_beginning = |line: &[u8]| line.is_empty() && fs::read_link(process.join("exe")).is_ok();
+    let read = || fs::read(process.join("cmdline")).unwrap_or_default();
+    let mut line = read();
+    for _ in 0..LOOKS_MAX {
+        if !is_beginning(&line) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+        line = read();
+    }
+    line
 }
 
 /// Whether this is a command of ours for this container: `PROGRAM --root ROOT … create … ID`.
