@@ -144,10 +144,7 @@ impl Eviction {
             let (causes, paces) = (&self.causes, &mut self.paces);
             let charged = slot.reasons[..due].iter().filter_map(|reason| causes.pace_of(reason.cause_ix));
             for_each_distinct(charged, |pace| paces.take(pace, now));
-            // It may be due for a rule that limits how many are terminating, whoever let it go.
-            if line.is_some() || due > 1 {
-                self.lines.set_out(at, &slot.reasons[..due]);
-            }
+            self.lines.set_out(at, &slot.reasons[..due]);
         }
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.take(now);

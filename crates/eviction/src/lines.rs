@@ -63,13 +63,11 @@ impl Lines {
         *self = Self::default();
     }
 
-    /// The eviction of a pod begins for these reasons, all of them due.
+    /// The eviction of a pod begins for these reasons, all of them due. A rule without a limit may get one before the pod is seen to be
+    /// terminating.
     pub(crate) fn set_out(&mut self, at: PodIx, due: &[Reason]) {
-        let limited = |reason: &&Reason| {
-            reason.cause.taint.eviction.as_ref().is_some_and(|spec| spec.max_concurrent.is_some())
-        };
         let mut rules: Vec<Uid> = Vec::new();
-        for reason in due.iter().filter(limited) {
+        for reason in due {
             if let Source::Rule { uid, .. } = &reason.cause.source
                 && !rules.contains(uid)
             {

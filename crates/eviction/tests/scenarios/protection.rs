@@ -145,6 +145,20 @@ fn a_new_leader_knows_who_is_terminating() {
     assert_eq!(world.evicted_at.len(), 3);
 }
 
+/// Seed 1396 of the simulator: those that left before the rule had a limit count.
+#[test]
+fn a_limit_counts_who_left_before_it() {
+    let mut world = world("rule r device=d2 taint=k=v:NoExecute@0");
+    world.run_until(1_000);
+    assert_eq!(world.evicted_at.len(), 1);
+    world.apply("rule r gen=2 driver=some-driver taint=k=v:NoExecute@0 concurrent=1");
+    world.run_until(60_000);
+    assert_eq!(world.evicted_at.len(), 1, "it is not seen to be gone yet");
+    world.apply("pod- p2");
+    world.run_until(61_000);
+    assert_eq!(world.evicted_at.len(), 2);
+}
+
 /// A place is free again when an eviction fails, and taken while its outcome is unknown.
 #[test]
 fn places_of_failed_evictions_are_free_again() {

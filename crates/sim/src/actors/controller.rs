@@ -508,12 +508,13 @@ impl World {
                 self.coverage.hit(Mark::FailedWrite);
                 Outcome::Conflict
             }
-            Some(2) => {
+            // What a budget refuses is not done, though the refusal is not heard.
+            Some(2) if !self.is_refused(&sent) => {
                 self.coverage.hit(Mark::UnknownDone);
                 let _unheard = self.perform(&sent);
                 Outcome::Unknown
             }
-            Some(3) => {
+            Some(2 | 3) => {
                 self.coverage.hit(Mark::UnknownNotDone);
                 Outcome::Unknown
             }
