@@ -48,7 +48,7 @@ impl Eviction {
             }
             Outcome::Conflict | Outcome::RetryLater => {
                 self.give_back(now, flight);
-                self.stays(flight.at);
+                self.stays(now, flight.at);
                 self.unblock(flight.at);
                 let spared = self.fail(now, flight, present);
                 if spared && let Some(slot) = self.pods.get(flight.at) {
@@ -65,6 +65,7 @@ impl Eviction {
                     // The pod is gone, and any of the attempts on it may have been why, or none.
                     self.may_have_missed(&flight.pod.uid, &blame.or(flight.before.clone()));
                 }
+                self.doubt(now, flight.at);
                 self.fail(now, flight, present);
             }
         }

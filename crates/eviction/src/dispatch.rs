@@ -72,6 +72,7 @@ impl Eviction {
 
     /// Lets go whoever may go.
     pub(crate) fn dispatch(&mut self, now: Timestamp, fleet: &Fleet) {
+        self.lines.end_doubts(now);
         while self.flights.evictions < self.options.evictions_in_flight_max {
             if self.ceiling.as_ref().is_some_and(|ceiling| !ceiling.permits(now)) {
                 return;
@@ -187,16 +188,23 @@ impl Eviction {
             slot.phase = Phase::Waiting;
             if let Some(Flight::Evict(flight)) = self.flights.land(id) {
                 self.give_back(now, &flight);
-                self.stays(at);
+                self.stays(now, at);
             }
         }
     }
 
     /// An attempt on a pod certainly came to nothing. It counts as terminating no more, unless one before may have succeeded.
-    pub(crate) fn stays(&mut self, at: PodIx) {
+    pub(crate) fn stays(&mut self, now: Timestamp, at: PodIx) {
         if self.pods.get(at).is_none_or(|slot| slot.uncertain.is_none()) {
             self.lines.came_back(at);
+        } else {
+            self.doubt(now, at);
         }
+    }
+
+    /// An attempt on a pod may have succeeded. It counts as terminating until it would be seen to be.
+    pub(crate) fn doubt(&mut self, now: Timestamp, at: PodIx) {
+        self.lines.doubt(at, now.plus_millis(self.options.doubt_ms_max));
     }
 
     /// The eviction certainly did not happen: its permits can be used again.

@@ -35,8 +35,18 @@ pub(crate) struct Lines {
     /// Where each pod waits, by cause and pod: what its place follows from may have changed since.
     places: BTreeMap<(u32, u32), Place>,
     /// Pods whose eviction is in flight or done and that are not seen to be terminating yet, with the rules that were due.
-    outgoing: BTreeMap<u32, Vec<Uid>>,
-    outgoing_of: HashMap<Uid, u32, FxBuildHasher>,
+    outgoing: BTreeMap<u32, Outgoing>,
+    outgoing_of: HashMap<Uid, BTreeSet<u32>, FxBuildHasher>,
+    /// Until when pods are outgoing of which nobody knows whether their eviction happened.
+    doubts: BTreeSet<(Timestamp, u32)>,
+}
+
+/// A pod that may be terminating.
+#[derive(Debug)]
+struct Outgoing {
+    rules: Vec<Uid>,
+    /// Its entry among the doubts.
+    doubted_until: Option<Timestamp>,
 }
 
 impl Lines {
@@ -79,28 +89,47 @@ impl Lines {
         }
         self.came_back(at);
         for rule in &rules {
-            *self.outgoing_of.entry(rule.clone()).or_insert(0) += 1;
+            self.outgoing_of.entry(rule.clone()).or_default().insert(at.0);
         }
-        self.outgoing.insert(at.0, rules);
+        self.outgoing.insert(at.0, Outgoing { rules, doubted_until: None });
     }
 
     /// The pod stays for now, or is seen to be terminating, or is gone.
     pub(crate) fn came_back(&mut self, at: PodIx) {
-        for rule in self.outgoing.remove(&at.0).unwrap_or_default() {
-            if let Some(count) = self.outgoing_of.get_mut(&rule) {
-                *count -= 1;
-                if *count == 0 {
+        let Some(outgoing) = self.outgoing.remove(&at.0) else { return };
+        for rule in outgoing.rules {
+            if let Some(pods) = self.outgoing_of.get_mut(&rule) {
+                pods.remove(&at.0);
+                if pods.is_empty() {
                     self.outgoing_of.remove(&rule);
                 }
             }
         }
+        if let Some(until) = outgoing.doubted_until {
+            self.doubts.remove(&(until, at.0));
+        }
     }
 
-    /// How many others than this pod are outgoing because of a rule.
-    fn outgoing_besides(&self, rule: &Uid, at: u32) -> usize {
-        let all = self.outgoing_of.get(rule).map_or(0, |count| *count as usize);
-        let own = self.outgoing.get(&at).is_some_and(|rules| rules.contains(rule));
-        all - usize::from(own)
+    /// Nobody knows whether the eviction of the pod happened. If it did, the pod is seen to be terminating before this instant.
+    pub(crate) fn doubt(&mut self, at: PodIx, until: Timestamp) {
+        let Some(outgoing) = self.outgoing.get_mut(&at.0) else { return };
+        if let Some(before) = outgoing.doubted_until.replace(until) {
+            self.doubts.remove(&(before, at.0));
+        }
+        self.doubts.insert((until, at.0));
+    }
+
+    /// Pods that would be seen to be terminating by now, if they were, stay.
+    pub(crate) fn end_doubts(&mut self, now: Timestamp) {
+        while let Some(&(until, at)) = self.doubts.first().filter(|(until, _)| *until <= now) {
+            self.doubts.remove(&(until, at));
+            self.came_back(PodIx(at));
+        }
+    }
+
+    /// Pods that are outgoing because of a rule.
+    fn outgoing_of(&self, rule: &Uid) -> impl ExactSizeIterator<Item = u32> {
+        self.outgoing_of.get(rule).map(|pods| pods.iter().copied()).unwrap_or_default()
     }
 }
 
@@ -110,13 +139,12 @@ impl Eviction {
         self.lines.ready.iter().find_map(|(&cause, line)| {
             let state = self.causes.get(cause)?;
             let pace = state.pace.map(|(pace, _)| pace);
-            let (.., at) = line.first()?;
             let permitted = pace.is_none_or(|pace| self.paces.permits(pace, now));
-            (permitted && !is_expired(state, now) && self.has_room(state, *at)).then_some(Candidate {
-                pod: PodIx(*at),
-                pace,
-                line: Some(cause),
-            })
+            if !permitted || is_expired(state, now) {
+                return None;
+            }
+            let pod = self.first_with_room(cause, state, line)?;
+            Some(Candidate { pod, pace, line: Some(cause) })
         })
     }
 
@@ -124,21 +152,34 @@ impl Eviction {
     pub(crate) fn line_wake(&self, now: Timestamp) -> Option<Timestamp> {
         let next = |(&cause, line): (&u32, &BTreeSet<Place>)| {
             let state = self.causes.get(cause)?;
-            let (.., at) = line.first()?;
             let permit = state.pace.map_or(now, |(pace, _)| self.paces.next_permit(pace, now));
-            (permit != Timestamp::NEVER && !is_expired(state, now) && self.has_room(state, *at))
-                .then_some(permit)
+            if permit == Timestamp::NEVER || is_expired(state, now) {
+                return None;
+            }
+            self.first_with_room(cause, state, line).map(|_| permit)
         };
-        self.lines.ready.iter().filter_map(next).min()
+        let doubt = self.lines.doubts.first().map(|(until, _)| *until);
+        self.lines.ready.iter().filter_map(next).chain(doubt).min()
     }
 
-    /// Whether one more pod may be terminating because of a rule.
-    fn has_room(&self, state: &CauseState, at: u32) -> bool {
+    /// Who of a line goes next: its first if one more pod may be terminating because of the rule, or else one that may be terminating already.
+    fn first_with_room(&self, cause: u32, state: &CauseState, line: &BTreeSet<Place>) -> Option<PodIx> {
+        let (.., first) = line.first()?;
         let most = state.cause.taint.eviction.as_ref().and_then(|spec| spec.max_concurrent);
-        let (Some(most), Source::Rule { uid, .. }) = (most, &state.cause.source) else { return true };
+        let (Some(most), Source::Rule { uid, .. }) = (most, &state.cause.source) else {
+            return Some(PodIx(*first));
+        };
         let terminating =
             state.rule.and_then(|rule| self.rules.get(rule)).map_or(0, |rule| rule.terminating());
-        terminating + self.lines.outgoing_besides(uid, at) < most as usize
+        let mut outgoing = self.lines.outgoing_of(uid);
+        let taken = terminating + outgoing.len();
+        if taken < most as usize {
+            Some(PodIx(*first))
+        } else if taken == most as usize {
+            outgoing.find(|at| self.lines.places.contains_key(&(cause, *at))).map(PodIx)
+        } else {
+            None
+        }
     }
 
     /// When a window opens for a pod all of whose rules have windows, none of them open.

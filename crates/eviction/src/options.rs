@@ -26,6 +26,8 @@ pub struct Options {
     pub budget_retry_ms_min: i64,
     /// No pause after a refusal is longer.
     pub budget_retry_ms_max: i64,
+    /// How long a pod counts as terminating when nobody knows whether its eviction happened, and it is not seen to be terminating.
+    pub doubt_ms_max: i64,
     /// How long a pod is held that is back on a device from which a pod of the same owner was evicted for the same taint; doubled with each
     /// further time. 0: not at all.
     pub brake_ms_min: i64,
@@ -57,6 +59,8 @@ impl Default for Options {
             // `kubectl drain` asks again every five seconds.
             budget_retry_ms_min: 1_000,
             budget_retry_ms_max: 30_000,
+            // Longer than requests take, and than watches are behind.
+            doubt_ms_max: 60_000,
             brake_ms_min: 1_000,
             // As long as Kubernetes waits before it starts a container again that keeps failing.
             brake_ms_max: 300_000,

@@ -171,6 +171,32 @@ fn places_of_failed_evictions_are_free_again() {
     assert_eq!(world.evicted_at[1].1, "p2");
 }
 
+/// Seed 23418 of the simulator: the place of a pod was held for it, and it was not the first in the line.
+#[test]
+fn who_may_be_terminating_is_asked_again_before_others_go() {
+    let mut world = world("rule r device=d3 taint=k=v:NoExecute@0 concurrent=1");
+    world.outcomes.insert("p3".into(), vec![Outcome::Unknown]);
+    world.run_until(1);
+    world.apply("rule r gen=2 driver=some-driver taint=k=v:NoExecute@0 concurrent=1");
+    world.run_until(1_000);
+    assert_eq!(gone(&world), ["p3"]);
+}
+
+/// Two may be terminating when only one is permitted any more. If they were, they would be seen to be.
+#[test]
+fn doubts_about_who_is_terminating_end() {
+    let mut world = world("rule r driver=some-driver taint=k=v:NoExecute@0 concurrent=2");
+    for pod in ["p1", "p2"] {
+        world.outcomes.insert(pod.into(), vec![Outcome::Unknown]);
+    }
+    world.run_until(1);
+    world.apply("rule r gen=2 driver=some-driver taint=k=v:NoExecute@0 concurrent=1");
+    world.run_until(50_000);
+    assert_eq!(world.evicted_at, []);
+    world.run_until(61_000);
+    assert_eq!(gone(&world), ["p2"]);
+}
+
 /// The pace of a rule holds in its line, too.
 #[test]
 fn a_line_keeps_the_pace() {
