@@ -113,8 +113,11 @@ impl Eviction {
             let state = self.causes.get(cause)?;
             let pace = state.pace.map(|(pace, _)| pace);
             let (.., at) = line.first()?;
-            let permitted = pace.is_none_or(|pace| self.paces.permits(pace, now));
-            (permitted && !is_expired(state, now) && self.has_room(state, *at)).then_some(Candidate {
+            let size = self.party_size(cause, *at);
+            let permitted = pace.is_none_or(|pace| self.paces.permits_together(pace, size, now))
+                && (size == 1
+                    || self.ceiling.as_ref().is_none_or(|ceiling| ceiling.permits_together(size, now)));
+            (permitted && !is_expired(state, now) && self.has_room(state, *at, size)).then_some(Candidate {
                 pod: PodIx(*at),
                 pace,
                 line: Some(cause),
@@ -127,20 +130,26 @@ impl Eviction {
         let next = |(&cause, line): (&u32, &BTreeSet<Place>)| {
             let state = self.causes.get(cause)?;
             let (.., at) = line.first()?;
-            let permit = state.pace.map_or(now, |(pace, _)| self.paces.next_permit(pace, now));
-            (permit != Timestamp::NEVER && !is_expired(state, now) && self.has_room(state, *at))
+            let size = self.party_size(cause, *at);
+            let mut permit = state.pace.map_or(now, |(pace, _)| self.paces.next_permit(pace, size, now));
+            if size > 1
+                && let Some(ceiling) = &self.ceiling
+            {
+                permit = permit.max(ceiling.next_permit_together(size, now));
+            }
+            (permit != Timestamp::NEVER && !is_expired(state, now) && self.has_room(state, *at, size))
                 .then_some(permit)
         };
         self.lines.ready.iter().filter_map(next).min()
     }
 
-    /// Whether one more pod may be terminating because of a rule.
-    fn has_room(&self, state: &CauseState, at: u32) -> bool {
+    /// Whether so many more pods may be terminating because of a rule.
+    fn has_room(&self, state: &CauseState, at: u32, pods: usize) -> bool {
         let most = state.cause.taint.eviction.as_ref().and_then(|spec| spec.max_concurrent);
         let (Some(most), Source::Rule { uid, .. }) = (most, &state.cause.source) else { return true };
         let terminating =
             state.rule.and_then(|rule| self.rules.get(rule)).map_or(0, |rule| rule.terminating());
-        terminating + self.lines.outgoing_besides(uid, at) < most as usize
+        terminating + self.lines.outgoing_besides(uid, at) + pods <= most as usize
     }
 
     /// When a window opens for a pod all of whose rules have windows, none of them open.
