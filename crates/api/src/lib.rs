@@ -18,9 +18,11 @@ mod health;
 mod last_published;
 mod load;
 mod mark;
+mod review;
 mod time;
 mod unprepare;
 mod wire;
+mod zones;
 
 pub use allocation::allocation_to_json;
 pub use convert::ClaimTemplate;
@@ -32,6 +34,8 @@ pub use health::{
 };
 pub use last_published::{LAST_PUBLISHED, last_published_to_text};
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};
-pub use mark::{EVICTION_MARK, EVICTION_SAY, eviction_mark_to_text};
+pub use mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, eviction_mark_to_text};
+pub use review::approval_to_text;
 pub use time::{format_time, format_time_precise, parse_time};
 pub use unprepare::{awaiting_to_text, read_awaiting, read_node_report, read_unprepared, unprepared_to_text};
+pub use zones::window;

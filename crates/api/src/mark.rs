@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub const EVICTION_MARK: &str = "lazaret.dev/evicted-by";
 /// The annotation of a pod or a namespace that says how pods want to be evicted.
 pub const EVICTION_SAY: &str = "lazaret.dev/eviction";
+/// The label of pods that leave together where a rule says `groups: Together`.
+pub const EVICTION_GROUP: &str = "lazaret.dev/group";
 /// A longer one is not ours.
 const BYTES_MAX: usize = 8 * 1024;
 

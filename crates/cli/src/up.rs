@@ -152,7 +152,8 @@ impl Args {
             None
         } else {
             let options = Options {
-                eviction: self.pace.options(),
+                // The server in this process names the author and the approver of each rule itself.
+                eviction: lazaret_eviction::Options { trusts_user_names: true, ..self.pace.options() },
                 scheduler: self.scheduling.options(),
                 workloads: self.limits.workloads(),
                 incidents: self.incidents.history(),

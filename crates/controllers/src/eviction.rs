@@ -216,9 +216,11 @@ impl Executor {
     }
 
     async fn set_status(&self, status: &SetRuleStatus) -> Result<Outcome, CallError> {
-        let RuleStatus { condition, drained, blocked, expired, evictions } = &status.status;
-        let conditions: Vec<_> = [Some(condition), Some(drained), blocked.as_ref(), expired.as_ref()]
+        let RuleStatus { condition, drained, blocked, expired, held, evictions } = &status.status;
+        let further = [blocked.as_ref(), expired.as_ref(), held.as_ref()];
+        let conditions: Vec<_> = [Some(condition), Some(drained)]
             .into_iter()
+            .chain(further)
             .flatten()
             .map(wire::condition)
             .collect();

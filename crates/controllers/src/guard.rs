@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lazaret_eviction::SetGuardStatus;
 use lazaret_model::{
-    Breaker, BreakerStatus, BreakerUnit, DeviceSelector, DisruptionGuard, Pause, Share, Text, Timestamp,
+    Approvers, Breaker, BreakerStatus, BreakerUnit, ConfirmAbove, DeviceSelector, DisruptionGuard, Pause,
+    Share, Text, Timestamp,
 };
 use lazaret_runtime::{Call, CallError, DISRUPTION_GUARDS, News, Object, PatchKind};
 use serde::Deserialize;
@@ -45,6 +46,8 @@ struct Spec {
     device_selector: Option<Selector>,
     paused: Option<WirePause>,
     breaker: Option<WireBreaker>,
+    confirm_above: Option<WireConfirm>,
+    approvers: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -80,6 +83,13 @@ struct WireBreaker {
     #[serde(default)]
     of: String,
     reset_after_seconds: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct WireConfirm {
+    pods: Option<u64>,
+    namespaces: Option<u64>,
+    devices: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -178,6 +188,21 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
             reset_after_seconds: breaker.reset_after_seconds.unwrap_or(RESET_AFTER_SECONDS_DEFAULT),
         }),
     };
+    let confirm_above = match spec.confirm_above {
+        None => None,
+        Some(WireConfirm { pods, namespaces, devices }) => {
+            let devices = match devices {
+                None => None,
+                Some(devices) => Some(share(&devices)?),
+            };
+            Some(ConfirmAbove { pods, namespaces, devices })
+        }
+    };
+    let approvers = match spec.approvers.as_deref() {
+        None | Some("" | "Anyone") => Approvers::Anyone,
+        Some("Different") => Approvers::Different,
+        Some(_) => return None,
+    };
     let text = |text: Option<String>| text.map(Text::from);
     Some(DisruptionGuard {
         name: metadata.name.into(),
@@ -192,6 +217,8 @@ fn guard(wire: Wire) -> Option<DisruptionGuard> {
         }),
         paused,
         breaker,
+        confirm_above,
+        approvers,
         // An annotation that is no instant resets nothing.
         reset_at: metadata.annotations.get(RESET).and_then(|text| lazaret_api::parse_time(text).ok()),
         status: BreakerStatus {

@@ -5,8 +5,8 @@ use lazaret_fleet::Fleet;
 use lazaret_model::{EffectId, Timestamp};
 use lazaret_policies::{EffectKind, Input, Owned, Owner, Policies, Wanted};
 use lazaret_runtime::{
-    Agent, AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, Inbox, Model, News, Object, Outcome,
-    PatchKind, Perform, Precedence, RULES, Reply, Resource, TAINT_POLICIES,
+    Agent, AgentOptions, CLAIMS, CLASSES, Call, CallError, Client, DISRUPTION_GUARDS, Inbox, Model, News,
+    Object, Outcome, PatchKind, Perform, Precedence, RULES, Reply, Resource, TAINT_POLICIES,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use crate::{
     desk::Desk,
     eviction,
     feed::feed_policies,
+    guard::GuardBook,
     ledger::{Change, Ledger},
     telemetry::EvictionMetrics,
 };
@@ -50,7 +51,10 @@ pub(crate) async fn serve(
     let sources = sources.for_policies();
     let compile = desk.clone().run(
         AgentOptions { name: NAME, in_flight_max: 16, precedence: Precedence::Urgent },
-        desk.listen(&[TAINT_POLICIES, RULES, CLASSES, CLAIMS, sources.slices()]),
+        desk.listen_if_possible(
+            &[TAINT_POLICIES, RULES, CLASSES, CLAIMS, sources.slices()],
+            &[DISRUPTION_GUARDS],
+        ),
         PoliciesAgent::default,
         Executor { client: desk.client() },
     );
@@ -92,6 +96,7 @@ struct PoliciesAgent {
     fleet: Fleet,
     policies: Policies,
     ledger: Ledger,
+    guards: GuardBook,
     /// There is something to tell the core.
     heard: bool,
 }
@@ -100,8 +105,11 @@ impl Agent for PoliciesAgent {
     type Effect = EffectKind;
 
     fn hear(&mut self, now: Timestamp, news: News) {
-        let Self { fleet, policies, ledger, heard } = self;
-        if resource_of(&news) == RULES {
+        let Self { fleet, policies, ledger, guards, heard } = self;
+        if guards.hear(&news) {
+            let wanted = guards.all().iter().any(|guard| guard.confirm_above.is_some());
+            policies.handle(now, fleet, Input::ApprovalWanted(wanted));
+        } else if resource_of(&news) == RULES {
             ledger.changes(news, |change| {
                 let input = match change {
                     Change::Set(_, object) => {

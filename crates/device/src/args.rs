@@ -93,6 +93,9 @@ pub(crate) enum Command {
     /// Show what keeps evictions from beginning, and reset breakers
     #[command(after_help = guard_args::GUARD)]
     Guard(guard_args::GuardArgs),
+    /// Show what a held rule does, and let it take effect
+    #[command(after_help = guard_args::APPROVE)]
+    Approve(guard_args::ApproveArgs),
     /// Show why a pod waits for devices, or why it was evicted from them
     #[command(after_help = WHY)]
     Why(WhyArgs),

@@ -49,6 +49,21 @@ pub(crate) struct GuardArgs {
     pub(crate) command: GuardCommand,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApproveArgs {
+    /// The DeviceTaintRule, or else the DeviceTaintPolicy
+    pub(crate) rule: String,
+    /// Why; kept with the approval
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Only say what would be done
+    #[arg(long, value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Plain,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum GuardCommand {
     /// List guards: what is paused, which breakers are tripped
@@ -81,6 +96,13 @@ deviceSelector is about all devices.";
 pub(crate) const RESUME: &str = "Examples:
   kubectl device resume
   kubectl device resume training";
+
+pub(crate) const APPROVE: &str = "Examples:
+  kubectl device approve new-firmware --dry-run
+  kubectl device approve new-firmware --reason 'announced for tonight'
+
+A rule that reaches more than a DisruptionGuard permits without approval is held: it taints nothing and evicts nobody. The approval is for
+what is shown: it lapses when the rule is changed, or reaches more than a tenth more.";
 
 pub(crate) const GUARD: &str = "Examples:
   kubectl device guard list

@@ -35,6 +35,8 @@ impl Eviction {
             if self.replan(now, at, new) && cancelled {
                 self.say_spared(pod);
             }
+        } else if self.groups.have(at) {
+            self.regroup(now, at);
         }
         self.drop_if_blank(at);
     }
@@ -49,6 +51,7 @@ impl Eviction {
         let spared = reasons.is_empty();
         let old = self.pods.replace_reasons(at, reasons);
         self.unlink(now, at, &old);
+        self.regroup(now, at);
         let Some(slot) = self.pods.get_mut(at) else { return false };
         if spared {
             slot.failures = 0;

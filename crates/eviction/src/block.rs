@@ -6,35 +6,42 @@ use core::fmt::Write as _;
 use lazaret_fleet::PodIx;
 use lazaret_model::{ObjectKey, Text, Timestamp};
 
-use crate::{Eviction, distinct::for_each_distinct};
+use crate::{Eviction, distinct::for_each_distinct, holds::Holds};
 
 /// Of the pods that are kept for one reason, so many are named in a status.
-const NAMED_MAX: usize = 5;
+pub(crate) const NAMED_MAX: usize = 5;
 
 /// What keeps an eviction that is due from beginning. Of several, the first is the reason of a rule's condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Block {
+    /// The rule reaches more than a guard permits without approval.
+    Held,
     /// A guard is paused.
     Paused,
     /// A guard's breaker is tripped: too many devices are out of service.
     Breaker,
     /// No window of the rule is open.
     Window,
+    /// Other pods of its group cannot leave yet.
+    Group,
     /// A disruption budget refuses.
     Budget,
 }
 
 impl Block {
     /// All of them, in order.
-    pub const ALL: [Self; 4] = [Self::Paused, Self::Breaker, Self::Window, Self::Budget];
+    pub const ALL: [Self; 6] =
+        [Self::Held, Self::Paused, Self::Breaker, Self::Window, Self::Group, Self::Budget];
 
     /// The reason in conditions and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Held => "Held",
             Self::Paused => "Paused",
             Self::Breaker => "Breaker",
             Self::Window => "Window",
+            Self::Group => "Group",
             Self::Budget => "Budget",
         }
     }
@@ -62,7 +69,10 @@ impl Eviction {
     /// How many pods are kept from being evicted, by what keeps them.
     #[must_use]
     pub fn blocked(&self) -> BlockCounts {
-        self.blocked.counts
+        let mut counts = self.blocked.counts;
+        // Most pods of a rule that is held have no reason to leave: its taint is gone.
+        counts[Block::Held as usize] = self.holds.pods();
+        counts
     }
 
     /// The eviction of this pod is tried again at `until`, or when what keeps it changes.
@@ -134,10 +144,14 @@ impl Eviction {
         }
         self.blocked.counts = BlockCounts::default();
         self.rules.forget_blocked();
+        self.holds = Holds::default();
     }
 
     /// What keeps the pods of a rule, for people: by reason how many pods, the first of them by name, and why.
     pub(crate) fn describe_blocked(&self, rule: u32) -> String {
+        if let Some(held) = self.rules.get(rule).and_then(|state| state.held.as_deref()) {
+            return held.describe();
+        }
         let mut kept: [Kept<'_>; Block::ALL.len()] = core::array::from_fn(|_| Kept::default());
         for at in &self.blocked.pods {
             let Some(slot) = self.pods.get(PodIx(*at)) else { continue };

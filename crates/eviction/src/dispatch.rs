@@ -10,6 +10,7 @@ use crate::{
     distinct::for_each_distinct,
     effect::{EffectKind, Evict, Manner, Wake, WakeReason},
     flights::{EvictFlight, Flight},
+    groups::Party,
     pods::Phase,
 };
 
@@ -99,7 +100,20 @@ impl Eviction {
                 self.block(now, candidate.pod, Blocked { why: Block::Window, message }, until);
                 continue;
             }
-            self.let_go(now, candidate);
+            match self.party(now, fleet, candidate) {
+                Party::None => self.let_go(now, candidate, false),
+                Party::Others(others) => self.let_go_together(now, candidate, &others),
+                Party::Waits(message) => self.block_party(now, candidate, &message),
+            }
+        }
+    }
+
+    /// A whole group goes, by the permit of one of its pods.
+    fn let_go_together(&mut self, now: Timestamp, candidate: Candidate, others: &[PodIx]) {
+        self.let_go(now, candidate, true);
+        for &pod in others {
+            self.release_from_group(now, pod);
+            self.let_go(now, Candidate { pod, ..candidate }, true);
         }
     }
 
@@ -134,8 +148,8 @@ impl Eviction {
     }
 
     /// Every due taint is charged, whoever granted the permit: so pods with several taints leave at the highest of the
-    /// rates and not at their sum.
-    fn let_go(&mut self, now: Timestamp, candidate: Candidate) {
+    /// rates and not at their sum. What pods of a group leave for that have no permit is owed.
+    fn let_go(&mut self, now: Timestamp, candidate: Candidate, in_group: bool) {
         let Candidate { pod: at, pace: granted_by, line } = candidate;
         let manner = if line.is_some() { self.manner(now, candidate) } else { Manner::Delete };
         let Some(due) = self.pods.get(at).map(|slot| slot.active as usize) else { return };
@@ -144,11 +158,20 @@ impl Eviction {
         if let Some(slot) = self.pods.get(at) {
             let (causes, paces) = (&self.causes, &mut self.paces);
             let charged = slot.reasons[..due].iter().filter_map(|reason| causes.pace_of(reason.cause_ix));
-            for_each_distinct(charged, |pace| paces.take(pace, now));
+            for_each_distinct(
+                charged,
+                |pace| {
+                    if in_group { paces.owe(pace, now) } else { paces.take(pace, now) }
+                },
+            );
             self.lines.set_out(at, &slot.reasons[..due]);
         }
         if let Some(ceiling) = &mut self.ceiling {
-            ceiling.take(now);
+            if in_group {
+                ceiling.take_together(1, now);
+            } else {
+                ceiling.take(now);
+            }
         }
         if let Some(pace) = granted_by {
             self.paces.hold(pace);

@@ -149,6 +149,8 @@ pub struct RuleStatus {
     pub blocked: Option<Condition>,
     /// `Expired`, of a rule that has or had.
     pub expired: Option<Condition>,
+    /// `Held`, of a rule that is or was, or that guards may hold.
+    pub held: Option<Condition>,
     /// How many pods were evicted because of it.
     pub evictions: EvictionCount,
 }

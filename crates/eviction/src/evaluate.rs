@@ -57,7 +57,14 @@ impl Eviction {
             self.is_being_written(at);
         }
         let leading = self.leader_since.is_some();
-        if self.rules.upsert(known, rule, leading) {
+        let is_new = self.rules.upsert(known, rule, leading);
+        if leading
+            && self.guards.want_approval()
+            && let Some(at) = self.rules.by_name(&rule.name)
+        {
+            self.holds.rule_changed(at);
+        }
+        if is_new {
             // Pods that were marked by it may have been seen before it was.
             for place in 0..self.pods.settled_len() {
                 let Some((at, pod, settled)) = self.pods.settled_mut(place) else { continue };

@@ -33,8 +33,8 @@ pub(crate) struct Guards {
 }
 
 #[derive(Debug)]
-struct GuardState {
-    guard: Arc<DisruptionGuard>,
+pub(crate) struct GuardState {
+    pub(crate) guard: Arc<DisruptionGuard>,
     breaker: BreakerStatus,
     /// What it keeps evictions from beginning for.
     blocks: Option<Block>,
@@ -68,11 +68,11 @@ impl GuardState {
         match self.blocks? {
             Block::Paused => paused,
             Block::Breaker => reset,
-            Block::Window | Block::Budget => None,
+            Block::Held | Block::Window | Block::Group | Block::Budget => None,
         }
     }
 
-    fn selects(&mut self, fleet: &Fleet, device: &DeviceId) -> bool {
+    pub(crate) fn selects(&mut self, fleet: &Fleet, device: &DeviceId) -> bool {
         let Some(selector) = &self.guard.selector else { return true };
         if selector.by_names_only() {
             return selector.names_match(device);
@@ -112,6 +112,15 @@ impl Guards {
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
+
+    /// Whether one of them wants approval of rules that reach far.
+    pub(crate) fn want_approval(&self) -> bool {
+        self.list.iter().any(GuardState::wants_approval)
+    }
+
+    pub(crate) fn list_mut(&mut self) -> &mut [GuardState] {
+        &mut self.list
+    }
 }
 
 impl Eviction {
@@ -131,6 +140,7 @@ impl Eviction {
             self.guards.list.push(state);
         }
         self.guards.counted = None;
+        self.holds.restart();
         self.release_guarded(now);
     }
 
@@ -140,10 +150,12 @@ impl Eviction {
             *state = GuardState::new(state.guard.clone());
         }
         self.guards.counted = None;
+        self.holds.restart();
     }
 
     /// Finds out which guards block, and lets pods be looked at again when that changes.
     pub(crate) fn mind_guards(&mut self, now: Timestamp, fleet: &Fleet) {
+        self.judge_rules(now, fleet);
         // Whoever is released may be about to go, so that devices have to be counted again.
         for _ in 0..2 {
             self.count_devices(now, fleet);
@@ -198,6 +210,9 @@ impl Eviction {
         fleet: &Fleet,
         candidate: Candidate,
     ) -> Option<(Blocked, Timestamp)> {
+        if let Some(blocked) = self.held_by_rule(now, candidate) {
+            return Some((blocked, Timestamp::NEVER));
+        }
         let due: &[Reason] = due_of(&self.pods.get(candidate.pod)?.reasons, now);
         let mut found: Option<(Blocked, Timestamp)> = None;
         for state in &mut self.guards.list {
@@ -222,7 +237,9 @@ impl Eviction {
             state.not_before.filter(|_| state.writing.is_none() && state.breaker != state.guard.status)
         });
         let after = |at: &Timestamp| *at > self.latest;
-        ends.chain(writes).filter(after).chain(recount.map(|at| at.max(self.latest.plus_millis(1)))).min()
+        let holds = self.holds.next_wake(self.latest);
+        let recount = recount.map(|at| at.max(self.latest.plus_millis(1)));
+        ends.chain(writes).filter(after).chain(recount).chain(holds).min()
     }
 
     /// Writes the statuses that are not what is known: at once when a breaker trips or is reset.

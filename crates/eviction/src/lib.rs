@@ -29,7 +29,9 @@ mod distinct;
 mod effect;
 mod evaluate;
 mod flights;
+mod groups;
 mod guards;
+mod holds;
 mod leadership;
 mod limiter;
 mod lines;
@@ -52,6 +54,7 @@ pub use effect::{
     EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Manner, Outcome, PodEvent, RuleEvent,
     RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake, WakeReason,
 };
+pub use holds::impact;
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;
 pub use machine::{Eviction, Input, PlannedEviction, RuleTally};

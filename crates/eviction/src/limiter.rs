@@ -8,14 +8,15 @@
 use lazaret_model::Timestamp;
 
 /// Thousandths in one pod.
-const POD: u64 = 1_000;
+const POD: i64 = 1_000;
 
 /// How many pods may leave, and how soon the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limiter {
     per_second: u32,
     burst: u32,
-    level: u64,
+    /// Below zero after a group larger than what was there has left.
+    level: i64,
     settled: Timestamp,
 }
 
@@ -23,7 +24,7 @@ impl Limiter {
     /// A bucket that holds its whole burst.
     #[must_use]
     pub fn full(per_second: u32, burst: u32, now: Timestamp) -> Self {
-        Self { per_second, burst, level: u64::from(burst) * POD, settled: now }
+        Self { per_second, burst, level: i64::from(burst) * POD, settled: now }
     }
 
     /// A bucket that holds what has flowed in since it was empty.
@@ -49,7 +50,13 @@ impl Limiter {
     /// Whether one pod may leave now.
     #[must_use]
     pub fn permits(&self, now: Timestamp) -> bool {
-        self.per_second > 0 && self.level_at(now) >= POD
+        self.permits_together(1, now)
+    }
+
+    /// Whether this many pods may leave at once now; more than the burst may when the bucket is full.
+    #[must_use]
+    pub fn permits_together(&self, pods: usize, now: Timestamp) -> bool {
+        self.per_second > 0 && self.burst > 0 && self.level_at(now) >= self.level_for(pods)
     }
 
     /// One pod leaves. Never below empty: a pod that another limiter let go empties this one, it does not put it in
@@ -57,8 +64,14 @@ impl Limiter {
     pub fn take(&mut self, now: Timestamp) -> bool {
         self.settle(now);
         let whole = self.per_second > 0 && self.level >= POD;
-        self.level = self.level.saturating_sub(POD);
+        self.level = self.level.min(0).max(self.level - POD);
         whole
+    }
+
+    /// This many pods leave at once. What there is not for them is owed.
+    pub fn take_together(&mut self, pods: usize, now: Timestamp) {
+        self.settle(now);
+        self.level = self.level.saturating_sub(thousandths(pods));
     }
 
     /// A pod that was let go is known not to have left. Never above the burst.
@@ -73,29 +86,40 @@ impl Limiter {
         self.reaches(POD, now)
     }
 
+    /// The same for this many pods at once.
+    #[must_use]
+    pub fn next_permit_together(&self, pods: usize, now: Timestamp) -> Timestamp {
+        self.reaches(self.level_for(pods), now)
+    }
+
     /// The first instant at which the bucket is full again: from then on it knows nothing that a new one would not.
     #[must_use]
     pub fn full_at(&self, now: Timestamp) -> Timestamp {
         self.reaches(self.capacity(), now)
     }
 
-    fn reaches(&self, level: u64, now: Timestamp) -> Timestamp {
-        let missing = level.saturating_sub(self.level_at(now));
+    fn reaches(&self, level: i64, now: Timestamp) -> Timestamp {
+        let missing = level.saturating_sub(self.level_at(now)).max(0);
         if self.per_second == 0 || level > self.capacity() {
             return Timestamp::NEVER;
         }
-        let millis = missing.div_ceil(u64::from(self.per_second));
+        let millis = missing.cast_unsigned().div_ceil(u64::from(self.per_second));
         now.plus_millis(i64::try_from(millis).unwrap_or(i64::MAX))
     }
 
-    fn capacity(&self) -> u64 {
-        u64::from(self.burst) * POD
+    fn capacity(&self) -> i64 {
+        i64::from(self.burst) * POD
+    }
+
+    /// How much there must be for this many pods to leave at once.
+    fn level_for(&self, pods: usize) -> i64 {
+        thousandths(pods).min(self.capacity().max(POD))
     }
 
     /// A clock that went back adds nothing.
-    fn level_at(&self, now: Timestamp) -> u64 {
-        let elapsed = u64::try_from(now.millis_since(self.settled)).unwrap_or(0);
-        let flowed = elapsed.saturating_mul(u64::from(self.per_second));
+    fn level_at(&self, now: Timestamp) -> i64 {
+        let elapsed = now.millis_since(self.settled).max(0);
+        let flowed = elapsed.saturating_mul(i64::from(self.per_second));
         self.level.saturating_add(flowed).min(self.capacity())
     }
 
@@ -105,6 +129,10 @@ impl Limiter {
         self.level = self.level_at(now);
         self.settled = now;
     }
+}
+
+fn thousandths(pods: usize) -> i64 {
+    i64::try_from(pods).unwrap_or(i64::MAX).saturating_mul(POD)
 }
 
 #[cfg(test)]

@@ -139,12 +139,11 @@ impl Eviction {
         self.lines.ready.iter().find_map(|(&cause, line)| {
             let state = self.causes.get(cause)?;
             let pace = state.pace.map(|(pace, _)| pace);
-            let permitted = pace.is_none_or(|pace| self.paces.permits(pace, now));
-            if !permitted || is_expired(state, now) {
-                return None;
-            }
-            let pod = self.first_with_room(cause, state, line)?;
-            Some(Candidate { pod, pace, line: Some(cause) })
+            let (pod, size) = self.first_with_room(cause, state, line)?;
+            let permitted = pace.is_none_or(|pace| self.paces.permits_together(pace, size, now))
+                && (size == 1
+                    || self.ceiling.as_ref().is_none_or(|ceiling| ceiling.permits_together(size, now)));
+            (permitted && !is_expired(state, now)).then_some(Candidate { pod, pace, line: Some(cause) })
         })
     }
 
@@ -152,34 +151,45 @@ impl Eviction {
     pub(crate) fn line_wake(&self, now: Timestamp) -> Option<Timestamp> {
         let next = |(&cause, line): (&u32, &BTreeSet<Place>)| {
             let state = self.causes.get(cause)?;
-            let permit = state.pace.map_or(now, |(pace, _)| self.paces.next_permit(pace, now));
-            if permit == Timestamp::NEVER || is_expired(state, now) {
-                return None;
+            let (_, size) = self.first_with_room(cause, state, line)?;
+            let mut permit = state.pace.map_or(now, |(pace, _)| self.paces.next_permit(pace, size, now));
+            if size > 1
+                && let Some(ceiling) = &self.ceiling
+            {
+                permit = permit.max(ceiling.next_permit_together(size, now));
             }
-            self.first_with_room(cause, state, line).map(|_| permit)
+            (permit != Timestamp::NEVER && !is_expired(state, now)).then_some(permit)
         };
         let doubt = self.lines.doubts.first().map(|(until, _)| *until);
         self.lines.ready.iter().filter_map(next).chain(doubt).min()
     }
 
-    /// Who of a line goes next: its first if one more pod may be terminating because of the rule, or else one that may be terminating already.
-    fn first_with_room(&self, cause: u32, state: &CauseState, line: &BTreeSet<Place>) -> Option<PodIx> {
+    /// Who of a line goes next, and how many with it: its first if there is room for as many more pods that are terminating because of the
+    /// rule, or else one that may be terminating already.
+    fn first_with_room(
+        &self,
+        cause: u32,
+        state: &CauseState,
+        line: &BTreeSet<Place>,
+    ) -> Option<(PodIx, usize)> {
         let (.., first) = line.first()?;
+        let sized = |at: u32| (PodIx(at), self.party_size(cause, at));
         let most = state.cause.taint.eviction.as_ref().and_then(|spec| spec.max_concurrent);
         let (Some(most), Source::Rule { uid, .. }) = (most, &state.cause.source) else {
-            return Some(PodIx(*first));
+            return Some(sized(*first));
         };
         let terminating =
             state.rule.and_then(|rule| self.rules.get(rule)).map_or(0, |rule| rule.terminating());
-        let mut outgoing = self.lines.outgoing_of(uid);
-        let taken = terminating + outgoing.len();
-        if taken < most as usize {
-            Some(PodIx(*first))
-        } else if taken == most as usize {
-            outgoing.find(|at| self.lines.places.contains_key(&(cause, *at))).map(PodIx)
-        } else {
-            None
-        }
+        let outgoing = self.lines.outgoing_of(uid);
+        let besides = |at: u32| {
+            let own = self.lines.outgoing.get(&at).is_some_and(|outgoing| outgoing.rules.contains(uid));
+            terminating + self.lines.outgoing_of(uid).len() - usize::from(own)
+        };
+        let has_room = |&(at, size): &(PodIx, usize)| besides(at.0) + size <= most as usize;
+        let mut waiting = outgoing.filter(|at| self.lines.places.contains_key(&(cause, *at)));
+        Some(sized(*first))
+            .filter(has_room)
+            .or_else(|| waiting.find_map(|at| Some(sized(at)).filter(has_room)))
     }
 
     /// When a window opens for a pod all of whose rules have windows, none of them open.

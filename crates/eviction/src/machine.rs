@@ -13,7 +13,9 @@ use crate::{
     causes::Causes,
     effect::{Effect, EffectId, Outcome, Wake, WakeReason},
     flights::Flights,
+    groups::Groups,
     guards::Guards,
+    holds::Holds,
     limiter::Limiter,
     lines::Lines,
     memories::Memories,
@@ -81,6 +83,8 @@ pub struct Eviction {
     pub(crate) lines: Lines,
     pub(crate) blocked: BlockedPods,
     pub(crate) guards: Guards,
+    pub(crate) holds: Holds,
+    pub(crate) groups: Groups,
     /// What namespaces say about the eviction of their pods.
     pub(crate) says: BTreeMap<Text, EvictionSay>,
     pub(crate) rules: Rules,
@@ -162,6 +166,8 @@ impl Eviction {
             lines: Lines::default(),
             blocked: BlockedPods::default(),
             guards: Guards::default(),
+            holds: Holds::default(),
+            groups: Groups::default(),
             says: BTreeMap::new(),
             rules: Rules::default(),
             views: ViewRequests::default(),
@@ -202,7 +208,7 @@ impl Eviction {
         }
         if self.leader_since.is_some() {
             self.wake_pods(now);
-            if !self.guards.is_empty() {
+            if !self.guards.is_empty() || self.holds.are_any() {
                 self.mind_guards(now, fleet);
             }
             if !self.closing {

@@ -40,6 +40,8 @@ pub struct Options {
     pub set_back: Option<SetBack>,
     /// Whether it writes the statuses of guards: of several machines over the same guards, one does.
     pub writes_guards: bool,
+    /// Whether the server says who wrote and who approved a rule, whatever clients say.
+    pub trusts_user_names: bool,
     /// How many events may wait to be taken; further ones are dropped, for events are best effort.
     pub events_queued_max: usize,
 }
@@ -67,6 +69,7 @@ impl Default for Options {
             clock_skew_ms_max: 2_000,
             set_back: None,
             writes_guards: true,
+            trusts_user_names: false,
             events_queued_max: 4_096,
         }
     }

@@ -154,20 +154,28 @@ impl Paces {
         None
     }
 
-    /// Whether this pace has a permit now.
-    pub(crate) fn permits(&self, at: u32, now: Timestamp) -> bool {
-        self.slab.get(at).is_none_or(|pace| pace.limiter.permits(now))
+    /// Whether this pace permits now that so many pods leave at once.
+    pub(crate) fn permits_together(&self, at: u32, pods: usize, now: Timestamp) -> bool {
+        self.slab.get(at).is_none_or(|pace| pace.limiter.permits_together(pods, now))
     }
 
-    /// When this pace has its next permit.
-    pub(crate) fn next_permit(&self, at: u32, now: Timestamp) -> Timestamp {
-        self.slab.get(at).map_or(now, |pace| pace.limiter.next_permit(now))
+    /// When it does.
+    pub(crate) fn next_permit(&self, at: u32, pods: usize, now: Timestamp) -> Timestamp {
+        self.slab.get(at).map_or(now, |pace| pace.limiter.next_permit_together(pods, now))
     }
 
     /// One pod leaves for the sake of this pace's taint, whoever granted it.
     pub(crate) fn take(&mut self, at: u32, now: Timestamp) {
         if let Some(pace) = self.slab.get_mut(at) {
             pace.limiter.take(now);
+            self.retime(at, now);
+        }
+    }
+
+    /// One pod of a group leaves. What there is not for it is owed.
+    pub(crate) fn owe(&mut self, at: u32, now: Timestamp) {
+        if let Some(pace) = self.slab.get_mut(at) {
+            pace.limiter.take_together(1, now);
             self.retime(at, now);
         }
     }

@@ -37,7 +37,10 @@ impl Eviction {
             let Some(state) = self.rules.get(at) else { continue };
             let urgent = state.is_urgent()
                 || state.expiry_is_news(now)
-                || (state.may_be_drained() && state.was_drained() != is_idle(fleet, &state.rule));
+                || state.hold_is_news(self.guards.want_approval())
+                || (state.may_be_drained()
+                    && !state.is_held()
+                    && state.was_drained() != is_idle(fleet, &state.rule));
             match self.may_write_at(state, urgent, now) {
                 Some(later) => self.rules.set_timer(at, Some(later)),
                 None => self.write_status(now, fleet, at),
@@ -77,6 +80,7 @@ impl Eviction {
         self.rules.set_timer(at, None);
         let mut blocked = self.blocked_condition(at);
         let mut expired = self.expired_condition(now, at);
+        let mut held = self.held_condition(at);
         let Some(state) = self.rules.get_mut(at) else { return };
         state.status.looked = Some(now);
         let facts = facts(fleet, state);
@@ -91,6 +95,7 @@ impl Eviction {
                 && status::says_the_same(&known.drained, &drained)
                 && status::both_say_the_same(known.blocked.as_ref(), blocked.as_ref())
                 && status::both_say_the_same(known.expired.as_ref(), expired.as_ref())
+                && status::both_say_the_same(known.held.as_ref(), held.as_ref())
             {
                 return;
             }
@@ -99,16 +104,17 @@ impl Eviction {
                 known.drained.last_transition.filter(|_| known.drained.status == drained.status);
             keep_transition(&mut blocked, known.blocked.as_ref());
             keep_transition(&mut expired, known.expired.as_ref());
+            keep_transition(&mut held, known.held.as_ref());
         }
-        for condition in [&mut blocked, &mut expired].into_iter().flatten() {
+        for condition in [&mut blocked, &mut expired, &mut held].into_iter().flatten() {
             condition.last_transition.get_or_insert(now);
         }
         condition.last_transition = Some(state.stamp(now));
         drained.last_transition.get_or_insert(now);
-        let mut said = RuleStatus { condition, drained, blocked, expired, evictions: state.count(now) };
+        let mut said = RuleStatus { condition, drained, blocked, expired, held, evictions: state.count(now) };
         if state.verified != Verified::Yes {
             self.views.want(at);
-            if says_that_all_is_over(&state.rule, &said) {
+            if !state.is_held() && says_that_all_is_over(&state.rule, &said) {
                 if !self.closing {
                     return;
                 }
@@ -152,6 +158,13 @@ impl Eviction {
         let was = state.status.known.as_ref().is_some_and(|known| known.expired.is_some())
             || state.rule.conditions.iter().any(|condition| condition.kind == DeviceTaintRule::EXPIRED);
         (is_expired || was).then(|| status::expired(&state.rule, is_expired))
+    }
+
+    /// What its status says of whether it is held; nothing of a rule that never was, where no guard wants approval.
+    fn held_condition(&self, at: u32) -> Option<Condition> {
+        let state = self.rules.get(at)?;
+        let says = state.says_whether_held(self.guards.want_approval());
+        says.then(|| status::held(&state.rule, state.held.as_deref()))
     }
 
     /// Tells people once for each reason that pods are kept.
@@ -221,6 +234,7 @@ fn facts(fleet: &Fleet, state: &RuleState) -> Facts {
         evicted: state.count(Timestamp::EPOCH),
         in_use: !state.may_be_drained() && matches!(rule.taint.effect, Effect::NoExecute)
             || !is_idle(fleet, rule),
+        held: state.is_held(),
         problem: selection.problem().map(|problem| alloc::format!("{problem}")),
         ..Facts::default()
     };

@@ -1,6 +1,6 @@
 //! What is kept of one rule: whom it hits, whom it made leave, and what its status says.
 
-use alloc::{collections::BTreeMap, sync::Arc};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
@@ -10,6 +10,7 @@ use rustc_hash::FxBuildHasher;
 use crate::{
     block::{Block, BlockCounts},
     effect::{EffectId, RuleStatus},
+    holds::Held,
     status,
     verified::Verified,
 };
@@ -38,6 +39,8 @@ pub(crate) struct RuleState {
     marks: BTreeMap<u32, Marked>,
     /// Its pods whose eviction something keeps from beginning.
     pub(crate) blocked: BlockCounts,
+    /// Why it has no effect before it is approved.
+    pub(crate) held: Option<Box<Held>>,
     pub(crate) status: StatusState,
     /// Whether what was there when the spec was first seen has been seen.
     pub(crate) verified: Verified,
@@ -93,6 +96,7 @@ impl RuleState {
             counted_until: Timestamp::from_millis(i64::MIN),
             marks: BTreeMap::new(),
             blocked: BlockCounts::default(),
+            held: None,
             status: StatusState::default(),
             verified: Verified::No,
             retired: false,
@@ -198,8 +202,35 @@ impl RuleState {
         says != self.is_expired(now)
     }
 
+    /// Whether it has no effect before it is approved, or before it is known whether it has to be.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some() || self.rule.is_held()
+    }
+
+    /// Whether its status has to say whether it is held. `wanted`: some guard wants approval of rules that reach far.
+    pub(crate) fn says_whether_held(&self, wanted: bool) -> bool {
+        let was_said = self.status.known.as_ref().is_some_and(|known| known.held.is_some());
+        let is_required = self.rule.review.as_ref().is_some_and(|review| review.is_required);
+        wanted || is_required || was_said || self.held.is_some() || self.rule.is_held()
+    }
+
+    /// Whether its status does not say yet whether it is held.
+    pub(crate) fn hold_is_news(&self, wanted: bool) -> bool {
+        let last = self.status.written.as_ref().or(self.status.known.as_ref());
+        let said = last.and_then(|last| last.held.as_ref());
+        let said = said.filter(|said| said.observed_generation == self.rule.generation);
+        match said.map(|said| said.status) {
+            Some(ConditionStatus::True) => self.held.is_none(),
+            Some(ConditionStatus::False) => self.held.is_some(),
+            Some(ConditionStatus::Unknown) | None => self.says_whether_held(wanted),
+        }
+    }
+
     /// What keeps pods of it from being evicted; of several reasons the first.
     pub(crate) fn blocked_by(&self) -> Option<Block> {
+        if self.held.is_some() {
+            return Some(Block::Held);
+        }
         Block::ALL.into_iter().zip(self.blocked).find_map(|(why, pods)| (pods > 0).then_some(why))
     }
 

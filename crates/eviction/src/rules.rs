@@ -111,7 +111,10 @@ impl Rules {
 
     /// No pod of any is.
     pub(crate) fn forget_blocked(&mut self) {
-        self.slab.for_each_mut(|state| state.blocked = BlockCounts::default());
+        self.slab.for_each_mut(|state| {
+            state.blocked = BlockCounts::default();
+            state.held = None;
+        });
     }
 
     /// A pod has left because of it, by a decision of `decided`.

@@ -6,7 +6,7 @@ use core::fmt::{self, Write as _};
 
 use lazaret_model::{Condition, ConditionStatus, DeviceTaintRule, Effect, EvictionCount, Text};
 
-use crate::{block::Block, effect::RuleStatus};
+use crate::{block::Block, effect::RuleStatus, holds::Held};
 
 /// The type of the condition.
 pub const EVICTION_IN_PROGRESS: &str = "EvictionInProgress";
@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) evicted: EvictionCount,
     /// Some claim holds a selected device, or pods have to leave one.
     pub(crate) in_use: bool,
+    /// It has no effect before it is approved.
+    pub(crate) held: bool,
     /// Devices that are published and selected.
     pub(crate) published: usize,
     /// Allocation results that are selected.
@@ -57,7 +59,9 @@ pub(crate) fn condition(rule: &DeviceTaintRule, facts: &Facts) -> Condition {
 
 /// The condition that says whether the selected devices are idle: no claim holds one, so no pod uses one and no driver has one prepared.
 pub(crate) fn drained(rule: &DeviceTaintRule, facts: &Facts) -> Condition {
-    let (status, reason, message) = if facts.in_use {
+    let (status, reason, message) = if facts.held {
+        (ConditionStatus::False, "Held", "The rule is held: nothing is drained.")
+    } else if facts.in_use {
         (ConditionStatus::False, "DevicesInUse", "Selected devices are allocated to claims.")
     } else if facts.problem.is_some() {
         (ConditionStatus::Unknown, "SelectorError", "Not all devices can be checked.")
@@ -108,6 +112,22 @@ pub(crate) fn expired(rule: &DeviceTaintRule, is_expired: bool) -> Condition {
     }
 }
 
+/// The condition that says that a rule has no effect before it is approved, or that it has.
+pub(crate) fn held(rule: &DeviceTaintRule, why: Option<&Held>) -> Condition {
+    let (status, reason, message) = match why {
+        Some(held) => (ConditionStatus::True, held.reason, held.message.clone()),
+        None => (ConditionStatus::False, "NotHeld", Text::default()),
+    };
+    Condition {
+        kind: DeviceTaintRule::HELD.into(),
+        status,
+        reason: reason.into(),
+        message,
+        observed_generation: rule.generation,
+        last_transition: None,
+    }
+}
+
 /// For which reason a condition says that pods are kept.
 pub(crate) fn blocked_reason(condition: Option<&Condition>) -> Option<&str> {
     condition
@@ -139,6 +159,7 @@ pub(crate) fn says_all_of(one: &RuleStatus, other: &RuleStatus) -> bool {
         && says_the_same(&one.drained, &other.drained)
         && both_say_the_same(one.blocked.as_ref(), other.blocked.as_ref())
         && both_say_the_same(one.expired.as_ref(), other.expired.as_ref())
+        && both_say_the_same(one.held.as_ref(), other.held.as_ref())
         && one.evictions.pods == other.evictions.pods
 }
 
@@ -243,6 +264,7 @@ pub(crate) fn existing(rule: &DeviceTaintRule) -> Option<RuleStatus> {
         drained: find(DRAINED).unwrap_or_default(),
         blocked: find(EVICTION_BLOCKED),
         expired: find(DeviceTaintRule::EXPIRED),
+        held: find(DeviceTaintRule::HELD),
         evictions: rule.evictions.unwrap_or_default(),
     })
 }

@@ -33,6 +33,7 @@ mod registry;
 mod resize;
 mod resource;
 mod resource_names;
+pub mod review;
 mod rules;
 pub mod runtime_class;
 #[cfg(test)]

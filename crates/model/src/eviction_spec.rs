@@ -17,6 +17,8 @@ pub struct EvictionSpec {
     pub expires_at: Option<Timestamp>,
     /// Evictions begin only while one of these is open; none: at any time.
     pub windows: Vec<Window>,
+    /// How pods of a group leave.
+    pub groups: GroupMode,
 }
 
 impl EvictionSpec {
@@ -44,6 +46,36 @@ impl EvictionSpec {
             EvictionSay::AllowCompletion => most,
             EvictionSay::Seconds(seconds) => seconds.min(most),
         }
+    }
+}
+
+/// How pods of one PodGroup, one Job or one label `lazaret.dev/group` leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum GroupMode {
+    /// Each by itself.
+    #[default]
+    Apart,
+    /// In one go, or all wait.
+    Together,
+}
+
+impl GroupMode {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Apart, Self::Together];
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Apart => "Apart",
+            Self::Together => "Together",
+        }
+    }
+
+    /// The mode of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What evictions must never exceed, whoever wants them.
 
-use crate::{DeviceSelector, Text, Timestamp, Uid};
+use crate::{Approvers, ConfirmAbove, DeviceSelector, Text, Timestamp, Uid};
 
 /// A limit that an administrator puts on evictions from some devices.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -17,6 +17,10 @@ pub struct DisruptionGuard {
     pub paused: Option<Pause>,
     /// No eviction begins while too many devices are out of service.
     pub breaker: Option<Breaker>,
+    /// A rule that reaches more has no effect before it is approved.
+    pub confirm_above: Option<ConfirmAbove>,
+    /// Who may approve it.
+    pub approvers: Approvers,
     /// Since this instant a breaker that was tripped before is not, by a person's word.
     pub reset_at: Option<Timestamp>,
     /// Where the breaker stands, as the status says.

@@ -13,6 +13,7 @@ extern crate std;
 mod attribute;
 mod claim;
 mod clock;
+mod confirm;
 mod cron;
 mod device;
 mod effect;
@@ -44,13 +45,14 @@ pub use claim::{
     ResultConfig,
 };
 pub use clock::{Clock, Reading, STEP_MS_MIN, SetBack};
+pub use confirm::{APPROVAL, APPROVED_BY, Approval, Approvers, ConfirmAbove, Impact, Review, WRITTEN_BY};
 pub use cron::Schedule;
 pub use device::{
     CapacityValue, CounterConsumption, Device, DeviceId, NodeAllocatable, NodeMapping, PoolId, RequestPolicy,
     ValidRange,
 };
 pub use effect::{EffectId, Outcome};
-pub use eviction_spec::{EvictionMode, EvictionSay, EvictionSpec};
+pub use eviction_spec::{EvictionMode, EvictionSay, EvictionSpec, GroupMode};
 pub use group::{POD_GROUP_API, PodGroup};
 pub use guard::{Breaker, BreakerStatus, BreakerUnit, Counted, DisruptionGuard, Pause, Share};
 pub use intern::{Interner, Symbol};
@@ -79,4 +81,4 @@ pub use unprepare::{
     OUT_OF_SERVICE, REPORTS_UNPREPARED, UNPREPARED,
 };
 pub use version::{Version, VersionError};
-pub use window::{Window, WindowError};
+pub use window::{Window, WindowError, Zone};

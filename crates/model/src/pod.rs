@@ -33,6 +33,8 @@ pub struct Pod {
     pub conditions: Vec<Condition>,
     /// What its owner says about its eviction.
     pub eviction_say: Option<EvictionSay>,
+    /// The pods of its namespace with the same value leave together with it, where a rule wants that.
+    pub eviction_group: Option<Text>,
     /// The eviction that it was marked by.
     pub evicted_by: Option<Box<EvictionMark>>,
 }

@@ -1,8 +1,10 @@
 //! What an administrator says about devices: taint rules and patches.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 
-use crate::{AttrValue, CapacityValue, Condition, ConditionStatus, DeviceId, Taint, Text, Timestamp, Uid};
+use crate::{
+    AttrValue, CapacityValue, Condition, ConditionStatus, DeviceId, Review, Taint, Text, Timestamp, Uid,
+};
 
 /// The annotation in which an object shows the fields that only v1alpha3 has, as JSON, to clients of other versions. A write in those versions
 /// that carries it brings the fields back; it is never stored.
@@ -32,11 +34,17 @@ pub struct DeviceTaintRule {
     pub conditions: Vec<Condition>,
     /// How many pods were evicted because of it, as its status says.
     pub evictions: Option<EvictionCount>,
+    /// Who wrote it and who approved it, where that is known.
+    pub review: Option<Box<Review>>,
+    /// A DeviceTaintPolicy controls it.
+    pub is_compiled: bool,
 }
 
 impl DeviceTaintRule {
     /// The type of the condition that says that a rule applies no more.
     pub const EXPIRED: &'static str = "Expired";
+    /// The type of the condition that says that a rule has no effect before it is approved.
+    pub const HELD: &'static str = "Held";
 
     /// Whether its status says that it has expired. A spec that was changed since has not, before that is said of it, too.
     #[must_use]
@@ -48,10 +56,31 @@ impl DeviceTaintRule {
         })
     }
 
-    /// Which devices it taints: those that it selects, and none once its status says that it has expired.
+    /// Whether it has no effect because it is held: its status says so, or does not say yet that a rule which needs a decision is not. What
+    /// was said of another spec holds nothing but a rule that was held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let is_required = self.review.as_ref().is_some_and(|review| review.is_required);
+        match self.conditions.iter().find(|condition| condition.kind == Self::HELD) {
+            Some(said) if said.observed_generation == self.generation => {
+                said.status != ConditionStatus::False
+            }
+            Some(said) => is_required || said.status == ConditionStatus::True,
+            None => is_required,
+        }
+    }
+
+    /// Whether its status says whether this spec is held.
+    #[must_use]
+    pub fn says_whether_held(&self) -> bool {
+        let of_this_spec = |said: &&Condition| said.observed_generation == self.generation;
+        self.conditions.iter().filter(of_this_spec).any(|said| said.kind == Self::HELD)
+    }
+
+    /// Which devices it taints: those that it selects, and none while it is held or once its status says that it has expired.
     #[must_use]
     pub fn active_selector(&self) -> Option<&DeviceSelector> {
-        self.selector.as_ref().filter(|_| !self.is_said_to_be_expired())
+        self.selector.as_ref().filter(|_| !self.is_said_to_be_expired() && !self.is_held())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Windows: when evictions may begin.
 
+use alloc::{sync::Arc, vec::Vec};
+
 use crate::Timestamp;
 
 const DAY_MS: i64 = 86_400_000;
@@ -8,7 +10,7 @@ const WEEK_MS: i64 = 7 * DAY_MS;
 const MONDAY_MS: i64 = 4 * DAY_MS;
 
 /// A span of time that comes back every day or every week.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// From Monday, 0; `None`: every day.
     pub weekday: Option<u8>,
@@ -18,6 +20,43 @@ pub struct Window {
     pub seconds: u32,
     /// How far its clock is ahead of UTC.
     pub offset_seconds: i32,
+    /// When its clock changes; `None`: never.
+    pub zone: Option<Zone>,
+}
+
+/// A clock that is ahead of UTC by another time at other instants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Zone {
+    /// From when it is ahead by how many seconds, ascending; the first holds for all time before as well.
+    offsets: Arc<[(Timestamp, i32)]>,
+}
+
+impl Zone {
+    /// A clock that is ahead by so many seconds from these instants on; nothing unless there is one and they ascend.
+    #[must_use]
+    pub fn new(offsets: Vec<(Timestamp, i32)>) -> Option<Self> {
+        let ascends = offsets.is_sorted_by(|one, other| one.0 < other.0);
+        (ascends && !offsets.is_empty()).then(|| Self { offsets: offsets.into() })
+    }
+
+    fn offset_ms(&self, at: Timestamp) -> i64 {
+        let next = self.offsets.partition_point(|(from, _)| *from <= at);
+        let (_, seconds) = self.offsets[next.saturating_sub(1)];
+        i64::from(seconds) * 1_000
+    }
+
+    /// When the clock shows this many milliseconds since 1970. Where it shows them twice the first time; where it never does, as much later as
+    /// the clock is put forward.
+    fn instant(&self, local_ms: i64) -> Timestamp {
+        let at = |offset_ms: i64| Timestamp::from_millis(local_ms.saturating_sub(offset_ms));
+        // No two changes are within a day of each other, and no clock is a day ahead or behind.
+        let before = self.offset_ms(Timestamp::from_millis(local_ms.saturating_sub(DAY_MS)));
+        let after = self.offset_ms(Timestamp::from_millis(local_ms.saturating_add(DAY_MS)));
+        let shown = [at(before), at(after)]
+            .into_iter()
+            .filter(|instant| instant.as_millis().saturating_add(self.offset_ms(*instant)) == local_ms);
+        shown.min().unwrap_or_else(|| at(before))
+    }
 }
 
 impl Window {
@@ -26,6 +65,9 @@ impl Window {
 
     /// When it is or was last opened, and when it is opened next.
     fn around(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        if let Some(zone) = &self.zone {
+            return self.around_in(zone, now);
+        }
         let minute_ms = i64::from(self.minute) * 60_000 - i64::from(self.offset_seconds) * 1_000;
         let (period, anchor) = match self.weekday {
             None => (DAY_MS, minute_ms),
@@ -34,6 +76,26 @@ impl Window {
         let since = now.as_millis().saturating_sub(anchor).rem_euclid(period);
         let last = now.plus_millis(-since);
         (last, last.plus_millis(period))
+    }
+
+    /// The same where the clock changes.
+    fn around_in(&self, zone: &Zone, now: Timestamp) -> (Timestamp, Timestamp) {
+        let today = now.as_millis().saturating_add(zone.offset_ms(now)).div_euclid(DAY_MS);
+        // One day more than a week either way: a clock that is put back or forward may move a start over midnight.
+        let days = (today.saturating_sub(8)..=today.saturating_add(8)).filter(|day| {
+            // 1 January 1970 was a Thursday.
+            self.weekday.is_none_or(|wanted| (day + 3).rem_euclid(7) == i64::from(wanted))
+        });
+        let starts = days.map(|day| zone.instant(day * DAY_MS + i64::from(self.minute) * 60_000));
+        let (mut last, mut next) = (Timestamp::from_millis(i64::MIN), Timestamp::NEVER);
+        for start in starts {
+            if start <= now {
+                last = last.max(start);
+            } else {
+                next = next.min(start);
+            }
+        }
+        (last, next)
     }
 
     /// Whether it is open.
@@ -48,7 +110,7 @@ impl Window {
         self.around(now).1
     }
 
-    /// A window as it is written: `Sat 02:00` or `02:00`, `4h` or `1h30m`, `UTC` or `+02:00`.
+    /// A window as it is written: `Sat 02:00` or `02:00`, `4h` or `1h30m`, `UTC` or `+02:00`. Zones with a name are known to shells.
     ///
     /// # Errors
     /// Which of the three is not understood.
@@ -67,7 +129,13 @@ impl Window {
             "" | "UTC" => 0,
             other => offset(other).ok_or(WindowError::Zone)?,
         };
-        Ok(Self { weekday, minute, seconds: seconds.ok_or(WindowError::Duration)?, offset_seconds })
+        Ok(Self {
+            weekday,
+            minute,
+            seconds: seconds.ok_or(WindowError::Duration)?,
+            offset_seconds,
+            zone: None,
+        })
     }
 }
 

@@ -45,6 +45,9 @@ pub enum Input {
     Rule(Owned),
     /// There is no such rule, or no policy owns it.
     RuleGone(Text),
+    /// Whether some guard wants approval of policies that reach far: then a policy stays what it was until its status says whether it is held.
+    /// True until this is heard.
+    ApprovalWanted(bool),
     /// What became of an effect.
     Acknowledged(EffectId, Outcome),
     /// Effects are wanted from now on.
@@ -93,6 +96,8 @@ type Reported = (i64, usize, usize);
 #[derive(Debug, Default)]
 pub struct Policies {
     leads: bool,
+    /// No guard wants approval.
+    needs_no_approval: bool,
     owned: BTreeMap<Text, Owned>,
     queue: VecDeque<EffectKind>,
     in_flight: BTreeMap<EffectId, EffectKind>,
@@ -118,6 +123,7 @@ impl Policies {
                 self.not_before.remove(&name);
                 self.owned.remove(&name);
             }
+            Input::ApprovalWanted(wanted) => self.needs_no_approval = !wanted,
             Input::Acknowledged(id, outcome) => self.acknowledged(now, id, outcome),
             Input::BecameLeader => {
                 self.leads = true;
@@ -171,7 +177,12 @@ impl Policies {
         self.queue.clear();
         let mut wanted: BTreeMap<Text, Wanted> = BTreeMap::new();
         let mut reports = Vec::new();
+        let mut undecided: Vec<&Uid> = Vec::new();
         for view in fleet.rules() {
+            if !self.needs_no_approval && !view.rule.says_whether_held() {
+                undecided.push(&view.rule.uid);
+                continue;
+            }
             let Compiled { rules, left_out } = compile(fleet, view.rule);
             let owner = Owner { name: view.rule.name.clone(), uid: view.rule.uid.clone() };
             reports.push((owner, (view.rule.generation, rules.len(), left_out)));
@@ -195,7 +206,7 @@ impl Policies {
             }
         }
         for owned in self.owned.values().filter(|owned| !wanted.contains_key(&owned.name)) {
-            if !waits(&owned.name) {
+            if !waits(&owned.name) && !undecided.contains(&&owned.owner.uid) {
                 deletions.push(EffectKind::Delete(owned.name.clone(), owned.uid.clone()));
             }
         }

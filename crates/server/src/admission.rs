@@ -23,6 +23,7 @@ mod policies;
 mod quota;
 mod rules;
 mod runtime_class;
+mod signatures;
 mod webhooks;
 
 use lazaret_json::{Value, json};
@@ -41,6 +42,7 @@ pub(crate) use quota::{
     read_classes as read_device_classes,
 };
 pub(crate) use rules::{ADMISSION_RULES, AdmissionRules, compile as compile_rules};
+pub(crate) use signatures::{GUARDS, approval_is_wanted, sign};
 pub(crate) use webhooks::{Mutated, WebhookLimits};
 
 /// Namespaces that cannot be deleted.
@@ -122,6 +124,7 @@ pub(crate) async fn may_delete(
 
 /// What a new object gets from its surroundings.
 pub(crate) fn create(call: &Call<'_>, object: &mut Value) {
+    sign(call, object, None);
     if call.kind.is("", "nodes") && call.server.runs_plugin(AdmissionPlugin::TaintNodesByCondition) {
         taint_not_ready(object);
     }

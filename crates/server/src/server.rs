@@ -102,6 +102,7 @@ struct Inner {
     definitions: Definitions,
     default_priority: Derived<DefaultPriority>,
     admission_rules: Derived<AdmissionRules>,
+    approval_wanted: Derived<bool>,
     webhook_limits: WebhookLimits,
     device_classes: Derived<Classes>,
     quota_turns: QuotaTurns,
@@ -190,6 +191,7 @@ impl Server {
                 long_requests: LongRequests::default(),
                 default_priority: Derived::new(PRIORITY_CLASSES, find_default_priority),
                 admission_rules: Derived::new(admission::ADMISSION_RULES, admission::compile_rules),
+                approval_wanted: Derived::new(admission::GUARDS, admission::approval_is_wanted),
                 webhook_limits: WebhookLimits::default(),
                 device_classes: Derived::new(admission::DEVICE_CLASSES, admission::read_device_classes),
                 quota_turns: QuotaTurns::default(),
@@ -378,6 +380,11 @@ impl Server {
     /// The policies and webhooks that are asked about requests.
     pub(crate) fn admission_rules(&self) -> Arc<AdmissionRules> {
         self.inner.admission_rules.get(self.store())
+    }
+
+    /// Whether a DisruptionGuard wants approval of rules that reach far.
+    pub(crate) fn approval_is_wanted(&self) -> bool {
+        *self.inner.approval_wanted.get(self.store())
     }
 
     pub(crate) fn webhook_limits(&self) -> &WebhookLimits {

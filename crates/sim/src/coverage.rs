@@ -63,6 +63,12 @@ marks! {
     BlockedStatus = "rule statuses saying what keeps pods",
     /// A status said whether a rule has expired.
     ExpiredStatus = "rule statuses saying whether the rule has expired",
+    /// A status said that a rule has no effect before it is approved.
+    Held = "rule statuses saying that the rule is held",
+    /// Somebody approved a rule.
+    Approved = "rules approved",
+    /// Pods of a group were evicted together.
+    GroupLeft = "groups of pods evicted together",
     /// People were told what keeps the pods of a rule.
     RuleEventSent = "events about rules whose pods are kept",
     /// A pod was removed by force, and its kubelet had to find out.

@@ -8,7 +8,7 @@ use std::{cell::RefCell, sync::Arc};
 use hashbrown::HashMap;
 use lazaret_model::{
     AttrValue, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode, EvictionSay, EvictionSpec,
-    Quantity, Taint, Text, Timestamp, Toleration, TolerationOperator, Window,
+    GroupMode, Quantity, Taint, Text, Timestamp, Toleration, TolerationOperator, Window,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -206,9 +206,18 @@ pub fn eviction(number: u32, now: Timestamp) -> Option<Arc<EvictionSpec>> {
         minute: u16::try_from(22 * 60 + 13 + number / 64 % 3).unwrap_or(0),
         seconds: 20,
         offset_seconds: 0,
+        zone: None,
     };
     let windows = if (number / 7).is_multiple_of(5) { vec![window] } else { Vec::new() };
-    Some(Arc::new(EvictionSpec { mode, deadline_seconds: deadline, max_concurrent, expires_at, windows }))
+    let groups = if (number / 11).is_multiple_of(3) { GroupMode::Together } else { GroupMode::Apart };
+    Some(Arc::new(EvictionSpec {
+        mode,
+        deadline_seconds: deadline,
+        max_concurrent,
+        expires_at,
+        windows,
+        groups,
+    }))
 }
 
 /// What a pod says about its eviction: most say nothing. By its incarnation, so that worlds draw nothing for it.
@@ -220,6 +229,12 @@ pub fn say(uid: &Text) -> Option<EvictionSay> {
         2 => Some(EvictionSay::Immediate),
         _ => None,
     }
+}
+
+/// Whether the pods of a workload have a label by which they leave together. By its name, so that worlds draw nothing for it.
+#[must_use]
+pub fn is_grouped(workload: &Text) -> bool {
+    workload.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 3 == 0
 }
 
 /// A selector by number. Kind and target are drawn apart so that an edit can change one.

@@ -5,7 +5,7 @@ use lazaret_model::{ClaimSource, EvictionSay, Node, Pod, PodClaim, PodGroup, Pod
 use super::{Result, each, meta, non_empty, required, texts};
 use crate::{
     field::Path,
-    mark::{EVICTION_MARK, EVICTION_SAY, read_eviction_mark},
+    mark::{EVICTION_GROUP, EVICTION_MARK, EVICTION_SAY, read_eviction_mark},
     wire,
 };
 
@@ -16,6 +16,7 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
     let statuses = status.resource_claim_statuses.0;
     let evicted_by = metadata.annotations.0.get(EVICTION_MARK).and_then(|text| read_eviction_mark(&text.0));
     let said = metadata.annotations.0.get(EVICTION_SAY).and_then(|text| EvictionSay::parse(&text.0));
+    let group = metadata.labels.0.remove(EVICTION_GROUP).and_then(|text| non_empty(text.0));
     Ok(Pod {
         key: meta::key(&mut metadata)?,
         uid: metadata.uid.0.into(),
@@ -32,6 +33,7 @@ pub(crate) fn pod(wire: wire::Pod) -> Result<Pod> {
         owner: meta::controller(metadata.owner_references.0),
         conditions: status.conditions.0.into_iter().map(meta::condition).collect(),
         eviction_say: said,
+        eviction_group: group,
         evicted_by,
     })
 }

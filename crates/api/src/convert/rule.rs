@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use lazaret_model::{
     AttrValue, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, EvictionCount, EvictionMode,
-    EvictionSpec, ResourceSlicePatch, Taint, Text, V1ALPHA3_ONLY_DRIVER, Window, WindowError,
+    EvictionSpec, GroupMode, ResourceSlicePatch, Taint, Text, V1ALPHA3_ONLY_DRIVER, Window, WindowError,
 };
 
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};
-use crate::{field::Path, wire};
+use crate::{field::Path, review::read_review, wire, zones};
 
 /// The pace of a taint of v1alpha3 that names none.
 const EVICTIONS_PER_SECOND_DEFAULT: i64 = 10;
@@ -25,6 +25,8 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
     let selector = spec.device_selector.map(|wire| selector(wire, said_in, &path.field("deviceSelector")));
     let mut taint = taint(spec.taint.0, said_in, &path.field("taint"))?;
     default_pace(&mut taint, version, &metadata);
+    let review = read_review(&metadata.annotations.0);
+    let is_compiled = metadata.owner_references.0.iter().any(is_policy);
     let expires_at = spec.expires_at.map(|time| time.0);
     if expires_at.is_some() {
         said_in.superset_only(&path.field("expiresAt"))?;
@@ -46,7 +48,15 @@ pub(crate) fn rule(wire: wire::DeviceTaintRule, version: Version) -> Result<Devi
             at_least: count.at_least.0,
             until: count.until.map(|time| time.0),
         }),
+        review,
+        is_compiled,
     })
+}
+
+/// Whether the controller of a rule is a DeviceTaintPolicy.
+fn is_policy(owner: &wire::OwnerReference) -> bool {
+    let group = owner.api_version.0.split_once('/').map_or("", |(group, _)| group);
+    owner.controller.0 && owner.kind.0 == "DeviceTaintPolicy" && group == "lazaret.dev"
 }
 
 /// Brings back what a rule read in another version than v1alpha3 shows in an annotation; whether there was one.
@@ -172,16 +182,29 @@ fn eviction(wire: wire::Eviction, version: Version, path: &Path<'_>) -> Result<E
         max_concurrent: max_concurrent.transpose()?,
         expires_at: None,
         windows: each(wire.windows.0, &path.field("windows"), window)?,
+        groups: groups(&wire.groups.0, &path.field("groups"))?,
     })
 }
 
+fn groups(name: &str, path: &Path<'_>) -> Result<GroupMode> {
+    match name {
+        "" => Ok(GroupMode::default()),
+        name => GroupMode::from_name(name).ok_or_else(|| {
+            let known = GroupMode::ALL.map(GroupMode::name).join(", ");
+            path.error(format!("must be one of {known}, not {name}"))
+        }),
+    }
+}
+
 fn window(wire: wire::Window, path: &Path<'_>) -> Result<Window> {
-    Window::parse(&wire.start.0, &wire.duration.0, &wire.time_zone.0).map_err(|error| match error {
+    zones::window(&wire.start.0, &wire.duration.0, &wire.time_zone.0).map_err(|error| match error {
         WindowError::Start => path.field("start").error("must be a time as in 02:00 or Sat 02:00"),
         WindowError::Duration => path
             .field("duration")
             .error("must be a time as in 4h or 1h30m, not longer than until the next start"),
-        WindowError::Zone => path.field("timeZone").error("must be UTC or an offset as in +02:00"),
+        WindowError::Zone => {
+            path.field("timeZone").error("must be UTC, an offset as in +02:00 or a name as in Europe/Zurich")
+        }
     })
 }
 

@@ -31,6 +31,7 @@ pub(crate) struct Eviction {
     pub(crate) deadline_seconds: Option<i64>,
     pub(crate) max_concurrent: Option<i64>,
     pub(crate) windows: Nullable<Vec<Window>>,
+    pub(crate) groups: Nullable<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -23,6 +23,12 @@ pub(crate) const DISRUPTION_GUARDS: Resource = Resource {
     plural: "disruptionguards",
     kind: "DisruptionGuard",
 };
+pub(crate) const TAINT_POLICIES: Resource = Resource {
+    group: "lazaret.dev",
+    version: "v1alpha1",
+    plural: "devicetaintpolicies",
+    kind: "DeviceTaintPolicy",
+};
 pub(crate) const INCIDENTS: Resource =
     Resource { group: "lazaret.dev", version: "v1alpha1", plural: "deviceincidents", kind: "DeviceIncident" };
 pub(crate) const SIGNALS: Resource =

@@ -1,8 +1,9 @@
 //! `kubectl device drain`.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{collections::BTreeSet, future::Future, pin::Pin, time::Duration};
 
-use lazaret_model::{DeviceId, Effect, Timestamp};
+use lazaret_eviction::EVICTION_BLOCKED;
+use lazaret_model::{ConditionStatus, DeviceId, Effect, Timestamp};
 use serde_json::Value;
 
 use super::{
@@ -152,7 +153,7 @@ impl Work {
             if empty && linger.is_none() {
                 linger = Some(Box::pin(tokio::time::sleep(LINGER)));
             }
-            self.show_progress(session, now, unconfirmed);
+            self.show_progress(session, cluster, now, unconfirmed);
             let lingering = async {
                 match &mut linger {
                     Some(linger) => linger.as_mut().await,
@@ -186,14 +187,31 @@ impl Work {
     }
 
     /// A line that is written over on a terminal, a note now and then elsewhere.
-    fn show_progress(&mut self, session: &mut Session<'_>, now: Timestamp, unconfirmed: usize) {
+    fn show_progress(
+        &mut self,
+        session: &mut Session<'_>,
+        cluster: &Cluster,
+        now: Timestamp,
+        unconfirmed: usize,
+    ) {
         let live = session.console.is_live();
         if !live && now.millis_since(self.noted_at) < PROGRESS_NOTE_MS {
             return;
         }
         self.noted_at = now;
-        let text = self.drain.progress(now, unconfirmed);
+        let text = self.drain.progress(now, unconfirmed, &self.blocked(cluster));
         if live { session.console.progress(&text) } else { session.console.note(&text) }
+    }
+
+    /// What keeps pods of the drained devices from being evicted, in the words of the rules' conditions.
+    fn blocked(&self, cluster: &Cluster) -> BTreeSet<String> {
+        let rules = self.devices.iter().filter_map(|device| {
+            cluster.fleet.rule(&rule_name(&selector_of(device), DRAIN_KEY, None)).map(|view| view.rule)
+        });
+        let conditions = rules.flat_map(|rule| &rule.conditions).filter(|condition| {
+            condition.kind == EVICTION_BLOCKED && condition.status == ConditionStatus::True
+        });
+        conditions.map(|condition| condition.reason.to_string()).collect()
     }
 
     /// A line for people: output, or a note where the output is for a program.

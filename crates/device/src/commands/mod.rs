@@ -1,5 +1,6 @@
 //! Each command: read what it needs, ask [`view`](crate::view), print or write.
 
+mod approve;
 mod check;
 mod check_installation;
 mod complete;
@@ -146,6 +147,7 @@ impl Session<'_> {
             Command::Pause(args) => guard::pause(session, args).await,
             Command::Resume(args) => guard::resume(session, args).await,
             Command::Guard(args) => guard::guard(session, args).await,
+            Command::Approve(args) => approve::run(session, args).await,
             Command::Why(args) => why::run(session, args).await,
             Command::History(args) => history::run(session, args).await,
             Command::Incidents(args) => incidents::run(session, args).await,
@@ -187,6 +189,7 @@ impl Args {
             | Command::Pause(_)
             | Command::Resume(_)
             | Command::Guard(_)
+            | Command::Approve(_)
             | Command::Why(_)
             | Command::History(_)
             | Command::Incidents(_)

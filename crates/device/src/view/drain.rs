@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lazaret_eviction::{Patience, patience};
-use lazaret_model::{DeviceId, Effect, ObjectKey, PodPhase, Taint, Timestamp, Uid};
+use lazaret_model::{DeviceId, Effect, ObjectKey, PodPhase, Taint, Timestamp, Uid, human_duration};
 use lazaret_print::count;
 
 use super::{cluster::Cluster, pace::Pace, rule::DRAIN_KEY, time::age};
@@ -335,9 +335,9 @@ impl Drain {
         self.users.values().any(|user| user.stays && user.devices.contains(&at))
     }
 
-    /// How far it is, in a line; `unconfirmed` devices are not yet said to be idle by their rules.
+    /// How far it is, in a line; `unconfirmed` devices are not yet said to be idle by their rules, and `blocked` keeps pods from being evicted.
     #[must_use]
-    pub fn progress(&self, now: Timestamp, unconfirmed: usize) -> String {
+    pub fn progress(&self, now: Timestamp, unconfirmed: usize, blocked: &BTreeSet<String>) -> String {
         let all = self.stages.len();
         let emptying = self.stages.iter().filter(|stage| **stage == Stage::Emptying).count();
         let waiting = self.waiting().len();
@@ -349,12 +349,12 @@ impl Drain {
                 count(all, "device")
             )
         } else if emptying < all || waiting > 0 {
-            format!(
-                "{emptying} of {} being emptied, {} to go, {} gone",
-                count(all, "device"),
-                count(waiting, "pod"),
-                self.left.len()
-            )
+            let (gone, pods) = (self.left.len(), count(self.left.len() + waiting, "pod"));
+            let kept: Vec<&str> = blocked.iter().map(String::as_str).collect();
+            let kept =
+                if kept.is_empty() { String::new() } else { format!(", blocked: {}", kept.join(", ")) };
+            let pace = self.pace_so_far(now, waiting);
+            format!("{emptying} of {} being emptied, {gone} of {pods} gone{pace}{kept}", count(all, "device"))
         } else if unconfirmed > 0 {
             format!("pods are gone, {unconfirmed} of {} not yet reported Drained", count(all, "device"))
         } else {
@@ -366,6 +366,24 @@ impl Drain {
             )
         };
         format!("{} elapsed: {what}", age(self.started, now))
+    }
+
+    /// How many pods have left a second, and when the last one will have at that pace; nothing before one has.
+    fn pace_so_far(&self, now: Timestamp, waiting: usize) -> String {
+        let elapsed_ms = now.millis_since(self.started.plus_millis(self.manner.grace_ms));
+        let (Ok(elapsed_ms), gone @ 1..) = (u64::try_from(elapsed_ms), self.left.len() as u64) else {
+            return String::new();
+        };
+        let per_hour = gone.saturating_mul(3_600_000) / elapsed_ms.max(1);
+        let left_ms = (waiting as u64).saturating_mul(elapsed_ms) / gone;
+        let left = human_duration(i64::try_from(left_ms / 1_000).unwrap_or(i64::MAX));
+        let tenths = per_hour / 360;
+        let pace = if tenths > 0 {
+            format!("{}.{} a second", tenths / 10, tenths % 10)
+        } else {
+            format!("{per_hour} an hour")
+        };
+        format!(", {pace}, about {left} left")
     }
 
     fn in_use(&self) -> usize {

@@ -8,7 +8,9 @@ use lazaret_allocator::{
 };
 use lazaret_eviction::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON, EVICTION_BLOCKED};
 use lazaret_fleet::{Fleet, Origin};
-use lazaret_model::{ClaimSource, ConditionStatus, Node, ObjectKey, Pod, ResourceClaim, Text, Timestamp};
+use lazaret_model::{
+    ClaimSource, ConditionStatus, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, Text, Timestamp,
+};
 use serde::Serialize;
 
 use super::{
@@ -330,14 +332,39 @@ fn running(cluster: &Cluster, pod: &Pod, now: Timestamp, why: &mut Why) {
             ));
         }
     }
+    for rule in fleet.rules().map(|view| view.rule).filter(|rule| holds_back(fleet, rule, &pod.key)) {
+        why.blocked.extend(blocked_by(rule));
+        why.notes.push(format!("DeviceTaintRule {} would evict it and is held", rule.name));
+    }
     why.blocked.sort();
     why.blocked.dedup();
+}
+
+/// Whether a rule is held that would evict this pod.
+fn holds_back(fleet: &Fleet, rule: &DeviceTaintRule, pod: &ObjectKey) -> bool {
+    let Some(selector) = rule.selector.as_ref().filter(|_| rule.is_held() && rule.taint.effect.evicts())
+    else {
+        return false;
+    };
+    fleet.selection_of(selector).held().any(|held| {
+        let result =
+            fleet.claim(held.claim).and_then(|claim| claim.allocation.as_ref()?.results.get(held.result));
+        let is_borne = result.is_some_and(|result| {
+            lazaret_eviction::patience(&rule.taint, &result.tolerations).ends(Timestamp::EPOCH)
+                == Timestamp::NEVER
+        });
+        !is_borne
+            && fleet.pods_of_claim(held.claim).any(|at| fleet.pod(at).is_some_and(|user| user.key == *pod))
+    })
 }
 
 /// What keeps pods of the rule that a taint comes from, if anything does.
 fn blocked(fleet: &Fleet, origin: &Origin<'_>) -> Option<BlockedWhy> {
     let Origin::Rule { name, .. } = origin else { return None };
-    let rule = fleet.rule(name)?.rule;
+    blocked_by(fleet.rule(name)?.rule)
+}
+
+fn blocked_by(rule: &DeviceTaintRule) -> Option<BlockedWhy> {
     let condition = rule
         .conditions
         .iter()

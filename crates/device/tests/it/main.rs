@@ -1,6 +1,7 @@
 //! The command against a server in this process, with objects that the test made.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod approve;
 mod cordon;
 mod describe;
 mod drain;

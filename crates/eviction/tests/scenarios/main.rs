@@ -7,6 +7,8 @@ mod brake;
 mod controller;
 mod counts;
 mod flow;
+mod groups;
+mod holds;
 mod memory;
 mod objects;
 mod pace;

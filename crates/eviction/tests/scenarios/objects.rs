@@ -10,7 +10,8 @@
 //! claim my-claim device=instance tolerate=key,Exists,NoExecute,30 owner=my-pod:1234 for=my-pod:1234
 //! pod my-pod uid=1234 node=worker claim=my-claim
 //! ```
-//! A rule says how pods leave with `mode=Evict deadline=30 concurrent=2`, a pod may have `priority=` and `created=`. A word with a minus (`slice-`, `rule-`, …) takes the object away. `@40` is `timeAdded` in seconds, `~10` after a
+//! A rule says how pods leave with `mode=Evict deadline=30 concurrent=2 together`, who wrote and who approved it with `author=alice
+//! approved=10/1/4/bob`; a pod may have `priority=` and `created=`, and leaves `with=` others of that label. A word with a minus (`slice-`, `rule-`, …) takes the object away. `@40` is `timeAdded` in seconds, `~10` after a
 //! taint is `evictionsPerSecond`. In brackets are attributes (`=`) and capacities (`~`) of a device. Driver, pool,
 //! namespace and node have defaults. An expression has no blanks.
 
@@ -184,11 +185,29 @@ fn rule(name: &str, words: &[&str]) -> DeviceTaintRule {
         generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
         selector: selector(words),
         taint: Taint { eviction: eviction(words), ..taint(option(words, "taint").unwrap()) },
+        review: review(name, words),
         ..DeviceTaintRule::default()
     }
 }
 
-/// `mode=Evict deadline=30 concurrent=2`
+/// `author=alice`, and `approved=10/1/4/bob` for pods, namespaces, devices and by whom.
+fn review(name: &str, words: &[&str]) -> Option<Box<Review>> {
+    let written_by = option(words, "author").map(Text::from);
+    let approval = option(words, "approved").map(|text| {
+        let parts: Vec<&str> = text.split('/').collect();
+        let number = |at: usize| parts[at].parse().unwrap();
+        Approval {
+            uid: format!("uid-{name}").into(),
+            generation: option(words, "gen").map_or(1, |text| text.parse().unwrap()),
+            seen: Impact { pods: number(0), namespaces: number(1), devices: number(2) },
+            by: parts.get(3).map(|by| Text::from(*by)),
+        }
+    });
+    (written_by.is_some() || approval.is_some())
+        .then(|| Box::new(Review { is_required: written_by.is_some(), written_by, approval }))
+}
+
+/// `mode=Evict deadline=30 concurrent=2 together`
 fn eviction(words: &[&str]) -> Option<Arc<EvictionSpec>> {
     let number = |name| option(words, name).map(|text| text.parse::<u32>().unwrap());
     let spec = EvictionSpec {
@@ -201,8 +220,9 @@ fn eviction(words: &[&str]) -> Option<Arc<EvictionSpec>> {
             .map(|text| text.split_once('/').unwrap())
             .map(|(start, duration)| Window::parse(start, duration, "").unwrap())
             .collect(),
+        groups: if words.contains(&"together") { GroupMode::Together } else { GroupMode::Apart },
     };
-    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window="];
+    let said = ["mode=", "deadline=", "concurrent=", "expires=", "window=", "together"];
     words.iter().any(|word| said.iter().any(|name| word.starts_with(name))).then(|| Arc::new(spec))
 }
 
@@ -318,6 +338,7 @@ fn pod(name: &str, words: &[&str]) -> Pod {
         group: option(words, "group").map(Text::from),
         priority: option(words, "priority").map_or(0, |text| text.parse().unwrap()),
         eviction_say: option(words, "say").and_then(EvictionSay::parse),
+        eviction_group: option(words, "with").map(Text::from),
         created: option(words, "created").map(|text| Timestamp::from_secs(text.parse().unwrap())),
         ..Pod::default()
     }

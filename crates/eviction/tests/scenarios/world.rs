@@ -203,7 +203,7 @@ impl World {
     fn set_status(&mut self, effect: EffectId, status: SetRuleStatus) {
         let outcome = self.outcome(&status.rule);
         let SetRuleStatus { rule: name, uid, status } = status;
-        let RuleStatus { condition, drained, blocked, expired, evictions } = status;
+        let RuleStatus { condition, drained, blocked, expired, held, evictions } = status;
         self.log.push(format!(
             "{} status {name} {:?} {}: {}",
             self.clock(),
@@ -219,12 +219,17 @@ impl World {
                 blocked.status
             ));
         }
+        if let Some(held) = &held {
+            let (reason, message) = (&held.reason, &held.message);
+            self.log.push(format!("{} held {name} {:?} {reason}: {message}", self.clock(), held.status));
+        }
         if outcome == Outcome::Done {
             let rule = self.fleet.rule(&name).expect("rule exists").rule;
             assert_eq!(rule.uid, uid);
             assert_eq!(condition.observed_generation, rule.generation);
             let mut rule = DeviceTaintRule::clone(rule);
-            rule.conditions = [condition, drained].into_iter().chain(blocked).chain(expired).collect();
+            rule.conditions =
+                [condition, drained].into_iter().chain(blocked).chain(expired).chain(held).collect();
             rule.evictions = Some(evictions);
             self.hear(Input::Acknowledged { effect, outcome });
             self.feed(FleetInput::Rule(Arc::new(rule)));

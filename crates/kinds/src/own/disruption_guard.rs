@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{OWN_GROUP, column, conditions, integer, taint_policy, time};
+use super::{OWN_GROUP, column, conditions, integer, taint_policy, time, wide_column};
 
 pub(super) fn definition() -> Value {
     json!({
@@ -30,6 +30,7 @@ pub(super) fn definition() -> Value {
                     column("Max", "string", ".spec.breaker.maxOutOfService", "How much may be out of service"),
                     column("Out", "integer", ".status.breaker.outOfService", "How much is out of service"),
                     column("Tripped", "boolean", ".status.breaker.tripped", "Whether its breaker keeps evictions from beginning"),
+                    wide_column("Approvers", ".spec.approvers", "Who may approve rules that reach far"),
                     column("Age", "date", ".metadata.creationTimestamp", "Time since it was created"),
                 ],
                 "schema": {"openAPIV3Schema": {
@@ -67,6 +68,29 @@ fn spec() -> Value {
                     "until": time("Until when. Absent: until somebody resumes."),
                 },
             },
+            "confirmAbove": {
+                "type": "object",
+                "description": "A rule that reaches more has no effect before it is approved: its condition Held says so. What is absent is no limit.",
+                "x-kubernetes-validations": [{
+                    "rule": "has(self.pods) || has(self.namespaces) || has(self.devices)",
+                    "message": "set at least one of pods, namespaces and devices",
+                }],
+                "properties": {
+                    "pods": limit("How many pods a rule may evict without approval."),
+                    "namespaces": limit("In how many namespaces a rule may evict pods without approval."),
+                    "devices": {
+                        "x-kubernetes-int-or-string": true,
+                        "minimum": 0,
+                        "pattern": "^(100|[1-9]?[0-9])%$",
+                        "description": "How many devices a rule may taint without approval: a number, or a percentage of all that is selected, rounded down.",
+                    },
+                },
+            },
+            "approvers": {
+                "type": "string",
+                "enum": ["Anyone", "Different"],
+                "description": "Anyone: whoever may write a rule may approve it. Different: the user who wrote it may not. Where the API server does not say who did, nobody can. Default: Anyone.",
+            },
             "breaker": {
                 "type": "object",
                 "required": ["maxOutOfService"],
@@ -96,6 +120,10 @@ fn spec() -> Value {
             },
         },
     })
+}
+
+fn limit(description: &str) -> Value {
+    json!({"type": "integer", "format": "int64", "minimum": 0, "description": description})
 }
 
 fn status() -> Value {

@@ -44,6 +44,7 @@ pub(crate) type OwnCheck = fn(&Value, &mut Errors);
 pub(crate) fn check_of(group: &str, plural: &str) -> Option<OwnCheck> {
     match (group, plural) {
         (OWN_GROUP, "devicehealthpolicies") => Some(health_policy::check),
+        (OWN_GROUP, "devicetaintpolicies") => Some(taint_policy::check),
         _ => None,
     }
 }

@@ -2,6 +2,8 @@
 
 use lazaret_json::{Value, json};
 
+use crate::{Errors, path::Path, resource::windows, value::list};
+
 use super::{OWN_GROUP, column, conditions, integer, text, time, wide_column};
 
 pub(super) fn definition() -> Value {
@@ -50,6 +52,13 @@ pub(super) fn definition() -> Value {
             }],
         },
     })
+}
+
+/// What the schema cannot say: whether a time zone exists.
+pub(super) fn check(policy: &Value, errors: &mut Errors) {
+    let path = Path::root("spec");
+    let (eviction, said) = (path.field("eviction"), &policy["spec"]["eviction"]);
+    windows(errors, &eviction.field("windows"), list(said, "windows"));
 }
 
 fn columns() -> Vec<Value> {
@@ -175,6 +184,11 @@ fn eviction() -> Value {
                 "maximum": u32::MAX,
                 "description": "How many pods may be terminating at a time because of this policy.",
             },
+            "groups": {
+                "type": "string",
+                "enum": ["Apart", "Together"],
+                "description": "Together: pods of one label lazaret.dev/group, one PodGroup or one Job leave in one go, or all of them wait. Default: Apart.",
+            },
             "windows": {
                 "type": "array",
                 "maxItems": 16,
@@ -196,9 +210,10 @@ fn eviction() -> Value {
                         },
                         "timeZone": {
                             "type": "string",
-                            "pattern": "^(UTC|[+-](0[0-9]|1[0-4]):[0-5][0-9])$",
+                            "maxLength": 64,
+                            "pattern": "^(UTC|[+-](0[0-9]|1[0-4]):[0-5][0-9]|[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*)$",
                             "default": "UTC",
-                            "description": "UTC, or an offset as in +02:00.",
+                            "description": "UTC, an offset as in +02:00, or a name of the IANA database as in Europe/Zurich.",
                         },
                     },
                 },

@@ -22,6 +22,6 @@ pub(crate) use claim::Claim;
 pub(crate) use class::Class;
 pub(crate) use patch::Patch;
 pub(crate) use pool_status::PoolStatusRequest;
-pub(crate) use rule::Rule;
+pub(crate) use rule::{Rule, windows};
 pub(crate) use slice::Slice;
 pub(crate) use template::Template;

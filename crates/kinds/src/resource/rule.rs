@@ -1,7 +1,8 @@
 //! Rules that taint devices.
 
+use lazaret_api::window;
 use lazaret_json::{Value, json};
-use lazaret_model::{EvictionMode, Window, WindowError};
+use lazaret_model::{EvictionMode, GroupMode, WindowError};
 
 use super::{
     cel,
@@ -178,6 +179,10 @@ fn eviction(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
     if !mode.is_empty() {
         one_of(errors, &path.field("mode"), mode, &EvictionMode::ALL.map(EvictionMode::name));
     }
+    let groups = text(eviction, "groups");
+    if !groups.is_empty() {
+        one_of(errors, &path.field("groups"), groups, &GroupMode::ALL.map(GroupMode::name));
+    }
     let deadline = some(eviction, "deadlineSeconds");
     let path_of_deadline = path.field("deadlineSeconds");
     if deadline.is_none() && mode == EvictionMode::EvictThenDelete.name() {
@@ -193,21 +198,26 @@ fn eviction(errors: &mut Errors, path: &Path<'_>, eviction: &Value) {
         let message = format!("must be between 1 and {CONCURRENT_MAX}, inclusive");
         errors.invalid(path.field("maxConcurrent"), most.clone(), message);
     }
-    let path = path.field("windows");
-    let windows = list(eviction, "windows");
+    windows(errors, &path.field("windows"), list(eviction, "windows"));
+}
+
+/// When evictions may begin.
+pub(crate) fn windows(errors: &mut Errors, path: &Path<'_>, windows: &[Value]) {
     if windows.len() > WINDOWS_MAX {
         errors.push(path, FieldProblem::TooMany(windows.len(), WINDOWS_MAX));
     }
     for (at, said) in windows.iter().enumerate() {
         let path = path.index(at);
         let field = |name: &str| text(said, name);
-        let (field, why) = match Window::parse(field("start"), field("duration"), field("timeZone")) {
+        let (field, why) = match window(field("start"), field("duration"), field("timeZone")) {
             Ok(_) => continue,
             Err(WindowError::Start) => ("start", "must be a time as in 02:00 or Sat 02:00"),
             Err(WindowError::Duration) => {
                 ("duration", "must be a time as in 4h or 1h30m, not longer than until the next start")
             }
-            Err(WindowError::Zone) => ("timeZone", "must be UTC or an offset as in +02:00"),
+            Err(WindowError::Zone) => {
+                ("timeZone", "must be UTC, an offset as in +02:00 or a name as in Europe/Zurich")
+            }
         };
         errors.invalid(path.field(field), text(said, field), why);
     }

@@ -134,6 +134,7 @@ async fn prepared_update<'a>(
     }
     let reserved = service_pool::allocate(call, &mut new, Some(old))?;
     let (errors, mut new) = call.with_context(|context| finished(call, new, old, context));
+    admission::sign(call, &mut new, Some(old));
     admission::may_update(call, &new, old)?;
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.kind, &name, &errors).after_warnings(&warnings));

@@ -81,6 +81,7 @@ impl World {
                 let eviction = palette::eviction(b, wall(self.now));
                 self.edit_rule(a, |rule| rule.taint.eviction = eviction);
             }
+            Op::WriteGuard if c % 4 == 3 => self.approve(&rule_name(a), b),
             Op::WriteGuard => self.write_guard(a, b, c),
             Op::SetBudget => {
                 let namespace = Text::from(palette::NAMESPACES[a as usize % palette::NAMESPACES.len()]);
@@ -106,7 +107,7 @@ impl World {
             ..palette::taint(taint, wall(self.now))
         };
         if self.api.rules.get(&name).is_some() {
-            self.api.edit_rule(self.now, &name, |rule| (rule.selector, rule.taint) = (selector, taint));
+            self.sign_and_edit(&name, |rule| (rule.selector, rule.taint) = (selector, taint));
             return;
         }
         let rule = DeviceTaintRule {
@@ -118,12 +119,30 @@ impl World {
             taint,
             conditions: Vec::new(),
             evictions: None,
+            review: self.review(),
+            is_compiled: false,
         };
         self.api.rules.put(&mut self.api.versions, rule);
     }
 
     fn edit_rule(&mut self, name: u32, edit: impl FnOnce(&mut DeviceTaintRule)) {
-        self.api.edit_rule(self.now, &rule_name(name), edit);
+        self.sign_and_edit(&rule_name(name), edit);
+    }
+
+    /// Whoever writes a new spec is named as its author.
+    fn sign_and_edit(&mut self, name: &Text, edit: impl FnOnce(&mut DeviceTaintRule)) {
+        let author = self.review();
+        self.api.edit_rule(self.now, name, |rule| {
+            let before = (rule.selector.clone(), rule.taint.clone());
+            edit(rule);
+            if (&rule.selector, &rule.taint) != (&before.0, &before.1) {
+                let approval = rule.review.take().and_then(|review| review.approval);
+                rule.review = author.or_else(|| approval.as_ref().map(|_| Box::default()));
+                if let Some(review) = &mut rule.review {
+                    review.approval = approval;
+                }
+            }
+        });
     }
 
     /// Rules evict at any time from now on.

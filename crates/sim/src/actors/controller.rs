@@ -110,6 +110,7 @@ impl Controller {
             global_per_second: some(config.global_pace),
             burst: config.burst * doubled,
             clock_skew_ms_max: i64::from(2 * SKEW_MS_MAX),
+            trusts_user_names: true,
             brake_ms_min: if mutant == Some(Mutant::NoBrake) { 0 } else { Options::default().brake_ms_min },
             ..Options::default()
         };
@@ -636,7 +637,8 @@ impl World {
         };
         let before = Arc::clone(stored.object);
         let mut rule = DeviceTaintRule::clone(&before);
-        let RuleStatus { condition, mut drained, blocked, expired, mut evictions } = status.status.clone();
+        let RuleStatus { condition, mut drained, blocked, expired, held, mut evictions } =
+            status.status.clone();
         if self.mutant == Some(Mutant::StuckStatus) && condition.status == ConditionStatus::False {
             return Outcome::Done;
         }
@@ -659,6 +661,12 @@ impl World {
         if let Some(expired) = &expired {
             self.coverage.hit(Mark::ExpiredStatus);
             set_condition(&mut rule.conditions, expired);
+        }
+        if let Some(held) = &held {
+            if held.status == ConditionStatus::True {
+                self.coverage.hit(Mark::Held);
+            }
+            set_condition(&mut rule.conditions, held);
         }
         rule.evictions = Some(evictions);
         self.api.rules.put(&mut self.api.versions, rule);

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use lazaret_eviction::{Input, Outcome, SetGuardStatus};
-use lazaret_model::{Breaker, BreakerUnit, DisruptionGuard, Pause, Share, Text};
+use lazaret_model::{
+    Approval, Approvers, Breaker, BreakerUnit, ConfirmAbove, DeviceTaintRule, DisruptionGuard, Impact, Pause,
+    Review, Share, Text,
+};
 
 use crate::{
     api::wall,
@@ -38,12 +41,51 @@ impl World {
                     of: if how % 4 == 2 { BreakerUnit::Devices } else { BreakerUnit::Nodes },
                     reset_after_seconds: i64::from(seconds % 7),
                 }),
+                confirm_above: (how / 16).is_multiple_of(2).then(|| ConfirmAbove {
+                    pods: [None, Some(0), Some(1), Some(4)][(how / 32 % 4) as usize],
+                    namespaces: (how / 128).is_multiple_of(3).then_some(1),
+                    devices: [None, Some(Share::Count(2)), Some(Share::Percent(10))]
+                        [(seconds / 20 % 3) as usize],
+                }),
+                approvers: if (how / 256).is_multiple_of(2) {
+                    Approvers::Anyone
+                } else {
+                    Approvers::Different
+                },
                 reset_at: seconds.is_multiple_of(11).then(|| wall(self.now)),
                 status: known.map(|known| known.status).unwrap_or_default(),
             };
             self.guards.insert(name, Arc::new(guard));
         }
         self.tell_guards();
+    }
+
+    /// Whether some guard wants approval of rules that reach far: then a rule that is written has no effect before it was decided about.
+    pub(crate) fn approval_is_wanted(&self) -> bool {
+        self.guards.values().any(|guard| guard.confirm_above.is_some())
+    }
+
+    /// The author of a rule whose spec was written, as the server names it.
+    pub(crate) fn review(&self) -> Option<Box<Review>> {
+        let author = Review { is_required: true, written_by: Some("alice".into()), approval: None };
+        self.approval_is_wanted().then(|| Box::new(author))
+    }
+
+    /// Somebody approves a rule that was seen to reach this much.
+    pub(crate) fn approve(&mut self, name: &Text, number: u32) {
+        let Some(stored) = self.api.rules.get(name) else { return };
+        let mut rule = DeviceTaintRule::clone(stored.object);
+        let seen = Impact {
+            pods: u64::from(number % 16),
+            namespaces: u64::from(number / 16 % 4),
+            devices: u64::from(number / 64 % 64),
+        };
+        let by = if number.is_multiple_of(3) { "alice" } else { "bob" };
+        let approval =
+            Approval { uid: rule.uid.clone(), generation: rule.generation, seen, by: Some(by.into()) };
+        rule.review.get_or_insert_default().approval = Some(approval);
+        self.api.rules.put(&mut self.api.versions, rule);
+        self.coverage.hit(Mark::Approved);
     }
 
     /// Faults end, and so do guards.
@@ -69,6 +111,7 @@ impl World {
         let distort: Option<fn(&mut DisruptionGuard)> = match self.mutant {
             Some(Mutant::IgnorePause) => Some(|guard| guard.paused = None),
             Some(Mutant::IgnoreBreaker) => Some(|guard| guard.breaker = None),
+            Some(Mutant::IgnoreConfirm) => Some(|guard| guard.confirm_above = None),
             Some(_) | None => None,
         };
         if let Some(distort) = distort {

@@ -288,7 +288,9 @@ impl World {
         let group = workload.shape.grouped.then(|| workload.name.clone());
         let uid = self.api.new_uid();
         let eviction_say = palette::say(&uid).filter(|_| self.config.protected != 0);
-        Some(Pod { key, uid, claims, owner, group, eviction_say, ..Pod::default() })
+        let eviction_group = palette::is_grouped(&workload.name).then(|| workload.name.clone());
+        let eviction_group = eviction_group.filter(|_| self.config.protected != 0);
+        Some(Pod { key, uid, claims, owner, group, eviction_say, eviction_group, ..Pod::default() })
     }
 
     /// Notes what a pod that the server knows by now is for.

@@ -43,6 +43,7 @@ impl World {
     /// which nobody was told anything leaves nothing to compare.
     pub(crate) fn check_step(&mut self) {
         self.note_pace_edits();
+        self.check_parties();
         let Some(Moved { client, pod, devices }) = self.moved.take() else { return };
         self.checker.compared += 1;
         let round = self.checker.compared;

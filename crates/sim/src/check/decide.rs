@@ -9,7 +9,7 @@ use lazaret_model::{ConditionStatus, DeviceTaintRule, Timestamp, Uid};
 
 use crate::{
     actors::controller::Sent,
-    check::{Attempt, Braked},
+    check::{Attempt, Braked, groups::is_together},
     coverage::Mark,
     reference::{self, Cause, Source},
     view::{Seen, SeenPod},
@@ -89,6 +89,8 @@ impl World {
         }
         self.check_manner(number, evict);
         self.check_guards(number, evict);
+        self.check_approval(number, evict);
+        self.check_group(number, evict);
         self.check_windows(number, evict);
         self.check_first_attempt(number, id, evict);
         self.check_brake(number, evict);
@@ -150,6 +152,7 @@ impl World {
             unpaced: due.iter().any(|cause| rate(&cause).is_none()),
             highest: due.iter().filter(of_key).filter_map(|cause| rate(&cause)).max(),
             late: due.iter().any(|cause| cause.deadline < long_ago),
+            grouped: due.iter().any(is_together),
         }
     }
 
@@ -205,7 +208,11 @@ impl World {
         if let Some(ceiling) = self.controllers[number].options().global_per_second {
             let key = PaceKey::Rule("all".into());
             if self.checker.ceiling.charge(&key, self.now, u64::from(ceiling), burst, 0, 0) {
-                self.violate("keeps the ceiling", format!("{} exceeds {ceiling}/s in all", evict.pod));
+                if pace.grouped {
+                    self.checker.ceiling.owe(&key);
+                } else {
+                    self.violate("keeps the ceiling", format!("{} exceeds {ceiling}/s in all", evict.pod));
+                }
             }
         }
         let Some(key) = &evict.granted_by else {
@@ -229,6 +236,9 @@ impl World {
             }
         };
         if self.checker.paces.charge(key, self.now, rate, burst, edits, LENIENT_MS) {
+            if pace.grouped {
+                return self.checker.paces.owe(key);
+            }
             self.violate(
                 "keeps the pace",
                 format!("{} exceeds {rate}/s, burst {burst}, of {key}", evict.pod),
@@ -400,6 +410,8 @@ struct PaceAllowed {
     highest: Option<i64>,
     /// It could have gone a while ago.
     late: bool,
+    /// It may have gone together with others.
+    grouped: bool,
 }
 
 /// What is reached by an eviction.

@@ -5,6 +5,8 @@ mod claims;
 mod compare;
 mod decide;
 mod end;
+mod groups;
+mod holds;
 mod pace;
 mod protection;
 mod rest;
@@ -39,6 +41,8 @@ pub(crate) struct Checker {
     /// Steps after which something was compared.
     compared: u64,
     holdings: claims::Holdings,
+    /// Pods that have to be evicted in this step, for others of their group are: by controller and life.
+    parties: Vec<(usize, u64, Uid)>,
     leaders: u64,
     /// Leaders that ended without a word, or lost the lease.
     abrupt_ends: u64,

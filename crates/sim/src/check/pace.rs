@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use lazaret_eviction::PaceKey;
 
 /// Thousandths in one pod.
-const POD: u64 = 1_000;
+const POD: i64 = 1_000;
 
 /// A bucket: at most `burst` at once, and `rate` a second. Equal to the bound on every span of time at once.
 #[derive(Clone, Debug)]
 struct Bucket {
-    level: u64,
+    /// Below zero: a group owes it.
+    level: i64,
     settled: u64,
     rate: u64,
     /// How often the pace had been edited when it was last used.
@@ -36,7 +37,7 @@ impl Paces {
         edits: u64,
         lenient_ms: u64,
     ) -> bool {
-        let full = burst * POD;
+        let full = i64::try_from(burst).unwrap_or(i64::MAX / POD) * POD;
         let bucket = self.buckets.entry(key.clone()).or_insert(Bucket {
             level: full,
             settled: now,
@@ -52,17 +53,28 @@ impl Paces {
             bucket.level = full;
         }
         let faster = bucket.rate.max(rate);
-        bucket.level = full.min(bucket.level + (now - bucket.settled) * faster);
+        let flowed = i64::try_from((now - bucket.settled) * faster).unwrap_or(i64::MAX);
+        bucket.level = full.min(bucket.level.saturating_add(flowed));
         (bucket.settled, bucket.rate) = (now, rate);
         let exceeded = bucket.level < POD;
-        bucket.level = bucket.level.saturating_sub(POD);
+        if !exceeded {
+            bucket.level -= POD;
+        }
         exceeded
+    }
+
+    /// That it was too many is owed: it left together with the others of its group.
+    pub(crate) fn owe(&mut self, key: &PaceKey) {
+        if let Some(bucket) = self.buckets.get_mut(key) {
+            bucket.level -= POD;
+        }
     }
 
     /// The last one did not leave after all.
     pub(crate) fn refund(&mut self, key: &PaceKey, burst: u64) {
         if let Some(bucket) = self.buckets.get_mut(key) {
-            bucket.level = (burst * POD).min(bucket.level + POD);
+            let full = i64::try_from(burst).unwrap_or(i64::MAX / POD) * POD;
+            bucket.level = full.min(bucket.level + POD);
         }
     }
 

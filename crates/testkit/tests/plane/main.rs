@@ -6,6 +6,7 @@ mod daemons;
 mod effects;
 mod fence;
 mod gates;
+mod holds;
 mod node_credentials;
 mod permissions;
 mod pool_status;

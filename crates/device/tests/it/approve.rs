@@ -1,0 +1,79 @@
+//! `kubectl device approve`, and what `why` says of a rule that is held.
+
+use serde_json::{Value, json};
+
+use crate::support::Cluster;
+
+const RULES: &str = "/apis/resource.k8s.io/v1/devicetaintrules";
+const GUARDS: &str = "/apis/lazaret.dev/v1alpha1/disruptionguards";
+
+/// A cluster whose guard wants approval of what evicts anybody, and a rule for all devices.
+async fn cluster() -> Cluster {
+    let cluster = Cluster::small().await;
+    cluster.pod_with_device("server", "node-2", "gpu-0", json!([])).await;
+    let guard = json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "fleet"},
+        "spec": {"confirmAbove": {"pods": 0}, "approvers": "Different"},
+    });
+    cluster.post(GUARDS, guard).await;
+    let rule = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": "wide"},
+        "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "example.com/fan", "effect": "NoExecute"}},
+    });
+    cluster.post(RULES, rule).await;
+    cluster
+}
+
+async fn rule(cluster: &Cluster) -> Value {
+    cluster.send("GET", &format!("{RULES}/wide"), "application/json", &Value::Null).await
+}
+
+#[tokio::test]
+async fn it_shows_what_the_rule_does_and_approves_that() {
+    let cluster = cluster().await;
+    let before = rule(&cluster).await;
+    assert_eq!(before["metadata"]["annotations"], json!({"lazaret.dev/written-by": "ada@example.com"}));
+    let shown = cluster.run(&["approve", "wide", "--dry-run"]).await.ok();
+    assert!(shown.starts_with("example.com/fan:NoExecute on "), "{shown}");
+    assert!(shown.contains("research") && shown.contains("DeviceTaintRule wide approved for "), "{shown}");
+    assert_eq!(rule(&cluster).await, before, "nothing is written");
+    let said = cluster.run(&["approve", "wide", "--reason", "announced", "-o", "json"]).await.ok();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["kind"], &said["of"]), (&json!("ApproveResult"), &json!("DeviceTaintRule")));
+    assert!(said["pods"].as_u64() > Some(0) && said["devices"].as_u64() > Some(0), "{said}");
+    let approved = rule(&cluster).await;
+    let annotations = &approved["metadata"]["annotations"];
+    assert_eq!(annotations["lazaret.dev/approved-by"], "ada@example.com");
+    let approval: Value =
+        serde_json::from_str(annotations["lazaret.dev/approval"].as_str().unwrap()).unwrap();
+    assert_eq!(approval["uid"], before["metadata"]["uid"]);
+    assert_eq!(approval["generation"], before["metadata"]["generation"]);
+    assert_eq!(approval["reason"], "announced");
+    for count in ["pods", "namespaces", "devices"] {
+        assert_eq!(approval[count], said[count], "{count}");
+    }
+    assert_eq!(approved["metadata"]["generation"], before["metadata"]["generation"], "the spec is the same");
+    let error = cluster.run(&["approve", "nothing"]).await.error();
+    assert_eq!(error, "DeviceTaintRule nothing not found");
+}
+
+#[tokio::test]
+async fn a_pod_hears_that_a_rule_which_would_evict_it_is_held() {
+    let cluster = cluster().await;
+    let generation = rule(&cluster).await["metadata"]["generation"].clone();
+    let condition = |kind: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": "True", "reason": reason, "message": message,
+            "observedGeneration": generation, "lastTransitionTime": "2026-01-01T12:00:00Z",
+        })
+    };
+    let words =
+        "Held: 1 pod not evicted (research/server): DisruptionGuard fleet wants approval above 0 pods.";
+    let status = json!({"status": {"conditions": [
+        condition("Held", "ApprovalRequired", "words"), condition("EvictionBlocked", "Held", words),
+    ]}});
+    cluster.send("PATCH", &format!("{RULES}/wide/status"), "application/merge-patch+json", &status).await;
+    let why = cluster.run(&["why", "-n", "research", "server"]).await.ok();
+    assert!(why.contains(&format!("eviction by rule wide is blocked (Held): {words}")), "{why}");
+    assert!(why.contains("DeviceTaintRule wide would evict it and is held"), "{why}");
+}

@@ -1,0 +1,139 @@
+//! Pods of a group leave together, where a rule wants that.
+
+use std::sync::Arc;
+
+use lazaret_eviction::{Block, Input, Options};
+use lazaret_model::{DeviceSelector, DisruptionGuard, Pause};
+
+use crate::world::World;
+
+/// Three pods of one group and one that is alone.
+const PODS: &str = "
+    slice worker d0 d1 d2 d3
+    claim c0 device=d0 for=p0:uid-p0; claim c1 device=d1 for=p1:uid-p1
+    claim c2 device=d2 for=p2:uid-p2 tolerate=k,Exists,NoExecute,20; claim c3 device=d3 for=p3:uid-p3
+    pod p0 claim=c0 with=gang; pod p1 claim=c1 with=gang; pod p2 claim=c2 with=gang; pod p3 claim=c3
+";
+
+fn world(options: Options, rule: &str) -> World {
+    let mut world = World::new(options);
+    world.apply(PODS);
+    world.apply(rule);
+    world
+}
+
+fn gone(world: &World) -> Vec<String> {
+    world.evicted_at.iter().map(|(at, pod)| format!("{at} {pod}")).collect()
+}
+
+fn by_group(world: &World) -> u64 {
+    world.machine.blocked()[Block::Group as usize]
+}
+
+const TOGETHER: &str = "rule r driver=some-driver taint=k=v:NoExecute@0 together";
+
+#[test]
+fn a_group_waits_for_the_last_of_its_pods_and_leaves_in_one_go() {
+    let mut world = world(Options::default(), TOGETHER);
+    world.run_until(1_000);
+    assert_eq!((gone(&world), by_group(&world)), (vec!["0 p3".to_owned()], 2));
+    let blocked = world.log.iter().rfind(|line| line.contains(" blocked ")).unwrap();
+    assert_eq!(
+        blocked,
+        "0s blocked r True Group: Group: 2 pods not evicted (default/p0, default/p1): pod default/p2 of the group need not leave yet."
+    );
+    world.run_until(60_000);
+    assert_eq!(gone(&world)[1..], ["20000 p2", "20000 p0", "20000 p1"]);
+    assert_eq!(by_group(&world), 0);
+}
+
+#[test]
+fn without_it_each_leaves_by_itself() {
+    let mut world = world(Options::default(), "rule r driver=some-driver taint=k=v:NoExecute@0 mode=Delete");
+    world.run_until(60_000);
+    assert_eq!(gone(&world), ["0 p0", "0 p1", "0 p3", "20000 p2"]);
+}
+
+#[test]
+fn a_pod_that_is_gone_holds_nobody() {
+    let mut world = world(Options::default(), TOGETHER);
+    world.run_until(1_000);
+    world.apply("pod- p2");
+    world.run_until(2_000);
+    assert_eq!(gone(&world)[1..], ["1000 p0", "1000 p1"]);
+}
+
+#[test]
+fn a_pod_that_leaves_the_group_holds_nobody() {
+    let mut world = world(Options::default(), TOGETHER);
+    world.run_until(1_000);
+    world.apply("pod p2 claim=c2 with=others");
+    world.run_until(2_000);
+    assert_eq!(gone(&world)[1..], ["1000 p0", "1000 p1"]);
+}
+
+/// A guard over one device keeps the whole group.
+#[test]
+fn what_keeps_one_keeps_all() {
+    let mut world = World::new(Options::default());
+    let selector = DeviceSelector { device: Some("d2".into()), ..DeviceSelector::default() };
+    let paused = DisruptionGuard {
+        name: "stop".into(),
+        selector: Some(selector),
+        paused: Some(Pause { reason: "played".into(), until: None }),
+        ..DisruptionGuard::default()
+    };
+    world.hear(Input::Guards(&[Arc::new(paused)]));
+    world.apply(PODS);
+    world.apply(TOGETHER);
+    world.run_until(60_000);
+    assert_eq!(gone(&world), ["0 p3"]);
+    assert_eq!((by_group(&world), world.machine.blocked()[Block::Paused as usize]), (2, 1));
+    world.hear(Input::Guards(&[]));
+    world.run_until(61_000);
+    assert_eq!(gone(&world)[1..], ["60000 p0", "60000 p1", "60000 p2"]);
+}
+
+/// A budget that refuses one of them keeps it; those that it let go are gone.
+#[test]
+fn a_budget_that_refuses_one_is_obeyed() {
+    let mut world = world(Options::default(), &format!("{TOGETHER} mode=Evict"));
+    world.refusals.insert("p1".into(), 1);
+    world.run_until(60_000);
+    assert_eq!(gone(&world)[1..], ["20000 p2", "20000 p0", "21000 p1"]);
+}
+
+/// The pace is charged for all of them: the next pod waits for what the group owes.
+#[test]
+fn the_pace_is_charged_for_the_whole_group() {
+    let mut world = World::new(Options { burst: 2, ..Options::default() });
+    world.apply(PODS);
+    world.apply("claim c2 device=d2 for=p2:uid-p2");
+    world.apply("rule r driver=some-driver taint=k=v:NoExecute@0~1 together");
+    world.run_until(60_000);
+    // Empty at first, two permits after two seconds; three pods go, and one is owed.
+    assert_eq!(gone(&world), ["2000 p0", "2000 p1", "2000 p2", "4000 p3"]);
+}
+
+#[test]
+fn a_group_larger_than_may_be_terminating_says_so() {
+    let mut world = World::new(Options::default());
+    world.apply(PODS);
+    world.apply("claim c2 device=d2 for=p2:uid-p2");
+    world.apply(&format!("{TOGETHER} concurrent=2"));
+    world.run_until(60_000);
+    assert_eq!((gone(&world), by_group(&world)), (vec!["0 p3".to_owned()], 3));
+    assert!(
+        world.log.iter().any(|line| line.contains("the group has 3 pods, and maxConcurrent is 2")),
+        "{:?}",
+        world.log
+    );
+}
+
+/// After the deadline nobody waits for the others.
+#[test]
+fn whose_time_is_over_waits_for_nobody() {
+    let mut world = world(Options::default(), &format!("{TOGETHER} mode=EvictThenDelete deadline=5"));
+    world.run_until(60_000);
+    assert_eq!(gone(&world), ["0 p3", "5000 p0", "5000 p1", "20000 p2"]);
+}

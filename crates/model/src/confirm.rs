@@ -1,0 +1,127 @@
+//! Rules that need approval: how much a rule reaches, above what a guard wants approval, and what was approved.
+
+use core::fmt;
+
+use crate::{DeviceTaintRule, Share, Text, Uid};
+
+/// Who wrote the spec of a rule, in the server's words. A rule that has it takes effect once its condition `Held` says False.
+pub const WRITTEN_BY: &str = "lazaret.dev/written-by";
+/// Who approved a rule, in the server's words.
+pub const APPROVED_BY: &str = "lazaret.dev/approved-by";
+/// What was approved: a spec of a rule, and how much it reached.
+pub const APPROVAL: &str = "lazaret.dev/approval";
+
+/// How much a rule reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Impact {
+    /// Pods that it evicts, or would.
+    pub pods: u64,
+    /// Namespaces of those pods.
+    pub namespaces: u64,
+    /// Devices that it taints, or would.
+    pub devices: u64,
+}
+
+impl fmt::Display for Impact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pods, namespaces, devices } = *self;
+        let several = |count: u64| if count == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{pods} pod{} in {namespaces} namespace{} on {devices} device{}",
+            several(pods),
+            several(namespaces),
+            several(devices)
+        )
+    }
+}
+
+/// A rule that reaches more than this has no effect before it is approved. What is absent is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ConfirmAbove {
+    /// Pods.
+    pub pods: Option<u64>,
+    /// Namespaces.
+    pub namespaces: Option<u64>,
+    /// Devices: a number, or a part of all that the guard selects.
+    pub devices: Option<Share>,
+}
+
+impl ConfirmAbove {
+    /// Whether a rule reaches more than this, where the guard selects so many devices in all.
+    #[must_use]
+    pub fn is_exceeded_by(&self, impact: Impact, devices_total: u64) -> bool {
+        self.pods.is_some_and(|most| impact.pods > most)
+            || self.namespaces.is_some_and(|most| impact.namespaces > most)
+            || self.devices.is_some_and(|most| impact.devices > most.of(devices_total))
+    }
+}
+
+/// Its limits, for people: `10 pods, 2 namespaces, 10% of devices`.
+impl fmt::Display for ConfirmAbove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (limit, unit) in [(self.pods, "pods"), (self.namespaces, "namespaces")] {
+            if let Some(limit) = limit {
+                write!(f, "{separator}{limit} {unit}")?;
+                separator = ", ";
+            }
+        }
+        match self.devices {
+            Some(Share::Count(count)) => write!(f, "{separator}{count} devices"),
+            Some(Share::Percent(percent)) => write!(f, "{separator}{percent}% of devices"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Who may approve a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Approvers {
+    /// Whoever may write the rule.
+    #[default]
+    Anyone,
+    /// Not the user who wrote it.
+    Different,
+}
+
+/// An approval of a rule as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Approval {
+    /// The incarnation of the rule.
+    pub uid: Uid,
+    /// The spec that was approved.
+    pub generation: i64,
+    /// How much the rule reached.
+    pub seen: Impact,
+    /// Who approved it, in the server's words.
+    pub by: Option<Text>,
+}
+
+impl Approval {
+    /// Whether it is about this spec of this rule.
+    #[must_use]
+    pub fn is_about(&self, rule: &DeviceTaintRule) -> bool {
+        self.uid == rule.uid && self.generation == rule.generation
+    }
+
+    /// Whether a rule that reaches this much now is still what was approved: it has grown by no more than a tenth.
+    #[must_use]
+    pub fn covers(&self, impact: Impact) -> bool {
+        let within = |now: u64, seen: u64| now.saturating_mul(10) <= seen.saturating_mul(11);
+        within(impact.pods, self.seen.pods)
+            && within(impact.namespaces, self.seen.namespaces)
+            && within(impact.devices, self.seen.devices)
+    }
+}
+
+/// Who wrote a rule and who approved it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Review {
+    /// The rule has no effect before its status says that it is not held.
+    pub is_required: bool,
+    /// Who wrote its spec, in the server's words.
+    pub written_by: Option<Text>,
+    /// The last approval.
+    pub approval: Option<Approval>,
+}

@@ -1,0 +1,26 @@
+//! Rules say who wrote and who approved them, in the server's words.
+
+use std::sync::Arc;
+
+use lazaret_json::Value;
+use lazaret_kinds::{OWN_GROUP, review};
+use lazaret_store::Item;
+
+use crate::{object, server::Call};
+
+/// Where guards are stored.
+pub(crate) const GUARDS: &str = "/lazaret.dev/disruptionguards/";
+
+/// Whether one of these guards wants approval of rules that reach far.
+pub(crate) fn approval_is_wanted(guards: &[Arc<Item>]) -> bool {
+    guards.iter().any(|item| review::wants_approval(&object::decode(&item.value)))
+}
+
+/// Names the author and the approver of a rule that is written.
+pub(crate) fn sign(call: &Call<'_>, new: &mut Value, old: Option<&Value>) {
+    let is_rule =
+        call.kind.is("resource.k8s.io", "devicetaintrules") || call.kind.is(OWN_GROUP, "devicetaintpolicies");
+    if is_rule {
+        review::sign(new, old, &call.user.name, call.server.approval_is_wanted());
+    }
+}
