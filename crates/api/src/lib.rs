@@ -30,7 +30,7 @@ pub use decode::{Object, decode_json};
 pub use field::FieldError;
 pub use health::{
     HealthPolicy, HealthStep, Validation, done, incident_status_to_json, incident_to_json,
-    read_health_policy, read_incident, read_signal,
+    read_health_policy, read_incident, read_signal, tallies_to_json,
 };
 pub use last_published::{LAST_PUBLISHED, last_published_to_text};
 pub use load::{FILE_BYTES_MAX, LoadError, LoadErrors, Objects, load, load_text};

@@ -90,6 +90,7 @@ const EXAMPLES: &str = "Examples:
   lazaret bench schedule --nodes 500 --devices 8 --pods 2000
   lazaret bench evict --pods 300 --rate 50 -o json > evict.json
   lazaret bench taint-latency --nodes 50 --pods 200
+  lazaret bench signal-latency --nodes 200
   lazaret bench api --seconds 5 --clients 64
   lazaret bench hostile --clients 200 --nodes 50 --pods 300 --rate 20 --seconds 20
   lazaret bench node --kubeconfig ~/.kube/config --node node-1 --image localhost/busybox:1 --pods 100 --pid 1234
@@ -108,6 +109,8 @@ pub(crate) enum What {
     Evict,
     /// The same, then node by node, from the taint in a slice to the deletion of its pods
     TaintLatency,
+    /// Node by node, from what a driver reports in a slice to the taint that a health policy sets
+    SignalLatency,
     /// Creates, reads and lists, by many clients at once
     Api,
     /// One write, seen by many watchers
@@ -153,6 +156,7 @@ impl What {
             Self::Schedule => "schedule",
             Self::Evict => "evict",
             Self::TaintLatency => "taint-latency",
+            Self::SignalLatency => "signal-latency",
             Self::Api => "api",
             Self::Watch => "watch",
             Self::Mixed => "mixed",
@@ -166,7 +170,12 @@ impl What {
     /// Whether pods must find nodes and devices.
     pub(crate) fn needs_fleet(self) -> bool {
         match self {
-            Self::Schedule | Self::Evict | Self::TaintLatency | Self::Mixed | Self::Hostile => true,
+            Self::Schedule
+            | Self::Evict
+            | Self::TaintLatency
+            | Self::SignalLatency
+            | Self::Mixed
+            | Self::Hostile => true,
             Self::Api | Self::Watch | Self::Node | Self::Churn | Self::Start => false,
         }
     }
@@ -190,6 +199,7 @@ impl Args {
             What::Schedule | What::Mixed => self.rate,
             What::Evict
             | What::TaintLatency
+            | What::SignalLatency
             | What::Api
             | What::Watch
             | What::Hostile

@@ -6,6 +6,7 @@
 use std::process::ExitCode;
 
 mod address;
+mod alerts;
 mod allocate;
 mod args;
 mod cel;

@@ -8,8 +8,18 @@ use lazaret_runtime::{Client, Hub, Metrics, WatchState};
 use lazaret_server::Release;
 
 use crate::{
-    Verdict, connect, gates, incidents::IncidentArgs, lease::LeaseArgs, listen::Listen, log::Logging,
-    numbers, output, pace::Pace, pages, scheduling::SchedulingArgs, signal,
+    Verdict,
+    alerts::{self, AlertArgs},
+    connect, gates,
+    incidents::IncidentArgs,
+    lease::LeaseArgs,
+    listen::Listen,
+    log::Logging,
+    numbers, output,
+    pace::Pace,
+    pages,
+    scheduling::SchedulingArgs,
+    signal,
 };
 
 /// Run the scheduler, the controllers, or both against an API server.
@@ -48,6 +58,8 @@ pub(crate) struct Args {
     pace: Pace,
     #[command(flatten)]
     incidents: IncidentArgs,
+    #[command(flatten)]
+    alerts: AlertArgs,
     #[command(flatten)]
     logging: Logging,
 }
@@ -151,6 +163,7 @@ impl Args {
             }
             None => None,
         };
+        let alerts = self.alerts.listen(&client, &metrics).await?;
         let plane = Plane::start(client, metrics.clone(), &options)
             .await
             .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
@@ -158,6 +171,7 @@ impl Args {
         tokio::select! {
             asked = signal::to_stop() => asked?,
             () = numbers::serve_with(listener, metrics, || synced(plane.hub())) => {}
+            () = alerts::serve(alerts) => {}
             () = pages::follow() => {}
         }
         output::note("stopping");

@@ -16,6 +16,7 @@ const POLICIES: &str = "/apis/lazaret.dev/v1alpha1/devicehealthpolicies";
 const INCIDENTS: &str = "/apis/lazaret.dev/v1alpha1/deviceincidents";
 const SIGNALS: &str = "/apis/lazaret.dev/v1alpha1/devicesignals";
 const DRAINS: &str = "/apis/lazaret.dev/v1alpha1/devicetaintpolicies";
+const GUARDS: &str = "/apis/lazaret.dev/v1alpha1/disruptionguards";
 const RULES: &str = "/apis/resource.k8s.io/v1/devicetaintrules";
 const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
 const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
@@ -172,7 +173,7 @@ fn policy() -> Value {
                 {"name": "loud", "stage": "Quarantined", "when": "signal.key == 'example.com/fan'"},
             ],
             "clearAfter": "1s",
-            "eviction": {"evictionsPerSecond": 5},
+            "eviction": {"evictionsPerSecond": 5, "mode": "EvictThenDelete", "deadlineSeconds": 60, "maxConcurrent": 2},
             "repair": {"steps": [{"name": "reset", "job": {"template": job("4s")}, "timeoutSeconds": 600}]},
             "recovery": {"probation": "2s", "validation": {"template": job("2s")}},
             "mode": "Enforce",
@@ -195,14 +196,26 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
     wait_until("the devices are there", || !up.list(SLICES).is_empty());
     up.send("POST", POLICIES, &policy());
     let device = up.pod("trainer");
-    for _ in 0..2 {
+    for count in 1..=2 {
         up.fail(&device);
         up.recover(&device);
+        wait_until("what was counted is stored", || {
+            let policy = up.send("GET", &format!("{POLICIES}/gpus"), &Value::Null);
+            policy["status"]["counts"][0]["hits"].as_array().is_some_and(|hits| hits.len() == count)
+        });
+        up = up.kill();
     }
     assert!(up.list(INCIDENTS).is_empty(), "two are not three");
     up.fail(&device);
     for stage in ["Draining", "Repairing", "Probation"] {
         let incident = up.until_stage(stage);
+        if stage == "Draining" {
+            wait_until("a policy drains the device", || !up.list(DRAINS).is_empty());
+            let spec = up.list(DRAINS)[0]["spec"].clone();
+            assert_eq!(spec["taint"]["evictionsPerSecond"], 5, "{spec}");
+            let eviction = json!({"mode": "EvictThenDelete", "deadlineSeconds": 60, "maxConcurrent": 2});
+            assert_eq!(spec["eviction"], eviction, "{spec}");
+        }
         if stage == "Repairing" {
             up.recover(&device);
         }
@@ -284,6 +297,59 @@ fn people_report_acknowledge_abandon_and_repair() {
     assert_eq!(none, "");
 }
 
+#[test]
+fn a_policy_that_would_quarantine_everything_is_held_by_a_guard_and_goes_on_when_it_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut up = Up::start(folder.path());
+    wait_until("the devices are there", || !up.list(SLICES).is_empty());
+    let guard = json!({
+        "apiVersion": "lazaret.dev/v1alpha1", "kind": "DisruptionGuard", "metadata": {"name": "half"},
+        "spec": {"breaker": {"maxOutOfService": 1}},
+    });
+    up.send("POST", GUARDS, &guard);
+    let mut patient = policy();
+    patient["spec"]["clearAfter"] = "1h".into();
+    up.send("POST", POLICIES, &patient);
+    for device in ["gpu-0", "gpu-1"] {
+        up.said(&["report", &format!("node-1/{device}"), "example.com/fan", "--reason", "heard it"]);
+    }
+    let stages = |up: &Up| {
+        let mut stages: Vec<String> =
+            up.list(INCIDENTS).iter().map(|one| one["status"]["stage"].to_string()).collect();
+        stages.sort();
+        stages.join(" ")
+    };
+    wait_until("one is quarantined and one waits", || stages(&up) == r#""Quarantined" "Suspect""#);
+    let held =
+        |up: &Up| up.list(INCIDENTS).into_iter().find(|one| one["status"]["stage"] == "Suspect").unwrap();
+    let status = held(&up)["status"].clone();
+    let why = "DisruptionGuard half: 1 of 2 devices out of service, 1 permitted";
+    assert_eq!(
+        (&status["held"]["stage"], &status["held"]["reason"]),
+        (&json!("Quarantined"), &json!("Breaker"))
+    );
+    assert_eq!((&status["held"]["message"], &status["waitsFor"]), (&json!(why), &json!(why)));
+    wait_until("one is tainted, and told of the other", || {
+        let rules = up.list(RULES);
+        let effects: Vec<&Value> = rules.iter().map(|rule| &rule["spec"]["taint"]["effect"]).collect();
+        effects.len() == 2 && effects.contains(&&json!("NoSchedule")) && effects.contains(&&json!("None"))
+    });
+    up = up.kill();
+    wait_until("it leads again", || !up.list(INCIDENTS).is_empty());
+    let listed = up.said(&["incidents"]);
+    assert!(listed.contains("DisruptionGuard half"), "{listed}");
+    assert_eq!(stages(&up), r#""Quarantined" "Suspect""#, "a restart changes nothing");
+    let history = up.said(&["history", "--export", "cloudevents"]);
+    let events: Vec<Value> = history.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let is_held = |event: &&Value| {
+        let reason = event["data"]["reason"].as_str().unwrap_or_default();
+        event["type"] == "dev.lazaret.incident.changed" && reason == format!("Quarantined is held: {why}")
+    };
+    assert_eq!(events.iter().filter(is_held).count(), 1, "{history}");
+    up.send("DELETE", &format!("{GUARDS}/half"), &Value::Null);
+    wait_until("both are quarantined", || stages(&up) == r#""Quarantined" "Quarantined""#);
+}
+
 /// What is changed in the spec of a policy.
 type Change = fn(&mut Value);
 
@@ -297,11 +363,13 @@ fn a_policy_that_makes_no_sense_is_refused_with_the_field_and_one_that_observes_
         change(&mut policy["spec"]);
         up.try_send("POST", POLICIES, &policy).unwrap_err()
     };
-    let rows: [(Change, &str); 7] = [
+    let rows: [(Change, &str); 9] = [
         (|spec| spec["rules"][0]["when"] = "signal.colour == 'red'".into(), "undefined field 'colour'"),
         (|spec| spec["rules"][0]["when"] = "signal.key".into(), "must evaluate to bool"),
         (|spec| spec["clearAfter"] = "soon".into(), "spec.clearAfter"),
-        (|spec| spec["eviction"] = json!({"mode": "Evict"}), "spec.eviction.mode: Invalid value"),
+        (|spec| spec["eviction"] = json!({"mode": "Soon"}), "spec.eviction.mode"),
+        (|spec| spec["eviction"] = json!({"mode": "EvictThenDelete"}), "deadlineSeconds is required"),
+        (|spec| spec["eviction"] = json!({"colour": "red"}), "spec.eviction.colour"),
         (
             |spec| {
                 spec["repair"]["steps"][0]["request"] =

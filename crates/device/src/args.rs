@@ -345,9 +345,21 @@ pub(crate) struct WhyArgs {
 pub(crate) struct HistoryArgs {
     /// The device; all unless given
     pub(crate) device: Option<String>,
+    /// One line for each entry, for other programs
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "output")]
+    pub(crate) export: Option<Export>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Tabular,
+}
+
+/// Lines for other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Export {
+    /// An entry as JSON.
+    Jsonl,
+    /// A CloudEvent, version 1.0, as JSON.
+    Cloudevents,
 }
 
 #[derive(Debug, clap::Args)]

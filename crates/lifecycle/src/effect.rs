@@ -1,13 +1,15 @@
 //! What the machine hears, and what it wants done.
 
-use alloc::{boxed::Box, string::String, vec::Vec};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     incident::Incident,
+    limits::Limit,
     policy::Policy,
     signal::{Signal, Source},
+    tallies::Tally,
 };
 
 /// What the machine hears.
@@ -91,6 +93,15 @@ pub enum Input {
         /// The number of the incident.
         incident: u64,
     },
+    /// What guards permit policies to take out of service. All limits there are.
+    Limits(Vec<Limit>),
+    /// What an earlier machine counted for a policy that this one has just heard of.
+    Counted {
+        /// The policy.
+        policy: Text,
+        /// What was counted.
+        tallies: Vec<Tally>,
+    },
     /// From now on effects are wanted. What was found before is forgotten, for another machine has acted since.
     Begin,
     /// No effects are wanted; signals are counted on.
@@ -163,7 +174,7 @@ pub enum Effect {
         device: DeviceId,
     },
     /// Write the incident.
-    Record(Box<Incident>),
+    Record(Arc<Incident>),
     /// An expression of a policy could not be evaluated.
     Broken {
         /// The policy.

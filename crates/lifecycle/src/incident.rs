@@ -1,6 +1,6 @@
 //! Incidents: one device's trouble from the first signal to the end.
 
-use alloc::{format, vec::Vec};
+use alloc::{boxed::Box, format, vec::Vec};
 
 use lazaret_model::{DeviceId, Text, Timestamp};
 
@@ -118,6 +118,51 @@ pub struct Incident {
     pub cost: Cost,
     /// What people wrote, as far as it was acted on.
     pub handled: Handled,
+    /// What a guard does not permit yet.
+    pub held: Option<Box<Held>>,
+}
+
+/// What a policy wants and a guard does not permit yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The stage that the incident is to pass to; its own where the policy only came to act on it.
+    pub stage: Stage,
+    /// The rule that wants it.
+    pub rule: Text,
+    /// The value of the taint for it.
+    pub taint_value: Text,
+    /// The guard.
+    pub guard: Text,
+    /// Why it does not permit it.
+    pub reason: HeldReason,
+    /// The same in words.
+    pub message: Text,
+}
+
+/// Why a guard does not permit that a device is taken out of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldReason {
+    /// As much is out of service as it permits.
+    Breaker,
+    /// Somebody has paused everything.
+    Paused,
+}
+
+impl HeldReason {
+    /// Its name, as the condition `EvictionBlocked` has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Breaker => "Breaker",
+            Self::Paused => "Paused",
+        }
+    }
+
+    /// The reason of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Breaker, Self::Paused].into_iter().find(|reason| reason.name() == name)
+    }
 }
 
 /// What an incident cost.

@@ -12,21 +12,28 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod adopt;
 mod effect;
 mod incident;
+mod limits;
 mod machine;
 mod policy;
 mod reconcile;
+mod rule_index;
 mod signal;
+mod small_map;
 mod stages;
+mod tallies;
 mod wakes;
 mod wanted;
 mod watcher;
 
 pub use effect::{Act, Effect, Input, JobResult, Repair};
 pub use incident::{
-    Cost, Entry, Handled, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX, Times, incident_name,
+    Cost, Entry, Handled, Held, HeldReason, Incident, NAMESPACES_MAX, Stage, TIMELINE_MAX, Times,
+    incident_name,
 };
+pub use limits::{Limit, Selected, Unit};
 pub use machine::Lifecycle;
 pub use policy::{
     COUNT_MAX, Count, DoneWhen, Flaps, Mode, Policy, PolicyError, RULES_MAX, Recovery, Rule, STEPS_MAX, Step,
@@ -37,4 +44,5 @@ pub use reconcile::{
     Stored, Target as ChildTarget, WriteKind,
 };
 pub use signal::{Signal, Source};
+pub use tallies::{TALLIES_MAX, Tally};
 pub use wanted::{Task, Wanted};

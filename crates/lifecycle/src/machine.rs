@@ -1,8 +1,8 @@
 //! The machine.
 
 use alloc::{
-    boxed::Box,
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     vec::Vec,
 };
 
@@ -11,9 +11,12 @@ use lazaret_model::{DeviceId, Text, Timestamp};
 use crate::{
     effect::{Effect, Input},
     incident::{Incident, NAMESPACES_MAX, Stage},
+    limits::Limits,
     policy::{Mode, Policy},
-    signal::Signal,
-    stages::waits_for,
+    rule_index::IndexedPolicy,
+    signal::{Signal, Source},
+    small_map::SmallMap,
+    tallies::Tallies,
     wakes::Wakes,
     watcher::{Fired, Watcher},
 };
@@ -21,21 +24,20 @@ use crate::{
 /// From a signal to a healthy device.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
-    pub(crate) policies: BTreeMap<Text, Policy>,
+    pub(crate) policies: BTreeMap<Text, IndexedPolicy>,
     pub(crate) devices: BTreeMap<DeviceId, Known>,
-    /// Open ones, by number.
-    pub(crate) incidents: BTreeMap<u64, Incident>,
+    /// Open ones, by number. What is written shares them until they change.
+    pub(crate) incidents: BTreeMap<u64, Arc<Incident>>,
+    pub(crate) limits: Limits,
+    pub(crate) tallies: Tallies,
     /// What is known of the incidents that devices had.
     pub(crate) past: BTreeMap<DeviceId, Past>,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) wakes: Wakes,
-    next_number: u64,
+    pub(crate) next_number: u64,
     /// Signals are counted, and nothing follows from them.
-    is_paused: bool,
+    pub(crate) is_paused: bool,
 }
-
-/// Devices whose incidents were cleared, kept to tell flaps. The oldest is forgotten first.
-const PAST_MAX: usize = 10_000;
 
 /// What an incident waits for whose policy was deleted.
 pub(crate) const POLICY_GONE: &str = "its policy is gone: a person decides";
@@ -53,7 +55,7 @@ pub(crate) struct Past {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) hardware: Option<Text>,
-    pub(crate) watchers: BTreeMap<Text, Watcher>,
+    pub(crate) watchers: SmallMap<Text, Watcher>,
     /// `None`: not heard yet.
     pub(crate) is_used: Option<bool>,
     pub(crate) incident: Option<u64>,
@@ -71,10 +73,7 @@ impl Lifecycle {
             Input::DeviceGone(id) => self.lose_device(&id),
             Input::Raised(signal) => self.raise(now, &signal),
             Input::Lowered { device, key, source } => {
-                if let Some(known) = self.devices.get_mut(&device) {
-                    known.watchers.values_mut().for_each(|watcher| watcher.lower(&key, source));
-                }
-                self.look(now, &device);
+                self.lower(now, &device, &key, source);
             }
             Input::InUse { device, is_used, namespaces } => self.used(now, &device, is_used, namespaces),
             Input::Evicted { incident, pods } => self.evicted(incident, pods),
@@ -87,6 +86,8 @@ impl Lifecycle {
                 self.adopt(now, *incident);
             }
             Input::Forgotten { incident } => self.forget(now, incident),
+            Input::Limits(limits) => self.set_limits(now, limits),
+            Input::Counted { policy, tallies } => self.restore_tallies(now, &policy, tallies),
             Input::Begin => self.begin(),
             Input::Pause => self.is_paused = true,
         }
@@ -112,62 +113,72 @@ impl Lifecycle {
 
     /// An open incident.
     #[must_use]
-    pub fn incident(&self, number: u64) -> Option<&Incident> {
+    pub fn incident(&self, number: u64) -> Option<&Arc<Incident>> {
         self.incidents.get(&number)
     }
 
     /// The open incident of a device.
     #[must_use]
     pub fn incident_of(&self, device: &DeviceId) -> Option<&Incident> {
-        self.incidents.get(&self.devices.get(device)?.incident?)
+        self.incidents.get(&self.devices.get(device)?.incident?).map(|incident| &**incident)
     }
 
     /// A policy.
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<&Policy> {
-        self.policies.get(name)
+        self.policies.get(name).map(|policy| &**policy)
     }
 
     /// The open incidents.
     pub fn incidents(&self) -> impl Iterator<Item = &Incident> {
-        self.incidents.values()
+        self.incidents.values().map(|incident| &**incident)
     }
 
     fn see_device(&mut self, now: Timestamp, id: DeviceId, hardware: Option<Text>, policies: Vec<Text>) {
         let renamed = hardware.as_ref().and_then(|hardware| {
-            let is_it = |incident: &&Incident| incident.hardware.as_ref() == Some(hardware);
+            let is_it = |incident: &&Arc<Incident>| incident.hardware.as_ref() == Some(hardware);
             self.incidents.values().find(is_it).map(|incident| incident.number)
         });
         let known = self.devices.entry(id.clone()).or_default();
         known.hardware = hardware;
+        let holder = known.incident;
         known.watchers.retain(|name, _| policies.contains(name));
         for name in policies {
-            known.watchers.entry(name).or_default();
+            self.watch(now, &name, &id);
         }
-        if let Some(number) = renamed
-            && known.incident != Some(number)
-            && known.incident.is_none()
-        {
-            known.incident = Some(number);
-            if let Some(incident) = self.incidents.get_mut(&number) {
-                let before = core::mem::replace(&mut incident.device, id.clone());
-                if before != id {
-                    incident.note(now, alloc::format!("the device was {before} before"), &"lazaret".into());
-                    self.release_name(&before);
-                    self.show(number);
-                }
-            }
+        if let Some(number) = renamed.filter(|_| holder.is_none()) {
+            self.rename(now, number, &id);
         }
         self.look(now, &id);
     }
 
-    /// The device has another name now: nothing is left on the old one.
-    fn release_name(&mut self, before: &DeviceId) {
-        if let Some(known) = self.devices.get_mut(before) {
+    /// A policy selects a device: its signals are counted from now on, and what was counted before is known.
+    pub(crate) fn watch(&mut self, now: Timestamp, policy: &Text, device: &DeviceId) {
+        let known = self.devices.entry(device.clone()).or_default();
+        if known.watchers.get(policy).is_none() {
+            known.watchers.insert(policy.clone(), Watcher::default());
+            self.restore_watcher(now, policy, device);
+        }
+    }
+
+    /// The device of an incident has another name now: nothing is left on the old one.
+    fn rename(&mut self, now: Timestamp, number: u64, id: &DeviceId) {
+        if let Some(known) = self.devices.get_mut(id) {
+            known.incident = Some(number);
+        }
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let before = core::mem::replace(&mut incident.device, id.clone());
+        if before == *id {
+            return;
+        }
+        incident.note(now, alloc::format!("the device was {before} before"), &"lazaret".into());
+        if let Some(known) = self.devices.get_mut(&before) {
             known.incident = None;
         }
-        let (device, value) = (before.clone(), Text::default());
-        self.effects.push_back(Effect::Taint { device, effects: &[], value });
+        self.limits.note(&before, false);
+        self.note_service(number);
+        self.effects.push_back(Effect::Taint { device: before, effects: &[], value: Text::default() });
+        self.show(number);
     }
 
     fn lose_device(&mut self, id: &DeviceId) {
@@ -179,16 +190,20 @@ impl Lifecycle {
 
     fn raise(&mut self, now: Timestamp, signal: &Signal) {
         let Some(known) = self.devices.get_mut(&signal.device) else { return };
-        let datum = signal.datum();
-        for (name, watcher) in &mut known.watchers {
+        // Most signals are about something that no rule means: what an expression sees is made when one is asked.
+        let mut datum = None;
+        for (name, watcher) in known.watchers.iter_mut() {
             let Some(policy) = self.policies.get(name) else { continue };
-            let raised = watcher.raise(policy, signal, &datum, now);
+            let raised = watcher.raise(policy, signal, &mut datum, now);
             if raised.is_meant {
                 // After a calm it is another trouble.
                 let is_over =
                     |(_, last): &(Timestamp, Timestamp)| now.millis_since(*last) > policy.clear_after_ms;
                 let first = known.signals.filter(|both| !is_over(both)).map_or(signal.at, |(first, _)| first);
                 known.signals = Some((first, now));
+            }
+            if raised.is_counted {
+                self.tallies.count(name, &signal.device);
             }
             for (rule, error) in raised.errors {
                 self.effects.push_back(Effect::Broken { policy: name.clone(), rule, error });
@@ -197,41 +212,60 @@ impl Lifecycle {
         self.look(now, &signal.device);
     }
 
+    fn lower(&mut self, now: Timestamp, device: &DeviceId, key: &Text, source: Source) {
+        if let Some(known) = self.devices.get_mut(device) {
+            known.watchers.values_mut().for_each(|watcher| watcher.lower(key, source));
+        }
+        self.look(now, device);
+    }
+
     fn lose_policy(&mut self, name: &Text) {
         self.policies.remove(name);
-        let theirs = self.incidents.values_mut().filter(|incident| incident.policy == *name);
-        let mut numbers = Vec::new();
-        for incident in theirs {
-            incident.waits_for = POLICY_GONE.into();
-            numbers.push(incident.number);
+        self.tallies.drop_policy(name);
+        for number in self.numbers_of(name) {
+            if let Some(incident) = open_mut(&mut self.incidents, number) {
+                incident.waits_for = POLICY_GONE.into();
+                incident.held = None;
+            }
+            self.record(number);
         }
-        numbers.into_iter().for_each(|number| self.record(number));
+    }
+
+    fn numbers_of(&self, policy: &Text) -> Vec<u64> {
+        let theirs = self.incidents.values().filter(|incident| incident.policy == *policy);
+        theirs.map(|incident| incident.number).collect()
     }
 
     fn see_policy(&mut self, now: Timestamp, policy: Policy) {
-        let (name, is_enforced) = (policy.name.clone(), policy.mode == Mode::Enforce);
+        let (name, mode) = (policy.name.clone(), policy.mode);
         for known in self.devices.values_mut() {
             if let Some(watcher) = known.watchers.get_mut(&name) {
                 watcher.reset();
             }
         }
-        let changed = |incident: &&mut Incident| {
-            incident.policy == name
-                && (incident.is_enforced != is_enforced || incident.waits_for == POLICY_GONE)
-        };
-        let mut numbers = Vec::new();
-        for incident in self.incidents.values_mut().filter(changed) {
-            incident.is_enforced = is_enforced;
-            incident.waits_for = waits_for(&policy, incident);
-            let mode = if is_enforced { "Enforce" } else { "Observe" };
-            incident.note(now, alloc::format!("mode is {mode} now"), &alloc::format!("policy {name}").into());
-            numbers.push((incident.number, incident.device.clone()));
+        self.tallies.forget_policy(&name);
+        let before = self.policies.insert(name.clone(), IndexedPolicy::new(policy));
+        let is_new_mode = before.is_none_or(|before| before.mode != mode);
+        for number in self.numbers_of(&name) {
+            let Some(incident) = self.incidents.get(&number).cloned() else { continue };
+            let was_gone = incident.waits_for == POLICY_GONE;
+            if is_new_mode || was_gone {
+                self.sync_mode(now, number);
+                let is_enforced = self.incidents.get(&number).is_some_and(|now| now.is_enforced);
+                if was_gone || is_enforced != incident.is_enforced {
+                    self.note_mode(now, number, mode);
+                }
+                self.look(now, &incident.device);
+            }
         }
-        self.policies.insert(name, policy);
-        for (number, device) in numbers {
-            self.show(number);
-            self.look(now, &device);
-        }
+    }
+
+    fn note_mode(&mut self, now: Timestamp, number: u64, mode: Mode) {
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let mode = if mode == Mode::Enforce { "Enforce" } else { "Observe" };
+        let actor = alloc::format!("policy {}", incident.policy).into();
+        incident.note(now, alloc::format!("mode is {mode} now"), &actor);
+        self.show(number);
     }
 
     fn used(&mut self, now: Timestamp, device: &DeviceId, is_used: bool, namespaces: Vec<Text>) {
@@ -244,7 +278,7 @@ impl Lifecycle {
                 if let Err(at) = incident.cost.namespaces.binary_search(&namespace)
                     && incident.cost.namespaces.len() < NAMESPACES_MAX
                 {
-                    incident.cost.namespaces.insert(at, namespace);
+                    Arc::make_mut(incident).cost.namespaces.insert(at, namespace);
                 }
             }
             if incident.cost.namespaces.len() != before {
@@ -258,121 +292,8 @@ impl Lifecycle {
     fn evicted(&mut self, number: u64, pods: u64) {
         let Some(incident) = self.incidents.get_mut(&number) else { return };
         if incident.cost.pods_evicted < pods {
-            incident.cost.pods_evicted = pods;
+            Arc::make_mut(incident).cost.pods_evicted = pods;
             self.record(number);
-        }
-    }
-
-    /// Another machine may have acted: all that is known of incidents comes from what it wrote. Signals that last are not news.
-    fn begin(&mut self) {
-        self.is_paused = false;
-        self.incidents.clear();
-        self.past.clear();
-        self.effects.clear();
-        self.wakes = Wakes::default();
-        for (id, known) in &mut self.devices {
-            known.incident = None;
-            known.watchers.values_mut().for_each(Watcher::stand);
-            self.wakes.insert(id.clone(), Timestamp::EPOCH);
-        }
-    }
-
-    /// An incident that another machine began, under the number that it has here. `None`: it is over, or its device has another.
-    pub fn adopt(&mut self, now: Timestamp, mut incident: Incident) -> Option<u64> {
-        let cleared = (!incident.is_open()).then_some(incident.since);
-        self.remember(&incident.device, incident.serial, cleared);
-        if cleared.is_some() {
-            return None;
-        }
-        if incident.number == 0 {
-            incident.number = self.new_number();
-        }
-        self.next_number = self.next_number.max(incident.number);
-        // Its first status was not written any more.
-        let is_bare = incident.waits_for.is_empty();
-        if let Some(policy) = self.policies.get(&incident.policy).filter(|_| is_bare) {
-            incident.is_enforced = policy.mode == Mode::Enforce;
-            incident.waits_for = waits_for(policy, &incident);
-            let out = incident.stage.is_out_of_service() && incident.is_enforced;
-            incident.cost.out_since = out.then_some(incident.since);
-        }
-        let number = incident.number;
-        let known = self.devices.entry(incident.device.clone()).or_default();
-        let other = known.incident.replace(number);
-        known.hardware.clone_from(&incident.hardware);
-        known.watchers.entry(incident.policy.clone()).or_default();
-        let device = incident.device.clone();
-        self.wakes.insert(device.clone(), incident.since);
-        self.incidents.insert(number, incident);
-        if let Some(other) = other.filter(|other| *other != number) {
-            self.close_double(now, &device, number, other);
-            return self.incidents.contains_key(&number).then_some(number);
-        }
-        if is_bare {
-            self.record(number);
-        }
-        self.act_again(number);
-        Some(number)
-    }
-
-    /// A device has one incident: the older one stays open.
-    fn close_double(&mut self, now: Timestamp, device: &DeviceId, one: u64, other: u64) {
-        let serial = |number: u64| self.incidents.get(&number).map_or(0, |incident| incident.serial);
-        let (kept, closed) = if serial(one) < serial(other) { (one, other) } else { (other, one) };
-        self.enter(
-            now,
-            closed,
-            Stage::Cleared,
-            "the device has another open incident".into(),
-            &"lazaret".into(),
-        );
-        if let Some(known) = self.devices.get_mut(device) {
-            known.incident = Some(kept);
-        }
-        self.act_again(kept);
-    }
-
-    /// Another machine has written the incident since: what this one thought of it is void.
-    pub(crate) fn disown(&mut self, number: u64) {
-        let Some(incident) = self.incidents.remove(&number) else { return };
-        if let Some(known) = self.devices.get_mut(&incident.device) {
-            known.incident = None;
-            self.wakes.insert(incident.device, Timestamp::EPOCH);
-        }
-    }
-
-    fn forget(&mut self, now: Timestamp, number: u64) {
-        let Some(incident) = self.incidents.remove(&number) else { return };
-        let Some(known) = self.devices.get_mut(&incident.device) else { return };
-        known.incident = None;
-        known.signals = None;
-        self.effects.push_back(Effect::Taint {
-            device: incident.device.clone(),
-            effects: &[],
-            value: Text::default(),
-        });
-        self.look(now, &incident.device);
-    }
-
-    /// A device had incidents, the last of them with this serial number.
-    pub(crate) fn remember(&mut self, device: &DeviceId, serial: u32, cleared: Option<Timestamp>) {
-        let past = self.past.entry(device.clone()).or_default();
-        past.serial = past.serial.max(serial);
-        past.cleared = past.cleared.max(cleared);
-        self.bound_past();
-    }
-
-    pub(crate) fn remember_cleared(&mut self, device: DeviceId, at: Timestamp) {
-        self.past.entry(device).or_default().cleared = Some(at);
-        self.bound_past();
-    }
-
-    fn bound_past(&mut self) {
-        if self.past.len() > PAST_MAX
-            && let Some(oldest) =
-                self.past.iter().min_by_key(|(_, past)| past.cleared).map(|(id, _)| id.clone())
-        {
-            self.past.remove(&oldest);
         }
     }
 
@@ -394,7 +315,7 @@ impl Lifecycle {
         }
         let (mut worst, mut wake, mut is_ill) = (None::<(Text, Fired)>, None::<Timestamp>, false);
         if let Some(known) = self.devices.get_mut(device) {
-            for (name, watcher) in &mut known.watchers {
+            for (name, watcher) in known.watchers.iter_mut() {
                 let Some(policy) = self.policies.get(name) else { continue };
                 let look = watcher.look(policy, now);
                 wake = [wake, look.wake].into_iter().flatten().min();
@@ -409,6 +330,7 @@ impl Lifecycle {
         if let Some((policy, fired)) = &worst {
             self.fire(now, device, policy, fired);
         }
+        self.release_held(now, device);
         let again = self.advance(now, device, is_ill);
         wake = [wake, again].into_iter().flatten().min();
         match wake {
@@ -424,11 +346,16 @@ impl Lifecycle {
     }
 
     /// Writes an incident.
-    fn record(&mut self, number: u64) {
+    pub(crate) fn record(&mut self, number: u64) {
         if let Some(incident) = self.incidents.get(&number) {
-            self.effects.push_back(Effect::Record(Box::new(incident.clone())));
+            self.effects.push_back(Effect::Record(Arc::clone(incident)));
         }
     }
+}
+
+/// An open incident, to be changed; what was written of it stays as it was.
+pub(crate) fn open_mut(incidents: &mut BTreeMap<u64, Arc<Incident>>, number: u64) -> Option<&mut Incident> {
+    incidents.get_mut(&number).map(Arc::make_mut)
 }
 
 /// A rule and its message, as a timeline has it.

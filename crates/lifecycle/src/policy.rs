@@ -122,17 +122,31 @@ pub struct When {
     key: Option<Text>,
 }
 
-/// The key that an expression begins with: `signal.key == "KEY"`, alone or with `&&` and more. Where anything else could make the whole true,
-/// or a key be written in another way, there is none.
+/// The key without which an expression is not true: `signal.key == "KEY"`, alone or among the comparisons that it begins with, joined by `&&`.
+/// Where anything else could make the whole true, or a key be written in another way, there is none.
 fn only_key(source: &str) -> Option<Text> {
-    let rest = source.trim().strip_prefix("signal.key ==")?.trim_start();
+    if source.contains("||") || source.contains('?') {
+        return None;
+    }
+    for part in source.split("&&") {
+        let (field, value) = comparison(part)?;
+        if field == "key" {
+            return Some(value.into());
+        }
+    }
+    None
+}
+
+/// The field and the text of `signal.FIELD == "TEXT"`, and nothing but that.
+fn comparison(part: &str) -> Option<(&str, &str)> {
+    let (field, rest) = part.trim().strip_prefix("signal.")?.split_once("==")?;
+    let rest = rest.trim();
     let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
-    let (key, after) = rest[1..].split_once(quote)?;
-    let after = after.trim();
+    let value = rest[1..].strip_suffix(quote)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
-    let is_all =
-        (after.is_empty() || after.starts_with("&&")) && !after.contains("||") && !after.contains('?');
-    (is_all && !key.is_empty() && key.chars().all(is_plain)).then(|| key.into())
+    let is_name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric());
+    let field = field.trim();
+    (is_name(field) && !value.is_empty() && value.chars().all(is_plain)).then_some((field, value))
 }
 
 /// A condition on an object that somebody else acts on.
@@ -183,14 +197,16 @@ impl When {
         Ok(Self { expression, key: only_key(source) })
     }
 
-    /// Whether it means this signal, which has this key.
+    /// The key without which it means no signal.
+    pub(crate) fn key(&self) -> Option<&Text> {
+        self.key.as_ref()
+    }
+
+    /// Whether it means this signal.
     ///
     /// # Errors
     /// When it cannot be evaluated.
-    pub(crate) fn matches(&self, key: &Text, signal: &Datum) -> Result<bool, String> {
-        if self.key.as_ref().is_some_and(|only| only != key) {
-            return Ok(false);
-        }
+    pub(crate) fn matches(&self, signal: &Datum) -> Result<bool, String> {
         let (result, _) = self.expression.evaluate(core::slice::from_ref(signal));
         result.map(|value| value.as_bool().unwrap_or(false)).map_err(|error| error.to_string())
     }
@@ -272,6 +288,11 @@ mod tests {
             ("signal.key == 'x' ? true : false", None),
             ("signal.key == 'x' + 'y'", None),
             ("signal.key == 'x\\n'", None),
+            ("signal.source == 'Taint' && signal.key == 'x'", Some("x")),
+            ("signal.source == 'Taint' && int(signal.value) > 8 && signal.key == 'x'", None),
+            ("signal.message == \"a && signal.key == 'x' && b\"", None),
+            ("!(signal.source == 'a' && signal.key == 'x')", None),
+            ("signal.key != 'x' && signal.key == 'x'", None),
             ("signal.value == 'x'", None),
         ];
         for (source, key) in rows {

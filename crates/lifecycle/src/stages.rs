@@ -1,49 +1,57 @@
 //! The stages of an incident, and how it passes from one to the next.
 
-use alloc::{format, string::String, vec::Vec};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 
 use lazaret_model::{DeviceId, Text, Timestamp};
 
 use crate::{
     Lifecycle,
     effect::{Act, Effect, JobResult, Repair},
-    incident::{Cost, Handled, Incident, Stage, Times, incident_name},
-    machine::{POLICY_GONE, cause_of},
+    incident::{Cost, Handled, Held, HeldReason, Incident, Stage, Times, incident_name},
+    limits::{is_guarded, is_out},
+    machine::{POLICY_GONE, cause_of, open_mut},
     policy::{Flaps, Mode, Policy, Recovery, Target},
-    watcher::{Fired, Watcher},
+    watcher::Fired,
 };
 
 /// Flaps that are kept: more than any policy can permit.
 const FLAPS_MAX: usize = 64;
 /// Who acts when no person does.
-const ITSELF: &str = "lazaret";
+pub(crate) const ITSELF: &str = "lazaret";
 
 impl Lifecycle {
     /// A rule has held long enough.
     pub(crate) fn fire(&mut self, now: Timestamp, device: &DeviceId, policy_name: &Text, fired: &Fired) {
         let Some(policy) = self.policies.get(policy_name) else { return };
-        let (cause, wanted) = (cause_of(policy, fired), stage_of(fired.target));
+        let (cause, stage) = (cause_of(policy, fired), stage_of(fired.target));
         let Some(rule) = policy.rules.get(fired.rule) else { return };
         let (rule, taint_value) = (rule.name.clone(), rule.taint_value.clone());
         let Recovery { flaps, probation_ms, .. } = policy.trust();
+        let mode = policy.mode;
         let actor = format!("policy {policy_name}").into();
         let open = self.devices.get(device).and_then(|known| known.incident);
-        let Some(number) = open else {
-            self.open(now, device, policy_name, (rule, taint_value, wanted, cause, flaps));
+        let incident = open.and_then(|number| self.incidents.get(&number));
+        let is_asked = mode == Mode::Enforce && is_guarded(stage) && !incident.is_some_and(|one| is_out(one));
+        let refusal = if is_asked { self.limits.refusal(device) } else { None };
+        let wish = Wish { rule, taint_value, stage, cause };
+        let Some((number, incident)) = open.zip(incident) else {
+            self.open(now, device, policy_name, (wish, flaps, refusal));
             return;
         };
-        let Some(incident) = self.incidents.get_mut(&number) else { return };
         match incident.stage {
-            Stage::Suspect | Stage::Quarantined if incident.stage < wanted => {
-                incident.rule = rule;
-                incident.taint_value = taint_value;
-                self.enter(now, number, wanted, cause, &actor);
-            }
+            Stage::Suspect | Stage::Quarantined if incident.stage < stage => match refusal {
+                Some(refusal) => self.hold(now, number, wish.held(refusal)),
+                None => {
+                    let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+                    (incident.rule, incident.taint_value) = (wish.rule, wish.taint_value);
+                    self.enter(now, number, stage, wish.cause, &actor);
+                }
+            },
             // What held already when the probation began has its time to go away: the device is not calm meanwhile.
             Stage::Probation
                 if fired.since >= incident.since || now >= incident.since.plus_millis(probation_ms) =>
             {
-                self.flap(now, number, flaps, cause, &actor);
+                self.flap(now, number, flaps, wish.cause, &actor);
             }
             Stage::Probation
             | Stage::Suspect
@@ -60,8 +68,10 @@ impl Lifecycle {
         now: Timestamp,
         device: &DeviceId,
         policy: &Text,
-        (rule, taint_value, stage, cause, flaps): (Text, Text, Stage, Text, Option<Flaps>),
+        (wish, flaps, refusal): (Wish, Option<Flaps>, Option<Refusal>),
     ) {
+        // What a guard does not permit is only looked at more closely.
+        let stage = if refusal.is_some() { Stage::Suspect } else { wish.stage };
         let (number, serial) = (self.new_number(), self.new_serial(device));
         let Some(known) = self.devices.get_mut(device) else { return };
         known.incident = Some(number);
@@ -73,15 +83,16 @@ impl Lifecycle {
             device: device.clone(),
             hardware: known.hardware.clone(),
             policy: policy.clone(),
-            rule,
+            rule: wish.rule.clone(),
             stage,
             since: now,
             waits_for: Text::default(),
             step: 0,
             attempts: 0,
             tries: 0,
-            taint_value,
-            is_enforced: false,
+            taint_value: wish.taint_value.clone(),
+            // Guards were asked.
+            is_enforced: self.policies.get(policy).is_some_and(|policy| policy.mode == Mode::Enforce),
             flaps: Vec::new(),
             is_validated: false,
             acknowledged_by: None,
@@ -90,21 +101,25 @@ impl Lifecycle {
             times: Times { detected, decided: Some(now), ..Times::default() },
             cost: Cost::default(),
             handled: Handled::default(),
+            held: None,
         };
-        self.incidents.insert(number, incident);
+        self.incidents.insert(number, Arc::new(incident));
         let actor = format!("policy {policy}").into();
         let came_back = self.past.get(device).and_then(|past| past.cleared);
         let is_flap =
             came_back.zip(flaps).is_some_and(|(cleared, flaps)| now.millis_since(cleared) <= flaps.within_ms);
-        if is_flap && let Some(incident) = self.incidents.get_mut(&number) {
+        if is_flap && let Some(incident) = open_mut(&mut self.incidents, number) {
             incident.flaps.extend(came_back);
         }
-        self.enter(now, number, stage, cause, &actor);
+        self.enter(now, number, stage, wish.cause.clone(), &actor);
+        if let Some(refusal) = refusal {
+            self.hold(now, number, wish.held(refusal));
+        }
     }
 
     /// Trouble while the device had to prove that it is well.
     fn flap(&mut self, now: Timestamp, number: u64, flaps: Option<Flaps>, cause: Text, actor: &Text) {
-        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         if incident.flaps.len() >= FLAPS_MAX {
             incident.flaps.remove(0);
         }
@@ -129,7 +144,9 @@ impl Lifecycle {
         let number = known.incident?;
         let incident = self.incidents.get(&number)?;
         let policy = self.policies.get(&incident.policy)?;
-        let (mode, trust, steps) = (policy.mode, policy.trust(), policy.steps.len());
+        let (trust, steps) = (policy.trust(), policy.steps.len());
+        // Nothing is done to the device, by its policy or because a guard does not permit it.
+        let is_observed = policy.mode == Mode::Observe || !incident.is_enforced;
         let last = known.watchers.get(&incident.policy).and_then(|watcher| watcher.last_match);
         let calm_since = last.unwrap_or(incident.since).max(incident.times.decided.unwrap_or(incident.since));
         let calm_at = calm_since.plus_millis(policy.clear_after_ms);
@@ -144,15 +161,15 @@ impl Lifecycle {
             Stage::Quarantined if is_calm && policy.recovery.is_none() => {
                 self.enter(now, number, Stage::Cleared, calm(), &actor);
             }
-            Stage::Quarantined if is_calm && mode == Mode::Enforce => {
+            Stage::Quarantined if is_calm && !is_observed => {
                 self.enter(now, number, Stage::Probation, calm(), &actor);
             }
             // Nothing was done to the device, so nothing is to be undone.
-            Stage::Quarantined | Stage::Draining if is_calm && mode == Mode::Observe => {
+            Stage::Quarantined | Stage::Draining if is_calm && is_observed => {
                 self.enter(now, number, Stage::Cleared, calm(), &actor);
             }
             Stage::Suspect | Stage::Quarantined => return calm_wake,
-            Stage::Draining if mode == Mode::Observe => return calm_wake,
+            Stage::Draining if is_observed => return calm_wake,
             Stage::Draining if is_used == Some(false) => {
                 self.enter(now, number, Stage::Repairing, "no pod uses the device".into(), &actor);
             }
@@ -188,7 +205,7 @@ impl Lifecycle {
 
     /// A repair has ended, well or not.
     pub(crate) fn repaired(&mut self, now: Timestamp, number: u64, repair: Repair, result: JobResult) {
-        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let current = Repair { step: incident.step, attempt: incident.attempts };
         // An older one, which nobody waits for any more.
         if incident.stage != Stage::Repairing || current != repair {
@@ -219,7 +236,7 @@ impl Lifecycle {
 
     /// A validation has ended, well or not.
     pub(crate) fn validated(&mut self, now: Timestamp, number: u64, result: JobResult) {
-        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         if incident.stage != Stage::Probation || incident.is_validated {
             return;
         }
@@ -246,7 +263,7 @@ impl Lifecycle {
         who: &Text,
         why: &Text,
     ) {
-        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         let device = incident.device.clone();
         let handled = match act {
             Act::Acknowledge => &mut incident.handled.acknowledged,
@@ -267,6 +284,8 @@ impl Lifecycle {
                 self.show(number);
             }
             Act::Repaired if matches!(incident.stage, Stage::Repairing | Stage::Abandoned) => {
+                // What people do goes on whatever guards say.
+                incident.is_enforced = true;
                 incident.times.repaired.get_or_insert(now);
                 incident.flaps.clear();
                 (incident.step, incident.attempts) = (0, 0);
@@ -278,14 +297,17 @@ impl Lifecycle {
                 incident.note(now, cause(refused), who);
                 self.show(number);
             }
-            Act::Abandon => self.enter(now, number, Stage::Abandoned, cause("abandoned"), who),
+            Act::Abandon => {
+                incident.is_enforced = true;
+                self.enter(now, number, Stage::Abandoned, cause("abandoned"), who);
+            }
         }
         self.look(now, &device);
     }
 
     /// Passes to a stage, and says so.
     pub(crate) fn enter(&mut self, now: Timestamp, number: u64, stage: Stage, cause: Text, actor: &Text) {
-        let Some(incident) = self.incidents.get_mut(&number) else { return };
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
         if incident.stage == Stage::Draining && stage == Stage::Repairing {
             incident.times.drained.get_or_insert(now);
         }
@@ -297,12 +319,20 @@ impl Lifecycle {
         }
         (incident.stage, incident.since) = (stage, now);
         incident.note(now, cause, actor);
+        incident.held = None;
         let policy = self.policies.get(&incident.policy);
-        if let Some(policy) = policy {
-            incident.is_enforced = policy.mode == Mode::Enforce;
+        let mode = policy.map(|policy| policy.mode);
+        if let Some(mode) = mode {
+            // Only where guards were asked a device goes out of service.
+            incident.is_enforced =
+                mode == Mode::Enforce && (incident.is_enforced || !stage.is_out_of_service());
         }
+        let is_asked = mode == Some(Mode::Enforce) && !incident.is_enforced;
         if let Some(known) = self.devices.get_mut(&incident.device).filter(|_| stage == Stage::Probation) {
-            known.watchers.values_mut().for_each(Watcher::forget_counts);
+            for (policy, watcher) in known.watchers.iter_mut() {
+                watcher.forget_counts();
+                self.tallies.forget(policy, &incident.device);
+            }
         }
         let cost = &mut incident.cost;
         if stage.is_out_of_service() && incident.is_enforced {
@@ -312,13 +342,18 @@ impl Lifecycle {
             cost.out_since = None;
         }
         incident.waits_for = policy.map_or_else(|| POLICY_GONE.into(), |policy| waits_for(policy, incident));
+        if stage == Stage::Cleared {
+            incident.times.cleared = Some(now);
+        }
+        let device = incident.device.clone();
+        self.note_service(number);
+        if is_asked {
+            self.enforce(now, number);
+        }
+        self.show(number);
         if stage != Stage::Cleared {
-            self.show(number);
             return;
         }
-        incident.times.cleared = Some(now);
-        let device = incident.device.clone();
-        self.show(number);
         self.incidents.remove(&number);
         self.remember_cleared(device.clone(), now);
         if let Some(known) = self.devices.get_mut(&device) {
@@ -331,7 +366,7 @@ impl Lifecycle {
     pub(crate) fn act_again(&mut self, number: u64) {
         let Some(incident) = self.incidents.get(&number) else { return };
         let Some(policy) = self.policies.get(&incident.policy) else { return };
-        if policy.mode == Mode::Observe {
+        if policy.mode == Mode::Observe || !incident.is_enforced {
             return;
         }
         let (device, value) = (incident.device.clone(), incident.taint_value.clone());
@@ -359,6 +394,24 @@ impl Lifecycle {
     }
 }
 
+/// Why a guard does not permit something: the guard, the reason, and the same in words.
+pub(crate) type Refusal = (Text, HeldReason, Text);
+
+/// What a rule wants of a device.
+struct Wish {
+    rule: Text,
+    taint_value: Text,
+    stage: Stage,
+    cause: Text,
+}
+
+impl Wish {
+    fn held(self, (guard, reason, message): Refusal) -> Held {
+        let Self { rule, taint_value, stage, .. } = self;
+        Held { stage, rule, taint_value, guard, reason, message }
+    }
+}
+
 fn stage_of(target: Target) -> Stage {
     match target {
         Target::Suspect => Stage::Suspect,
@@ -369,6 +422,9 @@ fn stage_of(target: Target) -> Stage {
 
 /// What an incident waits for, in words.
 pub(crate) fn waits_for(policy: &Policy, incident: &Incident) -> Text {
+    if let Some(held) = &incident.held {
+        return held.message.clone();
+    }
     let calm = || format!("calm for {} s", policy.clear_after_ms / 1_000);
     let text: String = match incident.stage {
         Stage::Suspect | Stage::Quarantined => calm(),

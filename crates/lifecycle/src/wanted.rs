@@ -3,7 +3,6 @@
 use crate::{
     Lifecycle,
     incident::{Incident, Stage},
-    policy::Mode,
 };
 
 /// What there should be for an incident, and nothing else.
@@ -32,8 +31,7 @@ impl Lifecycle {
     pub fn wanted(&self, incident: &Incident) -> Wanted {
         let policy = self.policies.get(&incident.policy);
         // Without its policy the device stays as it is, for a person to decide.
-        let is_enforced = policy.map_or(incident.is_enforced, |policy| policy.mode == Mode::Enforce);
-        if !is_enforced {
+        if !incident.is_enforced {
             return Wanted::default();
         }
         let task = policy.and_then(|policy| match incident.stage {

@@ -1,27 +1,28 @@
 //! Watches the signals of one device for the rules of one policy.
 
-use alloc::{
-    collections::{BTreeMap, VecDeque},
-    string::String,
-    vec::Vec,
-};
+use alloc::{collections::VecDeque, string::String, vec::Vec};
 
 use lazaret_cel::Datum;
 use lazaret_model::{Text, Timestamp};
 
 use crate::{
     policy::{COUNT_MAX, Count, Policy, Target},
+    rule_index::IndexedPolicy,
     signal::{Signal, Source},
+    small_map::SmallMap,
 };
 
 /// Signals that last, for one rule and device; more are not told apart from these.
 const LASTING_MAX: usize = 64;
 
+/// A signal that lasts: what it is about, from where, and what it says.
+pub(crate) type Lasting = (Text, Source, Text);
+
 /// What is known of the rules of a policy on one device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watcher {
     /// Those of which anything is known, by number: most rules never hold on a device.
-    rules: BTreeMap<usize, Watched>,
+    rules: SmallMap<usize, Watched>,
     /// When a rule last held.
     pub(crate) last_match: Option<Timestamp>,
 }
@@ -31,7 +32,9 @@ struct Watched {
     /// When signals that it means were raised, the newest last.
     hits: VecDeque<Timestamp>,
     /// Those that last and were not lowered.
-    lasting: BTreeMap<(Text, Source), Text>,
+    lasting: SmallMap<(Text, Source), Text>,
+    /// Those that lasted when an earlier machine counted, and were not heard of since: they were counted.
+    counted: SmallMap<(Text, Source), Text>,
     /// Since when it holds, interruptions left out.
     since: Option<Timestamp>,
     /// Whether it held when it was last looked at, and goes on until something is heard.
@@ -66,6 +69,7 @@ impl Watcher {
     pub(crate) fn forget_counts(&mut self) {
         for watched in self.rules.values_mut() {
             watched.hits.clear();
+            watched.counted.clear();
             watched.is_fresh = false;
             if watched.lasting.is_empty() {
                 watched.is_holding = false;
@@ -84,42 +88,76 @@ impl Watcher {
     /// A signal was raised. Expressions that cannot be evaluated match nothing; their errors come back.
     pub(crate) fn raise(
         &mut self,
-        policy: &Policy,
+        policy: &IndexedPolicy,
         signal: &Signal,
-        datum: &Datum,
+        datum: &mut Option<Datum>,
         now: Timestamp,
     ) -> Raised {
         let mut raised = Raised::default();
-        for (index, rule) in policy.rules.iter().enumerate() {
-            match rule.when.matches(&signal.key, datum) {
+        let mut hit = SmallMap::default();
+        for index in policy.rules_about(&signal.key) {
+            let Some(rule) = policy.rules.get(index) else { continue };
+            match rule.when.matches(datum.get_or_insert_with(|| signal.datum())) {
                 Ok(true) => {
                     raised.is_meant = true;
-                    let keep = rule.count.map_or(1, |count| count.at_least);
-                    self.rules.entry(index).or_default().hit(signal, now, keep);
+                    hit.insert(index, ());
+                    raised.is_counted |= self.rules.or_default(index).hit(signal, now, rule.count);
                 }
-                Ok(false) => {
-                    // The same signal with another value: what it said before is over.
-                    if let Some(watched) = self.rules.get_mut(&index) {
-                        watched.lasting.remove(&(signal.key.clone(), signal.source));
-                    }
-                }
+                Ok(false) => {}
                 Err(error) => raised.errors.push((index, error)),
+            }
+        }
+        // The same signal with another value: what it said before is over.
+        for (index, watched) in self.rules.iter_mut() {
+            if hit.get(index).is_none() && !watched.lasting.is_empty() {
+                watched.lasting.remove(&(signal.key.clone(), signal.source));
             }
         }
         raised
     }
 
+    /// What was counted for rules that count, by the number of the rule: instants within its time, and what lasts.
+    pub(crate) fn counts<'a>(
+        &'a self,
+        policy: &'a Policy,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (usize, Vec<Timestamp>, Vec<Lasting>)> + 'a {
+        self.rules.iter().filter_map(move |(&index, watched)| {
+            let count = policy.rules.get(index)?.count?;
+            let is_recent = |at: &&Timestamp| now < at.plus_millis(count.within_ms);
+            let hits: Vec<Timestamp> = watched.hits.iter().filter(is_recent).copied().collect();
+            let lasting =
+                |((key, source), value): (&(Text, Source), &Text)| (key.clone(), *source, value.clone());
+            let lasting = watched.lasting.iter().chain(watched.counted.iter()).map(lasting).collect();
+            (!hits.is_empty()).then_some((index, hits, lasting))
+        })
+    }
+
+    /// What an earlier machine counted for a rule of which nothing is known here.
+    pub(crate) fn restore(&mut self, index: usize, hits: &[Timestamp], lasting: &[Lasting]) {
+        if self.rules.get(&index).is_some() {
+            return;
+        }
+        let watched = self.rules.or_default(index);
+        watched.hits = hits.iter().copied().collect();
+        for (key, source, value) in lasting.iter().take(LASTING_MAX) {
+            watched.counted.insert((key.clone(), *source), value.clone());
+        }
+    }
+
     /// A signal that lasted is over.
     pub(crate) fn lower(&mut self, key: &Text, source: Source) {
         for watched in self.rules.values_mut() {
-            watched.lasting.remove(&(key.clone(), source));
+            let level = (key.clone(), source);
+            watched.lasting.remove(&level);
+            watched.counted.remove(&level);
         }
     }
 
     /// Looks at all rules.
     pub(crate) fn look(&mut self, policy: &Policy, now: Timestamp) -> Look {
         let mut look = Look::default();
-        for (&index, watched) in &mut self.rules {
+        for (&index, watched) in self.rules.iter_mut() {
             let Some(rule) = policy.rules.get(index) else { continue };
             let was_holding = core::mem::take(&mut watched.is_holding);
             let hold = watched.hold(rule.count, now);
@@ -161,6 +199,8 @@ impl Watcher {
 pub(crate) struct Raised {
     /// Some rule means it.
     pub(crate) is_meant: bool,
+    /// Some rule that counts has counted it.
+    pub(crate) is_counted: bool,
     /// Rules that could not be asked, by number.
     pub(crate) errors: Vec<(usize, String)>,
 }
@@ -195,23 +235,28 @@ enum Hold {
 }
 
 impl Watched {
-    fn hit(&mut self, signal: &Signal, now: Timestamp, keep: u32) {
-        let keep = usize::try_from(keep.min(COUNT_MAX)).unwrap_or(1).max(1);
+    /// Takes a signal in; whether it was counted.
+    fn hit(&mut self, signal: &Signal, now: Timestamp, count: Option<Count>) -> bool {
         let level = (signal.key.clone(), signal.source);
         if signal.lasts && self.lasting.get(&level) == Some(&signal.value) {
             // It is told again what lasts already.
-            return;
+            return false;
         }
-        self.hits.push_back(now);
-        while self.hits.len() > keep {
-            self.hits.pop_front();
+        let is_known = signal.lasts && self.counted.remove(&level).as_ref() == Some(&signal.value);
+        if let Some(count) = count.filter(|_| !is_known) {
+            let keep = usize::try_from(count.at_least.min(COUNT_MAX)).unwrap_or(1).max(1);
+            while self.hits.len() >= keep {
+                self.hits.pop_front();
+            }
+            self.hits.push_back(now);
         }
-        if signal.lasts && (self.lasting.len() < LASTING_MAX || self.lasting.contains_key(&level)) {
+        if signal.lasts && (self.lasting.len() < LASTING_MAX || self.lasting.get(&level).is_some()) {
             self.lasting.insert(level, signal.value.clone());
         }
         self.is_standing = false;
         self.is_fresh = true;
         self.message = signal.message.clone();
+        count.is_some()
     }
 
     fn hold(&mut self, count: Option<Count>, now: Timestamp) -> Hold {

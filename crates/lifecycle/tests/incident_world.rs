@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lazaret_lifecycle::{
-    Acts, Child, ChildKind, ChildTarget, Flaps, History, Incident, Input, Mode, Notice, Owner, PersonAct,
-    Policy, Reconciler, Recovery, Report, Rule, Signal, Source, Stage, Step, Stored, Target, When, Write,
-    WriteKind,
+    Acts, Child, ChildKind, ChildTarget, Count, Flaps, HeldReason, History, Incident, Input, Limit, Mode,
+    Notice, Owner, PersonAct, Policy, Reconciler, Recovery, Report, Rule, Selected, Signal, Source, Stage,
+    Step, Stored, Tally, Target, Unit, When, Write, WriteKind,
 };
 use lazaret_model::{DeviceId, Outcome, Text, Timestamp};
 
@@ -30,6 +30,38 @@ enum Mutant {
     DeletesForeign,
     /// Statuses are said to be written and are not.
     LosesRecords,
+    /// A repair is written as if the device were only suspect.
+    StepsBack,
+    /// Nobody is told what guards permit.
+    ForgetsGuards,
+    /// Whoever begins to lead is told what guards permit only later.
+    HearsOfGuardsLate,
+    /// While the breaker is tripped no taint is taken back.
+    HoldsRecovery,
+    /// What is held does not say what it waits for.
+    HoldsInSilence,
+}
+
+impl Mutant {
+    const ALL: [Self; 9] = [
+        Self::KeepsTaints,
+        Self::ForgetsIncidents,
+        Self::DeletesForeign,
+        Self::LosesRecords,
+        Self::StepsBack,
+        Self::ForgetsGuards,
+        Self::HearsOfGuardsLate,
+        Self::HoldsRecovery,
+        Self::HoldsInSilence,
+    ];
+}
+
+/// A guard: it permits as many devices to be out of service for the whole run; people pause it, and its breaker trips.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Guard {
+    permitted: u64,
+    is_paused: bool,
+    is_tripped: bool,
 }
 
 /// xorshift: the same seed gives the same steps on every machine.
@@ -52,7 +84,7 @@ fn id(device: &str) -> DeviceId {
     DeviceId::new("gpu.example.com", "node-1", device)
 }
 
-fn policy() -> Policy {
+fn policy(mode: Mode) -> Policy {
     let rule = |name: &str, target| Rule {
         name: name.into(),
         when: When::compile(&format!("signal.key == \"{name}\"")).unwrap(),
@@ -64,11 +96,15 @@ fn policy() -> Policy {
     let step = |name: &str| Step { name: name.into(), timeout_ms: 60 * SECOND, is_request: false };
     Policy {
         name: "p".into(),
-        mode: Mode::Enforce,
+        mode,
         rules: vec![
             rule("warm", Target::Suspect),
             rule("hot", Target::Quarantined),
             rule("dead", Target::Drained),
+            Rule {
+                count: Some(Count { at_least: 3, within_ms: 60 * SECOND }),
+                ..rule("often", Target::Quarantined)
+            },
         ],
         clear_after_ms: 20 * SECOND,
         steps: vec![step("reset"), step("reboot")],
@@ -81,7 +117,7 @@ fn policy() -> Policy {
     }
 }
 
-const KEYS: [&str; 3] = ["warm", "hot", "dead"];
+const KEYS: [&str; 4] = ["warm", "hot", "dead", "often"];
 
 /// What there is.
 #[derive(Default)]
@@ -90,11 +126,18 @@ struct Api {
     children: BTreeMap<(ChildKind, Text), Child>,
     reports: BTreeMap<Text, Report>,
     foreign: BTreeSet<Text>,
+    /// Devices that an administrator taints.
+    tainted: BTreeSet<DeviceId>,
+    guard: Guard,
+    mode: Option<Mode>,
+    tallies: Vec<Tally>,
     clock: u64,
     /// How often each Job was made for an incident, by whoever led.
     made: BTreeMap<(Text, Text), usize>,
     /// The write that arrives was sent by somebody who does not lead any more.
     is_late: bool,
+    /// Objects that such a write made or changed.
+    late: BTreeSet<Text>,
     /// What happened, for watches.
     log: Vec<Event>,
 }
@@ -110,11 +153,16 @@ enum Event {
     Signal(Signal),
     Lowered(DeviceId, Text),
     Used(DeviceId, bool),
+    Guard(Guard),
+    Tainted(DeviceId, bool),
+    Mode(Mode),
 }
 
 impl Event {
-    fn notice(self) -> Notice {
-        match self {
+    fn notice(self) -> Option<Notice> {
+        Some(match self {
+            Self::Guard(_) | Self::Tainted(..) => return None,
+            Self::Mode(mode) => Notice::Heard(Input::Policy(Box::new(policy(mode)))),
             Self::Incident(stored) => Notice::Stored(stored),
             Self::IncidentGone(name, uid) => Notice::StoredGone(name, uid),
             Self::Child(child) => Notice::Child(child),
@@ -129,7 +177,60 @@ impl Event {
                 let namespaces = if is_used { vec!["default".into()] } else { Vec::new() };
                 Notice::Heard(Input::InUse { device, is_used, namespaces })
             }
+        })
+    }
+}
+
+/// What a controller has seen of taints and guards.
+#[derive(Clone, Default)]
+struct View {
+    rules: BTreeMap<Text, DeviceId>,
+    tainted: BTreeSet<DeviceId>,
+    guard: Guard,
+}
+
+impl View {
+    fn see(&mut self, event: &Event) {
+        match event {
+            Event::Child(child) => match &child.target {
+                ChildTarget::Rule { device, effect, .. } if **effect == *"NoSchedule" => {
+                    self.rules.insert(child.name.clone(), device.clone());
+                }
+                ChildTarget::Rule { .. } => drop(self.rules.remove(&child.name)),
+                ChildTarget::Drain { .. } | ChildTarget::Job { .. } | ChildTarget::Claim => {}
+            },
+            Event::ChildGone(ChildKind::Rule, name) => drop(self.rules.remove(name)),
+            Event::Guard(guard) => self.guard = *guard,
+            Event::Tainted(device, true) => drop(self.tainted.insert(device.clone())),
+            Event::Tainted(device, false) => drop(self.tainted.remove(device)),
+            Event::ChildGone(..)
+            | Event::Incident(_)
+            | Event::IncidentGone(..)
+            | Event::Report(_)
+            | Event::ReportGone(_)
+            | Event::Signal(_)
+            | Event::Lowered(..)
+            | Event::Used(..)
+            | Event::Mode(_) => {}
         }
+    }
+
+    fn limits(&self) -> Vec<Limit> {
+        let Guard { permitted, is_paused, is_tripped } = self.guard;
+        let stops = match (is_paused, is_tripped) {
+            (true, _) => Some((HeldReason::Paused, "the guard is paused".into())),
+            (false, true) => Some((HeldReason::Breaker, "the guard is tripped".into())),
+            (false, false) => None,
+        };
+        let out = self.rules.values().chain(&self.tainted).map(|device| Unit::Device(device.clone()));
+        vec![Limit {
+            guard: "g".into(),
+            selects: Selected::All,
+            permitted: Some(permitted),
+            total: DEVICES.len() as u64,
+            out: out.collect(),
+            stops,
+        }]
     }
 }
 
@@ -145,6 +246,9 @@ impl Api {
     }
 
     fn set_child(&mut self, child: Child) {
+        if self.is_late {
+            self.late.insert(child.uid.clone());
+        }
         self.log.push(Event::Child(child.clone()));
         self.children.insert((child.target.kind(), child.name.clone()), child);
     }
@@ -169,6 +273,7 @@ impl Api {
 /// One controller with its watch.
 struct Controller {
     core: Reconciler,
+    view: View,
     /// How much of the log it has heard.
     heard: usize,
     leads: bool,
@@ -187,7 +292,12 @@ struct World {
     stages: BTreeMap<Text, (Stage, bool)>,
     broken: Option<String>,
     seen: BTreeSet<&'static str>,
+    /// What was last done, for whoever looks for a cause.
+    trace: VecDeque<String>,
 }
+
+/// Lines of a trace.
+const TRACE_MAX: usize = 60;
 
 impl World {
     fn new(seed: u64, mutant: Mutant) -> Self {
@@ -202,8 +312,10 @@ impl World {
             stages: BTreeMap::new(),
             broken: None,
             seen: BTreeSet::new(),
+            trace: VecDeque::new(),
         };
         world.api.foreign.insert(FOREIGN.into());
+        world.api.guard.permitted = world.dice.roll(4);
         for _ in 0..2 {
             let fresh = world.fresh();
             world.controllers.push(fresh);
@@ -220,7 +332,9 @@ impl World {
         let history = History { keep_ms: 600 * SECOND, incidents_max: 8 };
         let mut core = Reconciler::new(history);
         let now = self.at();
-        core.handle(now, Notice::Heard(Input::Policy(Box::new(policy()))));
+        core.handle(now, Notice::Heard(Input::Policy(Box::new(policy(self.mode())))));
+        let tallies = self.api.tallies.clone();
+        core.handle(now, Notice::Heard(Input::Counted { policy: "p".into(), tallies }));
         for device in DEVICES {
             let hardware = Some(format!("uuid-{device}").into());
             let input = Input::Device { id: id(device), hardware, policies: vec!["p".into()] };
@@ -241,9 +355,27 @@ impl World {
             core.handle(now, Notice::Heard(Input::Raised(signal(device, key, now, Source::Taint))));
         }
         for (device, is_used) in &self.used {
-            core.handle(now, Event::Used(device.clone(), *is_used).notice());
+            core.handle(now, Event::Used(device.clone(), *is_used).notice().unwrap());
         }
-        Controller { core, heard: self.api.log.len(), leads: false, in_flight: VecDeque::new() }
+        let mut view = View { tainted: self.api.tainted.clone(), guard: self.api.guard, ..View::default() };
+        for child in self.api.children.values() {
+            view.see(&Event::Child(child.clone()));
+        }
+        Controller { core, view, heard: self.api.log.len(), leads: false, in_flight: VecDeque::new() }
+    }
+
+    fn mode(&self) -> Mode {
+        self.api.mode.unwrap_or(Mode::Enforce)
+    }
+
+    /// A controller counts what is out of service, as far as it has heard.
+    fn tell_limits(&mut self, which: usize) {
+        if self.mutant == Mutant::ForgetsGuards {
+            return;
+        }
+        let now = self.at();
+        let controller = &mut self.controllers[which];
+        controller.core.handle(now, Notice::Heard(Input::Limits(controller.view.limits())));
     }
 
     /// A controller hears some of what happened.
@@ -253,7 +385,10 @@ impl World {
         for _ in 0..most {
             let Some(event) = self.api.log.get(controller.heard) else { break };
             controller.heard += 1;
-            controller.core.handle(now, event.clone().notice());
+            controller.view.see(event);
+            if let Some(notice) = event.clone().notice() {
+                controller.core.handle(now, notice);
+            }
         }
     }
 
@@ -261,7 +396,8 @@ impl World {
     fn tell_usage(&mut self, which: usize) {
         let now = self.at();
         for (device, is_used) in &self.used {
-            self.controllers[which].core.handle(now, Event::Used(device.clone(), *is_used).notice());
+            let notice = Event::Used(device.clone(), *is_used).notice().unwrap();
+            self.controllers[which].core.handle(now, notice);
         }
     }
 
@@ -274,6 +410,7 @@ impl World {
             }
         }
         if !self.controllers[which].leads {
+            self.note(format!("{which} leads"));
             // A lease is longer than any request: what it sent in an earlier term has ended.
             while !self.controllers[which].in_flight.is_empty() {
                 self.land(which, false);
@@ -281,6 +418,9 @@ impl World {
             // Nobody acts on a view that is older than the term.
             self.hear(which, usize::MAX);
             self.controllers[which].leads = true;
+            if self.mutant != Mutant::HearsOfGuardsLate {
+                self.tell_limits(which);
+            }
             self.controllers[which].core.handle(now, Notice::BecameLeader);
             self.tell_usage(which);
         }
@@ -288,6 +428,11 @@ impl World {
 
     fn think(&mut self, which: usize) {
         let now = self.at();
+        // Who leads counts before it decides; others have no need to.
+        if self.controllers[which].leads && (self.mutant != Mutant::HearsOfGuardsLate || self.dice.one_in(20))
+        {
+            self.tell_limits(which);
+        }
         self.controllers[which].core.handle(now, Notice::Tick);
         while let Some(write) = self.controllers[which].core.poll_effect() {
             self.controllers[which].in_flight.push_back(write);
@@ -315,7 +460,29 @@ impl World {
         self.controllers[which].core.handle(now, notice);
     }
 
+    fn note(&mut self, what: String) {
+        if self.trace.len() >= TRACE_MAX {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(format!("{} {what}", self.now));
+    }
+
     fn perform(&mut self, kind: &WriteKind) -> (Outcome, Option<Text>, Option<Text>) {
+        let late = if self.api.is_late { "late " } else { "" };
+        self.note(match kind {
+            WriteKind::Create(one) | WriteKind::Record(_, _, one) => {
+                let held = one.held.as_ref().map(|held| held.stage);
+                format!("{late}write {} {:?} enforced {} held {held:?}", one.name, one.stage, one.is_enforced)
+            }
+            WriteKind::Taint { owner, effect, .. } => format!("{late}taint {} {effect}", owner.name),
+            WriteKind::Delete(kind, _, name, _) => format!("{late}delete {kind:?} {name}"),
+            WriteKind::Remove(..)
+            | WriteKind::Drain { .. }
+            | WriteKind::Run { .. }
+            | WriteKind::DropReport(..)
+            | WriteKind::Tally(..)
+            | WriteKind::Broken(..) => format!("{late}other"),
+        });
         match kind {
             WriteKind::Create(incident) => self.create(incident),
             WriteKind::Record(uid, version, incident) => self.record(uid, version, incident),
@@ -357,6 +524,10 @@ impl World {
                 self.api.log.push(Event::ReportGone(name.clone()));
                 (Outcome::Done, None, None)
             }
+            WriteKind::Tally(_, tallies) => {
+                self.api.tallies.clone_from(tallies);
+                (Outcome::Done, None, None)
+            }
             WriteKind::Broken(..) => panic!("every expression can be evaluated"),
         }
     }
@@ -380,7 +551,8 @@ impl World {
         }
         let place = (kind, name.clone());
         let is_it = self.api.children.get(&place).is_some_and(|there| there.uid == *uid);
-        if is_it && self.mutant != Mutant::KeepsTaints {
+        let is_stopped = self.mutant == Mutant::HoldsRecovery && self.api.guard.is_tripped;
+        if is_it && !is_stopped && self.mutant != Mutant::KeepsTaints {
             self.api.children.remove(&place);
             self.api.log.push(Event::ChildGone(kind, name.clone()));
         }
@@ -414,6 +586,12 @@ impl World {
             return (Outcome::Conflict, None, None);
         }
         let next = self.api.version();
+        let mut incident = incident.clone();
+        match self.mutant {
+            Mutant::StepsBack if incident.stage == Stage::Repairing => incident.stage = Stage::Suspect,
+            Mutant::HoldsInSilence if incident.held.is_some() => incident.waits_for = Text::default(),
+            _ => {}
+        }
         if self.mutant == Mutant::LosesRecords && incident.stage != Stage::Draining {
             return (Outcome::Done, Some(version.clone()), None);
         }
@@ -428,7 +606,10 @@ impl World {
             self.broken = Some(format!("{:?} waits for nothing", incident.stage));
         }
         self.seen.insert(incident.stage.name());
-        self.api.set_incident(Stored { version: next.clone(), incident: incident.clone(), ..stored });
+        if incident.held.is_some() {
+            self.seen.insert("held");
+        }
+        self.api.set_incident(Stored { version: next.clone(), incident, ..stored });
         (Outcome::Done, Some(next), None)
     }
 
@@ -455,9 +636,10 @@ impl World {
                 ChildTarget::Drain { device: of, .. } => *of == device,
                 ChildTarget::Job { .. } | ChildTarget::Claim => false,
             };
+            let is_tainted = self.api.tainted.contains(&device);
             let drained =
                 self.api.children.values().any(|child| of(&child) && child.target.kind() == ChildKind::Drain);
-            let kept_off = self.api.children.values().any(|child| of(&child));
+            let kept_off = is_tainted || self.api.children.values().any(|child| of(&child));
             let is_used = self.used[&device];
             let becomes = if drained { false } else { is_used || !kept_off };
             if becomes != is_used {
@@ -482,7 +664,7 @@ impl World {
 
     fn signals(&mut self) {
         let device = id(DEVICES[self.dice.roll(3) as usize]);
-        let key: Text = KEYS[self.dice.roll(3) as usize].into();
+        let key: Text = KEYS[self.dice.roll(4) as usize].into();
         let now = self.at();
         match self.dice.roll(4) {
             0 if self.raised.insert((device.clone(), key.clone())) => {
@@ -501,6 +683,31 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Administrators pause, trip and reset the guard, taint devices of their own accord, and change the mode of the policy.
+    fn administrators(&mut self) {
+        self.note(format!("before a change: {:?} {:?} {:?}", self.api.guard, self.api.tainted, self.mode()));
+        match self.dice.roll(6) {
+            0 => self.api.guard.is_paused = !self.api.guard.is_paused,
+            1 | 2 => self.api.guard.is_tripped = !self.api.guard.is_tripped,
+            3 | 4 => {
+                let device = id(DEVICES[self.dice.roll(3) as usize]);
+                let is_new = self.api.tainted.insert(device.clone());
+                if !is_new {
+                    self.api.tainted.remove(&device);
+                }
+                self.api.log.push(Event::Tainted(device, is_new));
+                return;
+            }
+            _ => {
+                let mode = if self.mode() == Mode::Enforce { Mode::Observe } else { Mode::Enforce };
+                self.api.mode = Some(mode);
+                self.api.log.push(Event::Mode(mode));
+                return;
+            }
+        }
+        self.api.log.push(Event::Guard(self.api.guard));
     }
 
     fn people(&mut self) {
@@ -533,7 +740,12 @@ impl World {
 
     fn step(&mut self) {
         let which = self.dice.roll(2) as usize;
-        match self.dice.roll(24) {
+        match self.dice.roll(25) {
+            24 => {
+                if self.dice.one_in(3) {
+                    self.administrators();
+                }
+            }
             0..=4 => self.signals(),
             5 => self.people(),
             6 => {
@@ -560,15 +772,47 @@ impl World {
         if !self.api.foreign.contains(FOREIGN) {
             self.broken = Some("somebody else's rule was touched".to_owned());
         }
+        let out = self.out_by_policy();
+        if out.len() as u64 > self.api.guard.permitted {
+            let permitted = self.api.guard.permitted;
+            self.broken = Some(format!("{out:?} are out of service, {permitted} permitted"));
+        }
         if let Some(((_, name), times)) = self.api.made.iter().find(|(_, times)| **times > 1) {
             self.broken = Some(format!("{name} was run {times} times"));
         }
     }
 
-    /// Signals end, repairs succeed, nothing is lost: everything comes to rest.
-    fn rest(&mut self) {
-        for (device, key) in core::mem::take(&mut self.raised) {
-            self.api.log.push(Event::Lowered(device, key));
+    /// Devices that policies keep out of service: what people gave up is theirs.
+    fn out_by_policy(&self) -> BTreeSet<&DeviceId> {
+        let is_by_policy = |child: &&Child| {
+            // A leader takes back what one before it wrote too late.
+            let is_late = self.api.late.contains(&child.uid);
+            self.api.incidents.get(&child.owner.name).is_some_and(|stored| {
+                stored.uid == child.owner.uid
+                    && !is_late
+                    && stored.incident.is_open()
+                    && stored.incident.handled.abandoned.is_none()
+            })
+        };
+        let rules = self.api.children.values().filter(is_by_policy);
+        rules
+            .filter_map(|child| match &child.target {
+                ChildTarget::Rule { device, effect, .. } if **effect == *"NoSchedule" => Some(device),
+                ChildTarget::Rule { .. }
+                | ChildTarget::Drain { .. }
+                | ChildTarget::Job { .. }
+                | ChildTarget::Claim => None,
+            })
+            .collect()
+    }
+
+    /// Signals end, repairs succeed, nothing is lost: everything comes to rest, also while the breaker is tripped. Where signals go on, what they
+    /// want waits for something.
+    fn rest(&mut self, is_calm: bool) {
+        if is_calm {
+            for (device, key) in core::mem::take(&mut self.raised) {
+                self.api.log.push(Event::Lowered(device, key));
+            }
         }
         self.lead(0);
         let mut quiet = 0;
@@ -583,7 +827,7 @@ impl World {
             self.jobs(true);
             self.now += 2 * SECOND;
             self.check();
-            let is_quiet = self.api.log.len() == self.controllers[0].heard && self.is_at_rest();
+            let is_quiet = self.api.log.len() == self.controllers[0].heard && (!is_calm || self.is_at_rest());
             quiet = if is_quiet { quiet + 1 } else { 0 };
             if quiet > QUIET_ROUNDS {
                 return;
@@ -612,7 +856,7 @@ impl World {
         taints.filter(|child| !is_explained(child)).map(|child| format!("{:?}", child.target)).collect()
     }
 
-    fn check_rest(&mut self) {
+    fn check_rest(&mut self, is_calm: bool) {
         let open = self.api.incidents.values().filter(|stored| stored.incident.is_open());
         let mut devices: Vec<&DeviceId> = open.map(|stored| &stored.incident.device).collect();
         let incidents = devices.len();
@@ -622,12 +866,17 @@ impl World {
         }
         for stored in self.api.incidents.values() {
             let (stage, name) = (stored.incident.stage, &stored.incident.name);
-            if !matches!(stage, Stage::Cleared | Stage::Abandoned) {
+            let is_over = matches!(stage, Stage::Cleared | Stage::Abandoned);
+            let names_what = !stored.incident.waits_for.is_empty();
+            if !is_over && (is_calm || !names_what) {
                 self.broken =
                     Some(format!("{name} is {stage:?} for ever, waiting for {}", stored.incident.waits_for));
             }
             let has = |kind| self.api.children.contains_key(&(kind, name.clone()));
-            if stage == Stage::Abandoned && !(has(ChildKind::Rule) && has(ChildKind::Drain)) {
+            if stage == Stage::Abandoned
+                && stored.incident.is_enforced
+                && !(has(ChildKind::Rule) && has(ChildKind::Drain))
+            {
                 self.broken = Some(format!("{name} is abandoned and not tainted"));
             }
         }
@@ -670,31 +919,40 @@ fn run(seed: u64, steps: usize, mutant: Mutant) -> (Option<String>, BTreeSet<&'s
     for _ in 0..steps {
         world.step();
         if world.broken.is_some() {
-            return (world.broken, world.seen);
+            break;
         }
     }
-    world.rest();
+    if world.broken.is_some() {
+        let trace: Vec<String> = world.trace.into();
+        return (world.broken.map(|broken| format!("{broken}\n{}", trace.join("\n"))), world.seen);
+    }
+    let is_calm = !world.dice.one_in(3);
+    world.rest(is_calm);
     if world.broken.is_none() {
-        world.check_rest();
+        world.check_rest(is_calm);
     }
     (world.broken, world.seen)
+}
+
+/// How many worlds are looked at; `LIFECYCLE_SEEDS` asks for more.
+fn seeds() -> u64 {
+    std::env::var("LIFECYCLE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
 }
 
 #[test]
 fn whatever_is_lost_every_taint_is_explained_and_every_incident_comes_to_rest() {
     let mut seen = BTreeSet::new();
-    for seed in 1..=400 {
+    for seed in 1..=seeds() {
         let (broken, stages) = run(seed, 600, Mutant::None);
-        assert_eq!(broken, None, "seed {seed}");
+        assert!(broken.is_none(), "seed {seed}: {}", broken.unwrap_or_default());
         seen.extend(stages);
     }
-    assert_eq!(seen.len(), Stage::ALL.len(), "not every stage was seen: {seen:?}");
+    assert_eq!(seen.len(), Stage::ALL.len() + 1, "not every stage was seen, or nothing was held: {seen:?}");
 }
 
 #[test]
 fn what_is_done_wrongly_is_found() {
-    let all = [Mutant::KeepsTaints, Mutant::ForgetsIncidents, Mutant::DeletesForeign, Mutant::LosesRecords];
-    for mutant in all {
+    for mutant in Mutant::ALL {
         let found = (1..=200).any(|seed| run(seed, 600, mutant).0.is_some());
         assert!(found, "{mutant:?} is not found");
     }

@@ -7,8 +7,8 @@
 )]
 
 use lazaret_lifecycle::{
-    Act, Count, Effect, Flaps, Input, Lifecycle, Mode, Policy, Recovery, Repair, Rule, Signal, Source, Stage,
-    Step, Target, When,
+    Act, Count, Effect, Flaps, HeldReason, Input, Lifecycle, Limit, Mode, Policy, Recovery, Repair, Rule,
+    Selected, Signal, Source, Stage, Step, TALLIES_MAX, Target, Unit, When,
 };
 use lazaret_model::{DeviceId, Text, Timestamp};
 use proptest::prelude::*;
@@ -346,6 +346,188 @@ fn a_machine_that_is_given_the_incidents_goes_on_where_the_one_before_ended() {
     assert_eq!((other.repairs(), other.taints()), (vec!["reboot"], vec!["NoSchedule", "NoExecute"]));
     other.pass(60 * MINUTE);
     assert_eq!(other.repairs(), ["reboot", "reset"], "its time is over as it would have been");
+}
+
+/// A guard that permits as many of all devices to be out of service.
+fn limit(permitted: u64, out: &[&str]) -> Vec<Limit> {
+    vec![Limit {
+        guard: "g".into(),
+        selects: Selected::All,
+        permitted: Some(permitted),
+        total: 3,
+        out: out.iter().map(|name| Unit::Device(device(name))).collect(),
+        stops: None,
+    }]
+}
+
+/// Three devices, and a signal that lasts on each.
+fn three_ill(policy: Policy, limits: Vec<Limit>) -> World {
+    let mut world = World::new(policy);
+    world.hear(Input::Limits(limits));
+    for name in ["gpu-1", "gpu-2"] {
+        let (id, hardware) = (device(name), Some(name.into()));
+        world.hear(Input::Device { id, hardware, policies: vec!["p".into()] });
+    }
+    for name in ["gpu-0", "gpu-1", "gpu-2"] {
+        world.hear(Input::Raised(Signal {
+            device: device(name),
+            key: "xid".into(),
+            value: "79".into(),
+            source: Source::Taint,
+            at: at(0),
+            lasts: true,
+            message: "".into(),
+        }));
+    }
+    world
+}
+
+fn stages(world: &World) -> Vec<Stage> {
+    let mut all: Vec<_> = world.machine.incidents().collect();
+    all.sort_by(|one, other| one.device.cmp(&other.device));
+    all.into_iter().map(|incident| incident.stage).collect()
+}
+
+#[test]
+fn a_policy_that_would_quarantine_everything_is_held_with_the_reason() {
+    let mut world = three_ill(policy(), limit(1, &[]));
+    assert_eq!(stages(&world), [Stage::Draining, Stage::Suspect, Stage::Suspect]);
+    let held = world.machine.incident_of(&device("gpu-2")).unwrap();
+    assert_eq!(&*held.waits_for, "DisruptionGuard g: 1 of 3 devices out of service, 1 permitted");
+    let why = held.held.clone().unwrap();
+    assert_eq!((why.stage, why.reason, &*why.rule), (Stage::Draining, HeldReason::Breaker, "fatal"));
+    world.pass(MINUTE);
+    assert_eq!(stages(&world), [Stage::Draining, Stage::Suspect, Stage::Suspect], "it stays so");
+    // What others took out of service counts, and what is both is counted once.
+    world.hear(Input::Limits(limit(2, &["gpu-0"])));
+    assert_eq!(stages(&world), [Stage::Draining, Stage::Draining, Stage::Suspect]);
+    world.hear(Input::Limits(limit(2, &["gpu-0", "other"])));
+    assert_eq!(stages(&world), [Stage::Draining, Stage::Draining, Stage::Suspect]);
+    world.hear(Input::Limits(Vec::new()));
+    assert_eq!(stages(&world), [Stage::Draining; 3]);
+    assert!(world.machine.incidents().all(|incident| incident.held.is_none()));
+}
+
+#[test]
+fn a_tripped_breaker_holds_what_begins_and_nothing_that_ends() {
+    let tripped = |permitted| {
+        let mut limits = limit(permitted, &[]);
+        limits[0].stops = Some((HeldReason::Breaker, "tripped".into()));
+        limits
+    };
+    let mut world = three_ill(policy(), limit(1, &[]));
+    world.hear(Input::Limits(tripped(3)));
+    assert_eq!(stages(&world), [Stage::Draining, Stage::Suspect, Stage::Suspect]);
+    world.is_used(false);
+    world.lower("xid");
+    world.repaired(0, 0, Ok(()));
+    let incident = world.number();
+    world.hear(Input::Validated { incident, result: Ok(()) });
+    world.pass(30 * MINUTE);
+    assert!(world.machine.incident_of(&device("gpu-0")).is_none(), "it is well again");
+    assert_eq!(stages(&world), [Stage::Suspect, Stage::Suspect]);
+}
+
+#[test]
+fn what_was_observed_is_enforced_as_far_as_guards_permit() {
+    let observing = Policy { mode: Mode::Observe, ..policy() };
+    let mut world = three_ill(observing, limit(1, &[]));
+    assert_eq!(stages(&world), [Stage::Draining; 3], "observing takes nothing out of service");
+    world.hear(Input::Policy(Box::new(policy())));
+    let enforced = |world: &World| world.machine.incidents().filter(|incident| incident.is_enforced).count();
+    assert_eq!((stages(&world), enforced(&world)), (vec![Stage::Draining; 3], 1));
+    // Another machine goes by the same.
+    let found: Vec<_> = world.machine.incidents().cloned().collect();
+    let mut other = World { machine: Lifecycle::default(), now: world.now, effects: Vec::new() };
+    other.hear(Input::Policy(Box::new(policy())));
+    other.hear(Input::Limits(limit(1, &[])));
+    for incident in found {
+        other.hear(Input::Found(Box::new(incident)));
+    }
+    assert_eq!(enforced(&other), 1);
+    other.hear(Input::Limits(limit(2, &[])));
+    assert_eq!(enforced(&other), 2);
+    other.hear(Input::Policy(Box::new(Policy { mode: Mode::Observe, ..policy() })));
+    assert_eq!(enforced(&other), 0);
+}
+
+#[test]
+fn a_node_is_counted_once_and_a_person_goes_on_whatever_a_guard_says() {
+    let mut limits = limit(1, &[]);
+    let node = |name: &str, node: &str| (device(name), Text::from(node));
+    let nodes = [node("gpu-0", "node-1"), node("gpu-1", "node-1"), node("gpu-2", "node-2")];
+    limits[0].selects = Selected::Nodes(nodes.into());
+    let mut world = three_ill(policy(), limits);
+    assert_eq!(stages(&world), [Stage::Draining, Stage::Draining, Stage::Suspect]);
+    let incident = world.machine.incident_of(&device("gpu-2")).unwrap();
+    assert_eq!(&*incident.waits_for, "DisruptionGuard g: 1 of 3 nodes out of service, 1 permitted");
+    let (incident, at) = (incident.number, at(world.now));
+    world.hear(Input::Person { incident, act: Act::Abandon, who: "jo".into(), why: "".into(), at });
+    assert_eq!(stages(&world), [Stage::Draining, Stage::Draining, Stage::Abandoned]);
+}
+
+/// A machine that begins with what another one counted.
+fn after_restart(world: &mut World) -> World {
+    let tallies = world.machine.tallies(&"p".into(), at(world.now));
+    let mut other = World { machine: Lifecycle::default(), now: world.now, effects: Vec::new() };
+    other.hear(Input::Policy(Box::new(policy())));
+    other.hear(Input::Counted { policy: "p".into(), tallies });
+    let id = device("gpu-0");
+    other.hear(Input::Device { id, hardware: Some("uuid-0".into()), policies: vec!["p".into()] });
+    other
+}
+
+#[test]
+fn counts_survive_a_restart_and_what_lasts_is_counted_once() {
+    let mut world = World::new(policy());
+    world.signal("ecc", "", false);
+    world.pass(MINUTE);
+    world.signal("ecc", "1", true);
+    let mut world = after_restart(&mut world);
+    world.signal("ecc", "1", true);
+    assert_eq!(world.stage(), None, "the second was there before");
+    let mut world = after_restart(&mut world);
+    world.signal("ecc", "1", true);
+    world.lower("ecc");
+    world.pass(8 * MINUTE);
+    let mut world = after_restart(&mut world);
+    world.signal("ecc", "", false);
+    assert_eq!(world.stage(), Some(Stage::Quarantined), "three within ten minutes");
+
+    let mut world = World::new(policy());
+    world.signal("ecc", "", false);
+    world.pass(6 * MINUTE);
+    world.signal("ecc", "", false);
+    let mut world = after_restart(&mut world);
+    world.pass(5 * MINUTE);
+    world.signal("ecc", "", false);
+    assert_eq!(world.stage(), None, "the first is too long ago");
+}
+
+#[test]
+fn counts_are_bounded_and_the_newest_are_kept() {
+    let mut world = World::new(policy());
+    for number in 0..TALLIES_MAX + 10 {
+        let name = format!("gpu-{number}");
+        let (id, hardware) = (device(&name), Some(name.as_str().into()));
+        world.hear(Input::Device { id, hardware, policies: vec!["p".into()] });
+        world.now += 1;
+        world.hear(Input::Raised(Signal {
+            device: device(&name),
+            key: "ecc".into(),
+            value: "".into(),
+            source: Source::Person,
+            at: at(world.now),
+            lasts: false,
+            message: "".into(),
+        }));
+    }
+    let tallies = world.machine.tallies(&"p".into(), at(world.now));
+    assert_eq!(
+        (tallies.len(), &tallies[0].device),
+        (TALLIES_MAX, &device(&format!("gpu-{}", TALLIES_MAX + 9)))
+    );
+    assert!(world.machine.tallies(&"p".into(), at(world.now + 11 * MINUTE)).is_empty());
 }
 
 #[test]

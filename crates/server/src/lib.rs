@@ -8,6 +8,7 @@
 mod accounts;
 mod address;
 mod admission;
+mod alerts;
 mod auth;
 mod body;
 mod body_intake;
@@ -69,6 +70,7 @@ mod websocket;
 
 pub use address::ServerAddress;
 pub use admission::AdmissionPlugin;
+pub use alerts::{AlertAnswer, AlertSink};
 pub use auth::{Authenticator, Peer, Rbac, TokenKeys};
 pub use body::{Body, Chunks};
 pub use certificates::{

@@ -15,11 +15,12 @@ use lazaret_store::{Committed, Op, Store, TxnError};
 use tokio::sync::watch;
 
 use crate::{
-    ApiError, Body, ServerAddress, TokenKeys,
+    AlertSink, ApiError, Body, ServerAddress, TokenKeys,
     admission::{
         self, AdmissionPlugin, AdmissionRules, DefaultPriority, DisabledPlugins, QuotaTurns, WebhookLimits,
         find_default_priority,
     },
+    alerts,
     auth::{attributes::authorize_unknown, authenticated, bootstrap, bootstrap_tokens, tokens},
     clock,
     definitions::{self, Customs, Definitions},
@@ -125,6 +126,7 @@ struct Inner {
     further_checks: OnceLock<Box<FurtherChecks>>,
     disabled_plugins: DisabledPlugins,
     node_connections: OnceLock<NodeConnections>,
+    alerts: OnceLock<AlertSink>,
 }
 
 /// Tasks by their names, and whether each works.
@@ -181,6 +183,7 @@ impl Server {
                 further_checks: OnceLock::new(),
                 disabled_plugins: DisabledPlugins::default(),
                 node_connections: OnceLock::new(),
+                alerts: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
@@ -266,6 +269,9 @@ impl Server {
                 if path == disk::COMPACT_PATH && parts.method == Method::POST {
                     self.authorize_path(user, "post", &path)?;
                     return self.compact_store().await;
+                }
+                if path == alerts::PATH && parts.method == Method::POST {
+                    return self.receive_alerts(user, body).await;
                 }
                 let answer = if path == openapi::v2::PATH && parts.method == Method::GET {
                     self.authorize_path(user, "get", &path)?;
@@ -461,6 +467,15 @@ impl Server {
     /// Connects to nodes from now on, for logs, exec and the like. The first who asks for it stays.
     pub fn connect_to_nodes(&self, connections: NodeConnections) {
         let _ = self.inner.node_connections.set(connections);
+    }
+
+    /// Hands alerts to this from now on. The first who asks for it stays.
+    pub fn take_alerts(&self, sink: AlertSink) {
+        let _ = self.inner.alerts.set(sink);
+    }
+
+    pub(crate) fn alerts(&self) -> Option<&AlertSink> {
+        self.inner.alerts.get()
     }
 
     pub(crate) fn node_connections(&self) -> Option<&NodeConnections> {

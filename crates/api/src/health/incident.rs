@@ -1,7 +1,8 @@
 //! DeviceIncident and DeviceSignal, to and from their JSON.
 
 use lazaret_lifecycle::{
-    Acts, Cost, Entry, Handled, Incident, PersonAct, Report, Signal, Source, Stage, Stored, Times,
+    Acts, Cost, Entry, Handled, Held, HeldReason, Incident, PersonAct, Report, Signal, Source, Stage, Stored,
+    Times,
 };
 use lazaret_model::{DeviceId, Text, Timestamp};
 use serde::Deserialize;
@@ -104,6 +105,20 @@ struct Status {
     cost: WireCost,
     #[serde(default)]
     handled: WireHandled,
+    held: Option<WireHeld>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireHeld {
+    stage: String,
+    rule: String,
+    #[serde(default)]
+    taint_value: String,
+    guard: String,
+    reason: String,
+    #[serde(default)]
+    message: String,
 }
 
 #[derive(Deserialize)]
@@ -197,6 +212,7 @@ pub fn read_incident(json: &str) -> Result<Stored, FieldError> {
         times: Times { detected, decided: Some(opened), ..Times::default() },
         cost: Cost::default(),
         handled: Handled::default(),
+        held: None,
     };
     if let Some(status) = status.filter(|status| status.stage.is_some()) {
         add_status(&mut incident, status)?;
@@ -266,7 +282,23 @@ fn add_status(incident: &mut Incident, status: Status) -> Result<(), FieldError>
         repaired: maybe(status.handled.repaired.as_ref()),
         abandoned: maybe(status.handled.abandoned.as_ref()),
     };
+    incident.held = status.held.map(read_held).transpose()?.map(Box::new);
     Ok(())
+}
+
+fn read_held(held: WireHeld) -> Result<Held, FieldError> {
+    let reason = HeldReason::from_name(&held.reason).ok_or_else(|| FieldError {
+        path: "status.held.reason".to_owned(),
+        message: format!("{:?} is no reason", held.reason),
+    })?;
+    Ok(Held {
+        stage: stage("status.held.stage", &held.stage)?,
+        rule: held.rule.into(),
+        taint_value: held.taint_value.into(),
+        guard: held.guard.into(),
+        reason,
+        message: held.message.into(),
+    })
 }
 
 fn device_json(device: &DeviceId) -> Value {
@@ -316,6 +348,12 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
     let whole = detected.zip(cleared).map(|(from, to)| to.millis_since(from) / 1_000);
     let Cost { pods_evicted, namespaces, out_of_service_ms, out_since } = &incident.cost;
     let handled = incident.handled;
+    let held = incident.held.as_ref().map(|held| {
+        json!({
+            "stage": held.stage.name(), "rule": &*held.rule, "taintValue": &*held.taint_value,
+            "guard": &*held.guard, "reason": held.reason.name(), "message": &*held.message,
+        })
+    });
     json!({
         "device": device_json(&incident.device),
         "stage": incident.stage.name(),
@@ -347,6 +385,7 @@ pub fn incident_status_to_json(incident: &Incident) -> Value {
             "acknowledged": at(handled.acknowledged), "repaired": at(handled.repaired),
             "abandoned": at(handled.abandoned),
         },
+        "held": held,
     })
 }
 
@@ -368,6 +407,9 @@ struct SignalSpec {
     message: String,
     #[serde(default)]
     by: String,
+    #[serde(default)]
+    lasts: bool,
+    at: Option<String>,
 }
 
 /// Reads a signal that somebody wrote down.
@@ -396,8 +438,8 @@ pub fn read_signal(json: &str) -> Result<Report, FieldError> {
             key: spec.key.into(),
             value: spec.value.into(),
             source,
-            at: maybe(created).unwrap_or(Timestamp::EPOCH),
-            lasts: false,
+            at: maybe(spec.at.as_ref()).or(maybe(created)).unwrap_or(Timestamp::EPOCH),
+            lasts: spec.lasts,
             message: message.into(),
         },
     })

@@ -2,9 +2,11 @@
 
 mod incident;
 mod policy;
+mod tally;
 
 pub use incident::{incident_status_to_json, incident_to_json, read_incident, read_signal};
 pub use policy::{HealthPolicy, HealthStep, Validation, read_health_policy};
+pub use tally::tallies_to_json;
 
 use lazaret_cel::Datum;
 use lazaret_lifecycle::DoneWhen;

@@ -1,11 +1,14 @@
 //! DeviceHealthPolicy, from its JSON.
 
 use lazaret_cel::{Env, Mode as CelMode, compile};
-use lazaret_lifecycle::{Count, DoneWhen, Flaps, Mode, Policy, Recovery, Rule, Step, Target, When};
+use lazaret_lifecycle::{
+    Count, DoneWhen, Flaps, Mode, Policy, Recovery, Rule, Step, TALLIES_MAX, Tally, Target, When,
+};
 use lazaret_model::{DeviceSelector, Text};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::tally::WireTally;
 use crate::{FieldError, decode::parse};
 
 const KIND: &str = "DeviceHealthPolicy";
@@ -20,9 +23,9 @@ const CLEAR_AFTER_MS: i64 = 15 * 60 * 1_000;
 const IDENTITY: &str = "uuid";
 /// Where Jobs run whose template names no namespace.
 const NAMESPACE: &str = "default";
-/// Fields of `spec.eviction` that are planned and not there yet.
-const EVICTION_LATER: [&str; 6] =
-    ["mode", "deadlineSeconds", "groups", "capacity", "capacityTimeoutSeconds", "maxConcurrent"];
+/// Fields of `spec.eviction` that a DeviceTaintPolicy has under the same name, where the server knows them.
+const EVICTION_FIELDS: [&str; 7] =
+    ["mode", "deadlineSeconds", "maxConcurrent", "windows", "groups", "capacity", "capacityTimeoutSeconds"];
 
 /// A policy, which devices it means, and what it runs.
 #[derive(Clone, Debug)]
@@ -35,6 +38,10 @@ pub struct HealthPolicy {
     pub identity: Text,
     /// How fast pods leave.
     pub evictions_per_second: Option<i64>,
+    /// How they leave: `spec.eviction` of the DeviceTaintPolicy that drains a device; empty: they are deleted.
+    pub eviction: serde_json::Map<String, Value>,
+    /// What was counted for its rules, by an earlier controller.
+    pub counts: Vec<Tally>,
     /// Its repair steps, as the machine numbers them.
     pub steps: Vec<HealthStep>,
     /// What proves that a device is well.
@@ -86,6 +93,14 @@ struct Object {
     kind: String,
     metadata: Metadata,
     spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    counts: Vec<WireTally>,
 }
 
 #[derive(Deserialize)]
@@ -239,7 +254,7 @@ fn duration(field: &str, text: &str) -> Result<i64, FieldError> {
 /// # Errors
 /// The first field that is wrong.
 pub fn read_health_policy(json: &str) -> Result<HealthPolicy, FieldError> {
-    let Object { api_version, kind, metadata, spec } = parse(json)?;
+    let Object { api_version, kind, metadata, spec, status } = parse(json)?;
     if kind != KIND || api_version != API_VERSION {
         return Err(wrong("", format!("is a {kind} of {api_version}: a {KIND} of {API_VERSION} is wanted")));
     }
@@ -276,11 +291,14 @@ pub fn read_health_policy(json: &str) -> Result<HealthPolicy, FieldError> {
     if let Some(problem) = policy.problems().into_iter().next() {
         return Err(wrong(problem.field, problem.message));
     }
+    let (evictions_per_second, eviction) = read_eviction(spec.eviction.unwrap_or_default())?;
     Ok(HealthPolicy {
         policy,
         selector: read_selector(spec.device_selector)?,
         identity: spec.identity_attribute.as_deref().unwrap_or(IDENTITY).into(),
-        evictions_per_second: spec.eviction.map(|eviction| read_eviction(&eviction)).transpose()?.flatten(),
+        evictions_per_second,
+        eviction,
+        counts: status.counts.into_iter().take(TALLIES_MAX).filter_map(WireTally::read).collect(),
         steps,
         validation,
         generation: metadata.generation,
@@ -306,25 +324,32 @@ fn read_selector(selector: Selector) -> Result<DeviceSelector, FieldError> {
     })
 }
 
-fn read_eviction(eviction: &serde_json::Map<String, Value>) -> Result<Option<i64>, FieldError> {
-    let mut pace = None;
-    for (field, value) in eviction {
-        let path = format!("spec.eviction.{field}");
-        match field.as_str() {
-            "evictionsPerSecond" => {
-                let number = value.as_i64().filter(|number| *number >= 1);
-                pace = Some(number.ok_or_else(|| wrong(path, "must be a whole number, 1 or more"))?);
-            }
-            later if EVICTION_LATER.contains(&later) => {
-                return Err(wrong(
-                    path,
-                    "is not supported yet: pods are deleted at the pace of evictionsPerSecond, which is the only field of eviction",
-                ));
-            }
-            _ => return Err(wrong(path, "unknown field: eviction has evictionsPerSecond")),
+type Eviction = (Option<i64>, serde_json::Map<String, Value>);
+
+/// How fast pods leave, and how: all but the pace is as a DeviceTaintPolicy has it, whose schema says what each field may be.
+fn read_eviction(mut eviction: serde_json::Map<String, Value>) -> Result<Eviction, FieldError> {
+    let path = |field: &str| format!("spec.eviction.{field}");
+    let pace = match eviction.remove("evictionsPerSecond") {
+        None => None,
+        Some(value) => {
+            let number = value.as_i64().filter(|number| *number >= 1);
+            let wrong = || wrong(path("evictionsPerSecond"), "must be a whole number, 1 or more");
+            Some(number.ok_or_else(wrong)?)
         }
+    };
+    if let Some(field) = eviction.keys().find(|field| !EVICTION_FIELDS.contains(&field.as_str())) {
+        let known = EVICTION_FIELDS.join(", ");
+        return Err(wrong(path(field), format!("unknown field: eviction has evictionsPerSecond, {known}")));
     }
-    Ok(pace)
+    match eviction.get("mode").map(|mode| mode.as_str().unwrap_or_default()) {
+        None | Some("Delete" | "Evict") => {}
+        Some("EvictThenDelete") if eviction.contains_key("deadlineSeconds") => {}
+        Some("EvictThenDelete") => {
+            return Err(wrong(path("deadlineSeconds"), "is required with mode EvictThenDelete"));
+        }
+        Some(_) => return Err(wrong(path("mode"), "must be Delete, Evict or EvictThenDelete")),
+    }
+    Ok((pace, eviction))
 }
 
 fn read_rule(index: usize, rule: WireRule) -> Result<Rule, FieldError> {

@@ -7,6 +7,7 @@ mod hostile;
 mod mixed;
 mod node;
 mod schedule;
+mod signal_latency;
 pub(crate) mod start;
 mod taint_latency;
 mod watch;
@@ -21,6 +22,7 @@ pub(crate) async fn play(bench: &mut Bench<'_>, report: &mut Report) -> Result<(
         What::Schedule => schedule::play(bench, report).await.map(drop),
         What::Evict => evict::play(bench, report).await,
         What::TaintLatency => taint_latency::play(bench, report).await,
+        What::SignalLatency => signal_latency::play(bench, report).await,
         What::Api => api::play(bench, report).await,
         What::Watch => watch::play(bench, report).await,
         What::Mixed => mixed::play(bench, report).await,

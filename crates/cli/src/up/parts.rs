@@ -7,6 +7,8 @@ use lazaret_runtime::{Client, Metrics, Tasks};
 use lazaret_server::{Server, User};
 use tokio::sync::watch;
 
+use crate::alerts;
+
 /// Scheduler, controllers, and the simulated nodes if there are any.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -26,6 +28,7 @@ impl Parts {
         let metrics = Metrics::default();
         let shown = metrics.clone();
         server.show_metrics(move || shown.text());
+        alerts::take(server, client.clone(), &metrics);
         let health = metrics.health().clone();
         server.show_checks(move || health.checks());
         let plane = Plane::start(client, metrics, &by_gates(server, options))

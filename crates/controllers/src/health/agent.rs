@@ -8,22 +8,24 @@ use std::{
 use lazaret_api::{HealthPolicy, HealthStep};
 use lazaret_fleet::{Fleet, Gates, Input as Told};
 use lazaret_lifecycle::{
-    DoneWhen, History, Incident, Input as Heard, Notice, Owner, Reconciler, Task, WriteKind,
+    ChildKind, DoneWhen, History, Incident, Input as Heard, Notice, Owner, Reconciler, Task, WriteKind,
 };
-use lazaret_model::{DeviceId, DeviceTaintRule, EffectId, Taint, Text, Timestamp};
+use lazaret_model::{DeviceId, EffectId, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PODS, PatchKind,
-    RULES, Reply, Resource, SIGNALS, TAINT_POLICIES,
+    Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PODS, RULES, Reply,
+    Resource, SIGNALS, TAINT_POLICIES,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    INCIDENT_LABEL, NAME, QUARANTINE, children,
+    children,
     executor::{Deed, New, delete, record, resource},
     levels::Levels,
-    pods,
-    task::{Subject, owner_reference},
+    limits::GuardLimits,
+    pods, rules,
+    task::Subject,
+    writes,
 };
 use crate::{
     Sources,
@@ -49,6 +51,7 @@ pub(crate) struct HealthAgent {
     fleet: Fleet,
     ledger: Ledger,
     levels: Levels,
+    limits: GuardLimits,
     policies: BTreeMap<Text, Arc<HealthPolicy>>,
     /// What was said of devices with open incidents.
     usage: BTreeMap<DeviceId, Usage>,
@@ -71,6 +74,7 @@ impl HealthAgent {
             fleet: Fleet::with_gates(gates),
             ledger: Ledger::default(),
             levels: Levels::default(),
+            limits: GuardLimits::default(),
             policies: BTreeMap::new(),
             usage: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -107,6 +111,9 @@ impl HealthAgent {
                 PODS => self.levels.pod(key, Vec::new()),
                 resource if resource.plural == "resourceslices" => self.levels.slice_gone(&key.name),
                 resource => {
+                    if resource.plural == RULES.plural {
+                        rules::rule_gone(&mut self.fleet, &key.name);
+                    }
                     if let Some(kind) = children::kind(&resource) {
                         let notice = Notice::ChildGone(kind, key.namespace.clone(), key.name.clone());
                         self.core.handle(now, notice);
@@ -122,6 +129,9 @@ impl HealthAgent {
                 self.levels.slice(slice);
             }
         } else if let Some(kind) = children::kind(&resource) {
+            if kind == ChildKind::Rule {
+                rules::rule(&mut self.fleet, object);
+            }
             let gone = || Notice::ChildGone(kind, object.key.namespace.clone(), object.key.name.clone());
             let notice = children::child(kind, object).map_or_else(gone, Notice::Child);
             self.core.handle(now, notice);
@@ -140,8 +150,12 @@ impl HealthAgent {
                 {
                     return;
                 }
-                self.fleet.apply(Told::Rule(Arc::new(selection(&policy))));
+                self.fleet.apply(Told::Rule(Arc::new(rules::selection(&policy))));
                 self.core.handle(now, Notice::Heard(Heard::Policy(Box::new(policy.policy.clone()))));
+                if !self.policies.contains_key(&name) && !policy.counts.is_empty() {
+                    let counted = Heard::Counted { policy: name.clone(), tallies: policy.counts.clone() };
+                    self.core.handle(now, Notice::Heard(counted));
+                }
                 self.policies.insert(name.clone(), Arc::new(policy));
                 self.levels.tell_all();
                 self.judge(name, (generation, None));
@@ -167,6 +181,13 @@ impl HealthAgent {
         if self.verdicts.get(&name).is_none_or(|(known, _)| *known != verdict) {
             self.verdicts.insert(name.clone(), (verdict, false));
             self.reports.push_back(name);
+        }
+    }
+
+    /// What guards permit, where that may have changed.
+    fn tell_limits(&mut self, now: Timestamp, at_once: bool) {
+        if let Some(limits) = self.limits.count(now, &self.fleet, at_once) {
+            self.core.handle(now, Notice::Heard(Heard::Limits(limits)));
         }
     }
 
@@ -199,12 +220,12 @@ impl HealthAgent {
             }
             WriteKind::Remove(name, uid) => Deed::Send(Box::new(delete(&INCIDENTS, "", &name, &uid))),
             WriteKind::Taint { owner, device, effect, value, uid } => {
-                taint(&owner, &device, (effect, &value), uid)
+                writes::taint(&owner, &device, (effect, &value), uid)
             }
             WriteKind::Drain { owner, device, value, policy } => {
-                let pace = self.policies.get(&policy).and_then(|policy| policy.evictions_per_second);
-                drain(&owner, &device, &value, pace)
+                writes::drain(&owner, &device, &value, self.policies.get(&policy).map(|policy| &**policy))
             }
+            WriteKind::Tally(policy, tallies) => writes::tally(&policy, &tallies),
             WriteKind::Run { owner, name, task, incident } => self.run(id, &owner, &name, task, &incident),
             WriteKind::Delete(kind, namespace, name, uid) => {
                 Deed::Send(Box::new(delete(&resource(kind), &namespace, &name, &uid)))
@@ -264,21 +285,7 @@ impl HealthAgent {
     fn poll_report(&mut self) -> Option<(u64, Deed)> {
         let name = self.reports.pop_front()?;
         let Some(((generation, problem), _)) = self.verdicts.get(&name) else { return self.poll_report() };
-        let (status, reason, message) = match problem {
-            None => ("True", "Accepted", "the policy is acted on".to_owned()),
-            Some(problem) => ("False", "Invalid", problem.clone()),
-        };
-        let body = json!({
-            "apiVersion": HEALTH_POLICIES.api_version(), "kind": HEALTH_POLICIES.kind,
-            "metadata": {"name": &*name},
-            "status": {"conditions": [{
-                "type": "Accepted", "status": status, "reason": reason, "message": message,
-                "observedGeneration": generation,
-                "lastTransitionTime": lazaret_api::format_time(self.now),
-            }]},
-        });
-        let kind = PatchKind::Apply { manager: NAME };
-        let call = Call::patch(&HEALTH_POLICIES, "", &name, "status", kind, body.to_string());
+        let call = writes::verdict(self.now, &name, *generation, problem.as_ref());
         let id = self.next;
         self.next += 1;
         self.reporting.insert(id, name);
@@ -290,8 +297,12 @@ impl Agent for HealthAgent {
     type Effect = Deed;
 
     fn hear(&mut self, now: Timestamp, news: News) {
+        if self.limits.hear(&news) {
+            return;
+        }
         let of = resource_of(&news);
-        if ![RULES, TAINT_POLICIES, HEALTH_POLICIES, INCIDENTS, SIGNALS, JOBS].contains(&of) {
+        let is_rule = of.plural == RULES.plural;
+        if !is_rule && ![TAINT_POLICIES, HEALTH_POLICIES, INCIDENTS, SIGNALS, JOBS].contains(&of) {
             feed(&mut self.fleet, &news);
         }
         let mut ledger = core::mem::take(&mut self.ledger);
@@ -305,6 +316,8 @@ impl Agent for HealthAgent {
         if !changes.classes.is_empty() {
             self.levels.tell_all();
         }
+        // What is permitted is known before anything is wanted.
+        self.tell_limits(now, false);
         for heard in self.levels.settle(now, &self.fleet, &self.policies) {
             self.core.handle(now, Notice::Heard(heard));
         }
@@ -319,6 +332,9 @@ impl Agent for HealthAgent {
         self.leads = leading;
         self.usage.clear();
         self.asked.clear();
+        if leading {
+            self.tell_limits(now, true);
+        }
         self.core.handle(now, if leading { Notice::BecameLeader } else { Notice::LostLeadership });
         if leading {
             self.reports =
@@ -366,7 +382,8 @@ impl Agent for HealthAgent {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        self.core.next_wake()
+        let count = if self.leads { self.limits.wake(&self.fleet) } else { None };
+        [self.core.next_wake(), count].into_iter().flatten().min()
     }
 }
 
@@ -388,17 +405,6 @@ fn generation(object: &Object) -> i64 {
     value["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
-/// Whom a policy means, as a rule of the fleet.
-fn selection(policy: &HealthPolicy) -> DeviceTaintRule {
-    DeviceTaintRule {
-        name: policy.policy.name.clone(),
-        generation: policy.generation,
-        selector: Some(policy.selector.clone()),
-        taint: Taint { key: "lazaret.dev/selected".into(), ..Taint::default() },
-        ..DeviceTaintRule::default()
-    }
-}
-
 /// Whether claims hold a device, and the namespaces of those claims. Who only monitors does not use it.
 fn usage(fleet: &Fleet, device: &DeviceId) -> Usage {
     let mut namespaces: Vec<Text> = fleet
@@ -409,50 +415,4 @@ fn usage(fleet: &Fleet, device: &DeviceId) -> Usage {
     namespaces.sort();
     namespaces.dedup();
     (!namespaces.is_empty(), namespaces)
-}
-
-fn names_of(device: &DeviceId) -> Value {
-    json!({"driver": &*device.driver, "pool": &*device.pool, "device": &*device.device})
-}
-
-fn metadata_of(owner: &Owner) -> Value {
-    json!({
-        "name": &*owner.name,
-        "labels": {"app.kubernetes.io/managed-by": "lazaret", INCIDENT_LABEL: &*owner.name},
-        "annotations": {"lazaret.dev/reason": format!("DeviceIncident {}", owner.name)},
-        "ownerReferences": [owner_reference(owner)],
-    })
-}
-
-fn taint(owner: &Owner, device: &DeviceId, (effect, value): (&str, &Text), uid: Option<Text>) -> Deed {
-    let taint = json!({"key": QUARANTINE, "value": &**value, "effect": effect});
-    if let Some(uid) = uid {
-        let body = json!({"metadata": {"uid": &*uid}, "spec": {"taint": taint}}).to_string();
-        return Deed::Send(Box::new(Call::patch(&RULES, "", &owner.name, "", PatchKind::Merge, body)));
-    }
-    let body = json!({
-        "apiVersion": RULES.api_version(), "kind": RULES.kind,
-        "metadata": metadata_of(owner),
-        "spec": {"deviceSelector": names_of(device), "taint": taint},
-    });
-    make(RULES, owner, &body)
-}
-
-fn drain(owner: &Owner, device: &DeviceId, value: &Text, pace: Option<i64>) -> Deed {
-    let mut taint = json!({"key": QUARANTINE, "value": &**value, "effect": "NoExecute"});
-    if let Some(pace) = pace {
-        taint["evictionsPerSecond"] = pace.into();
-    }
-    let body = json!({
-        "apiVersion": TAINT_POLICIES.api_version(), "kind": TAINT_POLICIES.kind,
-        "metadata": metadata_of(owner),
-        "spec": {"deviceSelector": names_of(device), "taint": taint},
-    });
-    make(TAINT_POLICIES, owner, &body)
-}
-
-fn make(resource: Resource, owner: &Owner, body: &Value) -> Deed {
-    let new =
-        New { resource, namespace: String::new(), name: owner.name.to_string(), body: body.to_string() };
-    Deed::Make(owner.uid.clone(), vec![new])
 }

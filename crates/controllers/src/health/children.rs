@@ -5,11 +5,11 @@ use lazaret_model::{DeviceId, DeviceTaintRule};
 use lazaret_runtime::{CLAIMS, INCIDENTS, JOBS, Model, Object, RULES, Resource, TAINT_POLICIES};
 use serde::Deserialize;
 
+use super::conditions::{Condition, WithConditions};
+
 #[derive(Deserialize)]
 struct Wire {
     metadata: Metadata,
-    #[serde(default)]
-    status: Status,
 }
 
 #[derive(Deserialize)]
@@ -30,28 +30,10 @@ struct OwnerReference {
     controller: bool,
 }
 
-#[derive(Default, Deserialize)]
-struct Status {
-    #[serde(default)]
-    conditions: Vec<Condition>,
-}
-
-#[derive(Deserialize)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    status: String,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    message: String,
-}
-
 /// Which kind of child objects of a resource are.
 pub(super) fn kind(resource: &Resource) -> Option<ChildKind> {
     match *resource {
-        RULES => Some(ChildKind::Rule),
+        resource if resource.plural == RULES.plural => Some(ChildKind::Rule),
         TAINT_POLICIES => Some(ChildKind::Drain),
         JOBS => Some(ChildKind::Job),
         CLAIMS => Some(ChildKind::Claim),
@@ -84,7 +66,7 @@ pub(super) fn child(kind: ChildKind, object: &Object) -> Option<Child> {
             let evicted = rule.evictions.map_or(0, |count| count.pods);
             ChildTarget::Drain { device: device(rule), value: rule.taint.value.clone(), evicted }
         }
-        ChildKind::Job => ChildTarget::Job { result: result(&wire.status) },
+        ChildKind::Job => ChildTarget::Job { result: result(&WithConditions::read(object.json())?) },
         ChildKind::Claim => ChildTarget::Claim,
     };
     Some(Child {
@@ -106,8 +88,8 @@ fn device(rule: &DeviceTaintRule) -> DeviceId {
     )
 }
 
-fn result(status: &Status) -> Option<JobResult> {
-    let is = |kind: &str| status.conditions.iter().find(|one| one.kind == kind && one.status == "True");
+fn result(conditions: &[Condition]) -> Option<JobResult> {
+    let is = |kind: &str| conditions.iter().find(|one| one.kind == kind && one.status == "True");
     if is("Complete").is_some() {
         return Some(Ok(()));
     }

@@ -7,14 +7,16 @@ use std::{
 
 use lazaret_api::HealthPolicy;
 use lazaret_fleet::{Fleet, Origin};
-use lazaret_lifecycle::{Input as Heard, Signal, Source};
-use lazaret_model::{
-    AttrValue, Device, DeviceId, NodeScope, ObjectKey, QualifiedName, ResourceSlice, Text, Timestamp,
-};
+use lazaret_lifecycle::{Input as Heard, Source};
+use lazaret_model::{Device, DeviceId, NodeScope, ObjectKey, ResourceSlice, Text, Timestamp};
 use lazaret_runtime::Object;
-use serde::Deserialize;
 
-use super::pods::Health;
+use super::{
+    conditions::{Condition, WithConditions},
+    pods::Health,
+    rules::is_rule,
+    tell::{Level, LevelsByKey, Tell, attributes, hardware, lowered, severity},
+};
 
 /// What the health of a device in a pod's status is called.
 const HEALTH_KEY: &str = "health";
@@ -22,16 +24,6 @@ const HEALTH_KEY: &str = "health";
 const PUBLISHED_KEY: &str = "published";
 /// Devices that are known although nobody publishes them. Of more the first is forgotten.
 const VANISHED_MAX: usize = 10_000;
-
-/// What a signal says, and when that began where it is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Level {
-    value: Text,
-    message: Text,
-    at: Option<Timestamp>,
-}
-
-type LevelsByKey = BTreeMap<Text, Level>;
 
 /// What objects say of devices.
 #[derive(Debug, Default)]
@@ -53,28 +45,6 @@ pub(super) struct Levels {
     changed_pods: BTreeSet<ObjectKey>,
     /// Everything has to be told again.
     is_all: bool,
-}
-
-#[derive(Deserialize)]
-struct Node {
-    #[serde(default)]
-    status: NodeStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct NodeStatus {
-    conditions: Vec<Condition>,
-}
-
-#[derive(Deserialize)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    status: String,
-    #[serde(default)]
-    reason: String,
 }
 
 impl Levels {
@@ -128,12 +98,12 @@ impl Levels {
     pub(super) fn node(&mut self, object: &Object) {
         let name = &object.key.name;
         self.gone_nodes.remove(name);
-        let Ok(node) = serde_json::from_slice::<Node>(object.json()) else { return };
+        let Some(conditions) = WithConditions::read(object.json()) else { return };
         let level = |one: Condition| {
             let message = format!("node condition {} is {}: {}", one.kind, one.status, one.reason);
             (Text::from(one.kind), Level { value: one.status.into(), message: message.into(), at: None })
         };
-        let now: LevelsByKey = node.status.conditions.into_iter().map(level).collect();
+        let now: LevelsByKey = conditions.into_iter().map(level).collect();
         if self.conditions.get(name) != Some(&now) {
             let before = self.conditions.insert(name.clone(), now).unwrap_or_default();
             self.changed_nodes.entry(name.clone()).or_insert(before);
@@ -251,6 +221,8 @@ impl Levels {
         let mut taints = LevelsByKey::new();
         for one in fleet.effective_taints(&id) {
             match one.origin {
+                // Rules of the cluster taint; health policies select.
+                Origin::Rule { name, .. } if is_rule(name) => {}
                 Origin::Rule { name, .. } => names.push(name.clone()),
                 Origin::Device { .. } | Origin::TaintSlice { .. } => {
                     let message = format!("the driver reports {}", one.taint);
@@ -425,75 +397,4 @@ impl Levels {
             }
         }
     }
-}
-
-/// What a device is told by.
-struct Tell<'a> {
-    now: Timestamp,
-    id: &'a DeviceId,
-}
-
-impl Tell<'_> {
-    fn raise(&self, key: Text, level: &Level, source: Source, told: &mut Vec<Heard>) {
-        told.push(Heard::Raised(Signal {
-            device: self.id.clone(),
-            key,
-            value: level.value.clone(),
-            source,
-            at: level.at.unwrap_or(self.now).min(self.now),
-            lasts: true,
-            message: level.message.clone(),
-        }));
-    }
-
-    /// What is new or another, and what is over.
-    fn difference(&self, before: &LevelsByKey, now: &LevelsByKey, source: Source, told: &mut Vec<Heard>) {
-        for (key, level) in now.iter().filter(|(key, level)| before.get(*key) != Some(level)) {
-            self.raise(key.clone(), level, source, told);
-        }
-        for key in before.keys().filter(|key| !now.contains_key(*key)) {
-            told.push(lowered(self.id, key.clone(), source));
-        }
-    }
-}
-
-fn lowered(id: &DeviceId, key: Text, source: Source) -> Heard {
-    Heard::Lowered { device: id.clone(), key, source }
-}
-
-fn severity(health: &str) -> u8 {
-    match health {
-        "Unhealthy" => 2,
-        "Unknown" => 1,
-        _ => 0,
-    }
-}
-
-/// Attributes with one value, by their qualified names.
-fn attributes(device: &Device, driver: &str) -> LevelsByKey {
-    let mut levels = LevelsByKey::new();
-    for (key, value) in &device.attributes {
-        let value: Text = match value {
-            AttrValue::Int(number) => number.to_string().into(),
-            AttrValue::Bool(value) => value.to_string().into(),
-            AttrValue::String(text) => text.clone(),
-            AttrValue::Version(version) => version.text.clone(),
-            AttrValue::Ints(_)
-            | AttrValue::Bools(_)
-            | AttrValue::Strings(_)
-            | AttrValue::Versions(_)
-            | AttrValue::Unsupported => continue,
-        };
-        let key: Text = QualifiedName::of_key(key, driver).to_string().into();
-        let message = format!("attribute {key} is {value}").into();
-        levels.insert(key, Level { value, message, at: None });
-    }
-    levels
-}
-
-/// What stays the same when a device is renamed.
-fn hardware(device: &Device, driver: &str, identity: &str) -> Option<Text> {
-    let wanted = QualifiedName::of_key(identity, driver);
-    let found = device.attributes.iter().find(|(key, _)| QualifiedName::of_key(key, driver) == wanted)?;
-    if let AttrValue::String(text) = &found.1 { Some(text.clone()) } else { None }
 }

@@ -2,15 +2,20 @@
 
 mod agent;
 mod children;
+mod conditions;
 mod executor;
 mod levels;
+mod limits;
 mod pods;
+mod rules;
 mod task;
+mod tell;
+mod writes;
 
 use lazaret_lifecycle::History;
 use lazaret_runtime::{
-    AgentOptions, CLAIMS, CLASSES, CallError, HEALTH_POLICIES, INCIDENTS, Inbox, JOBS, NODES, News, PODS,
-    Precedence, RULES, SIGNALS, TAINT_POLICIES,
+    AgentOptions, CLAIMS, CLASSES, CallError, DISRUPTION_GUARDS, HEALTH_POLICIES, INCIDENTS, Inbox, JOBS,
+    NODES, News, PODS, Precedence, SIGNALS, TAINT_POLICIES,
 };
 use tracing::warn;
 
@@ -39,7 +44,7 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
         HEALTH_POLICIES,
         INCIDENTS,
         SIGNALS,
-        RULES,
+        sources.rules(),
         TAINT_POLICIES,
         CLASSES,
         CLAIMS,
@@ -47,7 +52,7 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
         NODES,
         sources.slices(),
     ];
-    let inbox = desk.listen_if_possible(&needed, &[JOBS]);
+    let inbox = desk.listen_if_possible(&needed, &[JOBS, DISRUPTION_GUARDS]);
     let executor = executor::Executor::new(desk.client());
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };
     let make = move || agent::HealthAgent::new(sources, history);

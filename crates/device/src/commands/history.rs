@@ -5,13 +5,14 @@ use serde_json::json;
 use super::{
     Session,
     describe::events,
+    incidents::all_incidents as incidents,
     load::{Need, load},
 };
 use crate::{
     Error, Verdict,
-    args::HistoryArgs,
+    args::{Export, HistoryArgs},
     output::{Table, Tabular, layout, structured},
-    view::{Kept, Reference, age, device_ids, history, resolve_one},
+    view::{Kept, Reference, age, cloud_event, device_ids, history, in_order, incident_entries, resolve_one},
 };
 
 pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<Verdict, Error> {
@@ -29,12 +30,24 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
         None => None,
     };
     let events = events(session).await?;
-    let entries = history(&cluster, &events, device.as_ref());
+    let mut entries = history(&cluster, &events, device.as_ref());
+    entries.extend(incident_entries(&incidents(session).await, device.as_ref()));
+    let entries = in_order(entries);
     if let Some(gone) = device.as_ref().filter(|device| entries.is_empty() && !known.contains(device)) {
         return Err(Error::usage(format!(
             "there is no device {gone}, and nothing is known of an earlier one: `kubectl device list -o name` shows all {}",
             known.len()
         )));
+    }
+    if let Some(export) = args.export {
+        for entry in &entries {
+            let line = match export {
+                Export::Jsonl => json!(entry),
+                Export::Cloudevents => cloud_event(entry),
+            };
+            session.console.line(&line.to_string())?;
+        }
+        return Ok(Verdict::Yes);
     }
     if let Some(form) = args.output.structured() {
         structured(session.console, &json!({"entries": entries}), form)?;
@@ -49,6 +62,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
             let kept = match entry.kept {
                 Kept::WithTheTaint => "with the taint",
                 Kept::WithTheEvent => "with the event",
+                Kept::WithTheIncident => "with the incident",
             };
             table.row([
                 when.map_or_else(|| "<unknown>".to_owned(), |then| age(then, now)),

@@ -85,6 +85,11 @@ async fn list(session: &Session<'_>) -> Result<(Vec<Value>, String), Error> {
     Ok((all, version))
 }
 
+/// All incidents; none where they are not served or may not be read.
+pub(super) async fn all_incidents(session: &Session<'_>) -> Vec<Value> {
+    list(session).await.map(|(all, _)| all).unwrap_or_default()
+}
+
 /// The incident that a word means; of a device the open one, or else the newest.
 fn pick(all: &[Value], word: &str) -> Result<usize, Error> {
     let rows: Vec<IncidentRow> = all.iter().map(incident_row).collect();

@@ -1,10 +1,11 @@
 //! `kubectl device why`.
 
-use lazaret_model::ObjectKey;
+use lazaret_model::{DeviceId, ObjectKey};
 
 use super::{
     Session,
     describe::events,
+    incidents::all_incidents,
     load::{Need, load},
 };
 use crate::{
@@ -13,7 +14,8 @@ use crate::{
     args::WhyArgs,
     output::structured,
     view::{
-        PolicyFacts, Why, nearest, replacements, why_evicted, why_pending, why_replaced, with_replacements,
+        Cluster, IncidentRow, PolicyFacts, Why, incident_row, nearest, replacements, why_evicted,
+        why_pending, why_replaced, with_incidents, with_replacements,
     },
 };
 
@@ -36,11 +38,20 @@ pub(super) async fn run(session: &mut Session<'_>, args: WhyArgs) -> Result<Verd
         }
         None => why_replaced(&key, &events).ok_or_else(|| unknown(&cluster, &key))?,
     };
+    let rows: Vec<IncidentRow> = all_incidents(session).await.iter().map(incident_row).collect();
+    let why = with_incidents(why, &devices_of(&cluster, &key), &rows);
     match args.output.structured() {
         Some(form) => structured(session.console, &why, form)?,
         None => session.console.print(&why.text(now))?,
     }
     Ok(Verdict::Yes)
+}
+
+/// The devices that a pod holds.
+fn devices_of(cluster: &Cluster, key: &ObjectKey) -> Vec<DeviceId> {
+    let fleet = &cluster.fleet;
+    let claims = fleet.pod_ix(key).into_iter().flat_map(|pod| fleet.claims_of_pod(pod));
+    claims.flat_map(|claim| fleet.held(claim)).map(|held| held.device.clone()).collect()
 }
 
 /// The policies of a namespace; none where they are not served or may not be read.
@@ -58,7 +69,7 @@ async fn policies(session: &Session<'_>, namespace: &str) -> Vec<PolicyFacts> {
 }
 
 /// A pod that is not there: perhaps another is meant.
-fn unknown(cluster: &crate::view::Cluster, key: &ObjectKey) -> Error {
+fn unknown(cluster: &Cluster, key: &ObjectKey) -> Error {
     let known: Vec<String> = cluster.fleet.pods().map(|(_, pod)| pod.key.to_string()).collect();
     let near = nearest(&key.to_string(), known.iter().map(String::as_str));
     let hint = if near.is_empty() {

@@ -106,6 +106,9 @@ pub struct Entry {
     pub no_effect: Option<String>,
     /// How long this will be remembered.
     pub kept: Kept,
+    /// What tells it from everything else that happened.
+    #[serde(skip)]
+    pub id: String,
 }
 
 /// What happened.
@@ -119,6 +122,8 @@ pub enum What {
     TaintRemoved,
     /// A pod had to leave.
     PodEvicted,
+    /// An incident passed to a stage, or something was noted in it: a guard that holds it, a repair, a person's word.
+    Incident,
 }
 
 /// How long an entry is remembered.
@@ -128,6 +133,8 @@ pub enum Kept {
     WithTheTaint,
     /// As long as the server keeps events.
     WithTheEvent,
+    /// As long as incidents are kept after their end.
+    WithTheIncident,
 }
 
 impl Entry {
@@ -179,6 +186,7 @@ pub fn history(cluster: &Cluster, events: &[EventFacts], device: Option<&DeviceI
                         .or_else(|| rule.taint.description.as_ref().map(ToString::to_string)),
                     no_effect: cluster.gates.stops_rules().map(is_off),
                     kept: Kept::WithTheTaint,
+                    id: meta.map_or_else(String::new, |meta| meta.uid.clone()),
                 },
             });
         }
@@ -235,6 +243,7 @@ fn drivers_taints(cluster: &Cluster, id: &DeviceId) -> Vec<Dated> {
                 reason: taint.description.as_ref().map(ToString::to_string),
                 no_effect: cluster.gates.stops_taints().map(is_off),
                 kept: Kept::WithTheTaint,
+                id: format!("{slice}/{}/{taint}", id.device),
             };
             Dated { time: taint.time_added, written: 0, entry }
         })
@@ -275,5 +284,6 @@ fn entry(event: &EventFacts) -> Entry {
         reason: annotations.get(REASON_ANNOTATION).cloned(),
         no_effect: None,
         kept: Kept::WithTheEvent,
+        id: event.metadata.uid.clone(),
     }
 }

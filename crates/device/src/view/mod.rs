@@ -16,6 +16,7 @@ mod nodes;
 mod pace;
 mod plan;
 mod plan_diff;
+mod record;
 mod reference;
 mod replacement;
 mod rule;
@@ -41,6 +42,7 @@ pub use nodes::{Obeys, fail_patch, failures, is_simulated};
 pub use pace::Pace;
 pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
 pub use plan_diff::diff;
+pub use record::{cloud_event, in_order, incident_entries};
 pub use reference::{Reference, resolve, resolve_one};
 pub use replacement::{PolicyFacts, ReplacementWhy, replacements};
 pub use rule::{
@@ -51,6 +53,6 @@ pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
 pub use unprepare::{AwaitRow, release_patch};
 pub use why::{
-    BlockedWhy, EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending, why_replaced,
-    with_replacements,
+    BlockedWhy, EvictionWhy, IncidentWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending,
+    why_replaced, with_incidents, with_replacements,
 };

@@ -9,7 +9,8 @@ use lazaret_allocator::{
 use lazaret_eviction::{DELETION_BY_TAINT, DISRUPTION_TARGET, EVENT_REASON, EVICTION_BLOCKED};
 use lazaret_fleet::{Fleet, Origin};
 use lazaret_model::{
-    ClaimSource, ConditionStatus, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, Text, Timestamp,
+    ClaimSource, ConditionStatus, DeviceId, DeviceTaintRule, Node, ObjectKey, Pod, ResourceClaim, Text,
+    Timestamp,
 };
 use serde::Serialize;
 
@@ -17,6 +18,7 @@ use super::{
     cluster::Cluster,
     device::{TaintRow, taint_row},
     history::{EventFacts, SET_REASON},
+    incidents::IncidentRow,
     replacement::{ReplacementWhy, story, summary},
     rule::{REASON_ANNOTATION, SET_BY_ANNOTATION},
     time::ago,
@@ -51,6 +53,9 @@ pub struct Why {
     /// What policies do about it because its node or its devices are tainted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replacements: Vec<ReplacementWhy>,
+    /// Incidents of its devices, and those that it had to leave for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<IncidentWhy>,
     /// Devices that nobody gets before their node has unprepared them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub awaiting_unprepare: Vec<AwaitRow>,
@@ -115,6 +120,23 @@ pub struct BlockedWhy {
     pub reason: String,
     /// The condition's message.
     pub message: String,
+}
+
+/// An incident of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IncidentWhy {
+    /// Its name.
+    pub name: String,
+    /// The device.
+    pub device: String,
+    /// How far it is.
+    pub stage: String,
+    /// The policy and the rule.
+    pub because: String,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub waits_for: String,
 }
 
 /// Why a pod had to leave.
@@ -192,6 +214,30 @@ pub fn why_evicted(cluster: &Cluster, pod: &ObjectKey, events: &[EventFacts]) ->
 pub fn with_replacements(why: Why, replacements: Vec<ReplacementWhy>) -> Why {
     let summary = if why.evictions.is_empty() { summary(&replacements) } else { None };
     Why { summary: summary.unwrap_or(why.summary), replacements, ..why }
+}
+
+/// The same with incidents: open ones of these devices, and those whose rules are named as the cause of an eviction or are in the way.
+#[must_use]
+pub fn with_incidents(why: Why, devices: &[DeviceId], incidents: &[IncidentRow]) -> Why {
+    let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
+    let rules = why.evictions.iter().flat_map(|eviction| &eviction.rules).chain(&why.taints);
+    let origins: Vec<&str> = rules.map(|rule| rule.origin.as_str()).collect();
+    let named = |name: &str| origins.iter().any(|origin| origin.ends_with(&format!(" {name}")));
+    let said = |name: &str| {
+        let is_word = |text: &str| text.split([' ', ':', ',', ';']).any(|word| word == name);
+        why.evictions.iter().any(|eviction| is_word(&eviction.message))
+    };
+    let is_meant = |row: &&IncidentRow| {
+        (row.is_open() && devices.contains(&row.device)) || named(&row.name) || said(&row.name)
+    };
+    let found = incidents.iter().filter(is_meant).map(|row| IncidentWhy {
+        name: row.name.clone(),
+        device: row.device.clone(),
+        stage: row.stage.clone(),
+        because: row.because.clone(),
+        waits_for: row.waits_for.clone(),
+    });
+    Why { incidents: found.collect(), ..why }
 }
 
 /// Why a pod that is gone was replaced, as far as events still tell.
@@ -525,6 +571,10 @@ impl Why {
         }
         for BlockedWhy { rule, reason, message } in &self.blocked {
             lines.push(format!("  eviction by rule {rule} is blocked ({reason}): {message}"));
+        }
+        for IncidentWhy { name, device, stage, because, waits_for } in &self.incidents {
+            let waits = if waits_for.is_empty() { String::new() } else { format!(", waits for {waits_for}") };
+            lines.push(format!("  incident {name} of {device} is {stage} by {because}{waits}"));
         }
         lines.extend(self.awaiting_unprepare.iter().map(|awaited| format!("  {}", awaited.message)));
         lines.extend(self.replacements.iter().map(|replacement| format!("  {}", replacement.line(now))));

@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{OWN_GROUP, column, conditions, kind, text};
+use super::{OWN_GROUP, column, conditions, kind, taint_policy, text};
 use crate::Errors;
 
 /// A length of time as Go writes it.
@@ -36,6 +36,7 @@ pub(super) fn definition() -> Value {
         "description": "What became of it.",
         "properties": {
             "conditions": conditions("Accepted says whether the policy is understood and acted on."),
+            "counts": counts(),
         },
     });
     kind(
@@ -59,6 +60,18 @@ pub(super) fn check(policy: &Value, errors: &mut Errors) {
         let shown =
             if found.is_string() || found.is_number() { found.clone() } else { "<value omitted>".into() };
         errors.invalid(error.path, shown, error.message);
+    }
+    // What no DeviceTaintPolicy has would not be acted on.
+    let known = eviction();
+    for (field, _) in crate::value::entries(&policy["spec"], "eviction") {
+        if known["properties"][field.as_str()].is_null() {
+            let path = format!("spec.eviction.{field}");
+            errors.invalid(
+                path,
+                "<value omitted>",
+                "a DeviceTaintPolicy has no such field: it would not be acted on",
+            );
+        }
     }
 }
 
@@ -102,19 +115,7 @@ fn spec() -> Value {
                 "items": rule(),
             },
             "clearAfter": with_default(duration("A device is calm when no rule has held for this long."), "15m"),
-            "eviction": {
-                "type": "object",
-                "x-kubernetes-preserve-unknown-fields": true,
-                "description": "How pods leave a device that is drained. The only field is evictionsPerSecond.",
-                "properties": {
-                    "evictionsPerSecond": {
-                        "type": "integer",
-                        "format": "int64",
-                        "minimum": 1,
-                        "description": "At most this many pods a second.",
-                    },
-                },
-            },
+            "eviction": eviction(),
             "repair": repair(),
             "recovery": recovery(),
             "mode": {
@@ -122,6 +123,67 @@ fn spec() -> Value {
                 "enum": ["Observe", "Enforce"],
                 "default": "Observe",
                 "description": "Observe writes incidents and does nothing else; Enforce taints, drains, repairs and brings back.",
+            },
+        },
+    })
+}
+
+/// All that a DeviceTaintPolicy has, and the pace, which is part of its taint.
+fn eviction() -> Value {
+    let mut schema = taint_policy::eviction();
+    crate::value::put(&mut schema, "x-kubernetes-preserve-unknown-fields", true);
+    crate::value::put(
+        &mut schema,
+        "description",
+        "How pods leave a device that is drained, as in a DeviceTaintPolicy. Absent: they are deleted.",
+    );
+    let pace = json!({
+        "type": "integer",
+        "format": "int64",
+        "minimum": 1,
+        "description": "At most this many pods a second.",
+    });
+    crate::value::put(crate::value::field_mut(&mut schema, "properties"), "evictionsPerSecond", pace);
+    schema
+}
+
+fn counts() -> Value {
+    let name = |description: &str| json!({"type": "string", "maxLength": 316, "description": description});
+    json!({
+        "type": "array",
+        "maxItems": 256,
+        "x-kubernetes-list-type": "atomic",
+        "description": "What was counted for rules with count, so that a restart does not lose it. Lazaret writes it.",
+        "items": {
+            "type": "object",
+            "required": ["driver", "pool", "device", "rule"],
+            "properties": {
+                "driver": name("The driver of the device."),
+                "pool": name("The pool of the device."),
+                "device": name("The device."),
+                "rule": name("The rule."),
+                "hits": {
+                    "type": "array",
+                    "maxItems": 100,
+                    "x-kubernetes-list-type": "atomic",
+                    "description": "When signals came, the newest last.",
+                    "items": {"type": "string", "format": "date-time"},
+                },
+                "lasting": {
+                    "type": "array",
+                    "maxItems": 64,
+                    "x-kubernetes-list-type": "atomic",
+                    "description": "Signals that lasted and were counted.",
+                    "items": {
+                        "type": "object",
+                        "required": ["key", "source"],
+                        "properties": {
+                            "key": name("What it is about."),
+                            "source": name("From where it came."),
+                            "value": name("What it says."),
+                        },
+                    },
+                },
             },
         },
     })

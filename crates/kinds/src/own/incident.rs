@@ -132,6 +132,18 @@ fn status() -> Value {
                     "outOfServiceSince": time("Since when it is out of service."),
                 },
             },
+            "held": {
+                "type": "object",
+                "description": "What a DisruptionGuard does not permit yet.",
+                "properties": {
+                    "stage": stage("The stage that the policy wants."),
+                    "rule": text("The rule that wants it."),
+                    "taintValue": text("The value of the taint for it."),
+                    "guard": text("The DisruptionGuard."),
+                    "reason": text("Breaker or Paused."),
+                    "message": text("The same in words."),
+                },
+            },
             "handled": {
                 "type": "object",
                 "description": "Which acts of people were acted on.",

@@ -2,7 +2,7 @@
 
 use lazaret_json::{Value, json};
 
-use super::{column, device, kind};
+use super::{column, device, kind, time};
 
 pub(super) fn definition() -> Value {
     let names = json!({
@@ -35,13 +35,15 @@ pub(super) fn definition() -> Value {
             "source": {"type": "string", "enum": ["Person", "Alert"], "description": "From where it comes."},
             "message": short("For people.", 1024),
             "by": short("Who.", 253),
+            "lasts": {"type": "boolean", "description": "The signal lasts until this object is deleted. Otherwise it is over as soon as it was noticed, and Lazaret deletes it."},
+            "at": time("When it was noticed. Absent: when it was written."),
         },
     });
     kind(
         "Cluster",
         names,
         columns,
-        "Something that a person or an alert says of a device. Health policies are asked about it, then it is deleted.",
+        "Something that a person or an alert says of a device. Health policies are asked about it; one that does not last is deleted then.",
         (spec, None),
     )
 }

@@ -155,7 +155,7 @@ fn taint() -> Value {
     })
 }
 
-fn eviction() -> Value {
+pub(super) fn eviction() -> Value {
     json!({
         "type": "object",
         "description": "How pods leave. Absent: they are deleted.",

@@ -3,269 +3,30 @@
 //! [`Reconciler`] runs a [`Lifecycle`] and knows which objects there are. An incident is written before anything is done for it, and each object that
 //! is made for it has a name that follows from the incident: whoever does it again, after a crash or a lost answer, finds it done.
 
+mod alerts;
+mod input;
+mod objects;
 mod plan;
 mod state;
+mod taints;
 
 use alloc::{
-    boxed::Box,
     collections::{BTreeMap, BTreeSet, VecDeque},
-    string::String,
     vec::Vec,
 };
 
-use lazaret_model::{DeviceId, EffectId, Outcome, Text, Timestamp, Uid};
+use lazaret_model::{EffectId, Text, Timestamp};
+
+pub use input::{Effect, Input, WriteKind};
+pub use objects::{Acts, Child, ChildKind, History, Owner, PersonAct, Report, Stored, Target};
 
 use crate::{
-    effect::{Act, Input as Heard, JobResult},
-    incident::Incident,
+    effect::{Act, Input as Heard},
     machine::Lifecycle,
-    signal::Signal,
-    wanted::Task,
 };
+use alerts::Alerts;
 use state::{Queued, Written};
-
-/// How long incidents are kept after their end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct History {
-    /// After this they are deleted.
-    pub keep_ms: i64,
-    /// Of more than these the oldest are deleted.
-    pub incidents_max: usize,
-}
-
-impl Default for History {
-    /// Thirty days; 10,000 of them take about 20 MB in an API server.
-    fn default() -> Self {
-        Self { keep_ms: 30 * 24 * 60 * 60 * 1_000, incidents_max: 10_000 }
-    }
-}
-
-/// The incident that an object belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Its name.
-    pub name: Text,
-    /// Its incarnation.
-    pub uid: Uid,
-}
-
-/// An incident as it is stored.
-#[derive(Clone, Debug)]
-pub struct Stored {
-    /// Its incarnation.
-    pub uid: Uid,
-    /// Its version.
-    pub version: Text,
-    /// What it says.
-    pub incident: Incident,
-    /// What people wrote into it.
-    pub acts: Acts,
-}
-
-/// What people wrote into an incident.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Acts {
-    /// Somebody has seen it.
-    pub acknowledged: Option<PersonAct>,
-    /// Somebody has repaired the device.
-    pub repaired: Option<PersonAct>,
-    /// Somebody gives it up.
-    pub abandoned: Option<PersonAct>,
-}
-
-/// What a person did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PersonAct {
-    /// When.
-    pub at: Timestamp,
-    /// Who.
-    pub who: Text,
-    /// Why; may be empty.
-    pub why: Text,
-}
-
-/// An object that was made for an incident.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Child {
-    /// Where it is; empty where there are no namespaces.
-    pub namespace: Text,
-    /// Its name.
-    pub name: Text,
-    /// Its incarnation.
-    pub uid: Uid,
-    /// The incident that it was made for.
-    pub owner: Owner,
-    /// What it says.
-    pub target: Target,
-}
-
-/// What an object does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// It taints a device.
-    Rule {
-        /// The device.
-        device: DeviceId,
-        /// With this effect.
-        effect: Text,
-        /// And this value.
-        value: Text,
-    },
-    /// It makes the pods of a device leave.
-    Drain {
-        /// The device.
-        device: DeviceId,
-        /// The value of its taint.
-        value: Text,
-        /// How many pods have left because of it.
-        evicted: u64,
-    },
-    /// It repairs or validates.
-    Job {
-        /// How it ended.
-        result: Option<JobResult>,
-    },
-    /// It holds the device for a validation of the same name.
-    Claim,
-}
-
-/// Which kind of object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChildKind {
-    /// A rule that taints.
-    Rule,
-    /// A policy that drains.
-    Drain,
-    /// A Job.
-    Job,
-    /// A claim of a validation.
-    Claim,
-}
-
-impl Target {
-    /// Which kind of object does that.
-    #[must_use]
-    pub fn kind(&self) -> ChildKind {
-        match self {
-            Self::Rule { .. } => ChildKind::Rule,
-            Self::Drain { .. } => ChildKind::Drain,
-            Self::Job { .. } => ChildKind::Job,
-            Self::Claim => ChildKind::Claim,
-        }
-    }
-}
-
-/// A signal that somebody wrote down.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The name of the object.
-    pub name: Text,
-    /// Its incarnation.
-    pub uid: Uid,
-    /// What it says.
-    pub signal: Signal,
-}
-
-/// Something that happened.
-#[derive(Debug)]
-pub enum Input {
-    /// Something about policies, devices and signals.
-    Heard(Heard),
-    /// An incident is so.
-    Stored(Box<Stored>),
-    /// There is no incident of this name and incarnation.
-    StoredGone(Text, Uid),
-    /// An object is so.
-    Child(Child),
-    /// There is no such object, or it belongs to no incident.
-    ChildGone(ChildKind, Text, Text),
-    /// Somebody wrote down a signal.
-    Report(Report),
-    /// There is no such signal.
-    ReportGone(Text),
-    /// What a request that repairs says now: `None` while it goes on.
-    Asked(Text, Option<JobResult>),
-    /// What became of an effect.
-    Acknowledged {
-        /// Which.
-        id: EffectId,
-        /// Whether it was done.
-        outcome: Outcome,
-        /// The version of what was written.
-        version: Option<Text>,
-        /// The incarnation of what was written.
-        uid: Option<Uid>,
-        /// Why it was refused for good.
-        refused: Option<String>,
-    },
-    /// Effects are wanted from now on.
-    BecameLeader,
-    /// No effects are wanted.
-    LostLeadership,
-    /// Time has passed.
-    Tick,
-}
-
-/// Something to be done.
-#[derive(Clone, Debug)]
-pub struct Effect {
-    /// To acknowledge it by.
-    pub id: EffectId,
-    /// What.
-    pub kind: WriteKind,
-}
-
-/// What is to be done. Everything can be done twice.
-#[derive(Clone, Debug)]
-pub enum WriteKind {
-    /// Write a new incident.
-    Create(Box<Incident>),
-    /// Write the status of an incident of this incarnation and version.
-    Record(Uid, Text, Box<Incident>),
-    /// Delete an incident that is over, of this incarnation.
-    Remove(Text, Uid),
-    /// Make a rule of the owner's name that taints a device.
-    Taint {
-        /// For which incident.
-        owner: Owner,
-        /// Which device.
-        device: DeviceId,
-        /// With which effect.
-        effect: &'static str,
-        /// And which value.
-        value: Text,
-        /// The incarnation of the rule that is changed; `None`: it is made.
-        uid: Option<Uid>,
-    },
-    /// Make a policy of the owner's name that makes pods leave.
-    Drain {
-        /// For which incident.
-        owner: Owner,
-        /// Which device.
-        device: DeviceId,
-        /// The value of its taint.
-        value: Text,
-        /// The health policy, which says how fast.
-        policy: Text,
-    },
-    /// Run a Job, or make or look at a request.
-    Run {
-        /// For which incident.
-        owner: Owner,
-        /// What it is called.
-        name: Text,
-        /// What.
-        task: Task,
-        /// The incident as it is.
-        incident: Box<Incident>,
-    },
-    /// Delete an object of this incarnation.
-    Delete(ChildKind, Text, Text, Uid),
-    /// Delete a signal that was taken in, of this incarnation.
-    DropReport(Text, Uid),
-    /// Say that an expression of a policy could not be evaluated.
-    Broken(Text, usize, String),
-}
+use taints::Tainting;
 
 /// Brings the objects of a cluster to what the incidents want.
 #[derive(Debug)]
@@ -282,7 +43,9 @@ pub struct Reconciler {
     names: BTreeMap<u64, Text>,
     /// Those that are over, the oldest first.
     over: BTreeSet<(Timestamp, Text)>,
+    /// Signals that do not last, and whether they were raised.
     reports: BTreeMap<Text, (Report, bool)>,
+    alerts: Alerts,
     /// What effects that wait are about, in order; what is not among `waiting` any more is passed over.
     queue: VecDeque<Text>,
     waiting: BTreeMap<Text, Queued>,
@@ -293,6 +56,10 @@ pub struct Reconciler {
     not_before: BTreeMap<Text, (Timestamp, u32)>,
     /// Incidents to look at.
     touched: BTreeSet<Text>,
+    /// Taints that were sent and not seen yet, by incident.
+    tainting: Tainting,
+    /// Which version of each policy's counts is stored.
+    tallied: BTreeMap<Text, u64>,
     next: u64,
     planned: Timestamp,
 }
@@ -319,12 +86,15 @@ impl Reconciler {
             names: BTreeMap::new(),
             over: BTreeSet::new(),
             reports: BTreeMap::new(),
+            alerts: Alerts::default(),
             queue: VecDeque::new(),
             waiting: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             flying: BTreeSet::new(),
             not_before: BTreeMap::new(),
             touched: BTreeSet::new(),
+            tainting: Tainting::default(),
+            tallied: BTreeMap::new(),
             next: 0,
             planned: Timestamp::EPOCH,
         }
@@ -343,19 +113,30 @@ impl Reconciler {
                 if matches!(heard, Heard::Policy(_) | Heard::PolicyGone(_)) {
                     self.touched.extend(self.names.values().cloned());
                 }
+                if let Heard::PolicyGone(name) = &heard {
+                    self.tallied.remove(name);
+                }
+                let device = if let Heard::Device { id, .. } = &heard { Some(id.clone()) } else { None };
                 self.lifecycle.handle(now, heard);
+                if let Some(device) = device {
+                    self.raise_alerts(now, &device);
+                }
             }
             Input::Stored(stored) => self.stored(now, *stored),
             Input::StoredGone(name, uid) => self.stored_gone(now, &name, &uid),
             Input::Child(child) => self.child(now, child),
             Input::ChildGone(kind, namespace, name) => self.child_gone(&(kind, namespace, name)),
+            Input::Report(report) if report.signal.lasts => self.alert(now, report),
             Input::Report(report) => {
                 let known = self.reports.get(&report.name);
                 if known.is_none_or(|(known, _)| known.uid != report.uid) {
                     self.reports.insert(report.name.clone(), (report, false));
                 }
             }
-            Input::ReportGone(name) => drop(self.reports.remove(&name)),
+            Input::ReportGone(name) => {
+                self.reports.remove(&name);
+                self.alert_gone(now, &name);
+            }
             Input::Asked(task, result) => self.asked(now, &task, result),
             Input::Acknowledged { id, outcome, version, uid, refused } => {
                 self.acknowledged(now, id, outcome, (version, uid, refused));
@@ -390,6 +171,7 @@ impl Reconciler {
         let id = EffectId(self.next);
         self.next += 1;
         let kind = queued.kind.clone();
+        self.taint_sent(&kind);
         self.in_flight.insert(id, queued);
         Some(Effect { id, kind })
     }
@@ -410,7 +192,7 @@ impl Reconciler {
     fn take_effects(&mut self) {
         while let Some(effect) = self.lifecycle.poll() {
             match effect {
-                crate::Effect::Record(incident) => self.pend(*incident),
+                crate::Effect::Record(incident) => self.pend(incident),
                 crate::Effect::Broken { policy, rule, error } => {
                     let key = alloc::format!("/broken/{policy}/{rule}").into();
                     self.push(key, 0, WriteKind::Broken(policy, rule, error));

@@ -1,6 +1,6 @@
 //! Which writes are missing.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 
 use lazaret_model::{Text, Timestamp};
 
@@ -14,6 +14,8 @@ use crate::{
     wanted::{Task, Wanted},
 };
 
+/// What the key of an effect on the counts of a policy begins with.
+pub(super) const TALLY: &str = "/tally/";
 /// Objects of which it is known how often a write failed. Of more only those that wait are.
 const RETRIES_MAX: usize = 10_000;
 
@@ -21,12 +23,35 @@ impl Reconciler {
     /// Looks at what may have changed, and queues what is to be done.
     pub(super) fn plan(&mut self, now: Timestamp) {
         self.due_again(now);
+        self.forget_unseen(now);
         while let Some(name) = self.touched.pop_first() {
             self.plan_incident(now, &name);
             self.take_effects();
         }
         self.forget_old(now);
+        self.write_tallies(now);
         self.drop_reports(now);
+    }
+
+    /// Counts that changed since they were stored.
+    fn write_tallies(&mut self, now: Timestamp) {
+        let changed = |(policy, version): &(&Text, u64)| self.tallied.get(*policy) != Some(version);
+        let changed: Vec<(Text, u64)> = (self.lifecycle.tally_versions())
+            .filter(changed)
+            .map(|(policy, version)| (policy.clone(), version))
+            .collect();
+        for (policy, version) in changed {
+            let key: Text = alloc::format!("{TALLY}{policy}").into();
+            if self.is_free(now, &key) {
+                let tallies = self.lifecycle.tallies(&policy, now);
+                self.push(key, version, WriteKind::Tally(policy, tallies));
+            }
+        }
+    }
+
+    /// Whether all that was counted is stored.
+    fn is_tallied(&self) -> bool {
+        self.lifecycle.tally_versions().all(|(policy, version)| self.tallied.get(policy) == Some(&version))
     }
 
     /// What was left alone for some time and may be tried again.
@@ -79,9 +104,9 @@ impl Reconciler {
     }
 
     /// An open incident that was written.
-    fn open(&self, name: &Text) -> Option<(Owner, Incident)> {
+    fn open(&self, name: &Text) -> Option<(Owner, Arc<Incident>)> {
         let written = self.incidents.get(name)?;
-        let incident = self.lifecycle.incident(written.number?)?.clone();
+        let incident = Arc::clone(self.lifecycle.incident(written.number?)?);
         Some((Owner { name: name.clone(), uid: written.uid.clone()? }, incident))
     }
 
@@ -89,7 +114,7 @@ impl Reconciler {
         &mut self,
         now: Timestamp,
         name: &Text,
-        open: Option<&(Owner, Incident)>,
+        open: Option<&(Owner, Arc<Incident>)>,
         wanted: Wanted,
     ) {
         let children: Vec<Child> = self
@@ -185,10 +210,10 @@ impl Reconciler {
         self.push_at(now, child_key(ChildKind::Rule, &owner.name), 0, kind);
     }
 
-    fn run(&mut self, now: Timestamp, owner: &Owner, incident: &Incident, task: Task) {
+    fn run(&mut self, now: Timestamp, owner: &Owner, incident: &Arc<Incident>, task: Task) {
         let name = incident.task_name();
         let key = child_key(ChildKind::Job, &name);
-        let kind = WriteKind::Run { owner: owner.clone(), name, task, incident: Box::new(incident.clone()) };
+        let kind = WriteKind::Run { owner: owner.clone(), name, task, incident: Arc::clone(incident) };
         self.push_at(now, key, 0, kind);
     }
 
@@ -200,10 +225,14 @@ impl Reconciler {
 
     /// Queues an effect, unless one on the same object is in flight, was just done, or failed a moment ago.
     fn push_at(&mut self, now: Timestamp, key: Text, change: u64, kind: WriteKind) {
-        let waits = self.not_before.get(&key).is_some_and(|(at, _)| *at > now && *at != Timestamp::NEVER);
-        if !waits && !self.flying.contains(&key) {
+        if self.is_free(now, &key) {
             self.push(key, change, kind);
         }
+    }
+
+    fn is_free(&self, now: Timestamp, key: &Text) -> bool {
+        let waits = self.not_before.get(key).is_some_and(|(at, _)| *at > now && *at != Timestamp::NEVER);
+        !waits && !self.flying.contains(key)
     }
 
     /// The newest effect on an object replaces one that waits.
@@ -248,6 +277,9 @@ impl Reconciler {
             let written = incident.and_then(|incident| self.incidents.get(&incident.name));
             incident.is_none() || written.is_some_and(|one| one.uid.is_some() && one.pending.is_none())
         };
+        if !self.is_tallied() {
+            return;
+        }
         let done: Vec<(Text, Text)> = self
             .reports
             .values()

@@ -1,10 +1,10 @@
 //! What is known of objects, and how news change it.
 
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use lazaret_model::{DeviceId, EffectId, Outcome, Text, Timestamp, Uid};
 
-use super::{Acts, Child, ChildKind, Reconciler, Stored, Target, WriteKind};
+use super::{Acts, Child, ChildKind, Reconciler, Stored, Target, WriteKind, taints::tainted};
 use crate::{
     effect::{Input as Heard, JobResult, Repair},
     incident::{Incident, Stage},
@@ -16,6 +16,8 @@ const SEEN_WITHIN_MS: i64 = 5_000;
 /// A write that failed is tried again after this, and each time after twice as long.
 const RETRY_MS_MIN: i64 = 500;
 const RETRY_MS_MAX: i64 = 60_000;
+/// Counts of a policy are written this often at most: they may change with every signal.
+const TALLY_EVERY_MS: i64 = 1_000;
 /// A request that repairs is looked at this often.
 const REQUEST_LOOK_MS: i64 = 5_000;
 
@@ -28,14 +30,14 @@ pub(super) struct Written {
     /// By which the machine knows it, while it is open and this machine leads.
     pub(super) number: Option<u64>,
     /// What is to be written, and how many times that changed.
-    pub(super) pending: Option<Box<Incident>>,
+    pub(super) pending: Option<Arc<Incident>>,
     pub(super) changes: u64,
     /// The stage and the number of tries that are stored.
     pub(super) shown: (Stage, u32),
     /// The same as this machine knows it to be: where another is stored, another machine wrote it.
     pub(super) wrote: (Stage, u32),
     /// As it was last stored, while it is open.
-    pub(super) stored: Option<Box<Incident>>,
+    pub(super) stored: Option<Arc<Incident>>,
     pub(super) acts: Acts,
     pub(super) device: DeviceId,
     pub(super) serial: u32,
@@ -59,6 +61,11 @@ impl Reconciler {
         self.leads = true;
         self.names.clear();
         self.not_before.clear();
+        // What was sent in an earlier term has ended, and was heard of.
+        while let Some((name, _)) = self.tainting.first_key_value() {
+            let name = name.clone();
+            self.taint_settled(&name);
+        }
         self.lifecycle.handle(now, Heard::Begin);
         self.incidents.retain(|_, written| written.uid.is_some());
         let mut open = alloc::vec::Vec::new();
@@ -71,8 +78,9 @@ impl Reconciler {
             }
         }
         for (name, incident, acts) in open {
-            self.adopt(now, &name, *incident, &acts);
+            self.adopt(now, &name, &incident, &acts);
         }
+        self.tallied.clear();
         for (_, is_raised) in self.reports.values_mut() {
             *is_raised = false;
         }
@@ -80,8 +88,8 @@ impl Reconciler {
         self.touched.extend(owners.chain(self.incidents.keys().cloned()));
     }
 
-    fn adopt(&mut self, now: Timestamp, name: &Text, incident: Incident, acts: &Acts) {
-        let incident = Incident { number: 0, ..incident };
+    fn adopt(&mut self, now: Timestamp, name: &Text, incident: &Incident, acts: &Acts) {
+        let incident = Incident { number: 0, ..incident.clone() };
         let Some(number) = self.lifecycle.adopt(now, incident) else {
             self.take_effects();
             return;
@@ -95,7 +103,7 @@ impl Reconciler {
     }
 
     /// The machine says something new of an incident.
-    pub(super) fn pend(&mut self, incident: Incident) {
+    pub(super) fn pend(&mut self, incident: Arc<Incident>) {
         let name = incident.name.clone();
         let is_open = incident.is_open();
         let written = self.incidents.entry(name.clone()).or_insert_with(|| Written {
@@ -119,7 +127,7 @@ impl Reconciler {
             self.names.remove(&incident.number);
         }
         written.changes += 1;
-        written.pending = Some(Box::new(incident));
+        written.pending = Some(incident);
         self.touched.insert(name);
     }
 
@@ -144,6 +152,8 @@ impl Reconciler {
             self.over.remove(&(at, name.clone()));
         }
         let before = known.as_ref().map(|known| known.version.clone()).unwrap_or_default();
+        // What the machine says and what is stored are the same, mostly: it is kept once.
+        let stored = is_open.then(|| self.shared(known.as_ref(), incident.clone()));
         let is_known = known.as_ref().is_some_and(|known| known.number.is_some() || known.pending.is_some());
         let written = Written {
             uid: Some(uid),
@@ -159,7 +169,7 @@ impl Reconciler {
             acts: acts.clone(),
             device: incident.device.clone(),
             serial: incident.serial,
-            stored: is_open.then(|| Box::new(incident)),
+            stored,
             over_since: (!is_open).then_some(since),
         };
         let (number, found) = (written.number, written.stored.clone());
@@ -175,7 +185,7 @@ impl Reconciler {
         match (number, found) {
             (Some(number), _) => self.acts(now, number, &acts),
             // Neither this machine nor the one before wrote it.
-            (None, Some(incident)) if !is_known => self.adopt(now, &name, *incident, &acts),
+            (None, Some(incident)) if !is_known => self.adopt(now, &name, &incident, &acts),
             (None, Some(_)) => {}
             (None, None) => {
                 let (device, serial) = (self.incidents.get(&name))
@@ -185,6 +195,13 @@ impl Reconciler {
                 }
             }
         }
+    }
+
+    /// An incident as it is stored, shared with the machine where it says the same.
+    fn shared(&self, known: Option<&Written>, mut incident: Incident) -> Arc<Incident> {
+        let own = known.and_then(|known| known.number).and_then(|number| self.lifecycle.incident(number));
+        incident.number = own.map_or(0, |own| own.number);
+        own.filter(|own| ***own == incident).map_or_else(|| Arc::new(incident), Arc::clone)
     }
 
     /// What is stored is neither what was last written nor being written: a leader before this one wrote it late, and it counts.
@@ -210,7 +227,7 @@ impl Reconciler {
         known.wrote = if known.number.is_none() { stored } else { known.wrote };
         self.incidents.insert(name.clone(), known);
         if let Some(incident) = found.filter(|_| self.leads) {
-            self.adopt(now, name, *incident, &acts);
+            self.adopt(now, name, &incident, &acts);
         }
     }
 
@@ -240,6 +257,10 @@ impl Reconciler {
         let place = (child.target.kind(), child.namespace.clone(), child.name.clone());
         self.child_gone(&place);
         let (owner, target) = (child.owner.clone(), child.target.clone());
+        if let Some(device) = tainted(&child) {
+            self.lifecycle.limits.note_taint(device, true);
+            self.taint_settled(&owner.name);
+        }
         self.touched.insert(owner.name.clone());
         self.owners.insert(place.clone(), owner.name.clone());
         let name = child.name.clone();
@@ -262,7 +283,10 @@ impl Reconciler {
         self.not_before.remove(&child_key(place.0, &place.2));
         if let Some(owner) = self.owners.remove(place) {
             let (kind, namespace, name) = place.clone();
-            self.children.remove(&(owner.clone(), kind, namespace, name));
+            let gone = self.children.remove(&(owner.clone(), kind, namespace, name));
+            if let Some(device) = gone.as_ref().and_then(tainted) {
+                self.lifecycle.limits.note_taint(device, false);
+            }
             self.touched.insert(owner);
         }
     }
@@ -294,6 +318,7 @@ impl Reconciler {
         (version, uid, refused): (Option<Text>, Option<Uid>, Option<alloc::string::String>),
     ) {
         let Some(Queued { key, change, kind }) = self.in_flight.remove(&id) else { return };
+        self.taint_answered(now, &kind, outcome);
         self.flying.remove(&key);
         let failures = self.not_before.get(&key).map_or(0, |(_, failures)| *failures);
         let is_done = matches!(outcome, Outcome::Done | Outcome::Gone);
@@ -330,6 +355,12 @@ impl Reconciler {
                     written.pending = None;
                 }
             }
+            WriteKind::Tally(policy, _) => {
+                if outcome == Outcome::Done {
+                    self.tallied.insert(policy.clone(), change);
+                }
+                self.not_before.insert(key, (now.plus_millis(TALLY_EVERY_MS), 0));
+            }
             WriteKind::Run { task: Task::Repair(_), .. } => {
                 self.not_before.insert(key, (now.plus_millis(REQUEST_LOOK_MS), 0));
             }
@@ -355,7 +386,7 @@ impl WriteKind {
                 Some(owner.name.clone())
             }
             Self::Remove(name, _) => Some(name.clone()),
-            Self::Delete(..) | Self::DropReport(..) | Self::Broken(..) => None,
+            Self::Delete(..) | Self::DropReport(..) | Self::Tally(..) | Self::Broken(..) => None,
         }
     }
 }

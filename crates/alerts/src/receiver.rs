@@ -1,0 +1,233 @@
+//! From a notification to signals of devices.
+
+use std::{sync::Arc, time::Duration};
+
+use lazaret_runtime::{Call, CallError, Client, Metrics, SIGNALS, SLICES};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::{
+    matching::{Device, Named},
+    payload::{Alert, Payload, Status},
+};
+
+/// A notification that is longer is refused: a thousand alerts with twenty labels each take about half of it.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// A notification that takes longer is given up; Alertmanager sends it again, and what was done stays done.
+const RECEIVE_TIME_MAX: Duration = Duration::from_secs(30);
+/// Notifications that are taken in at a time; the next wait within their time.
+const RECEIVES_MAX: usize = 4;
+/// Signals that there may be before further alerts are refused: a policy has to look at each.
+const SIGNALS_MAX: u64 = 10_000;
+
+/// What became of an alert, or of a whole notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is a signal now, or was one already.
+    Raised,
+    /// Its signal is gone.
+    Cleared,
+    /// Its labels name no device that is there.
+    Unmatched,
+    /// Its labels mean several devices.
+    Ambiguous,
+    /// It cannot be read.
+    Malformed,
+    /// Nobody knows who sent it.
+    Unauthenticated,
+    /// Whoever sent it may not.
+    Forbidden,
+    /// There are too many signals already.
+    Limited,
+    /// The API server did not take it.
+    Failed,
+}
+
+impl Outcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Raised => "raised",
+            Self::Cleared => "cleared",
+            Self::Unmatched => "unmatched",
+            Self::Ambiguous => "ambiguous",
+            Self::Malformed => "malformed",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
+            Self::Limited => "limited",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    outcome: &'static str,
+}
+
+/// What a notification is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status. Alertmanager sends again what is answered with 5xx, and nothing else.
+    pub code: u16,
+    /// JSON.
+    pub body: String,
+}
+
+/// Takes notifications in. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    client: Client,
+    counts: Family<Labels, Counter>,
+    turns: Arc<tokio::sync::Semaphore>,
+}
+
+impl Receiver {
+    /// Writes signals through a client, and counts what became of alerts.
+    #[must_use]
+    pub fn new(client: Client, metrics: &Metrics) -> Self {
+        let counts = Family::<Labels, Counter>::default();
+        metrics.register(|registry| {
+            // The library writes `_total` behind a counter's name.
+            registry.register("lazaret_alerts_received", "Alerts by what became of them", counts.clone());
+        });
+        Self { client, counts, turns: Arc::new(tokio::sync::Semaphore::new(RECEIVES_MAX)) }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Something that was sent is not looked at.
+    pub fn refuse(&self, outcome: Outcome) {
+        self.counts.get_or_create(&Labels { outcome: outcome.name() }).inc();
+    }
+
+    /// Takes in a notification of somebody who is permitted to write signals.
+    pub async fn receive(&self, by: &str, body: &[u8]) -> Answer {
+        if body.len() > BODY_BYTES_MAX {
+            self.refuse(Outcome::Malformed);
+            return refused(413, format!("a notification has at most {BODY_BYTES_MAX} bytes"));
+        }
+        let payload = match Payload::read(body) {
+            Ok(payload) => payload,
+            Err(why) => {
+                self.refuse(Outcome::Malformed);
+                return refused(400, format!("this is no notification of Alertmanager: {why}"));
+            }
+        };
+        let taken = async {
+            let _turn = self.turns.acquire().await;
+            self.take(by, &payload.alerts).await
+        };
+        timeout(RECEIVE_TIME_MAX, taken).await.unwrap_or_else(|_| {
+            self.refuse(Outcome::Failed);
+            refused(503, "the API server takes too long; send it again".to_owned())
+        })
+    }
+
+    async fn take(&self, by: &str, alerts: &[Alert]) -> Answer {
+        let mut counts = std::collections::BTreeMap::<&str, u64>::new();
+        let (mut notes, mut is_failed) = (Vec::new(), false);
+        let mut room = self.room().await;
+        for alert in alerts {
+            let (outcome, note) = self.alert(by, alert, &mut room).await;
+            self.refuse(outcome);
+            *counts.entry(outcome.name()).or_default() += 1;
+            is_failed |= matches!(outcome, Outcome::Failed | Outcome::Limited);
+            if let Some(note) = note.filter(|_| notes.len() < 16) {
+                warn!(outcome = outcome.name(), note, "an alert has no effect");
+                notes.push(note);
+            }
+        }
+        let body = json!({"alerts": counts, "notes": notes}).to_string();
+        Answer { code: if is_failed { 503 } else { 200 }, body }
+    }
+
+    /// How many more signals there may be.
+    async fn room(&self) -> u64 {
+        let list = self.client.send(Call::get_at(format!("{}?limit=1", SIGNALS.path("", "", "")))).await;
+        let Ok(list) = list else { return SIGNALS_MAX };
+        let list: Value = serde_json::from_slice(&list).unwrap_or_default();
+        let shown = list["items"].as_array().map_or(0, Vec::len) as u64;
+        SIGNALS_MAX.saturating_sub(shown + list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0))
+    }
+
+    /// What becomes of an alert, and why it has no effect.
+    async fn alert(&self, by: &str, alert: &Alert, room: &mut u64) -> (Outcome, Option<String>) {
+        let name = alert.signal_name();
+        let (key, value) = match alert.signal() {
+            Ok(signal) => signal,
+            Err(why) => return (Outcome::Malformed, Some(format!("{name}: {why}"))),
+        };
+        // What is over is over, whatever became of the device.
+        if alert.status() == Status::Resolved {
+            return match self.client.send(Call::delete(&SIGNALS, "", &name, "{}")).await {
+                Ok(_) | Err(CallError::NotFound(_)) => (Outcome::Cleared, None),
+                Err(error) => (Outcome::Failed, Some(format!("{name}: {error}"))),
+            };
+        }
+        let device = match self.device(alert).await {
+            Ok(device) => device,
+            Err((outcome, why)) => return (outcome, Some(format!("{name} ({key}): {why}"))),
+        };
+        if *room == 0 {
+            return (Outcome::Limited, Some(format!("{name}: there are {SIGNALS_MAX} signals already")));
+        }
+        let Device { driver, pool, device } = device;
+        let mut body = json!({
+            "apiVersion": SIGNALS.api_version(), "kind": SIGNALS.kind,
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "lazaret"}},
+            "spec": {
+                "device": {"driver": driver, "pool": pool, "device": device},
+                "key": key, "value": value, "source": "Alert", "message": alert.message(), "lasts": true,
+            },
+        });
+        if let Some(since) = alert.since() {
+            body["spec"]["at"] = since.to_string().into();
+        }
+        match self.client.send(Call::create(&SIGNALS, "", body.to_string())).await {
+            Ok(_) => {
+                *room -= 1;
+                info!(name, by, device = format!("{driver}/{pool}/{device}"), key, "an alert fires");
+                (Outcome::Raised, None)
+            }
+            Err(CallError::AlreadyExists(_)) => (Outcome::Raised, None),
+            Err(CallError::Invalid(why)) => (Outcome::Malformed, Some(format!("{name}: {why}"))),
+            Err(error) => (Outcome::Failed, Some(format!("{name}: {error}"))),
+        }
+    }
+
+    /// The device that an alert means.
+    async fn device(&self, alert: &Alert) -> Result<Device, (Outcome, String)> {
+        let (node, mark) = match Named::of(alert) {
+            Some(Named::Device(device)) => return Ok(device),
+            Some(Named::OnNode(node, mark)) => (node, mark),
+            None => {
+                let why = "no labels driver, pool and device, nor node with uuid, pci_bus_id or gpu";
+                return Err((Outcome::Unmatched, why.to_owned()));
+            }
+        };
+        let path = format!("{}?fieldSelector=spec.nodeName%3D{node}", SLICES.path("", "", ""));
+        let list = self.client.send(Call::get_at(path)).await;
+        let list = list.map_err(|error| (Outcome::Failed, error.to_string()))?;
+        let mut list: Value = serde_json::from_slice(&list).unwrap_or_default();
+        let slices = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let mut found = mark.devices(&slices).into_iter();
+        match (found.next(), found.next()) {
+            (Some(device), None) => Ok(device),
+            (Some(_), Some(_)) => {
+                Err((Outcome::Ambiguous, format!("{mark:?} means several devices of node {node}")))
+            }
+            (None, _) => Err((Outcome::Unmatched, format!("node {node} has no device with {mark:?}"))),
+        }
+    }
+}
+
+pub(crate) fn refused(code: u16, why: String) -> Answer {
+    Answer { code, body: json!({"error": why}).to_string() }
+}

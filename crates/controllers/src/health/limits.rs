@@ -1,0 +1,140 @@
+//! What guards permit policies to take out of service, counted over the fleet.
+
+use lazaret_fleet::{DeviceRef, Fleet};
+use lazaret_lifecycle::{HeldReason, Limit, Selected, Unit};
+use lazaret_model::{
+    BreakerStatus, BreakerUnit, DeviceSelector, DisruptionGuard, NodeScope, Text, Timestamp,
+};
+use lazaret_runtime::News;
+
+use crate::guard::GuardBook;
+
+/// Devices that are counted for each millisecond that passes between two counts: of 100,000 devices once a second, of few at once. What incidents take
+/// out of service is known at any time.
+const DEVICES_PER_MS: i64 = 100;
+
+/// The guards, and when they were last counted.
+#[derive(Debug, Default)]
+pub(super) struct GuardLimits {
+    book: GuardBook,
+    counted: Option<Counted>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    /// The revision of the fleet.
+    revision: u64,
+    at: Timestamp,
+    devices: u64,
+    /// A pause ends then.
+    ends: Option<Timestamp>,
+}
+
+impl Counted {
+    fn again_at(self) -> Timestamp {
+        self.at.plus_millis(i64::try_from(self.devices).unwrap_or(i64::MAX) / DEVICES_PER_MS)
+    }
+}
+
+impl GuardLimits {
+    /// Takes note. Whether it was about guards.
+    pub(super) fn hear(&mut self, news: &News) -> bool {
+        self.book.hear(news)
+    }
+
+    /// The limits, if they are to be told anew. A new leader has them counted at once.
+    pub(super) fn count(&mut self, now: Timestamp, fleet: &Fleet, at_once: bool) -> Option<Vec<Limit>> {
+        let is_news = core::mem::take(&mut self.book.is_news);
+        let is_due = match self.counted {
+            None => false,
+            Some(last) => {
+                let is_stale = last.revision != fleet.revision();
+                is_stale && (at_once || last.again_at() <= now) || last.ends.is_some_and(|ends| ends <= now)
+            }
+        };
+        if !is_news && !is_due {
+            return None;
+        }
+        let guards = self.book.all();
+        let limits: Vec<Limit> = guards.iter().map(|guard| limit(now, fleet, guard)).collect();
+        let ends =
+            guards.iter().filter_map(|guard| guard.paused.as_ref()?.until).filter(|at| *at > now).min();
+        let devices = limits.iter().map(|limit| limit.total).sum();
+        let counts = guards.iter().any(|guard| guard.breaker.is_some()) || ends.is_some();
+        self.counted = counts.then_some(Counted { revision: fleet.revision(), at: now, devices, ends });
+        Some(limits)
+    }
+
+    /// When to count again, if nothing is heard before.
+    pub(super) fn wake(&self, fleet: &Fleet) -> Option<Timestamp> {
+        let last = self.counted?;
+        let stale = (last.revision != fleet.revision()).then(|| last.again_at());
+        [stale, last.ends].into_iter().flatten().min()
+    }
+}
+
+fn limit(now: Timestamp, fleet: &Fleet, guard: &DisruptionGuard) -> Limit {
+    let all = DeviceSelector::default();
+    let selection = fleet.selection_of(guard.selector.as_ref().unwrap_or(&all));
+    let unit = guard.breaker.map(|breaker| breaker.of);
+    let selects = match (&guard.selector, unit) {
+        (_, Some(BreakerUnit::Nodes)) => {
+            let placed =
+                selection.published().filter_map(|device| Some((device.id(), node_of(device)?.clone())));
+            Selected::Nodes(placed.collect())
+        }
+        (None, _) => Selected::All,
+        (Some(selector), _) if selector.by_names_only() => Selected::Names(selector.clone()),
+        (Some(_), _) => {
+            let published = selection.published().map(DeviceRef::id);
+            Selected::Devices(published.chain(selection.unpublished().map(|(device, _)| device)).collect())
+        }
+    };
+    let is_out = |device: &DeviceRef<'_>| device.taints().any(|found| found.taint.effect.blocks_allocation());
+    let out = match unit {
+        None => std::collections::BTreeSet::new(),
+        Some(BreakerUnit::Devices) => {
+            selection.published().filter(is_out).map(|device| Unit::Device(device.id())).collect()
+        }
+        Some(BreakerUnit::Nodes) => {
+            let nodes = selection.published().filter(is_out).filter_map(node_of);
+            nodes.map(|node| Unit::Node(node.clone())).collect()
+        }
+    };
+    let total = match &selects {
+        Selected::Nodes(nodes) => nodes.values().collect::<std::collections::BTreeSet<_>>().len() as u64,
+        Selected::All | Selected::Names(_) | Selected::Devices(_) => selection.published_count() as u64,
+    };
+    Limit {
+        guard: guard.name.clone(),
+        selects,
+        permitted: guard.breaker.map(|breaker| breaker.max_out_of_service.of(total)),
+        total,
+        out,
+        stops: stops(now, guard),
+    }
+}
+
+/// Why nothing may begin, in the words that the conditions of rules have as well.
+fn stops(now: Timestamp, guard: &DisruptionGuard) -> Option<(HeldReason, Text)> {
+    let name = &guard.name;
+    if let Some(pause) = guard.paused.as_ref().filter(|pause| pause.holds(now)) {
+        let message = format!("DisruptionGuard {name} is paused: {}", pause.reason);
+        return Some((HeldReason::Paused, message.into()));
+    }
+    let breaker = guard.breaker.filter(|_| guard.status.tripped)?;
+    let BreakerStatus { out_of_service, permitted, total, .. } = guard.status;
+    let units = if breaker.of == BreakerUnit::Nodes { "nodes" } else { "devices" };
+    let message = format!(
+        "DisruptionGuard {name} is tripped: {out_of_service} of {total} {units} out of service, {permitted} permitted"
+    );
+    Some((HeldReason::Breaker, message.into()))
+}
+
+/// The node of a device that is on one.
+fn node_of(device: DeviceRef<'_>) -> Option<&Text> {
+    match device.nodes().unwrap_or_else(|| device.slice().nodes()) {
+        NodeScope::Node(node) => Some(node),
+        NodeScope::Selector(_) | NodeScope::All | NodeScope::PerDevice | NodeScope::Unknown => None,
+    }
+}

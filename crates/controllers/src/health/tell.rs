@@ -1,0 +1,93 @@
+//! What is told to the machine of one device, when it changes.
+
+use std::collections::BTreeMap;
+
+use lazaret_lifecycle::{Input as Heard, Signal, Source};
+use lazaret_model::{AttrValue, Device, DeviceId, QualifiedName, Text, Timestamp};
+
+/// What a signal says, and when that began where it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Level {
+    pub(super) value: Text,
+    pub(super) message: Text,
+    pub(super) at: Option<Timestamp>,
+}
+
+pub(super) type LevelsByKey = BTreeMap<Text, Level>;
+
+/// What a device is told by.
+pub(super) struct Tell<'a> {
+    pub(super) now: Timestamp,
+    pub(super) id: &'a DeviceId,
+}
+
+impl Tell<'_> {
+    pub(super) fn raise(&self, key: Text, level: &Level, source: Source, told: &mut Vec<Heard>) {
+        told.push(Heard::Raised(Signal {
+            device: self.id.clone(),
+            key,
+            value: level.value.clone(),
+            source,
+            at: level.at.unwrap_or(self.now).min(self.now),
+            lasts: true,
+            message: level.message.clone(),
+        }));
+    }
+
+    /// What is new or another, and what is over.
+    pub(super) fn difference(
+        &self,
+        before: &LevelsByKey,
+        now: &LevelsByKey,
+        source: Source,
+        told: &mut Vec<Heard>,
+    ) {
+        for (key, level) in now.iter().filter(|(key, level)| before.get(*key) != Some(level)) {
+            self.raise(key.clone(), level, source, told);
+        }
+        for key in before.keys().filter(|key| !now.contains_key(*key)) {
+            told.push(lowered(self.id, key.clone(), source));
+        }
+    }
+}
+
+pub(super) fn lowered(id: &DeviceId, key: Text, source: Source) -> Heard {
+    Heard::Lowered { device: id.clone(), key, source }
+}
+
+pub(super) fn severity(health: &str) -> u8 {
+    match health {
+        "Unhealthy" => 2,
+        "Unknown" => 1,
+        _ => 0,
+    }
+}
+
+/// Attributes with one value, by their qualified names.
+pub(super) fn attributes(device: &Device, driver: &str) -> LevelsByKey {
+    let mut levels = LevelsByKey::new();
+    for (key, value) in &device.attributes {
+        let value: Text = match value {
+            AttrValue::Int(number) => number.to_string().into(),
+            AttrValue::Bool(value) => value.to_string().into(),
+            AttrValue::String(text) => text.clone(),
+            AttrValue::Version(version) => version.text.clone(),
+            AttrValue::Ints(_)
+            | AttrValue::Bools(_)
+            | AttrValue::Strings(_)
+            | AttrValue::Versions(_)
+            | AttrValue::Unsupported => continue,
+        };
+        let key: Text = QualifiedName::of_key(key, driver).to_string().into();
+        let message = format!("attribute {key} is {value}").into();
+        levels.insert(key, Level { value, message, at: None });
+    }
+    levels
+}
+
+/// What stays the same when a device is renamed.
+pub(super) fn hardware(device: &Device, driver: &str, identity: &str) -> Option<Text> {
+    let wanted = QualifiedName::of_key(identity, driver);
+    let found = device.attributes.iter().find(|(key, _)| QualifiedName::of_key(key, driver) == wanted)?;
+    if let AttrValue::String(text) = &found.1 { Some(text.clone()) } else { None }
+}

@@ -1,0 +1,102 @@
+//! What is written for incidents and policies, as calls.
+
+use lazaret_api::HealthPolicy;
+use lazaret_lifecycle::{Owner, Tally};
+use lazaret_model::{DeviceId, Text, Timestamp};
+use lazaret_runtime::{Call, HEALTH_POLICIES, PatchKind, RULES, Resource, TAINT_POLICIES};
+use serde_json::{Value, json};
+
+use super::{
+    INCIDENT_LABEL, NAME, QUARANTINE,
+    executor::{Deed, New},
+    task::owner_reference,
+};
+
+/// The field manager of counts.
+const COUNTS_MANAGER: &str = "device-health-counts";
+
+fn names_of(device: &DeviceId) -> Value {
+    json!({"driver": &*device.driver, "pool": &*device.pool, "device": &*device.device})
+}
+
+fn metadata_of(owner: &Owner) -> Value {
+    json!({
+        "name": &*owner.name,
+        "labels": {"app.kubernetes.io/managed-by": "lazaret", INCIDENT_LABEL: &*owner.name},
+        "annotations": {"lazaret.dev/reason": format!("DeviceIncident {}", owner.name)},
+        "ownerReferences": [owner_reference(owner)],
+    })
+}
+
+/// A rule that taints a device, or the change of one.
+pub(super) fn taint(
+    owner: &Owner,
+    device: &DeviceId,
+    (effect, value): (&str, &Text),
+    uid: Option<Text>,
+) -> Deed {
+    let taint = json!({"key": QUARANTINE, "value": &**value, "effect": effect});
+    if let Some(uid) = uid {
+        let body = json!({"metadata": {"uid": &*uid}, "spec": {"taint": taint}}).to_string();
+        return Deed::Send(Box::new(Call::patch(&RULES, "", &owner.name, "", PatchKind::Merge, body)));
+    }
+    let body = json!({
+        "apiVersion": RULES.api_version(), "kind": RULES.kind,
+        "metadata": metadata_of(owner),
+        "spec": {"deviceSelector": names_of(device), "taint": taint},
+    });
+    make(RULES, owner, &body)
+}
+
+/// A policy that makes the pods of a device leave, as a health policy says.
+pub(super) fn drain(owner: &Owner, device: &DeviceId, value: &Text, policy: Option<&HealthPolicy>) -> Deed {
+    let mut taint = json!({"key": QUARANTINE, "value": &**value, "effect": "NoExecute"});
+    if let Some(pace) = policy.and_then(|policy| policy.evictions_per_second) {
+        taint["evictionsPerSecond"] = pace.into();
+    }
+    let mut spec = json!({"deviceSelector": names_of(device), "taint": taint});
+    if let Some(policy) = policy.filter(|policy| !policy.eviction.is_empty()) {
+        spec["eviction"] = Value::Object(policy.eviction.clone());
+    }
+    let body = json!({
+        "apiVersion": TAINT_POLICIES.api_version(), "kind": TAINT_POLICIES.kind,
+        "metadata": metadata_of(owner),
+        "spec": spec,
+    });
+    make(TAINT_POLICIES, owner, &body)
+}
+
+/// The counts of a policy, under a name of their own: whoever writes the conditions leaves them alone.
+pub(super) fn tally(policy: &Text, tallies: &[Tally]) -> Deed {
+    let body = json!({
+        "apiVersion": HEALTH_POLICIES.api_version(), "kind": HEALTH_POLICIES.kind,
+        "metadata": {"name": &**policy},
+        "status": {"counts": lazaret_api::tallies_to_json(tallies)},
+    });
+    let kind = PatchKind::Apply { manager: COUNTS_MANAGER };
+    Deed::Send(Box::new(Call::patch(&HEALTH_POLICIES, "", policy, "status", kind, body.to_string())))
+}
+
+/// What a policy is: understood and acted on, or why not.
+pub(super) fn verdict(now: Timestamp, name: &Text, generation: i64, problem: Option<&String>) -> Call {
+    let (status, reason, message) = match problem {
+        None => ("True", "Accepted", "the policy is acted on"),
+        Some(problem) => ("False", "Invalid", problem.as_str()),
+    };
+    let body = json!({
+        "apiVersion": HEALTH_POLICIES.api_version(), "kind": HEALTH_POLICIES.kind,
+        "metadata": {"name": &**name},
+        "status": {"conditions": [{
+            "type": "Accepted", "status": status, "reason": reason, "message": message,
+            "observedGeneration": generation,
+            "lastTransitionTime": lazaret_api::format_time(now),
+        }]},
+    });
+    Call::patch(&HEALTH_POLICIES, "", name, "status", PatchKind::Apply { manager: NAME }, body.to_string())
+}
+
+fn make(resource: Resource, owner: &Owner, body: &Value) -> Deed {
+    let new =
+        New { resource, namespace: String::new(), name: owner.name.to_string(), body: body.to_string() };
+    Deed::Make(owner.uid.clone(), vec![new])
+}

@@ -1,0 +1,174 @@
+//! Incidents that another machine began: what is known of them comes from what it wrote.
+
+use lazaret_model::{DeviceId, Text, Timestamp};
+
+use alloc::sync::Arc;
+
+use crate::{
+    Effect, Lifecycle,
+    incident::{Incident, Stage},
+    limits::is_guarded,
+    machine::open_mut,
+    policy::Mode,
+    stages::waits_for,
+    wakes::Wakes,
+    watcher::Watcher,
+};
+
+/// Devices whose incidents were cleared, kept to tell flaps. The oldest is forgotten first.
+const PAST_MAX: usize = 10_000;
+
+impl Lifecycle {
+    /// Another machine may have acted: all that is known of incidents comes from what it wrote. Signals that last are not news.
+    pub(crate) fn begin(&mut self) {
+        self.is_paused = false;
+        self.incidents.clear();
+        self.limits.begin();
+        self.past.clear();
+        self.effects.clear();
+        self.wakes = Wakes::default();
+        for (id, known) in &mut self.devices {
+            known.incident = None;
+            known.watchers.values_mut().for_each(Watcher::stand);
+            self.wakes.insert(id.clone(), Timestamp::EPOCH);
+        }
+    }
+
+    /// An incident that another machine began, under the number that it has here. `None`: it is over, or its device has another.
+    pub fn adopt(&mut self, now: Timestamp, mut incident: Incident) -> Option<u64> {
+        let cleared = (!incident.is_open()).then_some(incident.since);
+        self.remember(&incident.device, incident.serial, cleared);
+        if cleared.is_some() {
+            return None;
+        }
+        if incident.number == 0 {
+            incident.number = self.new_number();
+        }
+        self.next_number = self.next_number.max(incident.number);
+        // Its first status was not written any more.
+        let is_bare = incident.waits_for.is_empty();
+        let (number, device) = (incident.number, incident.device.clone());
+        let known = self.devices.entry(device.clone()).or_default();
+        let other = known.incident.replace(number);
+        known.hardware.clone_from(&incident.hardware);
+        let (policy, since) = (incident.policy.clone(), incident.since);
+        self.incidents.insert(number, Arc::new(incident));
+        self.watch(now, &policy, &device);
+        self.wakes.insert(device.clone(), since);
+        if is_bare {
+            self.complete(number);
+        }
+        self.sync_mode(now, number);
+        if let Some(other) = other.filter(|other| *other != number) {
+            self.close_double(now, &device, number, other);
+            return self.incidents.contains_key(&number).then_some(number);
+        }
+        if is_bare {
+            self.record(number);
+        }
+        self.act_again(number);
+        Some(number)
+    }
+
+    /// What the first status of an incident would have said.
+    fn complete(&mut self, number: u64) {
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let Some(policy) = self.policies.get(&incident.policy) else { return };
+        incident.is_enforced = policy.mode == Mode::Enforce;
+        incident.waits_for = waits_for(policy, incident);
+        let out = incident.stage.is_out_of_service() && incident.is_enforced;
+        incident.cost.out_since = out.then_some(incident.since);
+    }
+
+    /// Brings an incident to the mode of its policy. Guards are asked again about what a leader before this one may have begun too late: a
+    /// device that is tainted already counts as it did.
+    pub(crate) fn sync_mode(&mut self, now: Timestamp, number: u64) {
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let Some(policy) = self.policies.get(&incident.policy) else {
+            self.note_service(number);
+            return;
+        };
+        // What a person gave up is out of service whatever guards say.
+        let is_persons = incident.stage == Stage::Abandoned && incident.handled.abandoned.is_some();
+        let is_out = incident.stage.is_out_of_service() && !is_persons;
+        match policy.mode {
+            Mode::Observe => {
+                incident.is_enforced = false;
+                incident.held = None;
+                incident.waits_for = waits_for(policy, incident);
+                self.note_service(number);
+            }
+            Mode::Enforce if is_out && (!incident.is_enforced || is_guarded(incident.stage)) => {
+                self.enforce(now, number);
+            }
+            Mode::Enforce => {
+                incident.is_enforced = true;
+                incident.waits_for = waits_for(policy, incident);
+                self.note_service(number);
+            }
+        }
+    }
+
+    /// A device has one incident: the older one stays open.
+    fn close_double(&mut self, now: Timestamp, device: &DeviceId, one: u64, other: u64) {
+        let serial = |number: u64| self.incidents.get(&number).map_or(0, |incident| incident.serial);
+        let (kept, closed) = if serial(one) < serial(other) { (one, other) } else { (other, one) };
+        self.enter(
+            now,
+            closed,
+            Stage::Cleared,
+            "the device has another open incident".into(),
+            &"lazaret".into(),
+        );
+        if let Some(known) = self.devices.get_mut(device) {
+            known.incident = Some(kept);
+        }
+        self.act_again(kept);
+    }
+
+    /// Another machine has written the incident since: what this one thought of it is void.
+    pub(crate) fn disown(&mut self, number: u64) {
+        let Some(incident) = self.incidents.remove(&number) else { return };
+        self.limits.note(&incident.device, false);
+        if let Some(known) = self.devices.get_mut(&incident.device) {
+            known.incident = None;
+            self.wakes.insert(incident.device.clone(), Timestamp::EPOCH);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, now: Timestamp, number: u64) {
+        let Some(incident) = self.incidents.remove(&number) else { return };
+        self.limits.note(&incident.device, false);
+        let Some(known) = self.devices.get_mut(&incident.device) else { return };
+        known.incident = None;
+        known.signals = None;
+        self.effects.push_back(Effect::Taint {
+            device: incident.device.clone(),
+            effects: &[],
+            value: Text::default(),
+        });
+        self.look(now, &incident.device);
+    }
+
+    /// A device had incidents, the last of them with this serial number.
+    pub(crate) fn remember(&mut self, device: &DeviceId, serial: u32, cleared: Option<Timestamp>) {
+        let past = self.past.entry(device.clone()).or_default();
+        past.serial = past.serial.max(serial);
+        past.cleared = past.cleared.max(cleared);
+        self.bound_past();
+    }
+
+    pub(crate) fn remember_cleared(&mut self, device: DeviceId, at: Timestamp) {
+        self.past.entry(device).or_default().cleared = Some(at);
+        self.bound_past();
+    }
+
+    fn bound_past(&mut self) {
+        if self.past.len() > PAST_MAX
+            && let Some(oldest) =
+                self.past.iter().min_by_key(|(_, past)| past.cleared).map(|(id, _)| id.clone())
+        {
+            self.past.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! How much policies may take out of service: what guards permit, and what is held until they do.
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet},
+    format,
+    vec::Vec,
+};
+
+use lazaret_model::{DeviceId, DeviceSelector, Text, Timestamp};
+
+use crate::{
+    Lifecycle,
+    incident::{Held, HeldReason, Incident, Stage},
+    machine::open_mut,
+    policy::Mode,
+    stages::{ITSELF, waits_for},
+};
+
+/// How much of what a guard selects may be out of service, as it was last counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The guard.
+    pub guard: Text,
+    /// Which devices.
+    pub selects: Selected,
+    /// How much may be out of service; `None`: the guard has no breaker.
+    pub permitted: Option<u64>,
+    /// How much there is.
+    pub total: u64,
+    /// What is out of service, whoever took it out.
+    pub out: BTreeSet<Unit>,
+    /// Nothing may begin, and why.
+    pub stops: Option<(HeldReason, Text)>,
+}
+
+/// Which devices a guard selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selected {
+    /// All of them.
+    All,
+    /// By names alone.
+    Names(DeviceSelector),
+    /// These.
+    Devices(BTreeSet<DeviceId>),
+    /// These, of which nodes are counted.
+    Nodes(BTreeMap<DeviceId, Text>),
+}
+
+/// What a breaker counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// A device. Also one of which no node is known, where nodes are counted.
+    Device(DeviceId),
+    /// A node.
+    Node(Text),
+}
+
+impl Limit {
+    fn selects(&self, device: &DeviceId) -> bool {
+        match &self.selects {
+            Selected::All => true,
+            Selected::Names(selector) => selector.names_match(device),
+            Selected::Devices(devices) => devices.contains(device),
+            Selected::Nodes(nodes) => nodes.contains_key(device),
+        }
+    }
+
+    fn unit(&self, device: &DeviceId) -> Unit {
+        match &self.selects {
+            Selected::Nodes(nodes) => nodes
+                .get(device)
+                .map_or_else(|| Unit::Device(device.clone()), |node| Unit::Node(node.clone())),
+            Selected::All | Selected::Names(_) | Selected::Devices(_) => Unit::Device(device.clone()),
+        }
+    }
+}
+
+/// A limit, and what incidents take of it besides what was counted.
+#[derive(Debug)]
+struct Guarded {
+    limit: Limit,
+    /// With how many devices of incidents each has.
+    taken: BTreeMap<Unit, usize>,
+}
+
+impl Guarded {
+    /// A device of an incident goes out of service, or comes back.
+    fn note(&mut self, device: &DeviceId, is_out: bool) {
+        if !self.limit.selects(device) {
+            return;
+        }
+        let unit = self.limit.unit(device);
+        if self.limit.out.contains(&unit) {
+            return;
+        }
+        let devices = self.taken.entry(unit.clone()).or_default();
+        *devices = if is_out { *devices + 1 } else { devices.saturating_sub(1) };
+        if *devices == 0 {
+            self.taken.remove(&unit);
+        }
+    }
+
+    /// Why a device may not be taken out of service, if it may not.
+    fn refusal(&self, device: &DeviceId) -> Option<(HeldReason, Text)> {
+        let Limit { guard, selects, permitted, total, out, stops } = &self.limit;
+        if let Some(stop) = stops {
+            return Some(stop.clone());
+        }
+        let (permitted, unit) = ((*permitted)?, self.limit.unit(device));
+        let count = (out.len() + self.taken.len()) as u64;
+        if out.contains(&unit) || self.taken.contains_key(&unit) || count < permitted {
+            return None;
+        }
+        let units = if matches!(selects, Selected::Nodes(_)) { "nodes" } else { "devices" };
+        let message = format!(
+            "DisruptionGuard {guard}: {count} of {total} {units} out of service, {permitted} permitted"
+        );
+        Some((HeldReason::Breaker, message.into()))
+    }
+}
+
+/// All limits, and the devices that incidents keep out of service.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    guarded: Vec<Guarded>,
+    /// By the decision of an open incident.
+    out: BTreeSet<DeviceId>,
+    /// By a taint that was written for an incident and may still be there, however many there are.
+    tainted: BTreeMap<DeviceId, usize>,
+}
+
+impl Limits {
+    fn set(&mut self, limits: Vec<Limit>) {
+        self.guarded = limits.into_iter().map(|limit| Guarded { limit, taken: BTreeMap::new() }).collect();
+        self.take_all();
+    }
+
+    fn take_all(&mut self) {
+        let devices: BTreeSet<&DeviceId> = self.out.iter().chain(self.tainted.keys()).collect();
+        for guarded in &mut self.guarded {
+            guarded.taken.clear();
+            devices.iter().for_each(|device| guarded.note(device, true));
+        }
+    }
+
+    fn is_out(&self, device: &DeviceId) -> bool {
+        self.out.contains(device) || self.tainted.contains_key(device)
+    }
+
+    fn change(&mut self, device: &DeviceId, change: impl FnOnce(&mut Self)) {
+        let before = self.is_out(device);
+        change(self);
+        let now = self.is_out(device);
+        if before != now {
+            self.guarded.iter_mut().for_each(|guarded| guarded.note(device, now));
+        }
+    }
+
+    /// An incident takes its device out of service, or does not any more.
+    pub(crate) fn note(&mut self, device: &DeviceId, is_out: bool) {
+        self.change(device, |limits| {
+            if is_out {
+                limits.out.insert(device.clone());
+            } else {
+                limits.out.remove(device);
+            }
+        });
+    }
+
+    /// A taint for an incident is there or on its way; or it is gone.
+    pub(crate) fn note_taint(&mut self, device: &DeviceId, is_there: bool) {
+        self.change(device, |limits| {
+            let taints = limits.tainted.entry(device.clone()).or_default();
+            *taints = if is_there { *taints + 1 } else { taints.saturating_sub(1) };
+            if *taints == 0 {
+                limits.tainted.remove(device);
+            }
+        });
+    }
+
+    /// No incident is known any more; what is tainted still is.
+    pub(crate) fn begin(&mut self) {
+        self.out.clear();
+        self.take_all();
+    }
+
+    /// The guard that keeps a device from being taken out of service by a policy, and why.
+    pub(crate) fn refusal(&self, device: &DeviceId) -> Option<(Text, HeldReason, Text)> {
+        let selecting = self.guarded.iter().filter(|guarded| guarded.limit.selects(device));
+        selecting.into_iter().find_map(|guarded| {
+            let (reason, message) = guarded.refusal(device)?;
+            Some((guarded.limit.guard.clone(), reason, message))
+        })
+    }
+}
+
+impl Lifecycle {
+    /// These are all limits from now on.
+    pub(crate) fn set_limits(&mut self, now: Timestamp, limits: Vec<Limit>) {
+        self.limits.set(limits);
+        let held: Vec<DeviceId> =
+            self.incidents.values().filter(|one| one.held.is_some()).map(|one| one.device.clone()).collect();
+        for device in held {
+            self.look(now, &device);
+        }
+    }
+
+    /// Whether the device of an incident is out of service by it may have changed.
+    pub(crate) fn note_service(&mut self, number: u64) {
+        if let Some(incident) = self.incidents.get(&number) {
+            self.limits.note(&incident.device, is_out(incident));
+        }
+    }
+
+    /// Goes on with what was held, where guards permit it now.
+    pub(crate) fn release_held(&mut self, now: Timestamp, device: &DeviceId) {
+        let Some(number) = self.devices.get(device).and_then(|known| known.incident) else { return };
+        let Some(incident) = self.incidents.get(&number) else { return };
+        let Some(held) = incident.held.clone() else { return };
+        if self.policies.get(&incident.policy).is_none_or(|policy| policy.mode == Mode::Observe) {
+            return;
+        }
+        match self.limits.refusal(device) {
+            Some((guard, reason, message)) if held.guard != guard || held.reason != reason => {
+                self.hold(now, number, Held { guard, reason, message, ..*held });
+            }
+            Some(_) => {}
+            None => self.go_on(now, number, &held),
+        }
+    }
+
+    /// A guard does not permit what a policy wants: the incident waits.
+    pub(crate) fn hold(&mut self, now: Timestamp, number: u64, held: Held) {
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        let same = |before: &Held| {
+            (before.stage, &before.rule, &before.guard, before.reason)
+                == (held.stage, &held.rule, &held.guard, held.reason)
+        };
+        if incident.held.as_deref().is_some_and(same) {
+            return;
+        }
+        let cause = format!("{} is held: {}", held.stage.name(), held.message);
+        incident.waits_for = held.message.clone();
+        incident.held = Some(Box::new(held));
+        incident.note(now, cause, &ITSELF.into());
+        self.show(number);
+    }
+
+    /// Guards permit what was held.
+    fn go_on(&mut self, now: Timestamp, number: u64, held: &Held) {
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        incident.held = None;
+        let cause: Text = format!("DisruptionGuard {} permits it", held.guard).into();
+        if incident.stage < held.stage {
+            (incident.rule, incident.taint_value) = (held.rule.clone(), held.taint_value.clone());
+            self.enter(now, number, held.stage, cause, &ITSELF.into());
+            return;
+        }
+        // Its policy has come to act on it while guards did not permit that.
+        incident.is_enforced = true;
+        if incident.stage.is_out_of_service() {
+            incident.cost.out_since.get_or_insert(now);
+        }
+        incident.note(now, cause, &ITSELF.into());
+        if let Some(policy) = self.policies.get(&incident.policy) {
+            incident.waits_for = waits_for(policy, incident);
+        }
+        self.note_service(number);
+        self.show(number);
+    }
+
+    /// A policy acts on an incident from now on, where guards permit that its device is out of service.
+    pub(crate) fn enforce(&mut self, now: Timestamp, number: u64) {
+        let Some(incident) = open_mut(&mut self.incidents, number) else { return };
+        match self.limits.refusal(&incident.device) {
+            None => {
+                incident.is_enforced = true;
+                incident.held = None;
+                incident.cost.out_since.get_or_insert(now);
+                if let Some(policy) = self.policies.get(&incident.policy) {
+                    incident.waits_for = waits_for(policy, incident);
+                }
+                self.note_service(number);
+            }
+            Some((guard, reason, message)) => {
+                incident.is_enforced = false;
+                incident.cost.out_of_service_ms = incident.cost.out_of_service_ms_until(now);
+                incident.cost.out_since = None;
+                let (stage, rule) = (incident.stage, incident.rule.clone());
+                let taint_value = incident.taint_value.clone();
+                self.note_service(number);
+                self.hold(now, number, Held { stage, rule, taint_value, guard, reason, message });
+            }
+        }
+    }
+}
+
+/// Whether the device of an incident is out of service because a policy acted.
+pub(crate) fn is_out(incident: &Incident) -> bool {
+    incident.is_enforced && incident.stage.is_out_of_service()
+}
+
+/// Whether an incident in this stage is one that guards are asked about: later ones have been out of service for long.
+pub(crate) fn is_guarded(stage: Stage) -> bool {
+    matches!(stage, Stage::Quarantined | Stage::Draining)
+}

@@ -1,0 +1,54 @@
+//! Signals that somebody wrote down and that last until they are deleted: alerts that fire.
+
+use alloc::collections::BTreeMap;
+
+use lazaret_model::{DeviceId, Text, Timestamp};
+
+use super::{Reconciler, Report};
+use crate::effect::Input as Heard;
+
+/// Alerts that fire, by device and name.
+#[derive(Debug, Default)]
+pub(super) struct Alerts {
+    by_device: BTreeMap<DeviceId, BTreeMap<Text, Report>>,
+    devices: BTreeMap<Text, DeviceId>,
+}
+
+impl Reconciler {
+    /// An alert fires. Who does not lead hears of it as well: a signal that lasts is no news to whoever begins to lead.
+    pub(super) fn alert(&mut self, now: Timestamp, report: Report) {
+        let (name, device) = (report.name.clone(), report.signal.device.clone());
+        if self.alerts.devices.get(&name).is_some_and(|known| *known != device) {
+            self.alert_gone(now, &name);
+        }
+        self.alerts.devices.insert(name.clone(), device.clone());
+        self.lifecycle.handle(now, Heard::Raised(report.signal.clone()));
+        self.alerts.by_device.entry(device).or_default().insert(name, report);
+    }
+
+    /// An alert is over. Another with the same key may go on.
+    pub(super) fn alert_gone(&mut self, now: Timestamp, name: &Text) {
+        let Some(device) = self.alerts.devices.remove(name) else { return };
+        let Some(alerts) = self.alerts.by_device.get_mut(&device) else { return };
+        let Some(gone) = alerts.remove(name) else { return };
+        let (key, source) = (gone.signal.key, gone.signal.source);
+        let other = alerts.values().find(|other| other.signal.key == key && other.signal.source == source);
+        let heard = match other {
+            Some(other) => Heard::Raised(other.signal.clone()),
+            None => Heard::Lowered { device: device.clone(), key, source },
+        };
+        if alerts.is_empty() {
+            self.alerts.by_device.remove(&device);
+        }
+        self.lifecycle.handle(now, heard);
+    }
+
+    /// A device is known now, or by other policies: what fires is told to them.
+    pub(super) fn raise_alerts(&mut self, now: Timestamp, device: &DeviceId) {
+        let signals = self.alerts.by_device.get(device).into_iter().flat_map(|alerts| alerts.values());
+        let signals: alloc::vec::Vec<_> = signals.map(|report| report.signal.clone()).collect();
+        for signal in signals {
+            self.lifecycle.handle(now, Heard::Raised(signal));
+        }
+    }
+}

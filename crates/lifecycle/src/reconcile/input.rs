@@ -1,0 +1,116 @@
+//! What the reconciler hears, and what it wants done.
+
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+
+use lazaret_model::{DeviceId, EffectId, Outcome, Text, Uid};
+
+use super::{Child, ChildKind, Owner, Report, Stored};
+use crate::{
+    effect::{Input as Heard, JobResult},
+    incident::Incident,
+    tallies::Tally,
+    wanted::Task,
+};
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Input {
+    /// Something about policies, devices and signals.
+    Heard(Heard),
+    /// An incident is so.
+    Stored(Box<Stored>),
+    /// There is no incident of this name and incarnation.
+    StoredGone(Text, Uid),
+    /// An object is so.
+    Child(Child),
+    /// There is no such object, or it belongs to no incident.
+    ChildGone(ChildKind, Text, Text),
+    /// Somebody wrote down a signal.
+    Report(Report),
+    /// There is no such signal.
+    ReportGone(Text),
+    /// What a request that repairs says now: `None` while it goes on.
+    Asked(Text, Option<JobResult>),
+    /// What became of an effect.
+    Acknowledged {
+        /// Which.
+        id: EffectId,
+        /// Whether it was done.
+        outcome: Outcome,
+        /// The version of what was written.
+        version: Option<Text>,
+        /// The incarnation of what was written.
+        uid: Option<Uid>,
+        /// Why it was refused for good.
+        refused: Option<String>,
+    },
+    /// Effects are wanted from now on.
+    BecameLeader,
+    /// No effects are wanted.
+    LostLeadership,
+    /// Time has passed.
+    Tick,
+}
+
+/// Something to be done.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    /// To acknowledge it by.
+    pub id: EffectId,
+    /// What.
+    pub kind: WriteKind,
+}
+
+/// What is to be done. Everything can be done twice.
+#[derive(Clone, Debug)]
+pub enum WriteKind {
+    /// Write a new incident.
+    Create(Arc<Incident>),
+    /// Write the status of an incident of this incarnation and version.
+    Record(Uid, Text, Arc<Incident>),
+    /// Delete an incident that is over, of this incarnation.
+    Remove(Text, Uid),
+    /// Make a rule of the owner's name that taints a device.
+    Taint {
+        /// For which incident.
+        owner: Owner,
+        /// Which device.
+        device: DeviceId,
+        /// With which effect.
+        effect: &'static str,
+        /// And which value.
+        value: Text,
+        /// The incarnation of the rule that is changed; `None`: it is made.
+        uid: Option<Uid>,
+    },
+    /// Make a policy of the owner's name that makes pods leave.
+    Drain {
+        /// For which incident.
+        owner: Owner,
+        /// Which device.
+        device: DeviceId,
+        /// The value of its taint.
+        value: Text,
+        /// The health policy, which says how fast.
+        policy: Text,
+    },
+    /// Run a Job, or make or look at a request.
+    Run {
+        /// For which incident.
+        owner: Owner,
+        /// What it is called.
+        name: Text,
+        /// What.
+        task: Task,
+        /// The incident as it is.
+        incident: Arc<Incident>,
+    },
+    /// Delete an object of this incarnation.
+    Delete(ChildKind, Text, Text, Uid),
+    /// Delete a signal that was taken in, of this incarnation.
+    DropReport(Text, Uid),
+    /// Write what was counted for a policy, instead of what was written before.
+    Tally(Text, Vec<Tally>),
+    /// Say that an expression of a policy could not be evaluated.
+    Broken(Text, usize, String),
+}

@@ -1,0 +1,147 @@
+//! The objects of a cluster, as far as incidents are concerned.
+
+use lazaret_model::{DeviceId, Text, Timestamp, Uid};
+
+use crate::{effect::JobResult, incident::Incident, signal::Signal};
+
+/// How long incidents are kept after their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// After this they are deleted.
+    pub keep_ms: i64,
+    /// Of more than these the oldest are deleted.
+    pub incidents_max: usize,
+}
+
+impl Default for History {
+    /// Thirty days; 10,000 of them take about 20 MB in an API server.
+    fn default() -> Self {
+        Self { keep_ms: 30 * 24 * 60 * 60 * 1_000, incidents_max: 10_000 }
+    }
+}
+
+/// The incident that an object belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its name.
+    pub name: Text,
+    /// Its incarnation.
+    pub uid: Uid,
+}
+
+/// An incident as it is stored.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its incarnation.
+    pub uid: Uid,
+    /// Its version.
+    pub version: Text,
+    /// What it says.
+    pub incident: Incident,
+    /// What people wrote into it.
+    pub acts: Acts,
+}
+
+/// What people wrote into an incident.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acts {
+    /// Somebody has seen it.
+    pub acknowledged: Option<PersonAct>,
+    /// Somebody has repaired the device.
+    pub repaired: Option<PersonAct>,
+    /// Somebody gives it up.
+    pub abandoned: Option<PersonAct>,
+}
+
+/// What a person did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonAct {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub who: Text,
+    /// Why; may be empty.
+    pub why: Text,
+}
+
+/// An object that was made for an incident.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Where it is; empty where there are no namespaces.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its incarnation.
+    pub uid: Uid,
+    /// The incident that it was made for.
+    pub owner: Owner,
+    /// What it says.
+    pub target: Target,
+}
+
+/// What an object does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// It taints a device.
+    Rule {
+        /// The device.
+        device: DeviceId,
+        /// With this effect.
+        effect: Text,
+        /// And this value.
+        value: Text,
+    },
+    /// It makes the pods of a device leave.
+    Drain {
+        /// The device.
+        device: DeviceId,
+        /// The value of its taint.
+        value: Text,
+        /// How many pods have left because of it.
+        evicted: u64,
+    },
+    /// It repairs or validates.
+    Job {
+        /// How it ended.
+        result: Option<JobResult>,
+    },
+    /// It holds the device for a validation of the same name.
+    Claim,
+}
+
+/// Which kind of object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChildKind {
+    /// A rule that taints.
+    Rule,
+    /// A policy that drains.
+    Drain,
+    /// A Job.
+    Job,
+    /// A claim of a validation.
+    Claim,
+}
+
+impl Target {
+    /// Which kind of object does that.
+    #[must_use]
+    pub fn kind(&self) -> ChildKind {
+        match self {
+            Self::Rule { .. } => ChildKind::Rule,
+            Self::Drain { .. } => ChildKind::Drain,
+            Self::Job { .. } => ChildKind::Job,
+            Self::Claim => ChildKind::Claim,
+        }
+    }
+}
+
+/// A signal that somebody wrote down.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The name of the object.
+    pub name: Text,
+    /// Its incarnation.
+    pub uid: Uid,
+    /// What it says.
+    pub signal: Signal,
+}
