@@ -27,7 +27,7 @@ mod shell;
 mod steps;
 mod writes;
 
-pub use lazaret_pods::{Signal, Threshold, Thresholds};
+pub use lazaret_pods::{Signal, SoftThreshold, Threshold, Thresholds};
 pub use options::{Options, StartError};
 pub use run::{RunOptions, ThresholdError, parse_eviction_hard};
 pub use shell::Agent;

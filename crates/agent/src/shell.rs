@@ -24,7 +24,8 @@ use crate::{
     Options, StartError, checkpoint, claims,
     clock::Clock,
     connection::{self, Current, Endpoint},
-    events, follow,
+    events::{self, About, Note},
+    follow,
     metrics::Metrics,
     offers, pods, registration, registry,
     run::{self, RunOptions, Runner},
@@ -399,8 +400,11 @@ impl Shell {
         warn!(pod = name, reason, "{message}");
         let (Some(pod), Ok(place)) = (pod, Arc::clone(&self.events).try_acquire_owned()) else { return };
         let (client, node) = (self.client.clone(), self.options.node.clone());
+        let lazaret_node::PodRef { namespace, name, uid } = pod;
+        let about = About::Pod { pod: lazaret_pods::PodRef { namespace, name, uid }, field: None };
+        let note = Note { about, is_warning: true, reason, message };
         self.tasks.spawn(async move {
-            events::write(client, node, pod, reason, message).await;
+            events::write(client, &node, note).await;
             drop(place);
         });
     }

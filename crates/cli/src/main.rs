@@ -25,6 +25,7 @@ mod log;
 mod node;
 mod node_image;
 mod node_run;
+mod node_soft;
 mod nodes;
 mod numbers;
 mod nvidia;

@@ -80,6 +80,9 @@ struct Place {
     /// Where the node keeps its files
     #[arg(long, value_name = "PATH", default_value = lazaret_driver::KUBELET_ROOT)]
     root: PathBuf,
+    /// Where the node keeps its images, if `lazaret node` has that flag too [default: images below --root]
+    #[arg(long, value_name = "PATH", conflicts_with = "root")]
+    image_root: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -104,7 +107,7 @@ struct Shown {
 
 impl From<Image> for Shown {
     fn from(image: Image) -> Self {
-        let Image { id, name, repo_digest, config: _, layers, bytes } = image;
+        let Image { id, name, repo_digest, config: _, layers, is_opaque: _, bytes } = image;
         Self { name, id, repo_digest, bytes, layers }
     }
 }
@@ -134,7 +137,8 @@ impl Args {
 
 impl Place {
     fn open(&self) -> Result<Images> {
-        Ok(Images::open(self.root.join(lazaret_images::DIRECTORY), Limits::default())?)
+        let below_root = || self.root.join(lazaret_images::DIRECTORY);
+        Ok(Images::open(self.image_root.clone().unwrap_or_else(below_root), Limits::default())?)
     }
 }
 

@@ -12,11 +12,13 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::Taint;
-use lazaret_agent::{Options, RunOptions, Thresholds, parse_eviction_hard};
+use lazaret_agent::{Options, RunOptions, Signal, SoftThreshold, Thresholds, parse_eviction_hard};
 use lazaret_containers::{Choice, Options as RuntimeOptions, Runtime, probe};
 use lazaret_cri::{Cri, ProbeOptions};
 use lazaret_images::{ImageSource, Images, Limits};
 use lazaret_model::validate_dns_subdomain;
+
+use crate::node_soft::GracePeriods;
 
 /// Where containerd listens, and kubelet looks for it without a flag.
 const CRI_SOCKET: &str = "/run/containerd/containerd.sock";
@@ -44,7 +46,7 @@ pub(crate) struct RunArgs {
     /// processes   processes of this machine: isolates nothing, and applies neither images
     ///             nor mounts; of a device only its environment
     /// cri         containerd (1.7 or later) or CRI-O (1.28 or later), which also has the
-    ///             images; no attach, no exec with an input or a terminal
+    ///             images
     #[arg(long, value_name = "NAME", default_value = "auto", verbatim_doc_comment)]
     runtime: RuntimeName,
     /// The socket of a CRI runtime, as unix:///PATH [default with --runtime cri: unix:///run/containerd/containerd.sock]
@@ -85,6 +87,15 @@ pub(crate) struct RunArgs {
     /// memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,pid.available<10%, where a disk with 5Gi free is not short]
     #[arg(long, value_name = "SIGNAL<QUANTITY,...", value_parser = parse_eviction_hard)]
     eviction_hard: Option<Thresholds>,
+    /// With less than this for the grace period of its signal, pods are evicted with time to end; written as --eviction-hard
+    #[arg(long, value_name = "SIGNAL<QUANTITY,...", value_parser = parse_eviction_hard, requires = "eviction_soft_grace_period")]
+    eviction_soft: Option<Thresholds>,
+    /// How long a soft threshold has to be crossed before pods go: one for each, memory.available=1m30s for instance
+    #[arg(long, value_name = "SIGNAL=DURATION,...", value_parser = GracePeriods::from_str, requires = "eviction_soft")]
+    eviction_soft_grace_period: Option<GracePeriods>,
+    /// Seconds that a pod has to end at most when it is evicted by a soft threshold
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    eviction_max_pod_grace_period: u32,
     /// How long a condition of pressure stays true after it was seen last, 5m or 1h30m for instance
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     eviction_pressure_transition_period: Duration,
@@ -144,11 +155,20 @@ impl RunArgs {
             cluster_dns: self.cluster_dns.iter().map(ToString::to_string).collect(),
             cluster_domain: self.cluster_domain.clone(),
             thresholds: self.eviction_hard.clone().unwrap_or_default(),
+            soft_thresholds: self.soft_thresholds()?,
+            soft_grace_max: Duration::from_secs(self.eviction_max_pod_grace_period.into()),
             pressure_transition: self.eviction_pressure_transition_period,
             pod_pids_max: self.pod_max_pids,
             seccomp_default: self.seccomp_default,
             allowed_unsafe_sysctls: self.allowed_unsafe_sysctls.clone(),
         })
+    }
+
+    fn soft_thresholds(&self) -> Result<BTreeMap<Signal, SoftThreshold>> {
+        match (&self.eviction_soft, &self.eviction_soft_grace_period) {
+            (Some(soft), Some(periods)) => periods.of(soft),
+            (Some(_), None) | (None, Some(_)) | (None, None) => Ok(BTreeMap::new()),
+        }
     }
 
     /// The directory of CDI files that a driver in this process writes to.
@@ -238,7 +258,7 @@ fn parse_endpoint(text: &str) -> Result<PathBuf, String> {
     if path.is_absolute() { Ok(path.to_owned()) } else { Err("write it as unix:///PATH".to_owned()) }
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
     Duration::try_from(duration).map_err(|_| "write it as 90s, 10m or 1h30m".to_owned())
 }

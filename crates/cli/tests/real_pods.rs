@@ -146,6 +146,25 @@ fn an_ephemeral_container_is_added_to_a_pod_that_runs() {
     assert_eq!((&container["restartCount"], &container["ready"]), (&json!(0), &json!(true)));
 }
 
+/// `kubectl port-forward` names no container: a port is the pod's, whichever of its containers run.
+#[test]
+fn ports_of_a_pod_with_several_containers_can_be_forwarded() {
+    let (cluster, root) = start_with_node(&[]);
+    let mut two = pod("two", &root.0, "sleep 1000000", "Always");
+    let mut other = two["spec"]["containers"][0].clone();
+    other["name"] = json!("other");
+    two["spec"]["containers"].as_array_mut().unwrap().push(other);
+    cluster.send("POST", PODS, &two);
+    wait_for_phase(&cluster, "two", "Running");
+    // A pod that is found is asked for over a websocket, which this request is not.
+    let asked = |name: &str| {
+        let path = format!("/api/v1/nodes/here/proxy/portForward/default/{name}");
+        cluster.try_send("GET", &path, &Value::Null).unwrap_err()
+    };
+    cluster.until("the pod is found", |_| asked("two").contains("Upgrade request required"));
+    assert!(asked("none").contains("not found in namespace"), "{}", asked("none"));
+}
+
 /// What the kernel holds a container to, in bytes and in microseconds of each 100,000.
 fn limits_of(root: &std::path::Path, uid: &str) -> (String, String) {
     let instance = fs::read_to_string(root.join("run/runc/instance")).unwrap();

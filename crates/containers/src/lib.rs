@@ -36,6 +36,6 @@ pub use runtime::{Answer, Attached, Connection, Exec, Resize, Running, Runtime, 
 pub use shim::shim_main;
 pub use spec::{
     Bytes, ContainerSpec, Identity, Key, Limits, Mount, Namespaces, Propagation, RootFs, SandboxSpec,
-    Seccomp, Security,
+    Seccomp, Security, UserLookup,
 };
 pub use state::{ContainerState, Exit, Phase, SandboxState, Usage};

@@ -98,6 +98,8 @@ pub struct Exec {
     pub tty: bool,
     /// Whether it has an input.
     pub stdin: bool,
+    /// It is killed after this long, and what it wrote may come only at its end. Without it, its streams are there while it runs.
+    pub limit: Option<Duration>,
 }
 
 /// The size of a terminal.

@@ -139,6 +139,20 @@ pub struct Identity {
     pub gid: u32,
     /// Its further groups.
     pub groups: Vec<u32>,
+    /// Where only the runtime sees the files of the image: what it looks up there. The user and group above are not known then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookup: Option<UserLookup>,
+}
+
+/// A user that the runtime finds in the files of the image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserLookup {
+    /// A name or a number. `None`: the user of the image, and its group.
+    pub user: Option<String>,
+    /// The group instead of the user's own.
+    pub gid: Option<u32>,
+    /// Whether the groups that the image has the user in are added to the further groups.
+    pub with_groups: bool,
 }
 
 /// What the program may do.

@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         working_directory: "/".into(),
         mounts: Vec::new(),
         cdi_devices: devices.to_vec(),
-        identity: Identity { uid: 1000, gid: 1000, groups: vec![44] },
+        identity: Identity { uid: 1000, gid: 1000, groups: vec![44], lookup: None },
         security: Security::default(),
         limits: Limits { memory: Some(64 << 20), ..Limits::default() },
         tty: false,

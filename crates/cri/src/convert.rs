@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lazaret_containers::{
     ContainerSpec, ContainerState, Exit, Key, Limits, Mount, Namespaces, Phase, Propagation, RootFs,
-    RuntimeError, SandboxSpec, Seccomp,
+    RuntimeError, SandboxSpec, Seccomp, UserLookup,
 };
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,11 @@ pub(crate) struct Kept {
     pub(crate) image: String,
     pub(crate) image_id: String,
     pub(crate) labels: std::collections::BTreeMap<String, String>,
+    /// What can be attached to.
+    #[serde(default)]
+    pub(crate) stdin: bool,
+    #[serde(default)]
+    pub(crate) tty: bool,
 }
 
 pub(crate) fn sandbox_config(spec: &SandboxSpec) -> Result<proto::PodSandboxConfig, RuntimeError> {
@@ -89,6 +94,8 @@ pub(crate) fn container_config(
         image: spec.image.clone(),
         image_id: spec.image_id.clone(),
         labels: spec.labels.clone(),
+        stdin: spec.stdin,
+        tty: spec.tty,
     };
     let labels = [
         (POD_UID_LABEL, &sandbox.pod_uid),
@@ -161,6 +168,15 @@ fn security(
         Seccomp::RuntimeDefault => profile(proto::PROFILE_RUNTIME_DEFAULT, ""),
         Seccomp::File(path) => profile(proto::PROFILE_LOCALHOST, &text(path)?),
     };
+    let identity = &spec.identity;
+    // Without a lookup, the groups of the image are among the further groups already.
+    let lookup = identity.lookup.clone().unwrap_or_else(|| UserLookup {
+        user: Some(identity.uid.to_string()),
+        gid: Some(identity.gid),
+        with_groups: false,
+    });
+    let number = |value: u32| proto::Int64Value { value: value.into() };
+    let uid = lookup.user.as_ref().and_then(|user| user.parse::<u32>().ok());
     Ok(proto::LinuxContainerSecurityContext {
         capabilities: Some(proto::Capability {
             add_capabilities: security.add_capabilities.clone(),
@@ -168,12 +184,16 @@ fn security(
         }),
         privileged: security.privileged,
         namespace_options: Some(namespaces(sandbox.namespaces)),
-        run_as_user: Some(proto::Int64Value { value: spec.identity.uid.into() }),
-        run_as_group: Some(proto::Int64Value { value: spec.identity.gid.into() }),
+        run_as_user: uid.map(number),
+        run_as_username: lookup.user.filter(|_| uid.is_none()).unwrap_or_default(),
+        run_as_group: lookup.gid.map(number),
         readonly_rootfs: security.read_only_root,
-        supplemental_groups: spec.identity.groups.iter().map(|group| i64::from(*group)).collect(),
-        // The groups of the image are among them already.
-        supplemental_groups_policy: proto::GROUPS_STRICT,
+        supplemental_groups: identity.groups.iter().map(|group| i64::from(*group)).collect(),
+        supplemental_groups_policy: if lookup.with_groups {
+            proto::GROUPS_MERGE
+        } else {
+            proto::GROUPS_STRICT
+        },
         no_new_privs: !security.allow_privilege_escalation && !security.privileged,
         masked_paths: paths(MASKED_PATHS),
         readonly_paths: paths(READ_ONLY_PATHS),
@@ -192,7 +212,7 @@ fn namespaces(namespaces: Namespaces) -> proto::NamespaceOption {
     }
 }
 
-fn resources(limits: &Limits) -> proto::LinuxContainerResources {
+pub(crate) fn resources(limits: &Limits) -> proto::LinuxContainerResources {
     let signed = |value: Option<u64>| value.map_or(0, |value| i64::try_from(value).unwrap_or(i64::MAX));
     proto::LinuxContainerResources {
         cpu_period: signed(limits.cpu_period_us),
@@ -262,9 +282,14 @@ pub(crate) fn phase(status: &proto::ContainerStatus, pid: u32) -> Phase {
     }
 }
 
+/// What was kept of one of ours.
+pub(crate) fn kept(status: &proto::ContainerStatus) -> Option<Kept> {
+    serde_json::from_str(status.annotations.get(CONTAINER_ANNOTATION)?).ok()
+}
+
 /// One of ours, or nothing.
 pub(crate) fn container_state(status: &proto::ContainerStatus, pid: u32) -> Option<ContainerState> {
-    let kept: Kept = serde_json::from_str(status.annotations.get(CONTAINER_ANNOTATION)?).ok()?;
+    let kept = kept(status)?;
     Some(ContainerState {
         id: status.id.clone(),
         key: kept.key,

@@ -9,7 +9,7 @@ use lazaret_images::{
 };
 use serde::Deserialize;
 
-use crate::{Cri, proto, runtime::QUERY_LIMIT};
+use crate::{Cri, clock, proto, runtime::QUERY_LIMIT};
 
 /// A pull may take as long as it makes progress; the runtime itself sees to that.
 const PULL_LIMIT: Duration = Duration::from_secs(3_600);
@@ -24,15 +24,18 @@ impl Cri {
         let Some(found) = answer.image else { return Ok(None) };
         let name = Reference::parse(name).map_or_else(|_| name.to_owned(), |reference| reference.to_string());
         let mut config = answer.info.get("info").map(|text| config(text)).unwrap_or_default();
-        if let Some(uid) = found.uid {
-            config.user = uid.value.to_string();
+        // Where the details are missing.
+        if config.user.is_empty() {
+            config.user = found.uid.map_or(found.username, |uid| uid.value.to_string());
         }
+        self.uses.touch(&found.id, clock::now());
         Ok(Some(Image {
             id: found.id,
             name,
             repo_digest: found.repo_digests.into_iter().next(),
             config,
             layers: Vec::new(),
+            is_opaque: true,
             bytes: found.size,
         }))
     }
@@ -91,13 +94,12 @@ impl ImageSource for Cri {
         Box::pin(self.pull_image(name, keychain))
     }
 
-    /// None: other clients of the runtime may use what our pods do not.
     fn collect_garbage<'a>(
         &'a self,
-        _: &'a BTreeSet<String>,
-        _: Thresholds,
+        in_use: &'a BTreeSet<String>,
+        thresholds: Thresholds,
     ) -> Answer<'a, Result<Collected, ImageError>> {
-        Box::pin(async { Ok(Collected::default()) })
+        Box::pin(self.remove_unused_images(in_use, thresholds))
     }
 }
 

@@ -9,9 +9,11 @@
 mod clock;
 mod connection;
 mod convert;
+mod garbage;
 mod image;
 mod probe;
 mod runtime;
+mod stream;
 mod version;
 
 pub mod proto;

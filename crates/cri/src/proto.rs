@@ -23,10 +23,15 @@ pub const LIST_CONTAINERS: &str = "/runtime.v1.RuntimeService/ListContainers";
 pub const CONTAINER_STATUS: &str = "/runtime.v1.RuntimeService/ContainerStatus";
 pub const REOPEN_CONTAINER_LOG: &str = "/runtime.v1.RuntimeService/ReopenContainerLog";
 pub const EXEC_SYNC: &str = "/runtime.v1.RuntimeService/ExecSync";
+pub const EXEC: &str = "/runtime.v1.RuntimeService/Exec";
+pub const ATTACH: &str = "/runtime.v1.RuntimeService/Attach";
+pub const UPDATE_CONTAINER_RESOURCES: &str = "/runtime.v1.RuntimeService/UpdateContainerResources";
 pub const CONTAINER_STATS: &str = "/runtime.v1.RuntimeService/ContainerStats";
 pub const IMAGE_STATUS: &str = "/runtime.v1.ImageService/ImageStatus";
 pub const LIST_IMAGES: &str = "/runtime.v1.ImageService/ListImages";
 pub const PULL_IMAGE: &str = "/runtime.v1.ImageService/PullImage";
+pub const REMOVE_IMAGE: &str = "/runtime.v1.ImageService/RemoveImage";
+pub const IMAGE_FS_INFO: &str = "/runtime.v1.ImageService/ImageFsInfo";
 
 /// `NamespaceMode`.
 pub const NAMESPACE_POD: i32 = 0;
@@ -43,7 +48,8 @@ pub const PROFILE_RUNTIME_DEFAULT: i32 = 0;
 pub const PROFILE_UNCONFINED: i32 = 1;
 pub const PROFILE_LOCALHOST: i32 = 2;
 
-/// `SupplementalGroupsPolicy`: those that are given, and none of the image.
+/// `SupplementalGroupsPolicy`: those that are given and those of the image, or none of the image.
+pub const GROUPS_MERGE: i32 = 0;
 pub const GROUPS_STRICT: i32 = 1;
 
 /// `PodSandboxState`.
@@ -347,6 +353,8 @@ pub struct LinuxContainerSecurityContext {
     pub run_as_user: Option<Int64Value>,
     #[prost(message, optional, tag = "12")]
     pub run_as_group: Option<Int64Value>,
+    #[prost(string, tag = "6")]
+    pub run_as_username: String,
     #[prost(bool, tag = "7")]
     pub readonly_rootfs: bool,
     #[prost(int64, repeated, tag = "8")]
@@ -473,6 +481,8 @@ pub struct Container {
     pub pod_sandbox_id: String,
     #[prost(message, optional, tag = "3")]
     pub metadata: Option<ContainerMetadata>,
+    #[prost(string, tag = "5")]
+    pub image_ref: String,
     #[prost(int32, tag = "6")]
     pub state: i32,
     #[prost(int64, tag = "7")]
@@ -573,6 +583,10 @@ pub struct Image {
     pub size: u64,
     #[prost(message, optional, tag = "5")]
     pub uid: Option<Int64Value>,
+    #[prost(string, tag = "6")]
+    pub username: String,
+    #[prost(bool, tag = "8")]
+    pub pinned: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -659,4 +673,72 @@ pub struct ContainerStats {
 pub struct ContainerStatsResponse {
     #[prost(message, optional, tag = "1")]
     pub stats: Option<ContainerStats>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ExecRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    #[prost(string, repeated, tag = "2")]
+    pub cmd: Vec<String>,
+    #[prost(bool, tag = "3")]
+    pub tty: bool,
+    #[prost(bool, tag = "4")]
+    pub stdin: bool,
+    #[prost(bool, tag = "5")]
+    pub stdout: bool,
+    #[prost(bool, tag = "6")]
+    pub stderr: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct AttachRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    #[prost(bool, tag = "2")]
+    pub stdin: bool,
+    #[prost(bool, tag = "3")]
+    pub tty: bool,
+    #[prost(bool, tag = "4")]
+    pub stdout: bool,
+    #[prost(bool, tag = "5")]
+    pub stderr: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct UrlResponse {
+    #[prost(string, tag = "1")]
+    pub url: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct UpdateContainerResourcesRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    #[prost(message, optional, tag = "2")]
+    pub linux: Option<LinuxContainerResources>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RemoveImageRequest {
+    #[prost(message, optional, tag = "1")]
+    pub image: Option<ImageSpec>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FilesystemIdentifier {
+    #[prost(string, tag = "1")]
+    pub mountpoint: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FilesystemUsage {
+    #[prost(message, optional, tag = "2")]
+    pub fs_id: Option<FilesystemIdentifier>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ImageFsInfoResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub image_filesystems: Vec<FilesystemUsage>,
 }

@@ -4,13 +4,13 @@ use std::{
     collections::BTreeMap,
     io::Cursor,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use lazaret_containers::{
-    Answer, Attached, Connection as Stream, ContainerSpec, Exec, Phase, Running, Runtime, RuntimeError,
-    SandboxSpec, SandboxState, Usage, connect_in,
+    Answer, Attached, Connection as Stream, ContainerSpec, Exec, Limits, Phase, Running, Runtime,
+    RuntimeError, SandboxSpec, SandboxState, Usage, connect_in,
 };
 use tokio::{
     sync::{OnceCell, oneshot, watch},
@@ -21,15 +21,14 @@ use crate::{
     clock::time,
     connection::Connection,
     convert::{self, POD_UID_LABEL, unsupported},
+    garbage::Uses,
     proto, version,
 };
 
 /// Calls that only look something up.
 pub(crate) const QUERY_LIMIT: Duration = Duration::from_secs(30);
 /// Calls that make or remove something: what a kubelet waits.
-const CHANGE_LIMIT: Duration = Duration::from_secs(120);
-/// A program that a probe runs may not take longer; the caller's own limit is shorter.
-const EXEC_LIMIT: Duration = Duration::from_secs(600);
+pub(crate) const CHANGE_LIMIT: Duration = Duration::from_secs(120);
 /// How often the runtime is asked whether a container ended, as a kubelet asks.
 const RELIST_INTERVAL: Duration = Duration::from_secs(1);
 /// A device that no file describes: a runtime that applies CDI names refuses it.
@@ -45,9 +44,10 @@ pub struct Cri {
     name: String,
     version: String,
     applies_cdi: OnceCell<()>,
+    pub(crate) uses: Uses,
     changes: watch::Receiver<u64>,
-    /// Ends with this.
-    _relist: JoinSet<()>,
+    /// Sessions of programs, and whoever asks for changes. They end with this.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Cri {
@@ -63,17 +63,25 @@ impl Cri {
             "connected to the runtime"
         );
         let (sender, changes) = watch::channel(0);
-        let mut relist = JoinSet::new();
-        relist.spawn(notice_changes(Arc::clone(&connection), node.to_owned(), sender));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(notice_changes(Arc::clone(&connection), node.to_owned(), sender));
         Ok(Self {
             connection,
             node: node.to_owned(),
             name: version::name(&version),
             version: version.runtime_version,
             applies_cdi: OnceCell::new(),
+            uses: Uses::default(),
             changes,
-            _relist: relist,
+            tasks: Mutex::new(tasks),
         })
+    }
+
+    /// Does something that ends by itself.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
     }
 
     /// The sandboxes of this node.
@@ -131,7 +139,7 @@ impl Cri {
         Ok(found.containers.into_iter().filter(is_ours).collect())
     }
 
-    async fn container(&self, id: &str) -> Result<(proto::ContainerStatus, u32), RuntimeError> {
+    pub(crate) async fn container(&self, id: &str) -> Result<(proto::ContainerStatus, u32), RuntimeError> {
         let request = proto::ContainerStatusRequest { container_id: id.to_owned(), verbose: true };
         let answer: proto::ContainerStatusResponse =
             self.connection.call(proto::CONTAINER_STATUS, request, QUERY_LIMIT).await?;
@@ -288,17 +296,15 @@ impl Cri {
         Ok(())
     }
 
-    async fn run_program(&self, id: &str, exec: Exec) -> Result<Running, RuntimeError> {
-        if exec.stdin || exec.tty {
-            return Err(unsupported("exec with an input or a terminal"));
-        }
+    /// Runs a program of a probe or a hook, of which the runtime says everything at its end.
+    async fn run_program(&self, id: &str, exec: Exec, limit: Duration) -> Result<Running, RuntimeError> {
         let request = proto::ExecSyncRequest {
             container_id: id.to_owned(),
             cmd: exec.command,
-            timeout: i64::try_from(EXEC_LIMIT.as_secs()).unwrap_or(0),
+            timeout: i64::try_from(limit.as_millis().div_ceil(1_000)).unwrap_or(i64::MAX),
         };
         let answer: proto::ExecSyncResponse =
-            self.connection.call(proto::EXEC_SYNC, request, EXEC_LIMIT.saturating_add(QUERY_LIMIT)).await?;
+            self.connection.call(proto::EXEC_SYNC, request, limit.saturating_add(QUERY_LIMIT)).await?;
         let (sender, exit) = oneshot::channel();
         // The receiver is here.
         let _ = sender.send(Ok(answer.exit_code));
@@ -413,11 +419,16 @@ impl Runtime for Cri {
     }
 
     fn exec<'a>(&'a self, id: &'a str, exec: Exec) -> Answer<'a, Running> {
-        Box::pin(self.run_program(id, exec))
+        Box::pin(async move {
+            match exec.limit {
+                Some(limit) if !exec.stdin && !exec.tty => self.run_program(id, exec, limit).await,
+                Some(_) | None => self.stream_program(id, exec).await,
+            }
+        })
     }
 
-    fn attach<'a>(&'a self, _id: &'a str) -> Answer<'a, Attached> {
-        Box::pin(async move { Err(unsupported("attach")) })
+    fn attach<'a>(&'a self, id: &'a str) -> Answer<'a, Attached> {
+        Box::pin(self.attach_to(id))
     }
 
     fn reopen_log<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
@@ -438,6 +449,14 @@ impl Runtime for Cri {
 
     fn usage<'a>(&'a self, id: &'a str) -> Answer<'a, Usage> {
         Box::pin(self.usage_of(id))
+    }
+
+    fn update<'a>(&'a self, id: &'a str, own: Limits, _of_pod: Limits) -> Answer<'a, ()> {
+        let request = proto::UpdateContainerResourcesRequest {
+            container_id: id.to_owned(),
+            linux: Some(convert::resources(&own)),
+        };
+        Box::pin(self.call_empty(proto::UPDATE_CONTAINER_RESOURCES, request, CHANGE_LIMIT))
     }
 }
 

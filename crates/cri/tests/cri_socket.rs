@@ -8,16 +8,20 @@
 
 mod double;
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use double::{Double, Manner};
 use lazaret_containers::{
-    ContainerSpec, Exec, Identity, Key, Limits, Namespaces, Phase, RootFs, Runtime, RuntimeError,
-    SandboxSpec, Seccomp, Security,
+    Attached, ContainerSpec, Exec, Identity, Key, Limits, Namespaces, Phase, Resize, RootFs, Runtime,
+    RuntimeError, SandboxSpec, Seccomp, Security, UserLookup,
 };
 use lazaret_cri::{Cri, ProbeOptions, proto};
-use lazaret_images::ImageSource;
-use tokio::io::AsyncReadExt;
+use lazaret_images::{Collected, ImageSource, Thresholds};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn sandbox(folder: &Path) -> SandboxSpec {
     SandboxSpec {
@@ -40,7 +44,7 @@ fn container(name: &str, devices: &[&str]) -> ContainerSpec {
         working_directory: "/".into(),
         mounts: Vec::new(),
         cdi_devices: devices.iter().map(|name| (*name).to_owned()).collect(),
-        identity: Identity { uid: 1000, gid: 1001, groups: vec![44] },
+        identity: Identity { uid: 1000, gid: 1001, groups: vec![44], lookup: None },
         security: Security { seccomp: Seccomp::RuntimeDefault, ..Security::default() },
         limits: Limits { memory: Some(1 << 20), ..Limits::default() },
         tty: false,
@@ -268,23 +272,181 @@ async fn images_are_those_of_the_runtime() {
     assert!(images.find("another").await.is_none());
 }
 
-#[tokio::test]
-async fn programs_of_probes_run_and_streams_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let double = Double::start(&folder.path().join("cri.sock"), Manner::default());
+async fn one_container(folder: &Path, spec: ContainerSpec) -> (Double, Cri, String) {
+    let double = Double::start(&folder.join("cri.sock"), Manner::default());
     let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
-    let made = cri.run_sandbox(sandbox(folder.path())).await.unwrap();
-    let id = cri.create(&made.id, container("main", &[])).await.unwrap();
+    let made = cri.run_sandbox(sandbox(folder)).await.unwrap();
+    let id = cri.create(&made.id, spec).await.unwrap();
+    (double, cri, id)
+}
+
+fn program(command: &str) -> Exec {
+    Exec { command: vec![command.to_owned()], ..Exec::default() }
+}
+
+/// All that a program wrote: its output, then its errors.
+async fn written(streams: Attached) -> (String, String) {
+    let (mut output, mut errors) = (String::new(), String::new());
+    streams.stdout.unwrap().read_to_string(&mut output).await.unwrap();
+    if let Some(mut stderr) = streams.stderr {
+        stderr.read_to_string(&mut errors).await.unwrap();
+    }
+    (output, errors)
+}
+
+#[tokio::test]
+async fn programs_of_probes_run_to_their_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_double, cri, id) = one_container(folder.path(), container("main", &[])).await;
     let command = vec!["echo".to_owned(), "hello".to_owned()];
-    let running = cri.exec(&id, Exec { command: command.clone(), ..Exec::default() }).await.unwrap();
-    let mut output = String::new();
-    running.streams.stdout.unwrap().read_to_string(&mut output).await.unwrap();
-    assert_eq!((output.as_str(), running.exit.await.unwrap().unwrap()), ("echo hello", 3));
-    let error = cri.exec(&id, Exec { command, tty: true, stdin: true }).await.unwrap_err();
-    assert!(matches!(error, RuntimeError::Unsupported { .. }), "{error}");
-    assert!(matches!(cri.attach(&id).await, Err(RuntimeError::Unsupported { .. })));
+    let exec = Exec { command, limit: Some(Duration::from_millis(1_500)), ..Exec::default() };
+    let running = cri.exec(&id, exec).await.unwrap();
+    assert_eq!(written(running.streams).await, ("echo hello".to_owned(), String::new()));
+    assert_eq!(running.exit.await.unwrap().unwrap(), 3);
     let missing = cri.start("none").await.unwrap_err();
     assert!(matches!(missing, RuntimeError::NotFound(_)), "{missing}");
+}
+
+#[tokio::test]
+async fn a_program_has_its_input_until_that_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_double, cri, id) = one_container(folder.path(), container("main", &[])).await;
+    let mut running = cri.exec(&id, Exec { stdin: true, ..program("cat") }).await.unwrap();
+    let mut stdin = running.streams.stdin.take().unwrap();
+    // More than any buffer on the way holds, so the output is read meanwhile.
+    let input = "0123456789abcdef".repeat(20_000);
+    let feeding = async {
+        stdin.write_all(input.as_bytes()).await.unwrap();
+        stdin.shutdown().await.unwrap();
+        drop(stdin);
+    };
+    let (output, ()) = tokio::join!(written(running.streams), feeding);
+    assert!(output.0 == input, "{} bytes", output.0.len());
+    assert_eq!(running.exit.await.unwrap().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_program_says_how_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_double, cri, id) = one_container(folder.path(), container("main", &[])).await;
+    let running = cri.exec(&id, program("fail")).await.unwrap();
+    assert_eq!(written(running.streams).await, ("some".to_owned(), "bad".to_owned()));
+    assert_eq!(running.exit.await.unwrap().unwrap(), 7);
+    for (command, expected) in [("absent", "exec: no such file"), ("lost", "the runtime lost the program")] {
+        let running = cri.exec(&id, program(command)).await.unwrap();
+        assert_eq!(running.exit.await.unwrap().unwrap_err().to_string(), expected);
+    }
+    let refused = cri.exec(&id, program("refused")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "connect to the stream at the runtime: 404 Not Found: no token");
+}
+
+#[tokio::test]
+async fn a_terminal_has_sizes_and_no_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_double, cri, id) = one_container(folder.path(), container("main", &[])).await;
+    let running = cri.exec(&id, Exec { tty: true, ..program("size") }).await.unwrap();
+    assert!(running.streams.stderr.is_none() && running.streams.stdin.is_none());
+    let resize = running.streams.resize.clone().unwrap();
+    resize.send(Resize { width: 80, height: 24 }).await.unwrap();
+    assert_eq!(written(running.streams).await.0, "{\"Width\":80,\"Height\":24}\n");
+    assert_eq!(running.exit.await.unwrap().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_session_ends_with_whoever_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (double, cri, id) = one_container(folder.path(), container("main", &[])).await;
+    let running = cri.exec(&id, program("forever")).await.unwrap();
+    drop(running);
+    double.session_ended().notified().await;
+}
+
+#[tokio::test]
+async fn containers_are_attached_to_with_the_streams_that_they_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = ContainerSpec { stdin: true, ..container("main", &[]) };
+    let (_double, cri, id) = one_container(folder.path(), spec).await;
+    let mut attached = cri.attach(&id).await.unwrap();
+    let mut stdin = attached.stdin.take().unwrap();
+    stdin.write_all(b"typed").await.unwrap();
+    drop(stdin);
+    assert_eq!(written(attached).await.0, "typed");
+    let sandbox = cri.list().await.unwrap().remove(0).id;
+    let quiet = cri.create(&sandbox, container("quiet", &[])).await.unwrap();
+    let attached = cri.attach(&quiet).await.unwrap();
+    assert!(attached.stdin.is_none() && attached.resize.is_none());
+    assert_eq!(written(attached).await, ("some".to_owned(), "bad".to_owned()));
+}
+
+#[tokio::test]
+async fn users_are_looked_up_by_the_runtime_when_only_it_has_the_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let (double, cri, id) = one_container(folder.path(), container("main", &[])).await;
+    let context = |id: &str| double.config(id).linux.unwrap().security_context.unwrap();
+    let own = context(&id);
+    assert_eq!((own.run_as_user.unwrap().value, own.run_as_group.unwrap().value), (1000, 1001));
+    assert_eq!((own.run_as_username.as_str(), own.supplemental_groups_policy), ("", proto::GROUPS_STRICT));
+    let sandbox = cri.list().await.unwrap().remove(0).id;
+    let lookup =
+        |user: Option<&str>, gid| UserLookup { user: user.map(str::to_owned), gid, with_groups: true };
+    let rows = [
+        ("a", lookup(None, None), None, "", None),
+        ("b", lookup(Some("nobody"), Some(7)), None, "nobody", Some(7)),
+        ("c", lookup(Some("65534"), None), Some(65_534), "", None),
+    ];
+    for (name, lookup, uid, user, gid) in rows {
+        let mut spec = container(name, &[]);
+        spec.identity = Identity { groups: vec![44], lookup: Some(lookup), ..Identity::default() };
+        let made = context(&cri.create(&sandbox, spec).await.unwrap());
+        let number = |value: Option<proto::Int64Value>| value.map(|value| value.value);
+        assert_eq!((number(made.run_as_user), number(made.run_as_group)), (uid, gid), "{name}");
+        assert_eq!((made.run_as_username.as_str(), made.supplemental_groups.as_slice()), (user, &[44][..]));
+        assert_eq!(made.supplemental_groups_policy, proto::GROUPS_MERGE);
+    }
+}
+
+#[tokio::test]
+async fn images_that_nothing_uses_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let manner = Manner { has_image: false, ..Manner::default() };
+    let double = Double::start(&folder.path().join("cri.sock"), manner);
+    let cri = Cri::connect(&double.socket, "node-1").await.unwrap();
+    for (id, pinned) in
+        [("sha256:old", false), ("sha256:used", false), ("sha256:ours", false), ("sha256:pause", true)]
+    {
+        let repo_tags = vec![format!("localhost/{id}:1")];
+        double.add_image(proto::Image {
+            id: id.to_owned(),
+            repo_tags,
+            size: 10,
+            pinned,
+            ..Default::default()
+        });
+    }
+    // Another client's container, by the name of its image.
+    double.add_a_container("localhost/sha256:used:1");
+    let ours = BTreeSet::from(["sha256:ours".to_owned()]);
+    let images: &dyn ImageSource = &cri;
+    // None was unused for long enough, as far as this process knows.
+    let patient = Thresholds { high_percent: 0, low_percent: 0, ..Thresholds::default() };
+    assert_eq!(images.collect_garbage(&ours, patient).await.unwrap(), Collected::default());
+    // The disk is not full.
+    let roomy = Thresholds { high_percent: 101, low_percent: 99, unused_for: Duration::ZERO };
+    assert_eq!(images.collect_garbage(&ours, roomy).await.unwrap(), Collected::default());
+    let collected = images.collect_garbage(&ours, Thresholds::all()).await.unwrap();
+    assert_eq!((collected.names, collected.bytes), (vec!["localhost/sha256:old:1".to_owned()], 10));
+    assert_eq!(double.images(), ["sha256:used", "sha256:ours", "sha256:pause"]);
+}
+
+#[tokio::test]
+async fn limits_change_while_a_container_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (double, cri, id) = one_container(folder.path(), container("main", &[])).await;
+    let own = Limits { memory: Some(2 << 20), cpu_quota_us: Some(5_000), ..Limits::default() };
+    cri.update(&id, own, Limits::default()).await.unwrap();
+    let updated = double.updated();
+    assert_eq!((updated[0].memory_limit_in_bytes, updated[0].cpu_quota), (2 << 20, 5_000));
+    assert!(matches!(cri.update("none", own, own).await, Err(RuntimeError::NotFound(_))));
 }
 
 #[tokio::test]

@@ -46,6 +46,14 @@ pub struct Collected {
     pub bytes: u64,
 }
 
+/// The bytes that must be freed on the disk of this directory; nothing while it is not full.
+///
+/// # Errors
+/// When the disk cannot be asked.
+pub fn bytes_to_free_at(directory: &Path, thresholds: Thresholds) -> Result<Option<u64>, ImageError> {
+    Ok(bytes_to_free(disk(directory)?, thresholds))
+}
+
 /// How full a disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Disk {
@@ -55,9 +63,11 @@ pub(crate) struct Disk {
 
 /// An image that may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
-    pub(crate) id: String,
-    pub(crate) last_used: Option<SystemTime>,
+pub struct Candidate {
+    /// Its id.
+    pub id: String,
+    /// When it was asked for last, if that is known.
+    pub last_used: Option<SystemTime>,
 }
 
 /// The bytes that must be freed; nothing while the disk is not full.
@@ -72,7 +82,7 @@ pub(crate) fn bytes_to_free(disk: Disk, thresholds: Thresholds) -> Option<u64> {
 }
 
 /// Those that may go, the one that was unused for longest first.
-pub(crate) fn order(mut candidates: Vec<Candidate>, now: SystemTime, unused_for: Duration) -> Vec<Candidate> {
+pub fn order_unused(mut candidates: Vec<Candidate>, now: SystemTime, unused_for: Duration) -> Vec<Candidate> {
     candidates.retain(|candidate| {
         let Some(used) = candidate.last_used else { return true };
         // A time in the future is none that anything can be concluded from.
@@ -111,7 +121,7 @@ pub(crate) fn collect(
         .map(|id| Candidate { last_used: store.last_used(&id), id })
         .collect();
     let mut collected = Collected::default();
-    for candidate in order(candidates, now, thresholds.unused_for) {
+    for candidate in order_unused(candidates, now, thresholds.unused_for) {
         // Without a threshold everything goes, also what has no bytes.
         if collected.bytes >= wanted && thresholds.low_percent > 0 {
             break;

@@ -15,6 +15,8 @@ pub struct Image {
     pub config: ImageConfig,
     /// Its layers, unpacked, the topmost first.
     pub layers: Vec<PathBuf>,
+    /// Whether a container runtime keeps it, which alone sees its files.
+    pub is_opaque: bool,
     /// The bytes of its unpacked layers.
     pub bytes: u64,
 }

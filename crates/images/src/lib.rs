@@ -35,7 +35,7 @@ pub const DIRECTORY: &str = "images";
 
 pub use digest::Digest;
 pub use error::{ImageError, reason};
-pub use garbage::{Collected, Thresholds};
+pub use garbage::{Candidate, Collected, Thresholds, bytes_to_free_at, order_unused};
 pub use image::{Image, ImageConfig};
 pub use images::Images;
 pub use keychain::{Keychain, KeychainError};

@@ -269,6 +269,7 @@ impl Store {
             repo_digest: record.repo_digest.clone(),
             config,
             layers,
+            is_opaque: false,
             bytes,
         })
     }

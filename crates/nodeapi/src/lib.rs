@@ -28,7 +28,7 @@ mod tls;
 mod websocket;
 
 pub use caller::{API_SERVER, Caller};
-pub use pods::{Found, NotFound, Pods};
+pub use pods::{Found, FoundSandbox, NotFound, Pods};
 pub use reviews::{ApiReviews, Review, Reviews};
 pub use server::{NodeApi, Options};
 pub use serving::{ServingError, keep_certificate};

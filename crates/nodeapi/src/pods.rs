@@ -19,6 +19,12 @@ pub trait Pods: Send + Sync {
         is_previous: bool,
     ) -> Result<Found, NotFound>;
 
+    /// A pod that has a sandbox, whichever of its containers run.
+    ///
+    /// # Errors
+    /// When there is none, or it has not been made yet.
+    fn find_sandbox(&self, namespace: &str, pod: &str) -> Result<FoundSandbox, NotFound>;
+
     /// All pods, as the API has them.
     fn all(&self) -> Vec<Value>;
 }
@@ -26,8 +32,6 @@ pub trait Pods: Send + Sync {
 /// A container that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The runtime's id of its pod's sandbox.
-    pub sandbox: String,
     /// The runtime's id of the container.
     pub container: String,
     /// Its name in the pod.
@@ -42,6 +46,15 @@ pub struct Found {
     pub tty: bool,
     /// Whether its input can be attached to.
     pub stdin: bool,
+}
+
+/// A pod that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundSandbox {
+    /// The runtime's id of its sandbox.
+    pub id: String,
+    /// The UID of the pod.
+    pub pod_uid: String,
 }
 
 /// Why there is none, in kubelet's words.

@@ -60,7 +60,9 @@ pub(crate) struct Container {
     /// The image is there, for the next start.
     pub(crate) image_id: Option<String>,
     pub(crate) retry_at: Millis,
-    pub(crate) failures: u32,
+    /// Pulls that failed in a row, and starts: an image that is there again and again says nothing about the start.
+    pub(crate) pull_failures: u32,
+    pub(crate) start_failures: u32,
     pub(crate) crash: CrashBackoff,
     /// What its status said before this process.
     pub(crate) before: BeforeContainer,
@@ -195,7 +197,8 @@ impl Container {
             starting: Resources::default(),
             image_id: None,
             retry_at: 0,
-            failures: 0,
+            pull_failures: 0,
+            start_failures: 0,
             crash: CrashBackoff::default(),
             before,
         }

@@ -37,7 +37,7 @@ pub use pressure::PressureOptions;
 pub use rank::{ContainerUse, PodUse};
 pub use resize::Resources;
 pub use status::{Condition, ConditionKind, ContainerStatus, Phase, State, Status};
-pub use thresholds::{Crossed, Level, Levels, PressureKind, Signal, Threshold, Thresholds};
+pub use thresholds::{Crossed, Level, Levels, PressureKind, Signal, SoftThreshold, Threshold, Thresholds};
 pub use view::{
     Amounts, Before, BeforeContainer, ContainerView, Gate, Kind, PodView, Probe, PullPolicy, Restart,
     RestartRule,

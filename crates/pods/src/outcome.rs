@@ -93,18 +93,21 @@ impl Pod {
         let image = self.view.containers[index].image.clone();
         match outcome {
             Outcome::Image { id, pulled_in_ms } => {
-                (container.image_id, container.failures) = (Some(id), 0);
+                (container.image_id, container.pull_failures) = (Some(id), 0);
+                let is_news = container.start_failures == 0 || pulled_in_ms.is_some();
                 let text = match pulled_in_ms {
                     Some(ms) => {
                         format!("Successfully pulled image {image:?} in {ms}ms ({ms}ms including waiting).")
                     }
                     None => format!("Container image {image:?} already present on machine"),
                 };
-                self.event(out, Some(index), false, "Pulled", text);
+                if is_news {
+                    self.event(out, Some(index), false, "Pulled", text);
+                }
             }
             Outcome::Failed { reason, message } => {
-                container.failures += 1;
-                container.retry_at = now + PULL.after(container.failures);
+                container.pull_failures += 1;
+                container.retry_at = now + PULL.after(container.pull_failures);
                 let is_pull = reason == "ErrImagePull";
                 let backs_off_at = is_pull.then_some(now + PULL_SHOWN_MS);
                 container.waiting = Some(Waiting { reason, message: message.clone(), backs_off_at });
@@ -158,7 +161,7 @@ impl Pod {
         let image_id = container.image_id.take().unwrap_or_default();
         match outcome {
             Outcome::Started { id, not_applied } => {
-                (container.failures, container.waiting) = (0, None);
+                (container.start_failures, container.waiting) = (0, None);
                 let mut instance = Instance::running(id, image_id, out.last_id(), now, view);
                 instance.resources = container.starting;
                 container.instance = Some(instance);
@@ -171,7 +174,7 @@ impl Pod {
                 }
             }
             Outcome::CannotRun { id, message } => {
-                (container.failures, container.waiting) = (0, None);
+                (container.start_failures, container.waiting) = (0, None);
                 let text = format!("Error: {message}");
                 let exit = Exit {
                     started_at: None,
@@ -189,8 +192,8 @@ impl Pod {
             Outcome::Failed { reason, message } => {
                 let reason = if reason.is_empty() { "RunContainerError" } else { reason };
                 let text = format!("Error: {message}");
-                container.failures += 1;
-                container.retry_at = now + RETRY.after(container.failures);
+                container.start_failures += 1;
+                container.retry_at = now + RETRY.after(container.start_failures);
                 container.waits(reason, message);
                 container.work = Work::Unsure { since: out.last_id() };
                 out.wants_list = true;

@@ -314,9 +314,11 @@ impl Pod {
         }
     }
 
-    /// It goes because the node needs what it uses.
-    pub(crate) fn evict(&mut self, now: Millis, message: String, is_disruption: bool) {
-        self.end(Why::Evicted { message, is_disruption }, now.saturating_add(EVICTION_GRACE_MS));
+    /// It goes because the node needs what it uses. It has its own grace up to this much, and never less than the least.
+    pub(crate) fn evict(&mut self, now: Millis, message: String, is_disruption: bool, grace_ms_max: Millis) {
+        let own_ms = self.view.grace_s.saturating_mul(1_000);
+        let grace_ms = own_ms.min(grace_ms_max).max(EVICTION_GRACE_MS);
+        self.end(Why::Evicted { message, is_disruption }, now.saturating_add(grace_ms));
     }
 
     pub(crate) fn is_evicted(&self) -> bool {

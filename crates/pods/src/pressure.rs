@@ -8,7 +8,7 @@ use alloc::{
 };
 
 use crate::{
-    Action, Crossed, Levels, Millis, Outcome, PodView, Pods, PressureKind, Signal, Thresholds,
+    Action, Crossed, Levels, Millis, Outcome, PodView, Pods, PressureKind, Signal, SoftThreshold, Thresholds,
     machine::Out,
     rank::{self, PodUse},
 };
@@ -29,6 +29,10 @@ pub(crate) const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 pub struct PressureOptions {
     /// With less than this it is short of something.
     pub thresholds: Thresholds,
+    /// With less than this it says so, and after a while evicts pods, which then have time to end.
+    pub soft: BTreeMap<Signal, SoftThreshold>,
+    /// The grace of a pod that is evicted by a soft threshold, at most: its own if that is shorter.
+    pub soft_grace_ms_max: Millis,
     /// A condition stays true this long after it was seen last.
     pub transition_ms: Millis,
 }
@@ -39,8 +43,10 @@ pub(crate) struct Pressure {
     options: PressureOptions,
     step: Step,
     storage_at: Millis,
-    /// What there was too little of at the last look.
+    /// What there was too little of at the last look, and pods go for.
     crossed: Vec<Crossed>,
+    /// Since when there is less than soft thresholds want.
+    soft_since: BTreeMap<Signal, Millis>,
     /// Conditions of the Node, and when each was seen last.
     conditions: BTreeMap<PressureKind, (Crossed, Millis)>,
     /// The pod that was evicted last, and until when it is waited for.
@@ -75,6 +81,7 @@ impl Pressure {
             step: Step::Idle { at: 0 },
             storage_at: 0,
             crossed: Vec::new(),
+            soft_since: BTreeMap::new(),
             conditions: BTreeMap::new(),
             leaving: None,
             announced: None,
@@ -89,11 +96,32 @@ impl Pressure {
         }
     }
 
-    fn note(&mut self, now: Millis, crossed: Vec<Crossed>) {
+    /// A condition is true at once; pods go for a soft threshold when it was crossed for its grace.
+    fn note(&mut self, now: Millis, levels: &Levels) {
+        let Self { options, soft_since, .. } = self;
+        let hard = options.thresholds.crossed(levels);
+        let mut soft: Vec<Crossed> = options
+            .soft
+            .iter()
+            .filter_map(|(signal, soft)| soft.threshold.crossed(*signal, levels, true))
+            .filter(|one| hard.iter().all(|hard| hard.signal != one.signal))
+            .collect();
+        let mut crossed = hard;
+        crossed.append(&mut soft);
+        crossed.sort_by_key(|one| one.signal);
+        soft_since.retain(|signal, _| crossed.iter().any(|one| one.signal == *signal));
+        for signal in crossed.iter().map(|one| one.signal) {
+            soft_since.entry(signal).or_insert(now);
+        }
         // Of two that make one condition, the first says why.
         for one in crossed.iter().rev() {
             self.conditions.insert(one.signal.pressure(), (*one, now));
         }
+        let is_due = |one: &Crossed| {
+            let grace_ms = options.soft.get(&one.signal).map_or(0, |soft| soft.grace_ms);
+            !one.is_soft || soft_since.get(&one.signal).is_some_and(|since| now - since >= grace_ms)
+        };
+        crossed.retain(is_due);
         let transition_ms = self.options.transition_ms;
         self.conditions.retain(|_, (_, at)| now < at.saturating_add(transition_ms) || *at == now);
         self.crossed = crossed;
@@ -160,8 +188,7 @@ impl Pods {
     }
 
     fn observed(&mut self, now: Millis, levels: &Levels, has_reclaimed: bool) {
-        let crossed = self.pressure.options.thresholds.crossed(levels);
-        self.pressure.note(now, crossed);
+        self.pressure.note(now, levels);
         let first = self.pressure.crossed.first().copied().filter(|_| !self.is_leaving(now));
         let is_storage_due = self.pressure.storage_at <= now;
         let storage =
@@ -206,7 +233,7 @@ impl Pods {
         let over: Vec<(String, String)> =
             over.filter(|(uid, _)| self.pods.get(uid).is_some_and(crate::pod::Pod::is_evictable)).collect();
         if !over.is_empty() {
-            return over.into_iter().for_each(|(uid, message)| self.evict(now, &uid, message, false));
+            return over.into_iter().for_each(|(uid, message)| self.evict(now, &uid, message, None));
         }
         // Where nothing was short, only limits were looked at.
         let Some(crossed) = self.pressure.crossed.first().copied().filter(|_| !self.is_leaving(now)) else {
@@ -220,14 +247,19 @@ impl Pods {
         let Some(view) = chosen else { return };
         let message = message(&crossed, view, uses.get(&view.pod.uid));
         let uid = view.pod.uid.clone();
-        self.evict(now, &uid, message, true);
+        self.evict(now, &uid, message, Some(crossed));
         self.pressure.leaving = Some((uid, now + LEAVING_MS_MAX));
     }
 
-    fn evict(&mut self, now: Millis, uid: &str, message: String, is_disruption: bool) {
+    /// For something that the node is short of, or because the pod has more than it may.
+    fn evict(&mut self, now: Millis, uid: &str, message: String, crossed: Option<Crossed>) {
+        let grace_ms_max = match crossed {
+            Some(Crossed { is_soft: true, .. }) => self.pressure.options.soft_grace_ms_max,
+            Some(_) | None => 0,
+        };
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.event(&mut self.out, None, true, "Evicted", message.clone());
-        pod.evict(now, message, is_disruption);
+        pod.evict(now, message, crossed.is_some(), grace_ms_max);
         self.advance(now, uid);
     }
 }

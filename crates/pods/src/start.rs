@@ -161,7 +161,8 @@ impl Pod {
         let container = &mut self.containers[index];
         let Some(instance) = container.instance.take() else { return };
         let Some(exit) = instance.exit().cloned() else { return };
-        (container.image_id, container.failures, container.waiting) = (None, 0, None);
+        (container.image_id, container.waiting) = (None, None);
+        (container.pull_failures, container.start_failures) = (0, 0);
         let before = container.last.replace((instance.id, exit));
         if let Some((id, _)) = before.filter(|(id, _)| !id.is_empty()) {
             let pod = self.reference();

@@ -2,6 +2,8 @@
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
+use crate::Millis;
+
 const MILLIONTHS: u64 = 1_000_000;
 
 /// What a node watches, in kubelet's words.
@@ -137,6 +139,23 @@ impl Threshold {
         });
         [self.amount, share].into_iter().flatten().min().unwrap_or(0)
     }
+
+    /// Whether less than this is left. A file system that has none of something is not short of it.
+    pub(crate) fn crossed(self, signal: Signal, levels: &Levels, is_soft: bool) -> Option<Crossed> {
+        let level = *levels.get(&signal)?;
+        let threshold = self.of(level.capacity);
+        let is_crossed = level.capacity > 0 && level.available < threshold;
+        is_crossed.then_some(Crossed { signal, level, threshold, is_soft })
+    }
+}
+
+/// A threshold that has to be crossed for a while before pods go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoftThreshold {
+    /// With less than this.
+    pub threshold: Threshold,
+    /// For this long.
+    pub grace_ms: Millis,
 }
 
 /// Thresholds of a node. Signals that have none are not looked at.
@@ -170,13 +189,15 @@ pub struct Crossed {
     pub level: Level,
     /// How much should be.
     pub threshold: u64,
+    /// Whether it is a soft threshold, which leaves pods time to end.
+    pub is_soft: bool,
 }
 
 impl Crossed {
     /// The figures, for a message.
     #[must_use]
     pub fn text(&self) -> String {
-        let Self { signal, level, threshold } = self;
+        let Self { signal, level, threshold, is_soft: _ } = self;
         let amount = |amount| signal.text(amount);
         format!(
             "{} is {} of {}, below the threshold {}",
@@ -192,15 +213,8 @@ impl Thresholds {
     /// What there is too little of.
     #[must_use]
     pub fn crossed(&self, levels: &Levels) -> Vec<Crossed> {
-        let crossed = Signal::ALL.into_iter().filter_map(|signal| {
-            let (threshold, level) = (self.0.get(&signal)?, *levels.get(&signal)?);
-            let threshold = threshold.of(level.capacity);
-            (level.capacity > 0 && level.available < threshold).then_some(Crossed {
-                signal,
-                level,
-                threshold,
-            })
-        });
+        let crossed =
+            Signal::ALL.into_iter().filter_map(|signal| self.0.get(&signal)?.crossed(signal, levels, false));
         crossed.collect()
     }
 }

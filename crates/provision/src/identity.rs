@@ -1,7 +1,7 @@
 //! Who the program of a container is.
 
 use k8s_openapi::api::core::v1::Container;
-use lazaret_containers::Identity;
+use lazaret_containers::{Identity, UserLookup};
 use lazaret_images::Image;
 
 use crate::{Disk, ImageUser, SpecError, pod::PodView};
@@ -24,21 +24,24 @@ pub(crate) fn of_container(
     if non_root.unwrap_or(false) {
         check_non_root(view, container, user, &image.config.user)?;
     }
-    let wanted = match user {
-        Some(user) => id("runAsUser", user)?.to_string(),
-        None => image.config.user.clone(),
+    let user = user.map(|user| id("runAsUser", user)).transpose()?;
+    let group = group.map(|group| id("runAsGroup", group)).transpose()?;
+    let with_groups = match pod.and_then(|pod| pod.supplemental_groups_policy.as_deref()) {
+        None | Some("Merge") => true,
+        Some("Strict") => false,
+        Some(other) => {
+            return Err(SpecError::config(format!("unsupported supplementalGroupsPolicy: {other}")));
+        }
     };
-    let ImageUser { uid, mut gid, groups, home } =
-        disk.image_user(image, &wanted).map_err(SpecError::create)?;
-    if let Some(group) = group {
-        gid = id("runAsGroup", group)?;
-    }
-    let policy = pod.and_then(|pod| pod.supplemental_groups_policy.as_deref()).unwrap_or("Merge");
-    let mut all = match policy {
-        "Merge" => groups,
-        "Strict" => Vec::new(),
-        other => return Err(SpecError::config(format!("unsupported supplementalGroupsPolicy: {other}"))),
+    let (lookup, found) = if image.is_opaque {
+        let found = ImageUser { uid: user.unwrap_or_default(), ..ImageUser::default() };
+        (Some(lookup(user, group, &image.config.user, with_groups)), found)
+    } else {
+        let wanted = user.map_or_else(|| image.config.user.clone(), |user| user.to_string());
+        (None, disk.image_user(image, &wanted).map_err(SpecError::create)?)
     };
+    let ImageUser { uid, gid, groups, home } = found;
+    let mut all = if with_groups { groups } else { Vec::new() };
     let further = pod.and_then(|pod| pod.fs_group).into_iter();
     for further in further.chain(pod.and_then(|pod| pod.supplemental_groups.clone()).into_iter().flatten()) {
         all.push(id("supplementalGroups", further)?);
@@ -49,7 +52,14 @@ pub(crate) fn of_container(
             groups.push(group);
         }
     }
-    Ok((Identity { uid, gid, groups }, home))
+    Ok((Identity { uid, gid: group.unwrap_or(gid), groups, lookup }, home))
+}
+
+/// What a runtime looks up that alone sees the files of the image. A group needs a user beside it, by the protocol.
+fn lookup(user: Option<u32>, gid: Option<u32>, of_image: &str, with_groups: bool) -> UserLookup {
+    let name = of_image.split(':').next().filter(|name| !name.is_empty()).unwrap_or("0");
+    let user = user.map(|user| user.to_string()).or_else(|| gid.map(|_| name.to_owned()));
+    UserLookup { user, gid, with_groups }
 }
 
 /// The user that the pod asks for; none when the image decides.

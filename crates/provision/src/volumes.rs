@@ -113,8 +113,14 @@ impl Volumes {
                     busy.run_text(move || host_path::check(&path, kind.as_deref())).await
                 }
                 Kind::EmptyDir(source) => empty_dir(place, source, &view, facts, &busy).await,
-                Kind::Image(source) => match images.get(&volume.name).map(|image| image.layers.clone()) {
-                    Some(layers) => busy.run_text(move || place.image(&layers)).await,
+                Kind::Image(source) => match images.get(&volume.name) {
+                    Some(image) if image.is_opaque => {
+                        Err("image volumes are not supported with a CRI runtime on this node".to_owned())
+                    }
+                    Some(image) => {
+                        let layers = image.layers.clone();
+                        busy.run_text(move || place.image(&layers)).await
+                    }
                     None => {
                         let name = source.reference.as_deref().unwrap_or_default();
                         Err(format!("image {name:?} is not there"))

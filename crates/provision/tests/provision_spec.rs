@@ -6,7 +6,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
-use lazaret_containers::{Limits, Propagation, Seccomp};
+use lazaret_containers::{Limits, Propagation, Seccomp, UserLookup};
 use lazaret_provision::{
     NodeFacts, QosClass, ResolverConfig, SpecError, hosts_file, not_applied, pod_resolver, qos_class,
     sandbox_spec,
@@ -605,6 +605,42 @@ fn users_and_groups() {
     assert_eq!(error.reason, "CreateContainerError");
     let error = identity(json!({"runAsUser": -1}), none(), "").unwrap_err();
     assert_eq!(error, config("runAsUser -1 must be between 0 and 2147483647, inclusive"));
+}
+
+/// An image whose files only the runtime sees: nothing is looked up here, and nothing is made up.
+#[test]
+fn users_of_images_that_a_runtime_keeps() {
+    let identity = |pod_security: Value, user: &str| {
+        let mut world = World::default();
+        (world.image.is_opaque, world.image.layers) = (true, Vec::new());
+        world.image.config.user = user.to_owned();
+        let pod = pod(json!({
+            "securityContext": pod_security,
+            "containers": [{"name": "main", "image": "a"}],
+        }));
+        world.describe(&pod, "main").map(|spec| spec.identity)
+    };
+    let lookup = |user: Option<&str>, gid, with_groups| {
+        Some(UserLookup { user: user.map(str::to_owned), gid, with_groups })
+    };
+    let cases = [
+        (json!({}), "", lookup(None, None, true), vec![]),
+        (json!({}), "nobody:video", lookup(None, None, true), vec![]),
+        (json!({"runAsUser": 5}), "nobody", lookup(Some("5"), None, true), vec![]),
+        (json!({"runAsGroup": 6}), "nobody:video", lookup(Some("nobody"), Some(6), true), vec![]),
+        (json!({"runAsGroup": 6}), "", lookup(Some("0"), Some(6), true), vec![]),
+        (
+            json!({"fsGroup": 7, "supplementalGroupsPolicy": "Strict"}),
+            "9",
+            lookup(None, None, false),
+            vec![7],
+        ),
+    ];
+    for (security, user, expected, groups) in cases {
+        let found = identity(security.clone(), user).unwrap();
+        assert_eq!((found.lookup, found.groups), (expected, groups), "{security} {user}");
+    }
+    assert!(identity(json!({"runAsNonRoot": true}), "nobody").is_err());
 }
 
 #[test]

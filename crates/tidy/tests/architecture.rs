@@ -58,9 +58,10 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("containers", &["cdi"]),
     ("images", &[]),
     ("pods", &[]),
-    ("cri", &["driver", "containers", "images"]),
+    ("spdy", &[]),
+    ("cri", &["driver", "containers", "images", "spdy"]),
     ("provision", &["model", "containers", "images"]),
-    ("nodeapi", &["containers"]),
+    ("nodeapi", &["containers", "spdy"]),
     (
         "agent",
         &[

@@ -4,10 +4,14 @@ use std::{borrow::Cow, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use lazaret_containers::Phase;
-use lazaret_nodeapi::{Found, NotFound, Pods};
+use lazaret_nodeapi::{Found, FoundSandbox, NotFound, Pods};
 use serde_json::Value;
 
-use super::{shared::Shared, view::ephemeral};
+use super::{
+    shared::Shared,
+    table::{Entry, Table},
+    view::ephemeral,
+};
 
 /// The container that clients mean who name none.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
@@ -25,17 +29,7 @@ impl Pods for Asked {
         is_previous: bool,
     ) -> Result<Found, NotFound> {
         let table = self.0.table();
-        let is_it = |object: &Pod| {
-            object.metadata.name.as_deref() == Some(pod)
-                && object.metadata.namespace.as_deref() == Some(namespace)
-        };
-        // One that is gone may still be here beside the one that has its name now.
-        let mut entries: Vec<_> =
-            table.entries.values().filter(|entry| entry.pod.as_deref().is_some_and(is_it)).collect();
-        entries.sort_by_key(|entry| entry.is_gone);
-        let missing = || NotFound(format!("pod \"{pod}\" not found in namespace \"{namespace}\""));
-        let entry = entries.first().ok_or_else(missing)?;
-        let object = entry.pod.as_deref().ok_or_else(missing)?;
+        let (entry, object) = find(&table, namespace, pod)?;
         let spec = chosen(object, container)?;
         let name = &spec.name;
         let waits = || {
@@ -51,7 +45,6 @@ impl Pods for Asked {
             })?,
         };
         Ok(Found {
-            sandbox: sandbox.id.clone(),
             container: found.id.clone(),
             name: name.clone(),
             pod_uid: object.metadata.uid.clone().unwrap_or_default(),
@@ -62,12 +55,33 @@ impl Pods for Asked {
         })
     }
 
+    fn find_sandbox(&self, namespace: &str, pod: &str) -> Result<FoundSandbox, NotFound> {
+        let table = self.0.table();
+        let (entry, object) = find(&table, namespace, pod)?;
+        let ready = entry.sandbox.as_ref().filter(|sandbox| sandbox.is_ready);
+        let sandbox =
+            ready.ok_or_else(|| NotFound(format!("pod \"{pod}\" does not run yet, or any more")))?;
+        let pod_uid = object.metadata.uid.clone().unwrap_or_default();
+        Ok(FoundSandbox { id: sandbox.id.clone(), pod_uid })
+    }
+
     fn all(&self) -> Vec<Value> {
         let table = self.0.table();
         let pods =
             table.entries.values().filter(|entry| !entry.is_gone).filter_map(|entry| entry.pod.as_deref());
         pods.filter_map(|pod| serde_json::to_value(pod).ok()).collect()
     }
+}
+
+fn find<'a>(table: &'a Table, namespace: &str, name: &str) -> Result<(&'a Entry, &'a Pod), NotFound> {
+    let is_it = |pod: &Pod| {
+        pod.metadata.name.as_deref() == Some(name) && pod.metadata.namespace.as_deref() == Some(namespace)
+    };
+    let pods = table.entries.values().filter_map(|entry| Some((entry, entry.pod.as_deref()?)));
+    // One that is gone may still be here beside the one that has its name now.
+    pods.filter(|(_, pod)| is_it(pod))
+        .min_by_key(|(entry, _)| entry.is_gone)
+        .ok_or_else(|| NotFound(format!("pod \"{name}\" not found in namespace \"{namespace}\"")))
 }
 
 fn chosen<'a>(pod: &'a Pod, name: Option<&str>) -> Result<Cow<'a, Container>, NotFound> {

@@ -23,6 +23,8 @@ use super::{
 
 /// What is kept of an answer, as kubelet has it.
 const ANSWER_BYTES_MAX: u64 = 10 << 10;
+/// A program that the runtime is to kill has this long after nobody waits for it any more: who waits says first that it took too long.
+const END_TIME: Duration = Duration::from_secs(1);
 
 /// Who is asked.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(super) struct Asked<'a> {
     pub(super) uid: &'a str,
     pub(super) container: &'a Container,
     pub(super) id: &'a str,
+    /// How long an answer may take.
+    pub(super) limit: Duration,
 }
 
 /// Asks once.
@@ -55,7 +59,7 @@ pub(super) async fn probe(
         ProbeKind::Liveness => &container.liveness_probe,
     };
     let Some(probe) = probe else { return failed("", "there is no such probe") };
-    let asked = Asked { shared, uid: &pod.uid, container, id };
+    let asked = Asked { shared, uid: &pod.uid, container, id, limit };
     let result = match timeout(limit, asked.by(probe)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
@@ -96,7 +100,8 @@ impl Asked<'_> {
     /// Runs a program in the container; it says no by any exit code but 0.
     pub(super) async fn exec(&self, exec: &ExecAction) -> Result<String, String> {
         let command = exec.command.clone().unwrap_or_default();
-        let exec = Exec { command, tty: false, stdin: false };
+        let limit = self.limit.saturating_add(END_TIME);
+        let exec = Exec { command, limit: Some(limit), ..Exec::default() };
         let mut running = self.shared.runtime.exec(self.id, exec).await.map_err(|error| error.to_string())?;
         let output = running.streams.stdout.take();
         let errors = running.streams.stderr.take();

@@ -49,7 +49,7 @@ async fn run(
         false => lifecycle.pre_stop.as_ref(),
     });
     let (Some(container), Some(handler)) = (container, handler) else { return Outcome::Done };
-    let asked = Asked { shared, uid: &pod.uid, container, id };
+    let asked = Asked { shared, uid: &pod.uid, container, id, limit };
     let result = match timeout(limit, handle(&asked, handler)).await {
         Ok(result) => result,
         Err(_) => Err(format!("it did not end within {} s", limit.as_secs())),

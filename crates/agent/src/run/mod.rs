@@ -2,7 +2,6 @@
 
 mod api;
 mod ask;
-mod events;
 mod eviction_hard;
 mod facts;
 mod found;
@@ -30,16 +29,20 @@ use lazaret_pods::{Action, Input, Millis, Outcome, Pods};
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::{debug, info};
 
-use self::{
-    events::{About, Note},
-    shared::Shared,
-    table::{Entry, Table},
-};
 pub use self::{
     eviction_hard::{ThresholdError, parse_eviction_hard},
     options::RunOptions,
 };
-use crate::{clock::Clock, follow::Reader, pods};
+use self::{
+    shared::Shared,
+    table::{Entry, Table},
+};
+use crate::{
+    clock::Clock,
+    events::{About, Note},
+    follow::Reader,
+    pods,
+};
 
 pub(crate) use self::{
     options::{Ready, prepare},
@@ -156,7 +159,7 @@ impl Runner {
 
     /// The claims of a pod are prepared: what its containers get.
     pub(crate) fn offered(&mut self, clock: Clock, uid: &str, devices: BTreeMap<String, Vec<String>>) {
-        self.shared.table().entry(uid).devices = devices;
+        self.change(uid, |entry| entry.devices = devices);
         self.machine.handle(clock.unix(), Input::ClaimsPrepared(uid.to_owned()));
     }
 
@@ -167,7 +170,7 @@ impl Runner {
 
     /// How the devices of a pod's containers are: a part of its status.
     pub(crate) fn show(&mut self, clock: Clock, uid: &str, health: BTreeMap<String, Vec<ResourceStatus>>) {
-        self.shared.table().entry(uid).health = health;
+        self.change(uid, |entry| entry.health = health);
         self.machine.handle(clock.unix(), Input::Rewrite(uid.to_owned()));
     }
 
@@ -203,12 +206,11 @@ impl Runner {
     }
 
     fn gone(&mut self, clock: Clock, uid: &str, node: &mut Node) {
-        let is_held = {
-            let mut table = self.shared.table();
-            let entry = table.entry(uid);
+        let mut is_held = false;
+        self.change(uid, |entry| {
             entry.is_gone = true;
-            is_held(entry)
-        };
+            is_held = self::is_held(entry);
+        });
         // What a pod holds is unprepared after its containers have stopped, also when nobody knows the pod any more.
         if !is_held {
             node.handle(clock.now(), NodeInput::PodGone(uid.to_owned()));
@@ -218,18 +220,23 @@ impl Runner {
 
     /// The containers of a pod have stopped.
     fn release(&mut self, clock: Clock, uid: &str, node: &mut Node) {
-        let input = {
-            let mut table = self.shared.table();
-            let entry = table.entry(uid);
+        let mut input = NodeInput::PodGone(uid.to_owned());
+        self.change(uid, |entry| {
             entry.is_released = true;
-            match entry.is_gone || entry.pod.is_none() {
-                true => NodeInput::PodGone(uid.to_owned()),
-                false => NodeInput::Pod(seen(uid, entry)),
+            if !entry.is_gone && entry.pod.is_some() {
+                input = NodeInput::Pod(seen(uid, entry));
             }
-        };
+        });
         node.handle(clock.now(), input);
         if node.is_free(uid) {
             self.machine.handle(clock.unix(), Input::ClaimsReleased(uid.to_owned()));
+        }
+    }
+
+    /// Changes what is known of a pod. One that is not known any more stays unknown: nobody would ever forget it again.
+    fn change(&self, uid: &str, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.shared.table().entries.get_mut(uid) {
+            change(entry);
         }
     }
 

@@ -12,7 +12,9 @@ use std::{
 use k8s_openapi::api::core::v1::Taint;
 use lazaret_containers::Runtime;
 use lazaret_images::ImageSource;
-use lazaret_pods::{Millis, Options as PodsOptions, Pods, PressureOptions, Thresholds};
+use lazaret_pods::{
+    Millis, Options as PodsOptions, Pods, PressureOptions, Signal, SoftThreshold, Thresholds,
+};
 use lazaret_provision::{ApiObjects, NodeFacts, Provision, ResolverConfig};
 
 use super::{
@@ -47,6 +49,10 @@ pub struct RunOptions {
     pub cluster_domain: String,
     /// With less than this the node is under pressure.
     pub thresholds: Thresholds,
+    /// With less than this for a while pods go, with time to end.
+    pub soft_thresholds: BTreeMap<Signal, SoftThreshold>,
+    /// That time, at most.
+    pub soft_grace_max: Duration,
     /// A condition of pressure stays true this long after it was seen last.
     pub pressure_transition: Duration,
     /// Processes and threads of one pod; no limit when there is none.
@@ -99,8 +105,13 @@ pub(crate) fn prepare(client: kube::Client, options: &Options, run: RunOptions) 
     let objects = Arc::new(ApiObjects::new(client.clone()));
     let provision = Provision::new(&root, node_facts, objects).map_err(StartError::io(&root))?;
     std::fs::create_dir_all(&run.log_root).map_err(StartError::io(&run.log_root))?;
-    let transition_ms = Millis::try_from(run.pressure_transition.as_millis()).unwrap_or(Millis::MAX);
-    let pressure = PressureOptions { thresholds: run.thresholds.clone(), transition_ms };
+    let millis = |time: Duration| Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX);
+    let pressure = PressureOptions {
+        thresholds: run.thresholds.clone(),
+        soft: run.soft_thresholds.clone(),
+        soft_grace_ms_max: millis(run.soft_grace_max),
+        transition_ms: millis(run.pressure_transition),
+    };
     let capacity = facts.allocatable(&run.thresholds);
     let machine = Pods::new(PodsOptions { capacity, pods_max: run.pods_max.into(), pressure });
     let parts = Parts {

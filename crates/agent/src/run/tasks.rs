@@ -12,10 +12,10 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    News, Runner, events, logs, object::Object, options::Ready, pod_reader, pressure, serve, service_reader,
+    News, Runner, logs, object::Object, options::Ready, pod_reader, pressure, serve, service_reader,
     shared::Shared,
 };
-use crate::follow;
+use crate::{events, follow};
 
 /// News that wait. Whoever brings more waits itself.
 const NEWS_MAX: usize = 256;

@@ -147,7 +147,9 @@ async fn run_sandbox(shared: &Shared, pod: &PodRef) -> Outcome {
     match limited(RUNTIME_TIMEOUT, shared.runtime.run_sandbox(spec)).await {
         Ok(state) => {
             let (id, ips) = (state.id.clone(), shared.ips(&state));
-            shared.table().entry(&pod.uid).sandbox = Some(state);
+            if let Some(entry) = shared.table().entries.get_mut(&pod.uid) {
+                entry.sandbox = Some(state);
+            }
             Outcome::Sandbox { id, ips }
         }
         Err(outcome) => outcome,

@@ -44,6 +44,8 @@ pub(crate) fn start(world: &World, runtime: &Arc<Fake>, images: &Images) -> Agen
         cluster_domain: "cluster.local".into(),
         // A test does not depend on how full a disk is.
         thresholds: Thresholds(BTreeMap::new()),
+        soft_thresholds: BTreeMap::new(),
+        soft_grace_max: Duration::ZERO,
         pressure_transition: Duration::from_secs(300),
         pod_pids_max: None,
         seccomp_default: false,

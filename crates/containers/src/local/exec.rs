@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::{
@@ -34,7 +35,7 @@ impl Shared {
         let Phase::Running { pid, .. } = self.phase_of(&directory, id).await? else {
             return Err(RuntimeError::NotPossible(format!("container {id} does not run")));
         };
-        let Exec { command, tty, stdin } = exec;
+        let Exec { command, tty, stdin, limit } = exec;
         if command.is_empty() {
             return Err(RuntimeError::CannotRun("there is no command".to_owned()));
         }
@@ -68,7 +69,9 @@ impl Shared {
         };
         self.spawn(async move {
             let _held = (child, permit);
-            follow(reader, writer, stdin.then_some(ours), sizes, sender).await;
+            let followed = follow(reader, writer, stdin.then_some(ours), sizes, sender);
+            // Its end comes with the connection's, after the limit as well.
+            let _ = tokio::time::timeout(limit.unwrap_or(Duration::MAX), followed).await;
         });
         Ok(Running { streams, exit })
     }

@@ -1,5 +1,7 @@
 //! A double of a runtime: sandboxes and containers in memory, behind a socket.
 
+mod streaming;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -16,7 +18,9 @@ use hyper::{
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use lazaret_cri::proto;
 use prost::Message;
-use tokio::{net::UnixListener, task::JoinSet};
+use tokio::{net::UnixListener, sync::Notify, task::JoinSet};
+
+use self::streaming::Streaming;
 
 /// How a double behaves.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +54,12 @@ struct State {
     containers: BTreeMap<String, Kept>,
     refused: usize,
     stop_seconds: i64,
+    /// Where sessions are served.
+    address: String,
+    /// Images besides the one that is always there.
+    images: Vec<proto::Image>,
+    /// What a container was given while it runs.
+    updated: Vec<proto::LinuxContainerResources>,
 }
 
 #[derive(Debug)]
@@ -66,13 +76,16 @@ pub(crate) struct Double {
     pub(crate) socket: PathBuf,
     state: Arc<Mutex<State>>,
     tasks: JoinSet<()>,
+    streaming: Streaming,
 }
 
 impl Double {
     pub(crate) fn start(socket: &Path, manner: Manner) -> Self {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket).unwrap();
-        let state: Arc<Mutex<State>> = Arc::default();
+        let streaming = Streaming::start();
+        let address = streaming.address.clone();
+        let state = Arc::new(Mutex::new(State { address, ..State::default() }));
         let shared = Arc::clone(&state);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -91,7 +104,7 @@ impl Double {
                 });
             }
         });
-        Self { socket: socket.to_owned(), state, tasks }
+        Self { socket: socket.to_owned(), state, tasks, streaming }
     }
 
     pub(crate) async fn stop(&mut self) {
@@ -133,6 +146,33 @@ impl Double {
 
     pub(crate) fn refused(&self) -> usize {
         self.state().refused
+    }
+
+    /// Says when a session has ended.
+    pub(crate) fn session_ended(&self) -> Arc<Notify> {
+        Arc::clone(&self.streaming.ended)
+    }
+
+    pub(crate) fn add_image(&self, image: proto::Image) {
+        self.state().images.push(image);
+    }
+
+    pub(crate) fn images(&self) -> Vec<String> {
+        self.state().images.iter().map(|image| image.id.clone()).collect()
+    }
+
+    /// A container of another client, with this image.
+    pub(crate) fn add_a_container(&self, image: &str) {
+        let image = proto::ImageSpec { image: image.to_owned(), ..Default::default() };
+        let config = proto::ContainerConfig { image: Some(image), ..Default::default() };
+        let kept = Kept { sandbox: "stranger".to_owned(), config, state: proto::CONTAINER_EXITED };
+        let mut state = self.state();
+        let id = format!("c{}", next(&mut state));
+        state.containers.insert(id, kept);
+    }
+
+    pub(crate) fn updated(&self) -> Vec<proto::LinuxContainerResources> {
+        self.state().updated.clone()
     }
 
     pub(crate) fn last_stop_seconds(&self) -> i64 {
@@ -184,7 +224,8 @@ fn answer(path: &str, body: &[u8], state: &mut State, manner: Manner) -> Result<
         "Status" => Ok(runtime_status(manner).encode_to_vec()),
         "ListImages" => {
             let image = proto::Image { id: "sha256:abc".to_owned(), ..Default::default() };
-            let images = manner.has_image.then_some(image).into_iter().collect();
+            let images = manner.has_image.then_some(image).into_iter();
+            let images = images.chain(state.images.iter().cloned()).collect();
             Ok(proto::ListImagesResponse { images }.encode_to_vec())
         }
         "ImageStatus" => Ok(image_status(&decode(body), manner).encode_to_vec()),
@@ -243,8 +284,48 @@ fn answer(path: &str, body: &[u8], state: &mut State, manner: Manner) -> Result<
             let stdout = request.cmd.join(" ").into_bytes();
             Ok(proto::ExecSyncResponse { stdout, stderr: Vec::new(), exit_code: 3 }.encode_to_vec())
         }
+        other => stream_or_image(other, body, state),
+    }
+}
+
+fn stream_or_image(call: &str, body: &[u8], state: &mut State) -> Result<Vec<u8>, Refusal> {
+    match call {
+        "Exec" => {
+            let request: proto::ExecRequest = decode(body);
+            if request.tty && request.stderr {
+                return Err((3, "tty and stderr cannot both be true".to_owned()));
+            }
+            Ok(url(state, &request.cmd[0], request.stdin))
+        }
+        "Attach" => {
+            let request: proto::AttachRequest = decode(body);
+            let program = if request.stdin { "cat" } else { "fail" };
+            Ok(url(state, program, request.stdin))
+        }
+        "UpdateContainerResources" => {
+            let request: proto::UpdateContainerResourcesRequest = decode(body);
+            state.updated.extend(request.linux);
+            with_container(&request.container_id, state, |_| {})
+        }
+        "RemoveImage" => {
+            let image = decode::<proto::RemoveImageRequest>(body).image.unwrap().image;
+            state.images.retain(|own| own.id != image);
+            Ok(Vec::new())
+        }
+        "ImageFsInfo" => {
+            let fs_id = Some(proto::FilesystemIdentifier { mountpoint: "/absent/images".to_owned() });
+            let image_filesystems = vec![proto::FilesystemUsage { fs_id }];
+            Ok(proto::ImageFsInfoResponse { image_filesystems }.encode_to_vec())
+        }
         other => Err((12, format!("unknown method {other}"))),
     }
+}
+
+/// Where a program is played; its streams are counted, so that the server knows when all of them are open.
+fn url(state: &State, program: &str, stdin: bool) -> Vec<u8> {
+    // How it ended, output, and errors or the sizes of a terminal.
+    let count = 3 + usize::from(stdin);
+    proto::UrlResponse { url: format!("http://{}/{program}?{count}", state.address) }.encode_to_vec()
 }
 
 /// With a network that is not ready, as containerd has it without a CNI configuration.
@@ -317,6 +398,7 @@ fn list_containers(request: &proto::ListContainersRequest, state: &State) -> pro
         id: id.clone(),
         pod_sandbox_id: kept.sandbox.clone(),
         metadata: kept.config.metadata.clone(),
+        image_ref: kept.config.image.clone().unwrap_or_default().image,
         state: kept.state,
         created_at: 1,
         labels: kept.config.labels.clone(),

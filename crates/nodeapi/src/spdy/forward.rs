@@ -4,13 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lazaret_containers::Runtime;
+use lazaret_spdy as frames;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, split},
     sync::mpsc,
     time::timeout,
 };
-
-use super::frames;
 
 /// What is read from the pod at once.
 const READ_BYTES: usize = 16 << 10;

@@ -1,23 +1,19 @@
 //! Port-forward: SPDY frames in messages of a websocket. Each connection has two streams, one for its bytes and one for what went wrong.
 
 mod forward;
-mod frames;
-mod headers;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use lazaret_containers::Runtime;
+use lazaret_spdy::{self as frames, Frame, Reader};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
     sync::mpsc,
     task::{AbortHandle, JoinSet},
 };
 
-use self::{
-    forward::Forward,
-    frames::{Frame, Reader},
-};
+use self::forward::Forward;
 use crate::{
     streams::Idle,
     websocket::{self, CloseCode, Message},
@@ -136,7 +132,7 @@ impl Session {
                 }
                 idle.touch();
                 loop {
-                    match frames.next() {
+                    match frames.next_frame() {
                         Ok(Some(frame)) => {
                             if let Err(over) = self.frame(&mut state, frame).await {
                                 return over;

@@ -109,8 +109,9 @@ pub(crate) fn begin(
             })
         }
         Asked::PortForward(place) => {
-            let found = find(pods, place, None)?;
-            let session = spdy::Session::new(Arc::clone(runtime), found.sandbox, place.pod.clone());
+            let found = pods.find_sandbox(&place.namespace, &place.pod).map_err(not_found)?;
+            check_uid(place, &found.pod_uid)?;
+            let session = spdy::Session::new(Arc::clone(runtime), found.id, place.pod.clone());
             Box::new(move |handshake| {
                 let speaks = handshake.protocols.iter().any(|protocol| protocol == TUNNEL_PROTOCOL);
                 speaks.then(|| (TUNNEL_PROTOCOL, What::Ports(Box::new(session))))
@@ -171,21 +172,22 @@ fn switch(
     Ok((response, Stream { upgrade: hyper::upgrade::on(request), what }))
 }
 
-fn find(pods: &Arc<dyn Pods>, place: &Place, container: Option<&str>) -> Result<Found, Box<Response<Body>>> {
-    let found = pods
-        .find(&place.namespace, &place.pod, container, false)
-        .map_err(|NotFound(why)| Box::new(respond::text(StatusCode::NOT_FOUND, why)))?;
-    if place.uid.as_ref().is_some_and(|uid| *uid != found.pod_uid) {
-        return Err(Box::new(respond::text(StatusCode::NOT_FOUND, "pod does not exist")));
+fn not_found(NotFound(why): NotFound) -> Box<Response<Body>> {
+    Box::new(respond::text(StatusCode::NOT_FOUND, why))
+}
+
+fn check_uid(place: &Place, uid: &str) -> Result<(), Box<Response<Body>>> {
+    match &place.uid {
+        Some(wanted) if wanted != uid => Err(not_found(NotFound("pod does not exist".to_owned()))),
+        Some(_) | None => Ok(()),
     }
-    Ok(found)
 }
 
 fn running(pods: &Arc<dyn Pods>, place: &Place) -> Result<Found, Box<Response<Body>>> {
-    let found = find(pods, place, Some(&place.container))?;
+    let found = pods.find(&place.namespace, &place.pod, Some(&place.container), false).map_err(not_found)?;
+    check_uid(place, &found.pod_uid)?;
     if found.is_running {
         return Ok(found);
     }
-    let why = format!("container not found ({:?})", place.container);
-    Err(Box::new(respond::text(StatusCode::NOT_FOUND, why)))
+    Err(not_found(NotFound(format!("container not found ({:?})", place.container))))
 }

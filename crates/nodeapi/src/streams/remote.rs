@@ -118,8 +118,8 @@ impl Remote {
     async fn start(&self) -> Result<(Attached, Option<Exit>), RuntimeError> {
         match &self.program {
             Program::Exec(command) => {
-                let exec =
-                    Exec { command: command.clone(), tty: self.options.tty, stdin: self.options.stdin };
+                let Options { tty, stdin, .. } = self.options;
+                let exec = Exec { command: command.clone(), tty, stdin, limit: None };
                 let running = self.runtime.exec(&self.id, exec).await?;
                 Ok((running.streams, Some(running.exit)))
             }

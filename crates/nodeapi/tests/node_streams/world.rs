@@ -52,13 +52,10 @@ impl Pods for Known {
         pod: &str,
         container: Option<&str>,
         previous: bool,
-    ) -> Result<Found, NotFound> {
+    ) -> Result<Found, FoundSandbox, NotFound> {
         let known = self.0.lock().unwrap();
         let mut of_pod = known.iter().filter(|((name, _, _), _)| namespace == "default" && name == pod);
-        let Some(container) = container else {
-            let first = of_pod.next().map(|(_, found)| found.clone());
-            return first.ok_or_else(|| NotFound("pod does not exist".into()));
-        };
+        let container = container.unwrap_or("main");
         if let Some(found) = known.get(&(pod.to_owned(), container.to_owned(), previous)) {
             return Ok(found.clone());
         }
@@ -71,6 +68,13 @@ impl Pods for Known {
                 format!("container {container:?} in pod {pod:?} is waiting to start: ContainerCreating")
             }
         }))
+    }
+
+    fn find_sandbox(&self, namespace: &str, pod: &str) -> Result<FoundSandbox, NotFound> {
+        let known = self.0.lock().unwrap();
+        let mut of_pod = known.iter().filter(|((name, _, _), _)| namespace == "default" && name == pod);
+        let (_, found) = of_pod.next().ok_or_else(|| NotFound("pod does not exist".into()))?;
+        Ok(FoundSandbox { id: "s1".into(), pod_uid: found.pod_uid.clone() })
     }
 
     fn all(&self) -> Vec<Value> {
@@ -167,7 +171,6 @@ impl World {
         let log = self.folder.path().join(format!("{pod}-{name}.log"));
         write_lines(&log, lines);
         let found = Found {
-            sandbox: "s1".into(),
             container: "c1".into(),
             name: name.into(),
             pod_uid: "uid-1".into(),

@@ -324,6 +324,30 @@ fn an_image_that_cannot_be_pulled_is_tried_again_later_and_later() {
     assert_eq!(world.phase("a"), Phase::Running);
 }
 
+/// An image that is there says nothing about a start that fails: the pauses grow all the same, and people hear of the image once.
+#[test]
+fn a_container_that_cannot_be_made_is_tried_again_later_and_later() {
+    let mut world = World::new();
+    world.add(pod("a", vec![container("c", Kind::Main)], Restart::Always));
+    let start =
+        |world: &World| world.pending.iter().position(|(_, action)| matches!(action, Action::Start { .. }));
+    let mut tried_at = Vec::new();
+    while tried_at.len() < 8 {
+        if let Some(place) = start(&world) {
+            tried_at.push(world.now);
+            world.perform(place, world::Luck::Fails);
+        } else if world.pending.is_empty() {
+            world.now += 100;
+            world.tick();
+        } else {
+            world.perform(0, world::Luck::Works);
+        }
+    }
+    let pauses: Vec<u64> = tried_at.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000).collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+    assert_eq!(world.said("Pulled"), 1);
+}
+
 #[test]
 fn hooks_run_after_the_start_and_before_the_stop() {
     let mut world = World::new();

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use lazaret_pods::{
-    Amounts, ConditionKind, ContainerUse, ContainerView, Kind, Phase, PodUse, PodView, PressureKind,
+    Action, Amounts, ConditionKind, ContainerUse, ContainerView, Kind, Phase, PodUse, PodView, PressureKind,
     Resources, Restart, Signal,
 };
 
-use crate::world::{TRANSITION_MS, World, container, pod};
+use crate::world::{SOFT_GRACE_MS, SOFT_PIDS, TRANSITION_MS, World, container, pod};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -186,4 +186,46 @@ fn the_next_pod_waits_for_the_one_before_for_a_while() {
         world.tick();
     }
     assert_eq!(world.said("Evicted"), 2);
+}
+
+#[test]
+fn a_soft_threshold_evicts_after_its_grace_and_leaves_pods_time_to_end() {
+    let mut world = World::new();
+    world.add(asks("a", 0, 0, 0));
+    world.pass(1_000);
+    let soft = |world: &mut World| world.level(Signal::PidAvailable).available = SOFT_PIDS - 1;
+    let enough = |world: &mut World| world.level(Signal::PidAvailable).available = SOFT_PIDS;
+    soft(&mut world);
+    world.pass(20_000);
+    let kinds: Vec<PressureKind> = world.machine.pressure().map(|(kind, _)| kind).collect();
+    assert_eq!((kinds, evicted(&world)), (vec![PressureKind::Pids], vec![]), "the Node says so at once");
+    // What recovers in between begins anew.
+    enough(&mut world);
+    world.pass(20_000);
+    soft(&mut world);
+    world.pass(SOFT_GRACE_MS - 5_000);
+    assert_eq!(world.said("Evicted"), 0);
+    // Nobody answers the stop, so that it can be looked at.
+    let until = world.now + 30_000;
+    let stop = loop {
+        let stop = world.pending.iter().find_map(|(_, action)| match action {
+            Action::Stop { grace_ms, .. } => Some(*grace_ms),
+            _ => None,
+        });
+        if let Some(grace_ms) = stop {
+            break grace_ms;
+        }
+        assert!(world.now < until, "it is not evicted");
+        match world.pending.is_empty() {
+            true => {
+                world.now += 1_000;
+                world.tick();
+            }
+            false => world.perform(0, crate::world::Luck::Works),
+        }
+    };
+    assert_eq!(stop, 20_000, "of its own 30 s");
+    world.settle();
+    world.pass(1_000);
+    assert_eq!(evicted(&world), ["a"]);
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lazaret_pods::{
     Action, Amounts, Before, BeforeContainer, ConditionKind, ContainerView, Exit, FoundContainer, FoundPhase,
     FoundSandbox, Input, Kind, Level, Levels, Millis, Options, Outcome, Phase, PodRef, PodUse, PodView, Pods,
-    PressureOptions, PullPolicy, Resources, Restart, Signal, Status, Thresholds,
+    PressureOptions, PullPolicy, Resources, Restart, Signal, SoftThreshold, Status, Threshold, Thresholds,
 };
 
 pub(crate) const START: Millis = 1_000_000;
@@ -51,11 +51,19 @@ pub(crate) struct World {
 
 pub(crate) fn options() -> Options {
     let capacity = Amounts { cpu_milli: 4_000, memory: 8 << 30, ephemeral_storage: 1 << 40 };
-    let pressure = PressureOptions { thresholds: Thresholds::default(), transition_ms: TRANSITION_MS };
+    let soft = SoftThreshold { threshold: Threshold::amount(SOFT_PIDS), grace_ms: SOFT_GRACE_MS };
+    let pressure = PressureOptions {
+        thresholds: Thresholds::default(),
+        soft: BTreeMap::from([(Signal::PidAvailable, soft)]),
+        soft_grace_ms_max: 20_000,
+        transition_ms: TRANSITION_MS,
+    };
     Options { capacity, pods_max: 110, pressure }
 }
 
 pub(crate) const TRANSITION_MS: Millis = 300_000;
+pub(crate) const SOFT_PIDS: u64 = 4_000;
+pub(crate) const SOFT_GRACE_MS: Millis = 90_000;
 
 /// A node with room for everything.
 pub(crate) fn plenty() -> Levels {

@@ -80,6 +80,7 @@ pub(crate) fn image() -> Image {
             ..ImageConfig::default()
         },
         layers: vec![PathBuf::from("/layers/1")],
+        is_opaque: false,
         bytes: 0,
     }
 }

@@ -96,15 +96,16 @@ fn dictionary() -> Vec<u8> {
 }
 
 /// Unpacks the blocks of a session, which are one compressed stream.
-pub(super) struct Unpacker(Decompress);
+#[derive(Debug)]
+pub(crate) struct Unpacker(Decompress);
 
 impl Unpacker {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Decompress::new(true))
     }
 
     /// The names and values of a block. `None`: the session cannot go on.
-    pub(super) fn unpack(&mut self, mut packed: &[u8]) -> Option<Vec<(String, String)>> {
+    pub(crate) fn unpack(&mut self, mut packed: &[u8]) -> Option<Vec<(String, String)>> {
         let mut block = vec![0; BLOCK_BYTES_MAX];
         let mut length = 0;
         loop {
@@ -149,15 +150,28 @@ fn text(block: &mut &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
-/// A block without headers, packed: stored as it is. The first of a session has zlib's own head before it.
-pub(super) fn pack_nothing(is_first: bool) -> Vec<u8> {
+/// A block of headers, packed: stored as it is. The first of a session has zlib's own head before it.
+pub(crate) fn pack(headers: &[(&str, &str)], is_first: bool) -> Vec<u8> {
     const ZLIB_HEAD: [u8; 2] = [0x78, 0x01];
-    // Stored, not the last; four bytes, and their number once more with all bits turned.
-    const STORED: [u8; 5] = [0x00, 0x04, 0x00, 0xfb, 0xff];
     // A block of nothing ends what is flushed: Go's reader looks for the next block otherwise, and does not recover from finding none.
     const FLUSHED: [u8; 5] = [0x00, 0x00, 0x00, 0xff, 0xff];
-    let head: &[u8] = if is_first { &ZLIB_HEAD } else { &[] };
-    [head, &STORED, &0_u32.to_be_bytes(), &FLUSHED].concat()
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes();
+    let mut block = number(headers.len()).to_vec();
+    for text in headers.iter().flat_map(|(name, value)| [name, value]) {
+        block.extend(number(text.len()));
+        block.extend(text.as_bytes());
+    }
+    let mut packed = if is_first { ZLIB_HEAD.to_vec() } else { Vec::new() };
+    for piece in block.chunks(usize::from(u16::MAX)) {
+        // Stored, not the last; their number, and once more with all bits turned.
+        let length = u16::try_from(piece.len()).unwrap_or(u16::MAX);
+        packed.push(0);
+        packed.extend(length.to_le_bytes());
+        packed.extend((!length).to_le_bytes());
+        packed.extend(piece);
+    }
+    packed.extend(FLUSHED);
+    packed
 }
 
 #[cfg(test)]
@@ -175,7 +189,7 @@ mod tests {
         block
     }
 
-    fn pack(compress: &mut Compress, block: &[u8]) -> Vec<u8> {
+    fn compressed(compress: &mut Compress, block: &[u8]) -> Vec<u8> {
         let mut packed = Vec::with_capacity(BLOCK_BYTES_MAX * 2);
         compress.compress_vec(block, &mut packed, FlushCompress::Sync).unwrap();
         packed
@@ -199,7 +213,7 @@ mod tests {
         let mut unpacker = Unpacker::new();
         for port in ["80", "443", "80"] {
             let headers = [("Streamtype", "data"), ("port", port), ("requestid", "0")];
-            let packed = pack(&mut compress, &block(&headers));
+            let packed = compressed(&mut compress, &block(&headers));
             let unpacked = unpacker.unpack(&packed).unwrap();
             assert_eq!(unpacked[0], ("streamtype".to_owned(), "data".to_owned()));
             assert_eq!(unpacked[1].1, port);
@@ -209,22 +223,26 @@ mod tests {
     #[test]
     fn what_is_no_block_ends_the_session() {
         let mut compress = Compress::new(Compression::best(), true);
-        let bomb = pack(&mut compress, &block(&[("a", &"x".repeat(BLOCK_BYTES_MAX))]));
+        let bomb = compressed(&mut compress, &block(&[("a", &"x".repeat(BLOCK_BYTES_MAX))]));
         for packed in [&b"nonsense"[..], &[0x78, 0x01, 0xff], &bomb] {
             assert_eq!(Unpacker::new().unpack(packed), None);
         }
         let mut compress = Compress::new(Compression::default(), true);
-        let short = pack(&mut compress, &[0, 0, 0, 9, 0, 0, 0, 1]);
+        let short = compressed(&mut compress, &[0, 0, 0, 9, 0, 0, 0, 1]);
         assert_eq!(Unpacker::new().unpack(&short), None);
     }
 
     #[test]
-    fn a_block_of_nothing_is_read_by_any_zlib() {
-        let packed = [pack_nothing(true), pack_nothing(false)].concat();
-        let mut plain = vec![0; 16];
-        let mut decompress = Decompress::new(true);
-        decompress.decompress(&packed, &mut plain, FlushDecompress::Sync).unwrap();
-        assert_eq!((decompress.total_out(), &plain[..8]), (8, &[0; 8][..]));
-        assert!(pack_nothing(false).ends_with(&[0, 0, 0xff, 0xff]), "as every flush ends");
+    fn packed_headers_are_read_by_any_zlib() {
+        let long = "x".repeat(usize::from(u16::MAX) + 7);
+        for headers in [&[][..], &[("streamtype", "data")], &[("a", long.as_str())]] {
+            let packed = [pack(headers, true), pack(headers, false)].concat();
+            let mut plain = vec![0; 1 << 18];
+            let mut decompress = Decompress::new(true);
+            decompress.decompress(&packed, &mut plain, FlushDecompress::Sync).unwrap();
+            plain.truncate(usize::try_from(decompress.total_out()).unwrap());
+            assert!(plain == block(headers).repeat(2), "{} bytes", plain.len());
+            assert!(packed.ends_with(&[0, 0, 0xff, 0xff]), "as every flush ends");
+        }
     }
 }

@@ -1,63 +1,86 @@
-//! Frames of SPDY/3.1, as far as port-forward needs them.
+//! Frames, read and written.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::headers::{Unpacker, pack_nothing};
+use crate::headers::{Unpacker, pack};
 
-/// A frame of a client: kubectl sends at most 32 KiB at once.
+/// A frame of the other side: kubectl sends at most 32 KiB at once.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 const VERSION: u16 = 3;
 const FIN: u8 = 1;
 /// Identifiers have 31 bits.
 const ID_MASK: u32 = 0x7fff_ffff;
 
-/// What a client sent.
+/// What the other side sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub enum Frame {
     /// A new stream.
     Stream {
+        /// Its number: odd when the client opened it.
         id: u32,
+        /// Names, in lower case, and values.
         headers: Vec<(String, String)>,
+        /// Whether the other side sends nothing more on it.
         is_last: bool,
     },
+    /// Bytes of a stream.
     Data {
+        /// Which stream.
         id: u32,
+        /// The bytes.
         bytes: Bytes,
+        /// Whether the other side sends nothing more on it.
         is_last: bool,
     },
+    /// A stream ends at once, both ways.
     Reset {
+        /// Which stream.
         id: u32,
     },
+    /// To be answered with the same.
     Ping {
+        /// Which ping.
         id: u32,
     },
-    /// The client ends the session.
+    /// The other side ends the session.
     GoAway,
     /// Nothing that matters here.
     Other,
 }
 
 /// Reads the frames of a session.
-pub(super) struct Reader {
+#[derive(Debug)]
+pub struct Reader {
     arrived: BytesMut,
     headers: Unpacker,
 }
 
 /// Why a session cannot go on.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Broken;
+pub struct Broken;
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Reader {
-    pub(super) fn new() -> Self {
+    /// Of a session that begins.
+    pub fn new() -> Self {
         Self { arrived: BytesMut::new(), headers: Unpacker::new() }
     }
 
-    pub(super) fn arrive(&mut self, bytes: &[u8]) {
+    /// Takes what arrived.
+    pub fn arrive(&mut self, bytes: &[u8]) {
         self.arrived.extend_from_slice(bytes);
     }
 
     /// The next frame; `None` if not all of it has arrived.
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, Broken> {
+    ///
+    /// # Errors
+    /// When what arrived is no frame, or too large.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, Broken> {
         let Some(head) = self.arrived.first_chunk::<8>().copied() else { return Ok(None) };
         let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (first, flags, length) = (word(0), head[4], (word(4) & 0x00ff_ffff) as usize);
@@ -114,22 +137,31 @@ fn flags_and_length(flags: u8, length: usize) -> [u8; 4] {
     (u32::from(flags) << 24 | length).to_be_bytes()
 }
 
-/// Accepts a stream. The first of a session is packed with more.
-pub(super) fn reply(id: u32, is_first: bool) -> Vec<u8> {
-    control(2, 0, &[&id.to_be_bytes(), &pack_nothing(is_first)])
+/// Opens a stream, with names in lower case. The first headers of a session are packed with more.
+pub fn open(id: u32, headers: &[(&str, &str)], is_first: bool) -> Vec<u8> {
+    // No stream that it belongs to, no priority, no slot.
+    const ALONE: [u8; 6] = [0; 6];
+    control(1, 0, &[&id.to_be_bytes(), &ALONE, &pack(headers, is_first)])
+}
+
+/// Accepts a stream. The first headers of a session are packed with more.
+pub fn reply(id: u32, is_first: bool) -> Vec<u8> {
+    control(2, 0, &[&id.to_be_bytes(), &pack(&[], is_first)])
 }
 
 /// Ends a stream at once, refused.
-pub(super) fn refuse(id: u32) -> Vec<u8> {
+pub fn refuse(id: u32) -> Vec<u8> {
     const REFUSED_STREAM: u32 = 3;
     control(3, 0, &[&id.to_be_bytes(), &REFUSED_STREAM.to_be_bytes()])
 }
 
-pub(super) fn ping(id: u32) -> Vec<u8> {
+/// Asks whether the other side is there, or answers that.
+pub fn ping(id: u32) -> Vec<u8> {
     control(6, 0, &[&id.to_be_bytes()])
 }
 
-pub(super) fn data(id: u32, bytes: &[u8], is_last: bool) -> Vec<u8> {
+/// Bytes of a stream, and whether they are its last.
+pub fn data(id: u32, bytes: &[u8], is_last: bool) -> Vec<u8> {
     let mut frame = id.to_be_bytes().to_vec();
     frame.extend(flags_and_length(if is_last { FIN } else { 0 }, bytes.len()));
     frame.extend_from_slice(bytes);
@@ -144,7 +176,7 @@ mod tests {
         let (mut reader, mut all) = (Reader::new(), Vec::new());
         for piece in bytes.chunks(piece) {
             reader.arrive(piece);
-            while let Some(frame) = reader.next()? {
+            while let Some(frame) = reader.next_frame()? {
                 all.push(frame);
             }
         }
@@ -164,6 +196,18 @@ mod tests {
         for piece in [1, 5, 1_000] {
             assert_eq!(read(&bytes, piece).unwrap(), expected, "{piece}");
         }
+    }
+
+    #[test]
+    fn streams_that_are_opened_are_read_with_their_headers() {
+        let headers = |kind: &'static str| [("streamtype", kind), ("port", "80")];
+        let bytes = [open(1, &headers("error"), true), open(3, &headers("stdin"), false)].concat();
+        let stream = |id, kind: &str| Frame::Stream {
+            id,
+            headers: vec![("streamtype".into(), kind.into()), ("port".into(), "80".into())],
+            is_last: false,
+        };
+        assert_eq!(read(&bytes, 3).unwrap(), [stream(1, "error"), stream(3, "stdin")]);
     }
 
     #[test]
