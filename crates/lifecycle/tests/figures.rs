@@ -16,6 +16,7 @@ use lazaret_model::{DeviceId, Outcome, Timestamp};
 const RULES: usize = 50;
 const SIGNALS: usize = 20_000;
 const INCIDENTS: usize = 10_000;
+const DEVICES: usize = 100_000;
 
 fn policy() -> Policy {
     let rule = |number: usize| Rule {
@@ -70,6 +71,39 @@ fn a_signal_against_fifty_rules() {
     let each = began.elapsed() / u32::try_from(SIGNALS).unwrap();
     println!("{RULES} rules: {each:?} a signal");
     assert!(machine.poll().is_none(), "no rule means it");
+}
+
+/// A fleet of 100,000 devices that hears 1,000 signals a second, every tenth of them about something that a rule means.
+#[test]
+fn signals_of_a_large_fleet() {
+    let mut machine = Lifecycle::default();
+    let now = Timestamp::from_millis(1);
+    machine.handle(now, Input::Policy(Box::new(policy())));
+    for number in 0..DEVICES {
+        let input = Input::Device { id: id(number), hardware: None, policies: vec!["p".into()] };
+        machine.handle(now, input);
+    }
+    let signals: Vec<Signal> = (0..SIGNALS)
+        .map(|at| {
+            let key = if at % 10 == 0 { "gpu.example.com/xid-7" } else { "gpu.example.com/other" };
+            let value = if at % 20 == 0 { "79" } else { "1" };
+            Signal { value: value.into(), ..signal(at * 7_919 % DEVICES, key, i64::try_from(at).unwrap()) }
+        })
+        .collect();
+    let began = Instant::now();
+    let mut effects = 0;
+    for signal in signals {
+        let at = signal.at;
+        machine.handle(at, Input::Raised(signal));
+        machine.tick(at);
+        while machine.poll().is_some() {
+            effects += 1;
+        }
+    }
+    let each = began.elapsed() / u32::try_from(SIGNALS).unwrap();
+    let share = each.as_secs_f64() * 1_000.0 * 100.0;
+    println!("{DEVICES} devices: {each:?} a signal, {share:.2} % of a core at 1,000 a second");
+    assert!(effects > 0, "every twentieth is trouble");
 }
 
 /// Resident memory of this process.

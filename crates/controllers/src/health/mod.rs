@@ -15,7 +15,7 @@ mod writes;
 use lazaret_lifecycle::History;
 use lazaret_runtime::{
     AgentOptions, CLAIMS, CLASSES, CallError, DISRUPTION_GUARDS, HEALTH_POLICIES, INCIDENTS, Inbox, JOBS,
-    NODES, News, PODS, Precedence, SIGNALS, TAINT_POLICIES,
+    NODES, News, PATCHES, PODS, Precedence, SIGNALS, TAINT_POLICIES,
 };
 use tracing::warn;
 
@@ -40,7 +40,7 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
         () = desk.stopped() => return,
         () = first_work(first) => {}
     }
-    let needed = [
+    let mut needed = vec![
         HEALTH_POLICIES,
         INCIDENTS,
         SIGNALS,
@@ -52,6 +52,8 @@ pub(crate) async fn serve(desk: Desk, sources: Sources, history: History) {
         NODES,
         sources.slices(),
     ];
+    // Administrators' attributes count where policies select, and their taints where guards count.
+    needed.extend(sources.has_patches().then_some(PATCHES));
     let inbox = desk.listen_if_possible(&needed, &[JOBS, DISRUPTION_GUARDS]);
     let executor = executor::Executor::new(desk.client());
     let options = AgentOptions { name: NAME, in_flight_max: 64, precedence: Precedence::Urgent };

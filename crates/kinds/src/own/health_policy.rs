@@ -64,7 +64,7 @@ pub(super) fn check(policy: &Value, errors: &mut Errors) {
     // What no DeviceTaintPolicy has would not be acted on.
     let known = eviction();
     for (field, _) in crate::value::entries(&policy["spec"], "eviction") {
-        if known["properties"][field.as_str()].is_null() {
+        if known["properties"][&**field].is_null() {
             let path = format!("spec.eviction.{field}");
             errors.invalid(
                 path,

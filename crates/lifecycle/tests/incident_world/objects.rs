@@ -1,0 +1,263 @@
+//! What there is in a world, and what controllers see of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lazaret_lifecycle::{
+    Child, ChildKind, ChildTarget, Count, Flaps, HeldReason, Input, Limit, Mode, Notice, Owner, Policy,
+    Recovery, Report, Rule, Selected, Signal, Source, Step, Stored, Tally, Target, Unit, When,
+};
+use lazaret_model::{DeviceId, Outcome, Text};
+
+use super::{DEVICES, SECOND};
+
+/// What is done wrongly on purpose, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    None,
+    /// Deletions are said to be done and are not.
+    KeepsTaints,
+    /// Who begins is not told of incidents.
+    ForgetsIncidents,
+    /// Deletions hit whatever rule is there first.
+    DeletesForeign,
+    /// Statuses are said to be written and are not.
+    LosesRecords,
+    /// A repair is written as if the device were only suspect.
+    StepsBack,
+    /// Nobody is told what guards permit.
+    ForgetsGuards,
+    /// Whoever begins to lead is told what guards permit only later.
+    HearsOfGuardsLate,
+    /// While the breaker is tripped no taint is taken back.
+    HoldsRecovery,
+    /// What is held does not say what it waits for.
+    HoldsInSilence,
+}
+
+impl Mutant {
+    pub(super) const ALL: [Self; 9] = [
+        Self::KeepsTaints,
+        Self::ForgetsIncidents,
+        Self::DeletesForeign,
+        Self::LosesRecords,
+        Self::StepsBack,
+        Self::ForgetsGuards,
+        Self::HearsOfGuardsLate,
+        Self::HoldsRecovery,
+        Self::HoldsInSilence,
+    ];
+}
+
+/// A guard: it permits as many devices to be out of service for the whole run; people pause it, and its breaker trips.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Guard {
+    pub(super) permitted: u64,
+    pub(super) is_paused: bool,
+    pub(super) is_tripped: bool,
+}
+
+/// xorshift: the same seed gives the same steps on every machine.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+
+    pub(super) fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+}
+
+pub(super) fn id(device: &str) -> DeviceId {
+    DeviceId::new("gpu.example.com", "node-1", device)
+}
+
+pub(super) fn policy(mode: Mode) -> Policy {
+    let rule = |name: &str, target| Rule {
+        name: name.into(),
+        when: When::compile(&format!("signal.key == \"{name}\"")).unwrap(),
+        count: None,
+        hold_ms: 0,
+        target,
+        taint_value: name.into(),
+    };
+    let step = |name: &str| Step { name: name.into(), timeout_ms: 60 * SECOND, is_request: false };
+    Policy {
+        name: "p".into(),
+        mode,
+        rules: vec![
+            rule("warm", Target::Suspect),
+            rule("hot", Target::Quarantined),
+            rule("dead", Target::Drained),
+            Rule {
+                count: Some(Count { at_least: 3, within_ms: 60 * SECOND }),
+                ..rule("often", Target::Quarantined)
+            },
+        ],
+        clear_after_ms: 20 * SECOND,
+        steps: vec![step("reset"), step("reboot")],
+        attempts_max: 2,
+        recovery: Some(Recovery {
+            probation_ms: 20 * SECOND,
+            validates: true,
+            flaps: Some(Flaps { at_most: 2, within_ms: 3_600 * SECOND }),
+        }),
+    }
+}
+
+pub(super) const KEYS: [&str; 4] = ["warm", "hot", "dead", "often"];
+
+/// What there is.
+#[derive(Default)]
+pub(super) struct Api {
+    pub(super) incidents: BTreeMap<Text, Stored>,
+    pub(super) children: BTreeMap<(ChildKind, Text), Child>,
+    pub(super) reports: BTreeMap<Text, Report>,
+    pub(super) foreign: BTreeSet<Text>,
+    /// Devices that an administrator taints.
+    pub(super) tainted: BTreeSet<DeviceId>,
+    pub(super) guard: Guard,
+    pub(super) mode: Option<Mode>,
+    pub(super) tallies: Vec<Tally>,
+    pub(super) clock: u64,
+    /// How often each Job was made for an incident, by whoever led.
+    pub(super) made: BTreeMap<(Text, Text), usize>,
+    /// The write that arrives was sent by somebody who does not lead any more.
+    pub(super) is_late: bool,
+    /// Objects that such a write made or changed.
+    pub(super) late: BTreeSet<Text>,
+    /// What happened, for watches.
+    pub(super) log: Vec<Event>,
+}
+
+#[derive(Clone)]
+pub(super) enum Event {
+    Incident(Box<Stored>),
+    IncidentGone(Text, Text),
+    Child(Child),
+    ChildGone(ChildKind, Text),
+    Report(Report),
+    ReportGone(Text),
+    Signal(Signal),
+    Lowered(DeviceId, Text),
+    Used(DeviceId, bool),
+    Guard(Guard),
+    Tainted(DeviceId, bool),
+    Mode(Mode),
+}
+
+impl Event {
+    pub(super) fn notice(self) -> Option<Notice> {
+        Some(match self {
+            Self::Guard(_) | Self::Tainted(..) => return None,
+            Self::Mode(mode) => Notice::Heard(Input::Policy(Box::new(policy(mode)))),
+            Self::Incident(stored) => Notice::Stored(stored),
+            Self::IncidentGone(name, uid) => Notice::StoredGone(name, uid),
+            Self::Child(child) => Notice::Child(child),
+            Self::ChildGone(kind, name) => Notice::ChildGone(kind, Text::default(), name),
+            Self::Report(report) => Notice::Report(report),
+            Self::ReportGone(name) => Notice::ReportGone(name),
+            Self::Signal(signal) => Notice::Heard(Input::Raised(signal)),
+            Self::Lowered(device, key) => {
+                Notice::Heard(Input::Lowered { device, key, source: Source::Taint })
+            }
+            Self::Used(device, is_used) => {
+                let namespaces = if is_used { vec!["default".into()] } else { Vec::new() };
+                Notice::Heard(Input::InUse { device, is_used, namespaces })
+            }
+        })
+    }
+}
+
+/// What a controller has seen of taints and guards.
+#[derive(Clone, Default)]
+pub(super) struct View {
+    pub(super) rules: BTreeMap<Text, DeviceId>,
+    pub(super) tainted: BTreeSet<DeviceId>,
+    pub(super) guard: Guard,
+}
+
+impl View {
+    pub(super) fn see(&mut self, event: &Event) {
+        match event {
+            Event::Child(child) => match &child.target {
+                ChildTarget::Rule { device, effect, .. } if **effect == *"NoSchedule" => {
+                    self.rules.insert(child.name.clone(), device.clone());
+                }
+                ChildTarget::Rule { .. } => drop(self.rules.remove(&child.name)),
+                ChildTarget::Drain { .. } | ChildTarget::Job { .. } | ChildTarget::Claim => {}
+            },
+            Event::ChildGone(ChildKind::Rule, name) => drop(self.rules.remove(name)),
+            Event::Guard(guard) => self.guard = *guard,
+            Event::Tainted(device, true) => drop(self.tainted.insert(device.clone())),
+            Event::Tainted(device, false) => drop(self.tainted.remove(device)),
+            Event::ChildGone(..)
+            | Event::Incident(_)
+            | Event::IncidentGone(..)
+            | Event::Report(_)
+            | Event::ReportGone(_)
+            | Event::Signal(_)
+            | Event::Lowered(..)
+            | Event::Used(..)
+            | Event::Mode(_) => {}
+        }
+    }
+
+    pub(super) fn limits(&self) -> Vec<Limit> {
+        let Guard { permitted, is_paused, is_tripped } = self.guard;
+        let stops = match (is_paused, is_tripped) {
+            (true, _) => Some((HeldReason::Paused, "the guard is paused".into())),
+            (false, true) => Some((HeldReason::Breaker, "the guard is tripped".into())),
+            (false, false) => None,
+        };
+        let out = self.rules.values().chain(&self.tainted).map(|device| Unit::Device(device.clone()));
+        vec![Limit {
+            guard: "g".into(),
+            selects: Selected::All,
+            permitted: Some(permitted),
+            total: DEVICES.len() as u64,
+            out: out.collect(),
+            stops,
+        }]
+    }
+}
+
+impl Api {
+    pub(super) fn version(&mut self) -> Text {
+        self.clock += 1;
+        self.clock.to_string().into()
+    }
+
+    pub(super) fn set_incident(&mut self, stored: Stored) {
+        self.log.push(Event::Incident(Box::new(stored.clone())));
+        self.incidents.insert(stored.incident.name.clone(), stored);
+    }
+
+    pub(super) fn set_child(&mut self, child: Child) {
+        if self.is_late {
+            self.late.insert(child.uid.clone());
+        }
+        self.log.push(Event::Child(child.clone()));
+        self.children.insert((child.target.kind(), child.name.clone()), child);
+    }
+
+    pub(super) fn make(&mut self, owner: Owner, name: Text, target: ChildTarget) -> Outcome {
+        let kind = target.kind();
+        if kind == ChildKind::Rule && self.foreign.contains(&name) {
+            return Outcome::Conflict;
+        }
+        if let Some(there) = self.children.get(&(kind, name.clone())) {
+            return if there.owner == owner { Outcome::Done } else { Outcome::Conflict };
+        }
+        if kind == ChildKind::Job && !self.is_late {
+            *self.made.entry((owner.uid.clone(), name.clone())).or_default() += 1;
+        }
+        let uid = self.version();
+        self.set_child(Child { namespace: Text::default(), name, uid, owner, target });
+        Outcome::Done
+    }
+}
