@@ -10,7 +10,7 @@ use std::{
 
 use http::Request;
 use lazaret_nodeapi::{
-    ApiReviews, Certificate, Found, NodeApi, NotFound, Options, Pods, Tls, keep_certificate,
+    ApiReviews, Certificate, Found, FoundSandbox, NodeApi, NotFound, Options, Pods, Tls, keep_certificate,
 };
 use lazaret_server::{Pem, User};
 use lazaret_testkit::Cluster;
@@ -52,7 +52,7 @@ impl Pods for Known {
         pod: &str,
         container: Option<&str>,
         previous: bool,
-    ) -> Result<Found, FoundSandbox, NotFound> {
+    ) -> Result<Found, NotFound> {
         let known = self.0.lock().unwrap();
         let mut of_pod = known.iter().filter(|((name, _, _), _)| namespace == "default" && name == pod);
         let container = container.unwrap_or("main");
