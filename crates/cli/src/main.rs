@@ -38,6 +38,7 @@ mod scheduling;
 mod signal;
 mod store;
 mod up;
+mod webhook;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -2,6 +2,7 @@
 
 mod check;
 mod check_installation;
+mod check_webhook;
 mod complete;
 mod cordon;
 mod describe;
