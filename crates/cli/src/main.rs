@@ -40,6 +40,7 @@ mod scheduling;
 mod signal;
 mod store;
 mod up;
+mod webhook;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

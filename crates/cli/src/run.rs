@@ -20,6 +20,7 @@ use crate::{
     pages,
     scheduling::SchedulingArgs,
     signal,
+    webhook::{Serving, WebhookArgs},
 };
 
 /// Run the scheduler, the controllers, or both against an API server.
@@ -56,6 +57,8 @@ pub(crate) struct Args {
     scheduling: SchedulingArgs,
     #[command(flatten)]
     pace: Pace,
+    #[command(flatten)]
+    webhook: WebhookArgs,
     #[command(flatten)]
     incidents: IncidentArgs,
     #[command(flatten)]
@@ -164,17 +167,27 @@ impl Args {
             None => None,
         };
         let alerts = self.alerts.listen(&client, &metrics).await?;
-        let plane = Plane::start(client, metrics.clone(), &options)
+        let mut plane = Plane::start(client.clone(), metrics.clone(), &options)
             .await
             .map_err(|error| anyhow!("ask the server what it serves: {error}"))?;
+        let reviews = if self.webhook.is_wanted() { plane.review_rules() } else { None };
+        let webhook = self.webhook.start(client, &metrics, reviews).await?;
+        let checks = || {
+            let mut checks = synced(plane.hub());
+            checks.extend(webhook.as_ref().map(Serving::check));
+            checks
+        };
         output::note("running; Ctrl-C stops");
         tokio::select! {
             asked = signal::to_stop() => asked?,
-            () = numbers::serve_with(listener, metrics, || synced(plane.hub())) => {}
+            () = numbers::serve_with(listener, metrics, checks) => {}
             () = alerts::serve(alerts) => {}
             () = pages::follow() => {}
         }
         output::note("stopping");
+        if let Some(webhook) = webhook {
+            webhook.stop().await;
+        }
         plane.stop().await;
         Ok(())
     }

@@ -140,6 +140,8 @@ const SWITCHES: &[&[&str]] = &[
     &["monitoring.serviceMonitor.enabled=true,scheduler.enabled=true,commonAnnotations.note=x"],
     &["monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"],
     &[ADMISSION],
+    &["webhook.enabled=true"],
+    &["webhook.enabled=true,webhook.port=8443,webhook.timeoutSeconds=2,webhook.failurePolicy=Fail"],
 ];
 
 /// All admission policies.
@@ -178,7 +180,7 @@ fn the_chart_makes_valid_objects_with_every_switch() {
             assert!(answer.is_ok(), "{settings:?}: {answer:?}\n{object:#}");
         }
     }
-    let wanted = "ClusterRole ClusterRoleBinding ConfigMap CustomResourceDefinition DaemonSet Deployment DeviceClass NetworkPolicy PodDisruptionBudget PodMonitor PrometheusRule Role RoleBinding Service ServiceAccount ServiceMonitor ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding";
+    let wanted = "ClusterRole ClusterRoleBinding ConfigMap CustomResourceDefinition DaemonSet Deployment DeviceClass NetworkPolicy PodDisruptionBudget PodMonitor PrometheusRule Role RoleBinding Service ServiceAccount ServiceMonitor ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration";
     assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), wanted);
 }
 

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    Sources, claims, desk::Desk, eviction, health, policies, pools, quotas, replacement, scheduler,
-    telemetry, workloads,
+    RuleReviews, Sources, claims, desk::Desk, eviction, health, policies, pools, quotas, replacement,
+    rule_reviews, scheduler, telemetry, workloads,
 };
 
 /// Where leases are kept, unless somebody says otherwise.
@@ -135,6 +135,7 @@ pub struct Plane {
     leaders: Tasks,
     stop: watch::Sender<bool>,
     release: watch::Sender<bool>,
+    sources: Sources,
 }
 
 impl Plane {
@@ -158,6 +159,7 @@ impl Plane {
             leaders: Tasks::default(),
             stop: watch::channel(false).0,
             release: watch::channel(false).0,
+            sources,
         };
         if options.parts.controllers {
             let desk = plane.desk("lazaret-controllers", options);
@@ -178,13 +180,26 @@ impl Plane {
 
     /// Lets what is under way end, then gives the leases back.
     pub async fn stop(self) {
-        let Self { hub, agents, leaders, stop, release } = self;
+        let Self { hub, agents, leaders, stop, release, sources: _ } = self;
         // Nobody listens any more when all have ended by themselves.
         let _ = stop.send(true);
         agents.join().await;
         let _ = release.send(true);
         leaders.join().await;
         drop(hub);
+    }
+
+    /// Begins to follow what guards say of rules; `None` where rules are not served. Every replica answers, whoever leads.
+    pub fn review_rules(&mut self) -> Option<RuleReviews> {
+        if !self.sources.gates().has_rules() {
+            return None;
+        }
+        let (reviews, questions) = RuleReviews::new();
+        let (hub, sources, stop) = (Arc::clone(&self.hub), self.sources, self.stop.subscribe());
+        self.agents.supervise(rule_reviews::NAME.to_owned(), self.hub.metrics().clone(), move || {
+            rule_reviews::serve(Arc::clone(&hub), sources, Arc::clone(&questions), stop.clone())
+        });
+        Some(reviews)
     }
 
     fn leadership(&mut self, name: &str, options: &Options) -> Leadership {

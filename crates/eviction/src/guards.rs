@@ -1,5 +1,7 @@
 //! Guards: what must hold for any eviction to begin, whoever wants it. The strictest of those that select a device wins.
 
+pub(crate) mod admission;
+
 use alloc::{collections::BTreeSet, format, sync::Arc, vec::Vec};
 
 use lazaret_fleet::Fleet;

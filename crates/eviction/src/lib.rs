@@ -54,6 +54,7 @@ pub use effect::{
     EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, Manner, Outcome, PodEvent, RuleEvent,
     RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake, WakeReason,
 };
+pub use guards::admission::{Refusal, refusal_of};
 pub use holds::impact;
 pub use lazaret_model::{Patience, patience};
 pub use limiter::Limiter;

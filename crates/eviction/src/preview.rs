@@ -173,7 +173,7 @@ pub fn positions(pods: &[PreviewPod]) -> Vec<usize> {
 }
 
 /// The pods of a claim that an eviction would concern: bound, not ended, not ending.
-fn users_of(fleet: &Fleet, claim: ClaimIx) -> impl Iterator<Item = PodIx> {
+pub(crate) fn users_of(fleet: &Fleet, claim: ClaimIx) -> impl Iterator<Item = PodIx> {
     fleet.pods_of_claim(claim).filter(|at| {
         fleet
             .pod(*at)

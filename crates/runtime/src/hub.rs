@@ -243,6 +243,9 @@ pub(crate) struct Topic {
 pub(crate) enum Hurry {
     /// Watch anew from where the watch was, in a way that makes the server say soon how far it is.
     Watch,
+    /// Whatever tells sooner: of few objects all are read, which takes one answer; of many the watch is opened anew, which a Kubernetes API server
+    /// answers after a second or two.
+    Soonest,
     /// Read all there is.
     List,
 }
@@ -281,6 +284,11 @@ impl Topic {
     pub(crate) fn reached(&self) -> Option<u64> {
         let state = lock(&self.state);
         state.listed.then_some(state.revision)
+    }
+
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.state).objects.len()
     }
 
     /// Nothing else happened up to this revision.

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
     Call, CallError, Client, Clock, Metrics, News, Resource,
@@ -126,16 +126,21 @@ impl Inbox {
         let resources: Vec<(Resource, bool)> =
             asked.map(|topic| (topic.resource, topic.is_barred_for(self.id))).collect();
         async move {
-            let mut revisions = BTreeMap::new();
+            // All at once: a Kubernetes API server may take a tenth of a second for each.
+            let mut questions = JoinSet::new();
             for (resource, barred) in resources {
-                let path = resource.path("", "", "");
-                match client.send(Call::get_at(format!("{path}?limit=1"))).await {
-                    Ok(list) => {
-                        revisions.insert(resource, pump::revision_of_list(&list)?);
+                let (client, path) = (client.clone(), resource.path("", "", ""));
+                questions.spawn(async move {
+                    match client.send(Call::get_at(format!("{path}?limit=1"))).await {
+                        Ok(list) => Ok(Some((resource, pump::revision_of_list(&list)?))),
+                        Err(CallError::Forbidden(_) | CallError::NotFound(_)) if barred => Ok(None),
+                        Err(error) => Err(error),
                     }
-                    Err(CallError::Forbidden(_) | CallError::NotFound(_)) if barred => {}
-                    Err(error) => return Err(error),
-                }
+                });
+            }
+            let mut revisions = BTreeMap::new();
+            while let Some(answer) = questions.join_next().await {
+                revisions.extend(answer.map_err(|error| CallError::Unavailable(error.to_string()))??);
             }
             Ok(revisions)
         }

@@ -18,6 +18,8 @@ use crate::{
 
 /// Objects of one page of a list. Of large ones a page holds fewer.
 const PAGE: usize = 500;
+/// So many objects are read anew rather than waited for: about a megabyte, a few tens of milliseconds for a server.
+const FEW_OBJECTS_MAX: usize = 1_000;
 /// A page with more than this is asked for in parts.
 const PAGE_BYTES_MAX: usize = 64 << 20;
 /// The server ends a watch after so long; without a word for longer than that and a bit, it is lost.
@@ -254,8 +256,9 @@ impl Pump {
     /// The watch is given up for another.
     fn hurry(&mut self) {
         match self.topic.take_hurry() {
+            Some(Hurry::Soonest) if self.topic.len() > FEW_OBJECTS_MAX => self.hurried = true,
             Some(Hurry::Watch) => self.hurried = true,
-            Some(Hurry::List) => self.version = None,
+            Some(Hurry::Soonest | Hurry::List) => self.version = None,
             None => {}
         }
     }

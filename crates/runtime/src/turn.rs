@@ -288,7 +288,8 @@ impl<A: Agent, P: Perform<A::Effect>> Turn<'_, A, P> {
             let Some(fence) = &mut self.fence else { break };
             match fence.next(now, |resource| inbox.reached(resource)) {
                 FenceStep::Ask => self.asking = Some(Box::pin(inbox.ask_how_far(&inbox.resources()))),
-                FenceStep::Watch(lagging) => inbox.hurry(&lagging, Hurry::Watch),
+                // Nothing is done meanwhile, after a leader that may have been killed.
+                FenceStep::Watch(lagging) => inbox.hurry(&lagging, Hurry::Soonest),
                 FenceStep::List(lagging) => inbox.hurry(&lagging, Hurry::List),
                 FenceStep::Wait(until) => return until,
                 // Whatever came meanwhile is newer still; it is heard in the next turn.

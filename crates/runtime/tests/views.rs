@@ -1,9 +1,12 @@
-//! An agent that wants to have heard what the server has now is told so once it has, however quiet or late the watch is.
+//! An agent that wants to have heard what the server has now is told so once it has, however quiet or late the watch is; so is a new leader.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -12,8 +15,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use lazaret_model::Timestamp;
 use lazaret_runtime::{
-    Agent, AgentOptions, Client, Hub, Leadership, Metrics, News, Outcome, PODS, Perform, Precedence, Reply,
-    ViewWish, run,
+    Agent, AgentOptions, Client, Hub, Leader, Leadership, LeaseOptions, Metrics, News, Outcome, PODS,
+    Perform, Precedence, Reply, ViewWish, run,
 };
 use tokio::{sync::watch, task::JoinSet};
 
@@ -83,7 +86,12 @@ impl Agent for Looker {
 
     fn think(&mut self, _: Timestamp) {}
 
-    fn lead(&mut self, _: Timestamp, _: bool) {}
+    fn lead(&mut self, _: Timestamp, leading: bool) {
+        // Of one that leads from the beginning there is nothing to tell.
+        if leading && self.asked {
+            self.heard.lock().unwrap().push("leads".into());
+        }
+    }
 
     fn acknowledge(&mut self, _: Timestamp, _: u64, _: Reply) {}
 
@@ -138,4 +146,69 @@ async fn a_view_is_reached_once_what_the_server_had_was_heard() {
     stop.send(true).unwrap();
     agents.join_all().await;
     assert_eq!(*heard.lock().unwrap(), ["0 at 5", "+late", "seen 3"]);
+}
+
+/// The server of a new leader: its first watch of pods never says another word, and what is streamed anew is as of revision 7.
+fn answer_to_candidate(request: &Request<Bytes>, lists: &AtomicUsize) -> Response<Text> {
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    if path.contains("/leases") {
+        let body = String::from_utf8_lossy(request.body()).into_owned();
+        let lease = if body.is_empty() { "{}".to_owned() } else { body };
+        let mut answer = Response::new(Text { text: Some(lease.into()), ends: true });
+        if *request.method() == http::Method::GET {
+            *answer.status_mut() = http::StatusCode::NOT_FOUND;
+        }
+        return answer;
+    }
+    if !query.contains("watch=true") {
+        let list = r#"{"metadata":{"resourceVersion":"7"},"items":[]}"#;
+        return Response::new(Text { text: Some(list.into()), ends: true });
+    }
+    let text = if query.contains("sendInitialEvents=true") {
+        match lists.fetch_add(1, Ordering::SeqCst) {
+            0 => bookmark(5, true),
+            _ => bookmark(7, true),
+        }
+    } else {
+        String::new()
+    };
+    Response::new(Text { text: Some(text.into()), ends: false })
+}
+
+/// Of few objects all are read again: no watch of this server ever says how far it is.
+#[tokio::test]
+async fn a_new_leader_reads_few_objects_again_instead_of_waiting_for_a_quiet_watch() {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&lists);
+    let client = Client::direct(move |request: Request<Bytes>| {
+        let answer = answer_to_candidate(&request, &counted);
+        async move { answer }
+    });
+    let hub = Hub::new(client.clone(), Metrics::default());
+    let (leader, leadership) = Leader::new(client, "n", "l", "me", LeaseOptions::default());
+    let (release, released) = watch::channel(false);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (stop, stopped) = watch::channel(false);
+    let mut agents = JoinSet::new();
+    agents.spawn(leader.run(Metrics::default(), released));
+    agents.spawn(run(
+        {
+            let heard = Arc::clone(&heard);
+            move || Looker { asked: true, heard: Arc::clone(&heard) }
+        },
+        Nobody,
+        hub.listen(&[PODS]),
+        leadership,
+        Metrics::default(),
+        AgentOptions { name: "looker", in_flight_max: 1, precedence: Precedence::Usual },
+        stopped,
+    ));
+    while !heard.lock().unwrap().iter().any(|line| line == "leads") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.send(true).unwrap();
+    release.send(true).unwrap();
+    agents.join_all().await;
+    assert_eq!(lists.load(Ordering::SeqCst), 2);
+    assert_eq!(heard.lock().unwrap()[..3], ["0 at 5", "0 at 7", "leads"]);
 }

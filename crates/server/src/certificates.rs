@@ -97,7 +97,8 @@ pub fn needs_renewal(now: Timestamp, not_before: Timestamp, not_after: Timestamp
 
 /// Whether an authority is due for renewal, or has a longer lifetime than ten years: older versions made it valid until 4096. An authority
 /// with another name was supplied by the administrator and is never renewed.
-pub(crate) fn authority_needs_renewal(authority: &Pem, now: Timestamp) -> bool {
+#[must_use]
+pub fn authority_needs_renewal(authority: &Pem, now: Timestamp) -> bool {
     let Some(validity) = Validity::of_pem(&authority.certificate) else { return false };
     let life = validity.not_after.as_second().saturating_sub(validity.not_before.as_second());
     let too_long = life > AUTHORITY_DAYS * DAY_SECONDS + BACKDATE_SECONDS;
@@ -126,7 +127,7 @@ pub fn certificate_authority(now: Timestamp) -> Result<Pem, rcgen::Error> {
 ///
 /// # Errors
 /// When its key is damaged.
-pub(crate) fn renewed_authority(authority: &Pem, now: Timestamp) -> Result<Pem, rcgen::Error> {
+pub fn renewed_authority(authority: &Pem, now: Timestamp) -> Result<Pem, rcgen::Error> {
     authority_of(&KeyPair::from_pem(&authority.key)?, now)
 }
 
@@ -148,8 +149,21 @@ fn authority_of(key: &KeyPair, now: Timestamp) -> Result<Pem, rcgen::Error> {
 /// # Errors
 /// When the authority's PEM is damaged or a name is none.
 pub fn server_certificate(authority: &Pem, hosts: &[String], now: Timestamp) -> Result<Pem, rcgen::Error> {
+    serving_certificate(authority, "kube-apiserver", hosts, now)
+}
+
+/// The same, that names whom it is for.
+///
+/// # Errors
+/// When the authority's PEM is damaged or a name is none.
+pub fn serving_certificate(
+    authority: &Pem,
+    common_name: &str,
+    hosts: &[String],
+    now: Timestamp,
+) -> Result<Pem, rcgen::Error> {
     let mut params = CertificateParams::new(hosts.to_vec())?;
-    params.distinguished_name = name("kube-apiserver", "");
+    params.distinguished_name = name(common_name, "");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     signed(authority, params, now)
 }

@@ -74,7 +74,8 @@ pub use alerts::{AlertAnswer, AlertSink};
 pub use auth::{Authenticator, Peer, Rbac, TokenKeys};
 pub use body::{Body, Chunks};
 pub use certificates::{
-    Identity, Pem, Validity, certificate_authority, client_certificate, needs_renewal, server_certificate,
+    Identity, Pem, Validity, authority_needs_renewal, certificate_authority, client_certificate,
+    needs_renewal, renewed_authority, server_certificate, serving_certificate,
 };
 pub use disk::log_store_notices;
 pub use error::ApiError;

@@ -65,11 +65,30 @@ impl Tls {
             .allow_unauthenticated()
             .build()
             .map_err(|error| damaged("authority", error))?;
-        let serving = Arc::new(Serving { current: RwLock::new(certified(&files.server, &provider)?) });
+        Self::with(&files.server, provider, Arc::new(AcceptsExpired(verifier.clone())), verifier)
+    }
+
+    /// For clients that are not asked who they are.
+    ///
+    /// # Errors
+    /// When the certificate is damaged.
+    pub fn serving_only(server: &Pem) -> io::Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let nobody = WebPkiClientVerifier::no_client_auth();
+        Self::with(server, provider, nobody.clone(), nobody)
+    }
+
+    fn with(
+        server: &Pem,
+        provider: Arc<CryptoProvider>,
+        at_handshake: Arc<dyn ClientCertVerifier>,
+        verifier: Arc<dyn ClientCertVerifier>,
+    ) -> io::Result<Self> {
+        let serving = Arc::new(Serving { current: RwLock::new(certified(server, &provider)?) });
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| damaged("protocol versions", error))?
-            .with_client_cert_verifier(Arc::new(AcceptsExpired(verifier.clone())))
+            .with_client_cert_verifier(at_handshake)
             .with_cert_resolver(serving.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), serving, verifier })
@@ -85,7 +104,9 @@ impl Tls {
         Ok(())
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    /// What begins TLS on a connection.
+    #[must_use]
+    pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.clone())
     }
 

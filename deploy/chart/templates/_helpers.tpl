@@ -243,6 +243,10 @@ spec:
           ports:
             - name: metrics
               containerPort: {{ $root.Values.metrics.port }}
+            {{- if and (eq $component "controllers") $root.Values.webhook.enabled }}
+            - name: webhook
+              containerPort: {{ $root.Values.webhook.port }}
+            {{- end }}
           livenessProbe:
             httpGet: {path: /livez, port: metrics}
             periodSeconds: 10

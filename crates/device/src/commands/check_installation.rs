@@ -4,7 +4,7 @@ use lazaret_kinds::{SCHEMA_ANNOTATION, own_definitions};
 use lazaret_model::Timestamp;
 use serde_json::{Value, json};
 
-use super::Session;
+use super::{Session, check_webhook};
 use crate::{
     Error,
     api::{DryRun, Resource},
@@ -75,8 +75,10 @@ pub(super) async fn installation_facts(session: &mut Session<'_>, minor: u32) ->
     let policies_of_admission =
         list(session, &format!("{ADMISSION}/validatingadmissionpolicies"), labelled).await?;
     let bindings = list(session, &format!("{ADMISSION}/validatingadmissionpolicybindings"), "").await?;
+    let webhooks = list(session, &format!("{ADMISSION}/validatingwebhookconfigurations"), labelled).await?;
     Ok(Installation {
         minor,
+        webhooks: check_webhook::webhooks(session, webhooks).await?,
         program: env!("CARGO_PKG_VERSION"),
         wanted,
         definitions,

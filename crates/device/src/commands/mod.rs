@@ -3,6 +3,7 @@
 mod approve;
 mod check;
 mod check_installation;
+mod check_webhook;
 mod complete;
 mod cordon;
 mod describe;

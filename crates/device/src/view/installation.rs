@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{
     check::{Check, State, check, found},
     components::components,
+    webhook::{Webhook, webhooks},
 };
 
 pub(super) const SECTION: &str = "installation";
@@ -42,6 +43,8 @@ pub struct Installation {
     pub waiting: Option<Vec<Value>>,
     /// Admission policies of the chart, and all bindings.
     pub admission: Option<(Vec<Value>, Vec<Value>)>,
+    /// Webhooks of the chart.
+    pub webhooks: Option<Vec<Webhook>>,
     /// Roles of `kubectl device` that are missing.
     pub roles_missing: Option<Vec<&'static str>>,
     /// What the service accounts of components may not do and have to: the account, and the verb and resource.
@@ -60,6 +63,7 @@ pub struct Installation {
 pub fn installation(facts: &Installation, now: Timestamp) -> Vec<Check> {
     let mut checks = vec![release(facts), definitions(facts), clock(facts, now)];
     checks.extend(components(facts));
+    checks.extend(webhooks(facts.webhooks.as_deref()));
     checks.extend(leases(facts));
     checks.push(policies(facts));
     checks.push(evictors(facts));

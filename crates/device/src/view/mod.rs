@@ -23,6 +23,7 @@ mod rule;
 mod taint_spec;
 mod time;
 mod unprepare;
+mod webhook;
 mod why;
 
 pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
@@ -52,6 +53,7 @@ pub use rule::{
 pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
 pub use unprepare::{AwaitRow, release_patch};
+pub use webhook::Webhook;
 pub use why::{
     BlockedWhy, EvictionWhy, IncidentWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending,
     why_replaced, with_incidents, with_replacements,

@@ -298,3 +298,45 @@ async fn daemon_sets_schedulers_and_policies_that_do_nothing_are_named() {
     cluster.post(&format!("{admission}/validatingadmissionpolicybindings"), binding).await;
     assert_eq!(said(&cluster, "in force").await, "√ admission policies are in force");
 }
+
+/// A certificate that nobody serves with.
+const STRANGER: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJlVENDQVIrZ0F3SUJBZ0lVSklZSXh0VVU2T0JNVXk1T0Qxek1jc3ZsODBJd0NnWUlLb1pJemowRUF3SXcKRVRFUE1BMEdBMVVFQXd3R2JtOWliMlI1TUNBWERUSTJNVEV4TmpFMk1qWTBORm9ZRHpJeE1qWXhNREl6TVRZeQpOalEwV2pBUk1ROHdEUVlEVlFRRERBWnViMkp2Wkhrd1dUQVRCZ2NxaGtqT1BRSUJCZ2dxaGtqT1BRTUJCd05DCkFBVGZEMlppcnZ0M2lobmpzVUdySFBBKytRM3dGYnlKTms1SmlrZEo0aWhVTENDWlNJLzE2dGJ3U3FYM2NaQ1MKUTlxSlVoMTZHRnhVUDFzVTlEWWswZHNZbzFNd1VUQWRCZ05WSFE0RUZnUVVpWjgySU4reG43WmpndnRmcmIyTAp0eDNFR0Rzd0h3WURWUjBqQkJnd0ZvQVVpWjgySU4reG43WmpndnRmcmIyTHR4M0VHRHN3RHdZRFZSMFRBUUgvCkJBVXdBd0VCL3pBS0JnZ3Foa2pPUFFRREFnTklBREJGQWlFQTBpU2VLLzFSVnVPdWlrUFVUeUtKQllMY1haQmUKd0puRDJpbE1sb3k2MVc4Q0lCTFVrODFLUkdrOXo5ZEFDZDRzUTVTbm1sdVhVcDdtd2Q4cXROcVJVdXhLCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
+
+#[tokio::test]
+async fn a_webhook_that_is_not_reached_is_named_with_what_keeps_it() {
+    let cluster = Cluster::small().await;
+    let about = "webhook for rules";
+    let ran = cluster.run(&["check"]).await;
+    assert!(!ran.out.contains(about), "there is none");
+    let hook = |client: Value| {
+        json!([{"name": "rules.lazaret.dev", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
+            "timeoutSeconds": 1, "clientConfig": client,
+            "rules": [{"apiGroups": ["resource.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["devicetaintrules"]}]}])
+    };
+    let service = json!({"service": {"namespace": "default", "name": "nowhere"}});
+    let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let made = json!({"metadata": {"name": "lazaret-webhook", "labels": labels("webhook")}, "webhooks": hook(service.clone())});
+    cluster.post(hooks, made).await;
+    let not_trusted = said(&cluster, about).await;
+    assert!(
+        not_trusted.starts_with(
+            "× the webhook for rules answers: lazaret-webhook (it has no caBundle), so rules are made whatever guards say\n"
+        ),
+        "{not_trusted}"
+    );
+    let path = format!("{hooks}/lazaret-webhook");
+    let mut trusted = service;
+    trusted["caBundle"] = STRANGER.into();
+    let patch = json!({"webhooks": hook(trusted)});
+    cluster.send("PATCH", &path, "application/merge-patch+json", &patch).await;
+    let no_pod = said(&cluster, about).await;
+    assert!(no_pod.contains("(no pod of its Service is ready)"), "{no_pod}");
+    // Nothing listens at a port that needs a right to be listened at.
+    let by_url = json!({"url": "https://127.0.0.1:1/device-taint-rules",
+        "caBundle": STRANGER});
+    let patch = json!({"webhooks": hook(by_url)});
+    cluster.send("PATCH", &path, "application/merge-patch+json", &patch).await;
+    let no_answer = said(&cluster, about).await;
+    assert!(no_answer.contains("(the API server gets no answer)"), "{no_answer}");
+    assert_eq!(cluster.run(&["check"]).await.verdict, Ok(Verdict::No));
+}

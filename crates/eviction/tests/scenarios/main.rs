@@ -3,6 +3,7 @@
 // Helpers of tests may fail a test; tables may be long.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::too_many_lines)]
 
+mod admission;
 mod brake;
 mod controller;
 mod counts;

@@ -1,0 +1,112 @@
+//! The admission webhook of `lazaret run`: asks guards before Kubernetes evicts for a DeviceTaintRule.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use lazaret_controllers::{RuleReview, RuleReviews};
+use lazaret_model::validate_dns_label;
+use lazaret_runtime::{Client, Metrics, Tasks};
+use lazaret_webhook::{Decide, Decision, Identity, Question, Webhook};
+use tokio::sync::watch;
+
+use crate::{listen::Listen, output};
+
+/// Where the webhook is served, and under which name.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct WebhookArgs {
+    /// Serve an admission webhook over HTTPS at this address, 0.0.0.0:9443 for instance: it refuses DeviceTaintRules whose evictions a DisruptionGuard does not permit [default: not at all]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = Listen::parse)]
+    webhook_listen: Option<Listen>,
+    /// The Service of the webhook; its Secret and its ValidatingWebhookConfiguration have the same name
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        default_value = "lazaret-system/lazaret-webhook",
+        requires = "webhook_listen"
+    )]
+    webhook_service: String,
+    /// Names and addresses at which the API server reaches the webhook [default: NAME.NAMESPACE.svc]
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', requires = "webhook_listen")]
+    webhook_hosts: Vec<String>,
+}
+
+/// A webhook that is served until it is stopped.
+pub(crate) struct Serving {
+    webhook: Arc<Webhook>,
+    tasks: Tasks,
+    stop: watch::Sender<bool>,
+}
+
+impl WebhookArgs {
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.webhook_listen.is_some()
+    }
+
+    /// Begins to serve, if it is wanted.
+    pub(crate) async fn start(
+        &self,
+        client: Client,
+        metrics: &Metrics,
+        reviews: Option<RuleReviews>,
+    ) -> Result<Option<Serving>> {
+        let Some(listen) = &self.webhook_listen else { return Ok(None) };
+        let identity = self.identity()?;
+        let Some(reviews) = reviews else {
+            output::note("no webhook: this cluster does not serve DeviceTaintRules");
+            return Ok(None);
+        };
+        let listener = listen.bind("--webhook-listen").await?;
+        let address = listener.local_addr().context("find out where it listens")?;
+        output::note(&format!("webhook: https://{address}/device-taint-rules"));
+        let (webhook, keeper) = Webhook::new(client, identity, metrics, decide(reviews));
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = Tasks::default();
+        tasks.spawn(Arc::clone(&webhook).serve(listener, keeper, stopped));
+        Ok(Some(Serving { webhook, tasks, stop }))
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        let service = &self.webhook_service;
+        let (namespace, name) = service
+            .split_once('/')
+            .ok_or_else(|| anyhow!("--webhook-service {service}: write it as NAMESPACE/NAME"))?;
+        for part in [namespace, name] {
+            validate_dns_label(part).map_err(|why| anyhow!("--webhook-service {service}: {why}"))?;
+        }
+        let mut hosts = self.webhook_hosts.clone();
+        if hosts.is_empty() {
+            hosts.push(format!("{name}.{namespace}.svc"));
+        }
+        let known =
+            |host: &String| !host.is_empty() && host.len() <= 253 && !host.contains(char::is_whitespace);
+        ensure!(hosts.iter().all(known), "--webhook-hosts: write them as a.example.com,192.0.2.1");
+        Ok(Identity { namespace: namespace.to_owned(), name: name.to_owned(), hosts })
+    }
+}
+
+impl Serving {
+    /// Whether it has a certificate.
+    pub(crate) fn check(&self) -> (String, bool) {
+        ("webhook/certificate".to_owned(), self.webhook.is_ready())
+    }
+
+    /// Lets what was asked be answered.
+    pub(crate) async fn stop(self) {
+        // Nobody listens any more when it has ended by itself.
+        let _ = self.stop.send(true);
+        self.tasks.join().await;
+    }
+}
+
+fn decide(reviews: RuleReviews) -> Decide {
+    Arc::new(move |Question { object, old_object }| {
+        let reviews = reviews.clone();
+        Box::pin(async move {
+            match reviews.review(&object, old_object.as_deref()).await {
+                RuleReview::Permitted => Decision::Allowed,
+                RuleReview::Refused(why) => Decision::Denied(why),
+                RuleReview::NotReady => Decision::NotReady,
+            }
+        })
+    })
+}

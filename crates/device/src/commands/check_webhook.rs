@@ -1,0 +1,82 @@
+//! What `kubectl device check` asks about the webhook for rules: a rule that is never stored is sent to find out whether it is reached.
+
+use serde_json::{Value, json};
+
+use super::Session;
+use crate::{
+    Error,
+    api::{DryRun, Resource},
+    view::Webhook,
+};
+
+const RULES: Resource =
+    Resource { group: "resource.k8s.io", version: "v1", plural: "devicetaintrules", kind: "DeviceTaintRule" };
+/// On the rule, and in what the webhook says to it.
+const PROBE: &str = "lazaret.dev/webhook-probe";
+
+/// One entry for each configuration of the chart.
+pub(super) async fn webhooks(
+    session: &Session<'_>,
+    configurations: Option<Vec<Value>>,
+) -> Result<Option<Vec<Webhook>>, Error> {
+    let Some(configurations) = configurations else { return Ok(None) };
+    let mut found = Vec::new();
+    for one in configurations {
+        let hooks = one["webhooks"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let is_told =
+            |hook: &Value| hook["clientConfig"]["caBundle"].as_str().is_some_and(|text| !text.is_empty());
+        found.push(Webhook {
+            name: one["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            is_trusted: !hooks.is_empty() && hooks.iter().all(is_told),
+            has_endpoints: endpoints(session, hooks).await?,
+            answers: answers(session).await?,
+        });
+    }
+    Ok(Some(found))
+}
+
+/// Whether a pod of its Service is ready; `None` where it is reached by a URL, or this user may not see it.
+async fn endpoints(session: &Session<'_>, hooks: &[Value]) -> Result<Option<bool>, Error> {
+    for hook in hooks {
+        let service = &hook["clientConfig"]["service"];
+        let (Some(namespace), Some(name)) = (service["namespace"].as_str(), service["name"].as_str()) else {
+            return Ok(None);
+        };
+        let path = format!(
+            "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D{name}"
+        );
+        let slices = match session.api.get_path(&path, "look at the webhook's Service").await {
+            Ok(slices) => slices,
+            Err(error @ Error::Unreachable { .. }) => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        let endpoints = slices["items"].as_array().into_iter().flatten();
+        let mut endpoints = endpoints.flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
+        if !endpoints.any(|endpoint| endpoint["conditions"]["ready"] == true) {
+            return Ok(Some(false));
+        }
+    }
+    Ok(Some(true))
+}
+
+/// Whether the API server reaches it; `None` where this user may not write rules, or something else refuses them.
+async fn answers(session: &Session<'_>) -> Result<Option<bool>, Error> {
+    let rule = json!({
+        "apiVersion": RULES.api_version(), "kind": RULES.kind,
+        "metadata": {
+            "generateName": "lazaret-webhook-probe-",
+            "annotations": {PROBE: "check", "lazaret.dev/reason": "kubectl device check asks whether the webhook answers"},
+        },
+        "spec": {
+            "deviceSelector": {"driver": "webhook-probe.lazaret.dev"},
+            "taint": {"key": PROBE, "effect": "NoSchedule"},
+        },
+    });
+    match session.api.create(&RULES, "", &rule, DryRun::Server).await {
+        Ok(_) => Ok(Some(false)),
+        Err(error @ Error::Unreachable { .. }) => Err(error),
+        Err(error) if error.to_string().contains(&format!("{PROBE}: the webhook answers")) => Ok(Some(true)),
+        Err(Error::Refused { code: 500, .. }) => Ok(Some(false)),
+        Err(_) => Ok(None),
+    }
+}

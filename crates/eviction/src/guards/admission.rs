@@ -1,0 +1,125 @@
+//! Whether a rule may be made where something else evicts for it: Kubernetes' controller manager, at once and asking no guard.
+
+use alloc::{collections::BTreeSet, sync::Arc};
+use core::fmt;
+
+use lazaret_fleet::{Fleet, Input};
+use lazaret_model::{DeviceId, DeviceTaintRule, DisruptionGuard, Patience, Text, Timestamp, patience};
+
+use super::GuardState;
+use crate::{
+    block::Block,
+    breaker::count,
+    preview::{Preview, Subject, preview, users_of},
+};
+
+/// A guard that does not permit a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What the guard says of evictions once the rule is there: [`Block::Paused`] or [`Block::Breaker`].
+    pub why: Block,
+    /// Its name.
+    pub guard: Text,
+    /// What it says, in the words of a rule's status.
+    pub message: Text,
+    /// Its breaker is tripped without the rule.
+    pub is_tripped: bool,
+    /// Pods that would be evicted.
+    pub pods: usize,
+    /// Namespaces that they are in.
+    pub namespaces: usize,
+}
+
+/// What a person reads: what the guard says, what would happen, what to do instead.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { guard, message, pods, namespaces, .. } = self;
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        match (self.why, self.is_tripped) {
+            (Block::Breaker, false) => write!(f, "with this rule {message}")?,
+            _ => f.write_str(message)?,
+        }
+        write!(
+            f,
+            "; Kubernetes would evict {pods} pod{} in {namespaces} namespace{} without asking the guard: ",
+            plural(*pods),
+            plural(*namespaces)
+        )?;
+        match (self.why, self.is_tripped) {
+            (Block::Breaker, true) => write!(f, "run `kubectl device guard reset {guard}`"),
+            (Block::Breaker, false) => f.write_str("select fewer devices"),
+            _ => write!(f, "run `kubectl device resume {guard}`"),
+        }?;
+        f.write_str(
+            ", or use the effect NoSchedule, or a DeviceTaintPolicy, whose evictions wait for the guard",
+        )
+    }
+}
+
+/// The guard that does not permit `rule`, if one does not: whatever keeps evictions from beginning once the rule is there. A rule that
+/// makes no pod leave is permitted. The fleet is as before afterwards.
+#[must_use]
+pub fn refusal_of(
+    fleet: &mut Fleet,
+    now: Timestamp,
+    guards: &[Arc<DisruptionGuard>],
+    rule: &Arc<DeviceTaintRule>,
+) -> Option<Refusal> {
+    if guards.is_empty() || !rule.taint.effect.evicts() {
+        return None;
+    }
+    let before = fleet.rule(&rule.name).map(|view| Arc::clone(view.rule));
+    fleet.apply(Input::Rule(Arc::clone(rule)));
+    let found = with_rule(fleet, now, guards, rule);
+    fleet.apply(before.map_or_else(|| Input::RuleGone(rule.name.clone()), Input::Rule));
+    found
+}
+
+fn with_rule(
+    fleet: &Fleet,
+    now: Timestamp,
+    guards: &[Arc<DisruptionGuard>],
+    rule: &DeviceTaintRule,
+) -> Option<Refusal> {
+    let Preview { pods, namespaces, .. } = preview(fleet, now, Subject::Rule(&rule.name));
+    if pods.is_empty() {
+        return None;
+    }
+    let devices = left_devices(fleet, rule);
+    let mut found: Option<Refusal> = None;
+    for guard in guards {
+        let mut state = GuardState::new(Arc::clone(guard));
+        if let Some(breaker) = guard.breaker {
+            state.breaker = breaker.step(now, guard.reset_at, guard.status, count(fleet, guard, breaker.of));
+        }
+        state.blocks = state.blocked_for(now);
+        let Some(why) = state.blocks else { continue };
+        if found.as_ref().is_none_or(|found| why < found.why)
+            && devices.iter().any(|device| state.selects(fleet, device))
+        {
+            found = Some(Refusal {
+                why,
+                guard: guard.name.clone(),
+                message: state.message(),
+                is_tripped: guard.status.tripped,
+                pods: pods.len(),
+                namespaces: namespaces.len(),
+            });
+        }
+    }
+    found
+}
+
+/// Devices that a pod would have to leave because of this rule, now or when its toleration ends.
+fn left_devices<'a>(fleet: &'a Fleet, rule: &DeviceTaintRule) -> BTreeSet<&'a DeviceId> {
+    let mut devices = BTreeSet::new();
+    for selected in fleet.rule_selection(&rule.name).held() {
+        let claim = fleet.claim(selected.claim).and_then(|claim| claim.allocation.as_ref());
+        let Some(result) = claim.and_then(|given| given.results.get(selected.result)) else { continue };
+        let leaves = patience(&rule.taint, &result.tolerations) != Patience::Forever;
+        if leaves && users_of(fleet, selected.claim).next().is_some() {
+            devices.insert(&result.device);
+        }
+    }
+    devices
+}

@@ -1,0 +1,17 @@
+//! An admission webhook: its certificate, its connections and the form of its questions and answers.
+//!
+//! **Invariant.** Knows nothing of what it is asked about: the answer is somebody else's. Replicas share one certificate, which is in a
+//! Secret; every write of it, and of the API server's configuration, has a precondition, so that it does not matter which replica writes.
+//! What arrives on a connection is bounded in bytes, time and number. Whoever is not ready says so, and the configuration's `failurePolicy`
+//! decides.
+
+mod certificate;
+mod clock;
+mod keeper;
+mod metrics;
+mod review;
+mod serve;
+
+pub use keeper::{Identity, Keeper};
+pub use review::{Decision, Question};
+pub use serve::{Decide, Webhook};
