@@ -162,6 +162,8 @@ async fn the_document_of_version_2_has_the_same_kinds() {
         assert!(items["items"]["$ref"].as_str().unwrap().starts_with("#/definitions/"), "{items}");
     }
     assert!(definitions.get(&format!("{META}Status")[..]).is_some());
+    let defined = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionList";
+    assert!(definitions.get(defined).is_some());
     let listed = &document["paths"]["/api/v1/namespaces/{namespace}/pods"]["get"];
     assert_eq!(listed["operationId"], "listCoreV1NamespacedPod");
     assert_eq!(listed["responses"]["200"]["schema"]["$ref"], "#/definitions/io.k8s.api.core.v1.PodList");

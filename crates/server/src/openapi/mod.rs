@@ -279,5 +279,8 @@ fn shape_name(shape: &str) -> String {
     if package == "meta/v1" {
         return format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}");
     }
+    if let Some(version) = package.strip_prefix("apiextensions/") {
+        return format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{name}");
+    }
     format!("io.k8s.api.{}.{name}", package.replace('/', "."))
 }
