@@ -31,21 +31,45 @@ enum LogFormat {
 impl Logging {
     /// From now on. Only the first call counts.
     pub(crate) fn start(self) {
-        let level = match self.verbose {
-            0 => LevelFilter::WARN,
-            1 => LevelFilter::INFO,
-            2 => LevelFilter::DEBUG,
-            _ => LevelFilter::TRACE,
-        };
-        // What libraries say of themselves is of interest to those who ask for everything.
-        let others = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
-        let targets = Targets::new().with_default(others).with_target("lazaret", level);
         let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-        let registry = tracing_subscriber::registry().with(targets);
+        let registry = tracing_subscriber::registry().with(targets(self.verbose));
         // A second subscriber is refused, which is as it should be.
         let _ = match self.log_format {
             LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
             LogFormat::Json => registry.with(layer.json()).try_init(),
         };
+    }
+}
+
+/// Who is heard, and how much.
+fn targets(verbose: u8) -> Targets {
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    // What libraries say of themselves is of interest to those who ask for everything.
+    let others = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    // Whoever writes a policy that audits has asked for its notes.
+    Targets::new()
+        .with_default(others)
+        .with_target("lazaret", level)
+        .with_target("audit", level.max(LevelFilter::INFO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_policies_note_is_always_said() {
+        let info = LevelFilter::INFO.into_level().unwrap();
+        for verbose in 0..4 {
+            assert!(targets(verbose).would_enable("audit", &info), "{verbose}");
+        }
+        assert!(!targets(0).would_enable("lazaret_server", &info));
+        assert!(targets(1).would_enable("lazaret_server", &info));
+        assert!(!targets(1).would_enable("hyper", &info));
     }
 }

@@ -36,6 +36,47 @@ async fn the_version_zero_means_any() {
 }
 
 #[tokio::test]
+async fn an_object_that_can_be_read_is_not_deleted_by_who_expects_that_it_cannot() {
+    const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let api = Api::start().await;
+    api.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);
+    let delete = async |path: &str, body: &Value| {
+        api.send("DELETE", path, "application/json", &body.to_string()).await
+    };
+    let refused = delete(&format!("{MAPS}/a"), &json!({OPTION: true})).await.expect(409);
+    assert_eq!(
+        refused["message"],
+        "Operation cannot be fulfilled on configmaps \"a\": unsafe deletion is not allowed because the object is decodable from storage"
+    );
+    delete(&format!("{MAPS}/a?{OPTION}=true"), &json!({})).await.expect(409);
+    delete(&format!("{MAPS}/b"), &json!({OPTION: true})).await.expect(404);
+    let both = json!({OPTION: true, "gracePeriodSeconds": 0, "propagationPolicy": "Orphan"});
+    let refused = delete(&format!("{MAPS}/a"), &both).await.expect(422);
+    let causes = refused["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), 2, "{refused}");
+    assert!(causes.iter().all(|cause| cause["field"] == OPTION), "{refused}");
+    delete(MAPS, &json!({OPTION: true})).await.expect(422);
+    delete(&format!("{MAPS}/a"), &json!({OPTION: false})).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_shorter_grace_counts_from_the_first_deletion() {
+    let api = Api::start().await;
+    let mut bound = pod("p");
+    bound["spec"]["nodeName"] = "n".into();
+    api.post(PODS, &bound).await.expect(201);
+    let until = async |grace: i64| {
+        let path = format!("{PODS}/p?gracePeriodSeconds={grace}");
+        let pod = api.send("DELETE", &path, "", "").await.expect(200);
+        let until: jiff::Timestamp = pod["metadata"]["deletionTimestamp"].as_str().unwrap().parse().unwrap();
+        (until.as_second(), pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap())
+    };
+    let (first, _) = until(100).await;
+    assert_eq!(until(40).await, (first - 60, 40));
+    assert_eq!(until(70).await, (first - 60, 40), "a longer one changes nothing");
+}
+
+#[tokio::test]
 async fn every_kind_of_patch_can_name_the_version_that_it_wants_to_meet() {
     let api = Api::start().await;
     let made = api.post(MAPS, &json!({"metadata": {"name": "a"}})).await.expect(201);

@@ -3,7 +3,10 @@
 //! While writes for a key are under way the key is not looked at again. Their results are put into the [`World`] before
 //! the next look, so a decision counts what the one before it did, without keeping books of what to expect.
 
-use crate::{effect::Effect, effect::Outcome, flight::Flight, limits::Limits, prelude::*, queue::Queue};
+use crate::{
+    effect::Effect, effect::Outcome, failure_run::FailureRun, flight::Flight, limits::Limits, prelude::*,
+    queue::Queue,
+};
 
 /// So many keys are decided in one poll, so that no controller keeps the others waiting.
 const DECISIONS_MAX: usize = 256;
@@ -44,6 +47,8 @@ pub struct Context<'a> {
     pub failure: Option<&'a str>,
     /// What the last look asked to have remembered, and since when it has been the same.
     pub remembered: Option<(u64, Timestamp)>,
+    /// The failures in a row that the last look knew of.
+    pub failure_run: Option<&'a FailureRun>,
     /// What is not gone beyond.
     pub limits: Limits,
 }
@@ -62,6 +67,7 @@ pub struct Plan {
     pub(crate) writes: Vec<Planned>,
     pub(crate) again: Option<Timestamp>,
     pub(crate) mark: Option<u64>,
+    pub(crate) failure_run: Option<FailureRun>,
 }
 
 /// A write, and what to tell people once it is done.
@@ -94,6 +100,11 @@ impl Plan {
         self.mark = Some(mark);
     }
 
+    /// Has the next look at this key find these failures.
+    pub fn remember_failures(&mut self, run: FailureRun) {
+        self.failure_run = Some(run);
+    }
+
     /// Whether nothing is to be done now.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -113,6 +124,8 @@ pub struct Controller {
     refused: BTreeMap<Key, Timestamp>,
     /// What looks asked to have remembered: one mark a key, dropped by the first look that does not ask.
     remembered: BTreeMap<Key, (u64, Timestamp)>,
+    /// Likewise.
+    failure_runs: BTreeMap<Key, FailureRun>,
     out: Vec<Effect>,
     next_id: u64,
     limits: Limits,
@@ -130,6 +143,7 @@ impl Controller {
             failures: BTreeMap::new(),
             refused: BTreeMap::new(),
             remembered: BTreeMap::new(),
+            failure_runs: BTreeMap::new(),
             out: Vec::new(),
             next_id: index % CONTROLLERS_MAX,
             limits,
@@ -152,9 +166,22 @@ impl Controller {
     pub fn hear(&mut self, now: Timestamp, world: &World, heard: &Heard) {
         let mut keys = Vec::new();
         (self.rules.concerns)(world, heard, &mut keys);
+        let wanted = self.wanted_otherwise(heard);
         for key in keys {
-            self.queue.touch(now, key);
+            if wanted.as_ref() == Some(&key) {
+                self.queue.add(now, key);
+            } else {
+                self.queue.touch(now, key);
+            }
         }
+    }
+
+    /// The key of an object of the controller's own kind of which something else is wanted now: somebody may be watching, and that does not come in bursts.
+    fn wanted_otherwise(&self, heard: &Heard) -> Option<Key> {
+        let (old, new) = (heard.old.as_ref()?, heard.new.as_ref()?);
+        let own = self.rules.needs.first().is_some_and(|kind| **kind == *new.resource());
+        let changed = old.metadata().generation != new.metadata().generation;
+        (own && changed).then(|| new.key())
     }
 
     /// Looks at this key, whatever is heard.
@@ -220,11 +247,17 @@ impl Controller {
         let mut plan = Plan::default();
         let failure = self.failures.get(&key).map(String::as_str);
         let remembered = self.remembered.get(&key).copied();
-        let context = Context { now, world, key: &key, failure, remembered, limits: self.limits };
+        let failure_run = self.failure_runs.get(&key);
+        let context =
+            Context { now, world, key: &key, failure, remembered, failure_run, limits: self.limits };
         (self.rules.decide)(&context, &mut plan);
         match plan.mark.map(|mark| (mark, context.since(mark))) {
             Some(entry) => self.remembered.insert(key.clone(), entry),
             None => self.remembered.remove(&key),
+        };
+        match plan.failure_run.take() {
+            Some(run) => self.failure_runs.insert(key.clone(), run),
+            None => self.failure_runs.remove(&key),
         };
         if let Some(at) = plan.again {
             self.queue.add(at, key.clone());
@@ -295,5 +328,40 @@ impl Controller {
     fn id(&mut self) -> u64 {
         self.next_id += CONTROLLERS_MAX;
         self.next_id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Rules = Rules {
+        name: "own",
+        needs: &[&resource::JOBS],
+        concerns: |_, heard, keys| keys.extend(heard.latest().map(Object::key)),
+        decide: |_, _| {},
+    };
+
+    fn job(generation: u64, version: u64) -> Object {
+        let metadata = json!({"name": "j", "namespace": "n", "uid": "u", "generation": generation, "resourceVersion": version.to_string()});
+        Object::parse(&resource::JOBS, &json!({"metadata": metadata})).unwrap()
+    }
+
+    #[test]
+    fn a_change_of_what_is_wanted_does_not_wait_for_a_rest() {
+        let at = |ms: i64| Timestamp::from_secs(1_000).plus_millis(ms);
+        let (mut world, mut controller) = (World::new(), Controller::new(OWN, 0, Limits::default()));
+        world.list(&resource::JOBS, Vec::new(), 0);
+        let mut tell = |controller: &mut Controller, ms: i64, object: Object| {
+            let heard = world.put(object).unwrap();
+            controller.hear(at(ms), &world, &heard);
+            let due = controller.next_wake();
+            let _ = controller.poll(at(ms), &world);
+            due
+        };
+        assert_eq!(tell(&mut controller, 0, job(1, 1)), Some(at(0)));
+        let after_news = tell(&mut controller, 5, job(1, 2));
+        assert!(after_news > Some(at(5)), "news rests: {after_news:?}");
+        assert_eq!(tell(&mut controller, 6, job(2, 3)), Some(at(6)));
     }
 }

@@ -24,6 +24,7 @@ mod daemon_sets;
 mod deployments;
 mod effect;
 mod endpoints;
+mod failure_run;
 mod flight;
 mod garbage;
 mod graph;
@@ -63,6 +64,7 @@ mod writes;
 
 pub use controller::{Context, Controller, Plan, Rules};
 pub use effect::{Effect, EventType, Note, Outcome, PatchKind, Propagation, Write};
+pub use failure_run::FailureRun;
 pub use graph::{Graph, Node};
 pub use key::Key;
 pub use limits::Limits;

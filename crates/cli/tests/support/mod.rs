@@ -20,6 +20,8 @@ pub(crate) mod node;
 
 /// A machine may be slow; what has not happened by then will not.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// What `lazaret up` says of itself, in the folder of its data.
+const LOG: &str = "standard-error";
 pub(crate) const LAZARET: &str = env!("CARGO_BIN_EXE_lazaret");
 
 /// `lazaret up`, ended with this.
@@ -51,7 +53,7 @@ impl Cluster {
             .arg(folder.path())
             .args(words)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(std::fs::File::create(folder.path().join(LOG)).unwrap())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -72,6 +74,11 @@ impl Cluster {
         command.args(words).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    /// What the process has said of itself so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join(LOG)).unwrap()
     }
 
     /// A request, which must be granted.

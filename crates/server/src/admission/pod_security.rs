@@ -79,7 +79,7 @@ fn evaluate(
     if !wrong.is_empty() {
         // DEVIATION(policy-audit): there is no audit log to put it into.
         let violations = format!("would violate PodSecurity \"{}\": {}", policy.audit, details(&wrong));
-        tracing::info!(target: "audit", violations, user = call.user.name, resource = %call.kind.plural, name);
+        tracing::info!(target: "audit", violations, user = call.user.name, resource = %call.kind.plural, name, "audit");
     }
     let wrong = found(policy.warn);
     let warning = || format!("would violate PodSecurity \"{}\": {}", policy.warn, details(&wrong));

@@ -29,7 +29,7 @@ pub(super) fn ask(
     let verdict = policies.ask(attributes, call);
     for (policy, key, value) in verdict.notes {
         // DEVIATION(policy-audit): there is no audit log to put it into.
-        tracing::info!(target: "audit", policy, key, value, user = call.user.name, resource = %call.kind.plural, name);
+        tracing::info!(target: "audit", policy, key, value, user = call.user.name, resource = %call.kind.plural, name, "audit");
     }
     match verdict.denial {
         Some(denial) => Err(ApiError::denied(&call.kind, name, &denial.message, &denial.reason)

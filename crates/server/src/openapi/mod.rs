@@ -1,15 +1,20 @@
 //! The OpenAPI document of each group version, made from the table of shapes.
 
+mod paths;
 pub(crate) mod v2;
 mod v2_protobuf;
 
 use std::collections::BTreeSet;
 
 use lazaret_json::{Map, Value, json};
-use lazaret_kinds::{Kind, Scope, Served, Verbs};
+use lazaret_kinds::{Kind, Served, Verbs};
 use lazaret_schema::{Field, ListKind, Scalar, Schema, Type, TypeId, builtin};
 
+use self::paths::Paths;
 use crate::{ApiError, Server, descriptions::Description, kind_ref::KindRef, respond::Answer};
+
+const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 pub(crate) fn answer(server: &Server, path: &str) -> Result<Answer, ApiError> {
     let document = path.trim_start_matches("openapi/v3").trim_start_matches('/');
@@ -57,65 +62,23 @@ fn of_version(path: &str, kinds: &Kinds) -> Value {
             Some((id, shape)) => schemas.top_level(id, shape, &gvk),
             None => schemas.custom(kind, &name, &gvk),
         }
-        let collection = match kind.scope {
-            Scope::Cluster => format!("/{path}/{}", kind.plural),
-            Scope::Namespaced => format!("/{path}/namespaces/{{namespace}}/{}", kind.plural),
-        };
-        let reference = json!({"$ref": format!("#/components/schemas/{}", name)});
-        paths.insert(collection.clone(), json!({"post": operation(kind, &gvk, "post", &reference)}));
+        let list = list_name(kind, &name);
         if kind.verbs != Verbs::Create {
-            let one = format!("{collection}/{{name}}");
-            let mut operations = Map::new();
-            for verb in ["get", "put", "patch", "delete"] {
-                operations.insert(verb, operation(kind, &gvk, verb, &reference));
-            }
-            paths.insert(one, Value::Object(operations));
+            schemas.list(kind, served, &name, &list);
         }
+        for (group, version, taken) in kind.subresources.iter().filter_map(|part| part.takes) {
+            schemas.known(group, version, taken, &[]);
+        }
+        Paths { kind, served, root: path, one: &name, list: &list }.add_to(&mut paths);
     }
+    let version = kinds.first().map(|(kind, served)| (&*kind.group, &*served.version));
+    schemas.known("meta", "v1", "Status", &[("", "v1")]);
+    let everywhere = [("", "v1")].into_iter().chain(version.filter(|named| *named != ("", "v1")));
+    schemas.known("meta", "v1", "DeleteOptions", &everywhere.collect::<Vec<_>>());
     json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.37.0"}, "paths": paths,
         "components": {"schemas": schemas.out},
     })
-}
-
-fn operation(kind: &Kind, gvk: &Value, verb: &str, reference: &Value) -> Value {
-    let parameter =
-        |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
-    let parameters: Vec<Value> = match verb {
-        "post" | "put" => {
-            ["dryRun", "fieldManager", "fieldValidation"].iter().map(|name| parameter(name)).collect()
-        }
-        "patch" => ["dryRun", "fieldManager", "fieldValidation", "force"]
-            .iter()
-            .map(|name| parameter(name))
-            .collect(),
-        _ => Vec::new(),
-    };
-    let custom = kind.rules.document().is_some();
-    let media: &[&str] = match verb {
-        "patch" if custom => {
-            &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"]
-        }
-        "post" | "put" if custom => &["application/json", "application/yaml"],
-        "patch" => &[
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/strategic-merge-patch+json",
-            "application/apply-patch+yaml",
-        ],
-        "post" | "put" => &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"],
-        _ => &[],
-    };
-    let content: Map =
-        media.iter().map(|media| ((*media).to_owned(), json!({"schema": reference}))).collect();
-    let mut operation = json!({
-        "parameters": parameters, "x-kubernetes-group-version-kind": gvk, "x-kubernetes-action": verb,
-        "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}},
-    });
-    if !content.is_empty() {
-        operation["requestBody"] = json!({"content": content});
-    }
-    operation
 }
 
 struct Schemas<'a> {
@@ -136,6 +99,41 @@ impl Schemas<'_> {
                 }
             }
         }
+    }
+
+    /// A kind of the table that is taken or given beside the kinds of a document, under the group versions in which it is known. Without any, under its own.
+    fn known(&mut self, group: &str, version: &str, kind: &str, under: &[(&str, &str)]) {
+        let Some((id, shape)) = shape_of(group, version, kind) else { return };
+        let named =
+            |(group, version): &(&str, &str)| json!({"group": group, "version": version, "kind": kind});
+        self.top_level(id, &shape, &named(&(group, version)));
+        if let Some(Value::Object(entry)) =
+            self.out.get_mut(&shape_name(&shape)).filter(|_| !under.is_empty())
+        {
+            let all: Vec<Value> = under.iter().map(named).collect();
+            entry.insert("x-kubernetes-group-version-kind", all.into());
+        }
+    }
+
+    /// The list of a kind.
+    fn list(&mut self, kind: &Kind, served: &Served, one: &str, list: &str) {
+        let Some(mut metadata) = self.schema.find("meta/v1.ListMeta").map(|id| self.value(id)) else {
+            return;
+        };
+        let about = |field: &str| Description::of("meta/v1.Status").field(field);
+        metadata["description"] = "Version of the list, and how to read on.".into();
+        let items = json!({"allOf": [{"$ref": format!("#/components/schemas/{one}")}]});
+        let entry = json!({
+            "type": "object", "required": ["items"], "description": format!("Objects of the kind {}.", kind.kind),
+            "properties": {
+                "apiVersion": {"type": "string", "description": about("apiVersion")},
+                "items": {"type": "array", "items": items, "description": "The objects."},
+                "kind": {"type": "string", "description": about("kind")},
+                "metadata": metadata,
+            },
+            "x-kubernetes-group-version-kind": [{"group": kind.group, "version": served.version, "kind": kind.list_kind}],
+        });
+        self.out.insert(list.to_owned(), entry);
     }
 
     /// The schema of a defined kind, as its author wrote it.
@@ -254,11 +252,35 @@ fn schema_name(kind: &Kind, served: &Served) -> String {
     }
 }
 
+/// What the schema of a kind's list is called.
+fn list_name(kind: &Kind, one: &str) -> String {
+    let package = one.strip_suffix(&*kind.kind).unwrap_or(one);
+    format!("{package}{}", kind.list_kind)
+}
+
+/// A kind of the table by group, version and name.
+fn shape_of(group: &str, version: &str, kind: &str) -> Option<(TypeId, String)> {
+    let package = match group.split('.').next() {
+        None | Some("") => "core",
+        Some(package) => package,
+    };
+    let shape = format!("{package}/{version}.{kind}");
+    builtin().find(&shape).map(|id| (id, shape))
+}
+
+/// What the schema of such a kind is called.
+fn schema_of(group: &str, version: &str, kind: &str) -> Option<String> {
+    shape_of(group, version, kind).map(|(_, shape)| shape_name(&shape))
+}
+
 /// `resource/v1.ResourceClaim` as `io.k8s.api.resource.v1.ResourceClaim`.
 fn shape_name(shape: &str) -> String {
     let (package, name) = shape.split_once('.').unwrap_or(("", shape));
     if package == "meta/v1" {
         return format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}");
+    }
+    if let Some(version) = package.strip_prefix("apiextensions/") {
+        return format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{name}");
     }
     format!("io.k8s.api.{}.{name}", package.replace('/', "."))
 }

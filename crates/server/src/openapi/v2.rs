@@ -111,7 +111,8 @@ fn path_item(path: &str, operations: &Value) -> Value {
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
         .map(|name| json!({"name": name, "in": "path", "required": true, "type": "string", "uniqueItems": true}))
         .collect();
-    for (verb, described) in operations.as_object().into_iter().flatten() {
+    let operations = operations.as_object().into_iter().flatten();
+    for (verb, described) in operations.filter(|(verb, _)| verb.as_str() != "parameters") {
         item.insert(verb.clone(), operation(described));
     }
     item.insert("parameters", variables.into());
@@ -125,10 +126,11 @@ fn operation(described: &Value) -> Value {
         |body| json!({"name": "body", "in": "body", "required": true, "schema": schema(&body["schema"], 0)}),
     );
     let query = described["parameters"].as_array().into_iter().flatten().map(
-        |parameter| json!({"name": parameter["name"], "in": "query", "type": "string", "uniqueItems": true}),
+        |parameter| json!({"name": parameter["name"], "in": "query", "type": parameter["schema"]["type"], "uniqueItems": true}),
     );
     let answered = &described["responses"]["200"]["content"]["application/json"]["schema"];
     json!({
+        "operationId": described["operationId"], "tags": described["tags"],
         "consumes": if media.is_empty() { vec!["*/*"] } else { media },
         "produces": ["application/json"],
         "parameters": body.into_iter().chain(query).collect::<Vec<_>>(),

@@ -129,6 +129,8 @@ fn path_item(item: &Value) -> Message {
 
 fn operation(described: &Value) -> Message {
     let mut message = Message::default();
+    message.texts(1, &described["tags"]);
+    message.text(5, &described["operationId"]);
     message.texts(6, &described["produces"]);
     message.texts(7, &described["consumes"]);
     parameters(&mut message, 8, &described["parameters"]);

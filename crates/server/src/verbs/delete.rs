@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lazaret_json::{Value, json};
-use lazaret_kinds::{Errors, FieldProblem};
+use lazaret_kinds::{Errors, FieldProblem, Kind};
 use lazaret_store::{Op, TxnError};
 
 use super::{finish::storage, list};
@@ -22,6 +22,7 @@ const RETRIES_MAX: usize = 32;
 const DEFAULT_POD_GRACE: i64 = 30;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
+const UNREADABLE_ONLY: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// How to delete.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,8 @@ pub(super) struct DeleteOptions {
     policy: Option<Policy>,
     uid: Option<String>,
     revision: Option<String>,
+    /// Only if the stored form cannot be read.
+    unreadable_only: bool,
     pub(super) dry_run: bool,
 }
 
@@ -71,6 +74,9 @@ impl DeleteOptions {
         if options["orphanDependents"].is_null() && call.query.has("orphanDependents") {
             options["orphanDependents"] = call.query.flag("orphanDependents").into();
         }
+        if options[UNREADABLE_ONLY].is_null() && call.query.has(UNREADABLE_ONLY) {
+            options[UNREADABLE_ONLY] = call.query.flag(UNREADABLE_ONLY).into();
+        }
         if let Some(policy) =
             call.query.get("propagationPolicy").filter(|_| options["propagationPolicy"].is_null())
         {
@@ -100,6 +106,10 @@ impl DeleteOptions {
                 return refused(FieldProblem::NotSupported(other.into(), known));
             }
         };
+        let unreadable_only = options[UNREADABLE_ONLY] == true;
+        if unreadable_only {
+            refuse_beside_unreadable(options)?;
+        }
         let dry_run =
             options["dryRun"].as_array().is_some_and(|list| list.iter().any(|entry| entry == "All"));
         let preconditions = &options["preconditions"];
@@ -108,9 +118,22 @@ impl DeleteOptions {
             policy,
             uid: preconditions["uid"].as_str().map(str::to_owned),
             revision: preconditions["resourceVersion"].as_str().map(str::to_owned),
+            unreadable_only,
             dry_run: dry_run || call.query.dry_run(),
         })
     }
+}
+
+/// An object that cannot be read can neither be marked nor compared with anything.
+fn refuse_beside_unreadable(options: &Value) -> Result<(), ApiError> {
+    let mut errors = Errors::new();
+    for field in ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"] {
+        if !options[field].is_null() {
+            let why = format!("cannot be set together with .{field}");
+            errors.push(UNREADABLE_ONLY, FieldProblem::Invalid(true.into(), why));
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("DeleteOptions", &errors)) }
 }
 
 impl DeleteOptions {
@@ -173,7 +196,7 @@ impl DeleteOptions {
 pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let options = DeleteOptions::read(call, body)?;
     let removed = remove(call, &call.target.name, &options).await?;
-    let answer = if !removed.gone || returns_object(call) {
+    let answer = if !removed.gone || returns_object(&call.kind, &call.served.version) {
         let object = object::in_version(&call.kind, &call.served, &removed.object);
         Answer::json(200, object::typed(&call.kind, &call.served.version, &object))
     } else {
@@ -190,13 +213,19 @@ pub(super) async fn delete(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiEr
 }
 
 /// Whether a delete answers with the object. Rules did so until v1.
-fn returns_object(call: &Call<'_>) -> bool {
-    let rule = call.kind.is("resource.k8s.io", "devicetaintrules");
-    call.kind.delete_returns_object && !(rule && call.served.version == "v1")
+pub(crate) fn returns_object(kind: &Kind, version: &str) -> bool {
+    let rule = kind.is("resource.k8s.io", "devicetaintrules");
+    kind.delete_returns_object && !(rule && version == "v1")
 }
 
 pub(super) async fn delete_collection(call: &Call<'_>, body: &[u8]) -> Result<Answer, ApiError> {
     let options = DeleteOptions::read(call, body)?;
+    if options.unreadable_only {
+        let mut errors = Errors::new();
+        let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        errors.push(UNREADABLE_ONLY, FieldProblem::Invalid(true.into(), why.into()));
+        return Err(ApiError::invalid_options("DeleteOptions", &errors));
+    }
     let page = list::read(call).await?;
     let (mut deleted, mut warnings) = (Vec::new(), Vec::new());
     for item in &page.items {
@@ -240,6 +269,11 @@ pub(super) async fn remove(
 ) -> Result<Removed, ApiError> {
     for _ in 0..RETRIES_MAX {
         let item = call.store().get(call.key(name)).ok_or_else(|| ApiError::not_found(&call.kind, name))?;
+        if options.unreadable_only {
+            // What is in the store was read when it was opened.
+            let why = "unsafe deletion is not allowed because the object is decodable from storage";
+            return Err(ApiError::conflict(&call.kind, name, why));
+        }
         let old = call.server.trees().get(&item);
         check_preconditions(call, name, &old, item.modified, options)?;
         let attributes = || options.attributes();
@@ -364,13 +398,20 @@ fn grace_period(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> i64 {
     if object::is_deleting(old) { asked.min(super::finish::grace(old)) } else { asked }
 }
 
+/// When an object that is on its way out was first deleted, in seconds.
+fn leaving_since(old: &Value) -> Option<i64> {
+    let until: jiff::Timestamp = object::meta(old, "deletionTimestamp").parse().ok()?;
+    Some(until.as_second().saturating_sub(super::finish::grace(old)))
+}
+
 fn mark(new: &mut Value, old: &Value, grace: i64, call: &Call<'_>) {
     let shortened = object::is_deleting(old) && grace < super::finish::grace(old);
     if object::is_deleting(old) && !shortened {
         return;
     }
-    let now = clock::now().as_second();
-    let at = jiff::Timestamp::from_second(now.saturating_add(grace)).unwrap_or(jiff::Timestamp::MAX);
+    // A shorter grace counts from the first deletion.
+    let since = leaving_since(old).unwrap_or_else(|| clock::now().as_second());
+    let at = jiff::Timestamp::from_second(since.saturating_add(grace)).unwrap_or(jiff::Timestamp::MAX);
     let metadata = object::meta_mut(new);
     metadata.insert("deletionTimestamp", at.to_string().into());
     metadata.insert("deletionGracePeriodSeconds", grace.into());

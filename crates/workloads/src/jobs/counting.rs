@@ -13,10 +13,6 @@ use crate::{meta, pods, prelude::*};
 
 /// So many pods wait to be counted at most.
 const UNCOUNTED_MAX: usize = 500;
-/// The pause after the first failure in a row; it doubles with each.
-const PAUSE_SECS_MIN: i64 = 10;
-/// The longest pause.
-const PAUSE_SECS_MAX: i64 = 600;
 
 /// What is known of a job's pods that ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +30,8 @@ pub(super) struct Tally {
     awaiting: usize,
     /// Why a failed pod fails the whole job.
     pub(super) doom: Option<String>,
+    /// No pod is made before, after failures in a row.
+    pub(super) next_attempt: Option<Timestamp>,
 }
 
 impl Tally {
@@ -53,6 +51,7 @@ impl Tally {
             per_index: None,
             awaiting: 0,
             doom: None,
+            next_attempt: None,
         }
     }
 
@@ -165,35 +164,4 @@ pub(super) fn has_failed(job: &Job, pod: &Pod) -> bool {
     let lost =
         finish::condition(job, "FailureTarget").is_some() || (!waits && meta::is_leaving(&pod.metadata));
     pods::phase(pod) == "Failed" || (lost && pods::phase(pod) != "Succeeded")
-}
-
-// DEVIATION(deleted-job-pods): a pod that was deleted counts as a failure and is replaced without a pause.
-/// When pods may be made again after failures in a row; nothing without failures.
-pub(super) fn next_attempt(all: &[Arc<Pod>]) -> Option<Timestamp> {
-    let ended = |phase: &'static str| {
-        all.iter().filter(move |pod| pods::phase(pod) == phase).map(|pod| ended_at(pod))
-    };
-    let success = ended("Succeeded").max().unwrap_or(Timestamp::EPOCH);
-    let failures: Vec<Timestamp> = ended("Failed").filter(|at| *at > success).collect();
-    let last = failures.iter().max()?;
-    Some(pause_after(*last, i32::try_from(failures.len()).unwrap_or(i32::MAX)))
-}
-
-/// When the next attempt may be made after so many failures in a row, of which this was the last.
-pub(super) fn pause_after(last: Timestamp, failures: i32) -> Timestamp {
-    let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(10);
-    last.plus_secs((PAUSE_SECS_MIN << doublings).min(PAUSE_SECS_MAX))
-}
-
-/// When a pod ended: when its last container did, or what comes closest to knowing.
-pub(super) fn ended_at(pod: &Pod) -> Timestamp {
-    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    let ends =
-        statuses.filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
-    let ready = pods::condition(pod, "Ready").and_then(|ready| ready.last_transition_time.as_ref());
-    ends.map(meta::moment)
-        .max()
-        .or(ready.map(meta::moment))
-        .or(pod.metadata.deletion_timestamp.as_ref().map(meta::moment))
-        .unwrap_or_else(|| meta::created(&pod.metadata))
 }

@@ -3,6 +3,7 @@
 //! A pod that ended is counted once, however often it is heard of: it carries a finalizer until the job's status has
 //! taken note of it, and leaves the status' list of those not yet counted when the finalizer is off.
 
+mod backoff;
 mod counting;
 mod create;
 mod failure_policy;
@@ -82,6 +83,11 @@ fn decide(context: &Context<'_>, plan: &mut Plan) {
     }
     let mut tally = Tally::of(job, &claimed.mine);
     tally.count(job, &claimed.mine, plan);
+    if tally.per_index.is_none() {
+        let run = backoff::run(context, job, &claimed.mine, &tally);
+        tally.next_attempt = backoff::next_attempt(&run);
+        plan.remember_failures(run);
+    }
     let target = finish::target(context, job, &claimed.mine, &tally);
     let active: Vec<Arc<Pod>> = claimed.mine.iter().filter(|pod| pods::is_active(pod)).cloned().collect();
     if !meta::is_leaving(&job.metadata) {
@@ -136,9 +142,7 @@ fn manage(
     if missing == 0 || spec.suspend == Some(true) {
         return;
     }
-    if tally.per_index.is_none()
-        && let Some(at) = counting::next_attempt(all).filter(|at| *at > context.now)
-    {
+    if let Some(at) = tally.next_attempt.filter(|at| *at > context.now) {
         plan.look_again(at);
         return;
     }

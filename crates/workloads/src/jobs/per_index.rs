@@ -6,8 +6,9 @@
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
 use super::{
-    FINALIZER, counting,
-    counting::ended_at,
+    FINALIZER,
+    backoff::{self, ended_at},
+    counting,
     failure_policy::{Verdict, verdict},
     finish, indexes,
 };
@@ -73,7 +74,7 @@ impl PerIndex {
     pub(super) fn next_attempt(&self, index: i32) -> Option<Timestamp> {
         let last = self.awaiting.get(&index)?;
         let failures = failures(last).saturating_add(ignored_failures(last)).saturating_add(1);
-        Some(counting::pause_after(ended_at(last), failures))
+        Some(backoff::pause_after(ended_at(last), failures))
     }
 
     /// What the next pod of an index says of those before it.

@@ -71,6 +71,78 @@ fn too_many_failures_end_it() {
     assert_eq!(rig.api.all(&resource::PODS).count(), 3);
 }
 
+/// Deletes the only pod that there is, as a user would.
+fn delete_the_pod(rig: &mut Rig) {
+    let live = rig.live_pods();
+    assert_eq!(live.len(), 1);
+    let name = live[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    rig.delete(&resource::PODS, &name, Propagation::Background);
+}
+
+#[test]
+fn a_pod_that_was_deleted_is_replaced_after_a_pause_that_grows() {
+    for (seed, pods) in [(30, Pods::Wait), (31, Pods::Run)] {
+        let mut rig = Rig::new(ALL, seed, Faults::NONE);
+        rig.pods = pods;
+        rig.create(
+            &resource::JOBS,
+            job(&json!({"parallelism": 1, "completions": 2, "backoffLimit": 9, "completionMode": "Indexed"})),
+        );
+        rig.pass(5);
+        for (failures, pause) in [(1, 10), (2, 20), (3, 40)] {
+            delete_the_pod(&mut rig);
+            rig.pass(pause - 3);
+            assert_eq!(rig.live_pods().len(), 0, "{pause} seconds pass after {failures}");
+            rig.pass(5);
+            assert_eq!(rig.live_pods().len(), 1, "after {failures}");
+            assert_eq!(rig.object(&resource::JOBS, "work")["status"]["failed"], failures);
+        }
+        // A success ends the row.
+        let name = rig.live_pods()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let ended = stamp(rig.now);
+        let state = json!({"terminated": {"exitCode": 0, "finishedAt": ended}});
+        rig.api.change(&resource::PODS, "default", &name, |pod| {
+            pod["status"] = json!({"phase": "Succeeded", "containerStatuses": [
+                {"name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state},
+            ]});
+        });
+        rig.pass(5);
+        delete_the_pod(&mut rig);
+        rig.pass(7);
+        assert_eq!(rig.live_pods().len(), 0, "ten seconds pass again");
+        rig.pass(5);
+        assert_eq!(rig.live_pods().len(), 1);
+    }
+}
+
+#[test]
+fn pods_that_are_withdrawn_leave_no_pause() {
+    let mut rig = Rig::new(ALL, 32, Faults::NONE);
+    rig.pods = Pods::Run;
+    rig.create(&resource::JOBS, job(&json!({"parallelism": 1})));
+    rig.pass(5);
+    for suspended in [true, false] {
+        rig.api.change(&resource::JOBS, "default", "work", |job| job["spec"]["suspend"] = suspended.into());
+        rig.pass(3);
+        assert_eq!(rig.live_pods().len(), usize::from(!suspended));
+    }
+    assert!(rig.object(&resource::JOBS, "work")["status"]["failed"].is_null());
+}
+
+#[test]
+fn a_controller_that_starts_later_does_not_wait_for_pods_that_it_never_saw() {
+    let mut rig = Rig::new(ALL, 33, Faults::NONE);
+    rig.pods = Pods::Wait;
+    rig.create(&resource::JOBS, job(&json!({"parallelism": 1})));
+    rig.pass(5);
+    delete_the_pod(&mut rig);
+    rig.pass(3);
+    assert_eq!(rig.live_pods().len(), 0);
+    rig.restart(ALL);
+    rig.pass(3);
+    assert_eq!(rig.live_pods().len(), 1);
+}
+
 #[test]
 fn an_indexed_job_does_each_number_once() {
     for faults in [Faults::NONE, Faults::MANY] {

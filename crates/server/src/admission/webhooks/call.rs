@@ -115,7 +115,7 @@ impl Caller<'_> {
             while !value.is_char_boundary(end) {
                 end -= 1;
             }
-            tracing::info!(target: "audit", webhook, key, value = &value[..end], review = uid);
+            tracing::info!(target: "audit", webhook, key, value = &value[..end], review = uid, "audit");
         }
     }
 }

@@ -107,8 +107,9 @@ impl Api {
             return Some(self.erase(resource, key));
         }
         if new["metadata"]["deletionTimestamp"].is_null() {
-            new["metadata"]["deletionTimestamp"] = json!(stamp(now));
-            new["metadata"]["deletionGracePeriodSeconds"] = json!(if running { 30 } else { 0 });
+            let grace = if running { 30 } else { 0 };
+            new["metadata"]["deletionTimestamp"] = json!(stamp(now.plus_secs(grace)));
+            new["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
         }
         if contents {
             new["status"]["phase"] = json!("Terminating");
@@ -119,7 +120,13 @@ impl Api {
     /// A pod has stopped: it goes, unless a finalizer holds it.
     pub fn stopped(&mut self, key: &Key) {
         self.change(&lazaret_workloads::resource::PODS, &key.namespace, &key.name, |pod| {
-            pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            // The grace ends now; since when the pod has been leaving stays as it was.
+            let metadata = &mut pod["metadata"];
+            let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+            let until: jiff::Timestamp = metadata["deletionTimestamp"].as_str().unwrap().parse().unwrap();
+            let since = jiff::Timestamp::from_second(until.as_second() - grace).unwrap();
+            metadata["deletionTimestamp"] = json!(since.to_string());
+            metadata["deletionGracePeriodSeconds"] = json!(0);
             if pod["status"]["phase"] == "Running" {
                 pod["status"]["phase"] = json!("Failed");
             }
