@@ -16,11 +16,13 @@ mod nodes;
 mod pace;
 mod plan;
 mod plan_diff;
+mod record;
 mod reference;
 mod replacement;
 mod rule;
 mod taint_spec;
 mod time;
+mod top;
 mod unprepare;
 mod why;
 
@@ -41,6 +43,7 @@ pub use nodes::{Obeys, fail_patch, failures, is_simulated};
 pub use pace::Pace;
 pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
 pub use plan_diff::diff;
+pub use record::Recording;
 pub use reference::{Reference, resolve, resolve_one};
 pub use replacement::{PolicyFacts, ReplacementWhy, replacements};
 pub use rule::{
@@ -49,6 +52,7 @@ pub use rule::{
 };
 pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
+pub use top::{Condition, DrainRow, Top, TopGroup};
 pub use unprepare::{AwaitRow, release_patch};
 pub use why::{
     BlockedWhy, EvictionWhy, NodeWhy, RequestRow, TaintWhy, Why, why_evicted, why_pending, why_replaced,
