@@ -1,5 +1,6 @@
 //! `lazaret up`: an API server with an embedded store, in this process.
 
+mod dashboard;
 mod here;
 mod parts;
 
@@ -146,7 +147,8 @@ impl Args {
         }
         let authority = secrets.authority().to_owned();
         let renewal = Renewal::start(secrets, folder.clone(), address)?;
-        announce(&renewal.kubeconfig(), local, self.nodes)?;
+        let token = dashboard::serve(&server, local.port());
+        announce(&renewal.kubeconfig(), local, self.nodes, &token)?;
 
         let parts = if self.api_only {
             None
@@ -246,7 +248,7 @@ async fn sign_certificates(server: &Server, signer: Option<Signer>) {
     }
 }
 
-fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize) -> Result<()> {
+fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize, token: &str) -> Result<()> {
     let path = kubeconfig.display();
     let (first, second, third) = if nodes == 0 {
         (
@@ -262,7 +264,7 @@ fn announce(kubeconfig: &Path, address: SocketAddr, nodes: usize) -> Result<()> 
         )
     };
     output::print(&format!(
-        "serving https://{address}\nkubeconfig: {path}\n\ntry:\n  export KUBECONFIG={path}\n  {first}\n  {second}\n  {third}\n"
+        "serving https://{address}\nkubeconfig: {path}\ndashboard: https://{address}/ui/#token={token}\n\ntry:\n  export KUBECONFIG={path}\n  {first}\n  {second}\n  {third}\n"
     ))?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     api::DryRun,
-    guard_args,
+    guard_args, live_args,
     output::{Format, Plain, Tabular},
     view::Pace,
 };
@@ -117,6 +117,15 @@ pub(crate) enum Command {
     /// Give a device up: it stays out of service until somebody says that it was repaired
     #[command(after_help = ABANDON)]
     Abandon(ActArgs),
+    /// Show the fleet in a browser: the dashboard, with this kubeconfig
+    #[command(after_help = live_args::UI)]
+    Ui(live_args::UiArgs),
+    /// Show the fleet in this terminal, as it changes
+    #[command(after_help = live_args::TOP)]
+    Top(live_args::TopArgs),
+    /// Record what happens to devices into a file that the dashboard plays
+    #[command(after_help = live_args::RECORD)]
+    Record(live_args::RecordArgs),
     /// Look for problems with devices, drivers, rules and permissions
     #[command(after_help = CHECK)]
     Check(CheckArgs),

@@ -10,23 +10,41 @@
 //!
 //! It must never know how a server stores objects, nor decide what a controller decides.
 
+#[cfg(feature = "client")]
 mod api;
+#[cfg(feature = "client")]
 mod args;
+#[cfg(feature = "client")]
 mod clock;
+#[cfg(feature = "client")]
 mod commands;
+#[cfg(feature = "client")]
 mod complete;
+#[cfg(feature = "client")]
 mod connect;
+#[cfg(feature = "client")]
 mod console;
+#[cfg(feature = "client")]
 mod error;
+#[cfg(feature = "client")]
 mod guard_args;
+#[cfg(feature = "client")]
+mod live_args;
+#[cfg(feature = "client")]
 mod output;
 pub mod view;
 
+#[cfg(feature = "client")]
 pub use args::{Args, command};
-pub use commands::{Session, completion_script, man_pages, run};
+#[cfg(feature = "client")]
+pub use commands::{Session, completion_script, man_pages, run, screen};
+#[cfg(feature = "client")]
 pub use complete::complete;
+#[cfg(feature = "client")]
 pub use connect::connect;
+#[cfg(feature = "client")]
 pub use console::Console;
+#[cfg(feature = "client")]
 pub use error::Error;
 
 /// How a command ended, when it did not fail.

@@ -157,6 +157,13 @@ impl Front {
         peer: Peer,
         delivery: &mut Delivery,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
+        let page = self
+            .server
+            .pages()
+            .and_then(|pages| pages.answer(request.method(), request.uri(), request.headers()));
+        if let Some(page) = page {
+            return Ok(page.map(Body::full));
+        }
         let user = self
             .authenticator
             .authenticate(&self.server, request.headers(), &peer)

@@ -15,7 +15,7 @@ use lazaret_store::{Committed, Op, Store, TxnError};
 use tokio::sync::watch;
 
 use crate::{
-    AlertSink, ApiError, Body, ServerAddress, TokenKeys,
+    AlertSink, ApiError, Body, Pages, ServerAddress, TokenKeys,
     admission::{
         self, AdmissionPlugin, AdmissionRules, DefaultPriority, DisabledPlugins, QuotaTurns, WebhookLimits,
         find_default_priority,
@@ -127,6 +127,7 @@ struct Inner {
     disabled_plugins: DisabledPlugins,
     node_connections: OnceLock<NodeConnections>,
     alerts: OnceLock<AlertSink>,
+    pages: OnceLock<Box<dyn Pages>>,
 }
 
 /// Tasks by their names, and whether each works.
@@ -184,6 +185,7 @@ impl Server {
                 disabled_plugins: DisabledPlugins::default(),
                 node_connections: OnceLock::new(),
                 alerts: OnceLock::new(),
+                pages: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
                 trees: Trees::default(),
@@ -480,6 +482,15 @@ impl Server {
 
     pub(crate) fn node_connections(&self) -> Option<&NodeConnections> {
         self.inner.node_connections.get()
+    }
+
+    /// Serves pages for people beside the API. The first who asks for it stays.
+    pub fn serve_pages(&self, pages: impl Pages + 'static) {
+        let _ = self.inner.pages.set(Box::new(pages));
+    }
+
+    pub(crate) fn pages(&self) -> Option<&dyn Pages> {
+        self.inner.pages.get().map(Box::as_ref)
     }
 
     /// Tells the server where it is found. The first who says so counts.

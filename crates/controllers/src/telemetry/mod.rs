@@ -1,7 +1,9 @@
 //! Numbers under the names that Kubernetes gives them, and some of our own.
 
 mod claims;
+mod devices;
 mod eviction;
 
 pub(crate) use claims::ClaimsMetrics;
+pub(crate) use devices::{DeviceCounts, DeviceMetrics};
 pub(crate) use eviction::EvictionMetrics;

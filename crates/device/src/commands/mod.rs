@@ -18,14 +18,20 @@ mod list;
 mod load;
 mod pages;
 mod plan;
+mod record;
 mod release;
 mod select;
 mod taint;
+mod terminal;
+mod top;
+mod top_screen;
+mod ui;
 mod why;
 mod write;
 
 pub(crate) use self::complete::completion_names;
 pub use pages::{completion_script, man_pages};
+pub use top_screen::screen;
 
 use std::path::PathBuf;
 
@@ -156,6 +162,9 @@ impl Session<'_> {
             Command::Acknowledge(args) => incidents::act(session, args, incidents::Act::Acknowledge).await,
             Command::Repaired(args) => incidents::act(session, args, incidents::Act::Repaired).await,
             Command::Abandon(args) => incidents::act(session, args, incidents::Act::Abandon).await,
+            Command::Ui(args) => ui::run(session, args).await,
+            Command::Top(args) => top::run(session, args).await,
+            Command::Record(args) => record::run(session, args).await,
             Command::Check(args) => check::run(session, args).await,
             Command::Fail(args) => fail::fail(session, args).await,
             Command::Recover(args) => fail::recover(session, args).await,
@@ -198,6 +207,9 @@ impl Args {
             | Command::Acknowledge(_)
             | Command::Repaired(_)
             | Command::Abandon(_)
+            | Command::Ui(_)
+            | Command::Top(_)
+            | Command::Record(_)
             | Command::Check(_)
             | Command::Fail(_)
             | Command::Recover(_)

@@ -17,11 +17,13 @@ mod pace;
 mod plan;
 mod plan_diff;
 mod record;
+mod recording;
 mod reference;
 mod replacement;
 mod rule;
 mod taint_spec;
 mod time;
+mod top;
 mod unprepare;
 mod webhook;
 mod why;
@@ -44,6 +46,7 @@ pub use pace::Pace;
 pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
 pub use plan_diff::diff;
 pub use record::{cloud_event, in_order, incident_entries};
+pub use recording::Recording;
 pub use reference::{Reference, resolve, resolve_one};
 pub use replacement::{PolicyFacts, ReplacementWhy, replacements};
 pub use rule::{
@@ -52,6 +55,7 @@ pub use rule::{
 };
 pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};
+pub use top::{Condition, DrainRow, Top, TopGroup};
 pub use unprepare::{AwaitRow, release_patch};
 pub use webhook::Webhook;
 pub use why::{

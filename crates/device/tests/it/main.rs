@@ -10,6 +10,7 @@ mod gates;
 mod guard;
 mod installation;
 mod list;
+mod live;
 mod plan;
 mod release;
 mod roles;

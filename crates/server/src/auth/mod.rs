@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use lazaret_kinds::User;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{ApiError, Server, clock, websocket::bearer_token};
+use crate::{ApiError, Server, SessionOver, clock, websocket::bearer_token};
 
 pub use rbac::Rbac;
 pub use tokens::TokenKeys;
@@ -81,11 +81,15 @@ impl Authenticator {
                     Arc::new(self.of_token(server, &token).ok_or_else(ApiError::unauthorized)?)
                 }
                 (None, Err(Expired)) => return Err(ApiError::unauthorized()),
-                (None, Ok(_)) => Arc::new(User {
-                    name: ANONYMOUS.into(),
-                    groups: vec!["system:unauthenticated".into()],
-                    ..User::default()
-                }),
+                (None, Ok(_)) => match server.pages().map(|pages| pages.user(headers)) {
+                    Some(Err(SessionOver)) => return Err(ApiError::unauthorized()),
+                    Some(Ok(Some(user))) => user,
+                    Some(Ok(None)) | None => Arc::new(User {
+                        name: ANONYMOUS.into(),
+                        groups: vec!["system:unauthenticated".into()],
+                        ..User::default()
+                    }),
+                },
             },
         };
         impersonation::act_as(server, headers, user)

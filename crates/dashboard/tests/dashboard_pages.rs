@@ -1,0 +1,284 @@
+//! The pages and their sessions, as a browser and as an attacker would ask for them.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
+use lazaret_dashboard::{
+    Dashboard, LOGIN_SECONDS_MAX, SESSION_IDLE_SECONDS_MAX, SESSION_SECONDS_MAX, Transport, assets,
+};
+use serde_json::Value;
+
+type Pages = Dashboard<String>;
+
+/// What a first visit loads, compressed.
+const PAGE_BYTES_MAX: usize = 100 << 10;
+/// The cores for the browser, loaded when somebody asks what a taint would do.
+const MODULE_BYTES_MAX: usize = 1 << 20;
+
+fn pages() -> Pages {
+    Dashboard::new(Transport::Tls, 7443)
+}
+
+fn headers(list: &[(&'static str, &str)]) -> HeaderMap {
+    list.iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::try_from(*value).unwrap()))
+        .collect()
+}
+
+fn ask(pages: &Pages, now: u64, method: &str, path: &str, list: &[(&'static str, &str)]) -> Response<Bytes> {
+    pages.answer(now, &method.parse().unwrap(), path, &headers(list)).unwrap()
+}
+
+struct Browser {
+    cookie: String,
+    secret: String,
+}
+
+/// Signs in at `now` with a token of that instant.
+fn sign_in(pages: &Pages, now: u64) -> Browser {
+    let token = pages.invite(now, "kubernetes-admin".to_owned());
+    let answer = ask(pages, now, "POST", "/ui/login", &[("lazaret-login", &token)]);
+    assert_eq!(answer.status(), 200);
+    let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let body: Value = serde_json::from_slice(answer.body()).unwrap();
+    assert_eq!(body["user"], "kubernetes-admin");
+    Browser { cookie, secret: body["secret"].as_str().unwrap().to_owned() }
+}
+
+fn user(pages: &Pages, now: u64, browser: &Browser) -> Option<String> {
+    let shown = headers(&[("cookie", &browser.cookie), ("lazaret-dashboard", &browser.secret)]);
+    pages.user(now, &shown).unwrap_or_default()
+}
+
+#[test]
+fn a_token_begins_one_session_and_not_two() {
+    let pages = pages();
+    let token = pages.invite(0, "a".to_owned());
+    assert_eq!(ask(&pages, 0, "POST", "/ui/login", &[("lazaret-login", &token)]).status(), 200);
+    assert_eq!(ask(&pages, 0, "POST", "/ui/login", &[("lazaret-login", &token)]).status(), 401);
+    for wrong in ["", "x", &"x".repeat(100_000)] {
+        assert_eq!(ask(&pages, 0, "POST", "/ui/login", &[("lazaret-login", wrong)]).status(), 401);
+    }
+    assert_eq!(ask(&pages, 0, "POST", "/ui/login", &[]).status(), 401);
+}
+
+#[test]
+fn tokens_and_sessions_end_with_time() {
+    let pages = pages();
+    let token = pages.invite(0, "a".to_owned());
+    let late = ask(&pages, LOGIN_SECONDS_MAX, "POST", "/ui/login", &[("lazaret-login", &token)]);
+    assert_eq!(late.status(), 401, "a token that is too old");
+    let browser = sign_in(&pages, 0);
+    assert!(user(&pages, SESSION_IDLE_SECONDS_MAX - 1, &browser).is_some());
+    assert!(
+        user(&pages, 2 * SESSION_IDLE_SECONDS_MAX - 1, &browser).is_none(),
+        "idle since the last request"
+    );
+    let busy = sign_in(&pages, 0);
+    let mut now = 0;
+    while now + 1_000 < SESSION_SECONDS_MAX {
+        now += 1_000;
+        assert!(user(&pages, now, &busy).is_some(), "{now}");
+    }
+    assert!(user(&pages, SESSION_SECONDS_MAX, &busy).is_none(), "a session has an end");
+}
+
+#[test]
+fn cookie_and_secret_count_only_together() {
+    let pages = pages();
+    let (mine, other) = (sign_in(&pages, 0), sign_in(&pages, 0));
+    assert_eq!(user(&pages, 1, &mine).as_deref(), Some("kubernetes-admin"));
+    let alone = headers(&[("cookie", &mine.cookie)]);
+    assert_eq!(pages.user(1, &alone), Ok(None), "another site can make a browser send the cookie");
+    for (cookie, secret) in [
+        ("", mine.secret.as_str()),
+        (mine.cookie.as_str(), other.secret.as_str()),
+        (mine.cookie.as_str(), ""),
+        (mine.cookie.as_str(), "session"),
+        ("__Host-lazaret-7443=x", mine.secret.as_str()),
+        ("__Host-lazaret-7444=x", mine.secret.as_str()),
+    ] {
+        let shown = headers(&[("cookie", cookie), ("lazaret-dashboard", secret)]);
+        assert!(pages.user(1, &shown).is_err(), "{cookie} {secret}");
+    }
+    let stray = format!("a=b; {}; c=d", mine.cookie);
+    let shown = headers(&[("cookie", &stray), ("lazaret-dashboard", &mine.secret)]);
+    assert!(pages.user(1, &shown).unwrap().is_some(), "other cookies do no harm");
+}
+
+#[test]
+fn another_site_gets_no_session() {
+    let pages = pages();
+    let browser = sign_in(&pages, 0);
+    let cookie = browser.cookie.as_str();
+    for more in [
+        &[("sec-fetch-site", "cross-site"), ("lazaret-dashboard", "session")][..],
+        &[("sec-fetch-site", "same-site"), ("lazaret-dashboard", "session")][..],
+        &[("origin", "https://evil.example"), ("host", "127.0.0.1:7443"), ("lazaret-dashboard", "session")][..],
+        &[("origin", "null"), ("host", "127.0.0.1:7443"), ("lazaret-dashboard", "session")][..],
+        &[][..],
+    ] {
+        let mut shown = vec![("cookie", cookie)];
+        shown.extend_from_slice(more);
+        assert_eq!(ask(&pages, 1, "GET", "/ui/session", &shown).status(), 403, "{more:?}");
+    }
+    let token = pages.invite(1, "a".to_owned());
+    let forged = [("lazaret-login", token.as_str()), ("sec-fetch-site", "cross-site")];
+    assert_eq!(ask(&pages, 1, "POST", "/ui/login", &forged).status(), 403);
+    let own = [("cookie", cookie), ("lazaret-dashboard", "session"), ("sec-fetch-site", "same-origin")];
+    let answer = ask(&pages, 1, "GET", "/ui/session", &own);
+    let body: Value = serde_json::from_slice(answer.body()).unwrap();
+    assert_eq!(body["secret"], browser.secret.as_str(), "a new tab of the page goes on");
+}
+
+#[test]
+fn signing_out_ends_the_session() {
+    let pages = pages();
+    let browser = sign_in(&pages, 0);
+    let cookie_alone = [("cookie", browser.cookie.as_str())];
+    assert_eq!(ask(&pages, 1, "POST", "/ui/logout", &cookie_alone).status(), 401);
+    assert!(user(&pages, 1, &browser).is_some(), "a forged request does not sign anybody out");
+    let both = [("cookie", browser.cookie.as_str()), ("lazaret-dashboard", browser.secret.as_str())];
+    let answer = ask(&pages, 1, "POST", "/ui/logout", &both);
+    assert_eq!(answer.status(), 200);
+    assert!(answer.headers()["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+    assert!(user(&pages, 1, &browser).is_none());
+}
+
+#[test]
+fn what_waits_and_what_lasts_is_bounded() {
+    let pages = pages();
+    let first = pages.invite(0, "first".to_owned());
+    for at in 0..100 {
+        pages.invite(at, "more".to_owned());
+    }
+    assert_eq!(ask(&pages, 100, "POST", "/ui/login", &[("lazaret-login", &first)]).status(), 401);
+    let oldest = sign_in(&pages, 100);
+    for _ in 0..1_000 {
+        sign_in(&pages, 101);
+    }
+    assert!(user(&pages, 102, &oldest).is_none(), "the idle one goes first");
+}
+
+#[test]
+fn cookies_are_for_the_page_alone() {
+    let pages = pages();
+    let token = pages.invite(0, "a".to_owned());
+    let answer = ask(&pages, 0, "POST", "/ui/login", &[("lazaret-login", &token)]);
+    let cookie = answer.headers()["set-cookie"].to_str().unwrap();
+    for word in ["__Host-lazaret-7443=", "Path=/", "HttpOnly", "SameSite=Strict", "Secure"] {
+        assert!(cookie.contains(word), "{cookie}");
+    }
+    assert!(!cookie.contains(&token));
+    let loopback: Pages = Dashboard::new(Transport::Loopback, 8001);
+    let token = loopback.invite(0, "a".to_owned());
+    let answer = ask(&loopback, 0, "POST", "/ui/login", &[("lazaret-login", &token)]);
+    let cookie = answer.headers()["set-cookie"].to_str().unwrap();
+    assert!(cookie.starts_with("lazaret-8001=") && !cookie.contains("Secure"), "{cookie}");
+}
+
+#[test]
+fn every_answer_keeps_others_out() {
+    let pages = pages();
+    let mut paths: Vec<String> = assets().iter().map(|asset| format!("/ui/{}", asset.name)).collect();
+    paths.extend(["/ui", "/ui/", "/ui/nothing", "/ui/session", "/ui/../secret"].map(str::to_owned));
+    for path in paths {
+        let answer = ask(&pages, 0, "GET", &path, &[]);
+        let policy = answer.headers()["content-security-policy"].to_str().unwrap();
+        for word in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"]
+        {
+            assert!(policy.contains(word), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe-inline") && !policy.contains("'unsafe-eval'"), "{policy}");
+        assert_eq!(answer.headers()["x-frame-options"], "DENY", "{path}");
+        assert_eq!(answer.headers()["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(answer.headers()["referrer-policy"], "no-referrer", "{path}");
+        assert!(!answer.headers().contains_key("access-control-allow-origin"), "{path}");
+    }
+}
+
+#[test]
+fn files_are_compressed_and_known_by_their_tag() {
+    let pages = pages();
+    for asset in assets() {
+        let path = format!("/ui/{}", asset.name);
+        let plain = ask(&pages, 0, "GET", &path, &[]);
+        assert!(!plain.headers().contains_key("content-encoding"), "{path}");
+        assert!(!plain.body().is_empty() && plain.body()[..2] != [0x1f, 0x8b], "{path}");
+        let packed = ask(&pages, 0, "GET", &path, &[("accept-encoding", "br, gzip;q=0.8")]);
+        assert_eq!(packed.headers()["content-encoding"], "gzip");
+        assert_eq!(packed.body()[..2], [0x1f, 0x8b], "{path}");
+        let tag = packed.headers()["etag"].to_str().unwrap().to_owned();
+        let known = ask(&pages, 0, "GET", &path, &[("if-none-match", &tag)]);
+        assert_eq!((known.status().as_u16(), known.body().len()), (304, 0), "{path}");
+    }
+    assert_eq!(ask(&pages, 0, "GET", "/ui/nothing.js", &[]).status(), 404);
+    assert_eq!(ask(&pages, 0, "POST", "/ui/main.js", &[]).status(), 405);
+}
+
+#[test]
+fn the_page_is_small_and_needs_nobody_else() {
+    let mut whole = 0;
+    for asset in assets() {
+        if asset.name == "whatif.wasm" {
+            assert!(asset.packed().len() < MODULE_BYTES_MAX, "{} bytes", asset.packed().len());
+            assert_eq!(&asset.bytes()[..4], b"\0asm");
+        } else {
+            whole += asset.packed().len();
+        }
+        let Ok(text) = String::from_utf8(asset.bytes().to_vec()) else { continue };
+        for word in [
+            "https://",
+            "http://",
+            "//cdn",
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+        ] {
+            let allowed = ["http://www.w3.org/2000/svg"];
+            let rest = allowed.iter().fold(text.clone(), |text, one| text.replace(one, ""));
+            assert!(!rest.contains(word), "{} has {word}", asset.name);
+        }
+        if asset.name.ends_with(".html") {
+            let inline =
+                text.split("<script").skip(1).any(|tag| !tag.split('>').next().unwrap().contains("src="));
+            assert!(
+                !inline
+                    && !text.contains("<style")
+                    && !text.contains(" style=")
+                    && !text.contains(" onclick")
+            );
+        }
+    }
+    assert!(whole < PAGE_BYTES_MAX, "{whole} bytes");
+}
+
+/// A module that names a file which is not served leaves an empty page.
+#[test]
+fn every_import_is_served() {
+    for asset in assets().iter().filter(|asset| asset.name.ends_with(".js")) {
+        let text = String::from_utf8(asset.bytes().to_vec()).unwrap();
+        for name in text.split("from \"./").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+            assert!(assets().iter().any(|other| other.name == name), "{} imports {name}", asset.name);
+        }
+    }
+}
+
+#[test]
+fn browsers_are_led_to_the_page_and_clients_are_not() {
+    let pages = pages();
+    let html = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let answer = ask(&pages, 0, "GET", "/", &[("accept", html)]);
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["location"]),
+        (302, &HeaderValue::from_static("/ui/"))
+    );
+    for accept in ["application/json", "*/*", "application/vnd.kubernetes.protobuf"] {
+        assert!(pages.answer(0, &Method::GET, "/", &headers(&[("accept", accept)])).is_none(), "{accept}");
+    }
+    for path in ["/api", "/apis/resource.k8s.io/v1/resourceslices", "/uix", "/version"] {
+        assert!(pages.answer(0, &Method::GET, path, &headers(&[("accept", html)])).is_none(), "{path}");
+    }
+}

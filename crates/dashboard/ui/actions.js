@@ -1,0 +1,181 @@
+// What a person can do to devices. Each act shows the command that does the same, and asks before it writes.
+
+import { command, count, h, show } from "./dom.js";
+
+const DRAIN_KEY = "lazaret.dev/drain";
+/** Above this many pods the number has to be typed. */
+const PODS_UNASKED_MAX = 3;
+const REASON_CHARS_MAX = 1_024;
+const MASK = (1n << 64n) - 1n;
+
+/** FNV-1a folded to 32 bits, as `kubectl device` names its rules. */
+export function fingerprint(text) {
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of new TextEncoder().encode(text)) hash = ((hash ^ BigInt(byte)) * 0x100000001b3n) & MASK;
+  return Number((hash >> 32n) ^ (hash & 0xffffffffn)).toString(16).padStart(8, "0");
+}
+
+const plain = (word) => word.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+
+/** The name that `kubectl device` gives the rule for this device and taint. */
+export function ruleName(device, key, effect) {
+  const whole = [device.driver, device.pool, device.name, key, effect ? effect.toLowerCase() : ""].join("\n");
+  const words = [device.pool, device.name, key.split("/").pop(), effect ?? ""].map(plain).filter(Boolean);
+  return `${words.join("-").slice(0, 244)}-${fingerprint(whole)}`;
+}
+
+function labelOf(text) {
+  return text.replace(/[^A-Za-z0-9._-]/g, "_").slice(0, 63).replace(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, "");
+}
+
+export function ruleObject(served, device, taint, reason, user, name) {
+  const labels = { "app.kubernetes.io/managed-by": "kubectl-device" };
+  for (const [label, text] of [["driver", device.driver], ["pool", device.pool], ["device", device.name], ["set-by", labelOf(user)]]) {
+    if (text && /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(text)) labels[`lazaret.dev/${label}`] = text;
+  }
+  return {
+    apiVersion: `${served.rules.group}/${served.rules.version}`, kind: "DeviceTaintRule",
+    metadata: { name, labels, annotations: { "lazaret.dev/set-by": user, ...(reason ? { "lazaret.dev/reason": reason } : {}) } },
+    spec: { deviceSelector: { driver: device.driver, pool: device.pool, device: device.name }, taint },
+  };
+}
+
+async function writeRule(app, device, taint, reason, name) {
+  const { api, served, session } = app;
+  const object = ruleObject(served, device, taint, reason, session.user, name);
+  const known = app.fleet.rules.get(name);
+  if (known && known.metadata.labels?.["app.kubernetes.io/managed-by"] !== "kubectl-device") throw new Error(`rule ${name} was not made by kubectl device`);
+  if (known) {
+    return api.patch(`${served.rules.path}/${encodeURIComponent(name)}`, {
+      metadata: { uid: known.metadata.uid, annotations: object.metadata.annotations }, spec: { taint: object.spec.taint },
+    });
+  }
+  return api.post(served.rules.path, object);
+}
+
+/** A dialog that shows what will be done. `run` writes; what it throws is shown, and the dialog stays. */
+export function ask({ title, body, commands, reason, confirm, danger, run }) {
+  const problem = h("p.error", { role: "alert" });
+  const why = reason ? h("input", { required: reason === "required", maxlength: REASON_CHARS_MAX, placeholder: "ecc errors, fan, firmware…" }) : null;
+  const typed = confirm ? h("input", { inputmode: "numeric", required: true, autocomplete: "off" }) : null;
+  const shownCommands = h("div");
+  const renderCommands = () => show(shownCommands, commands(why?.value.trim() ?? "").map(command));
+  why?.addEventListener("input", renderCommands);
+  renderCommands();
+  const submit = h("button.act.primary", { type: "submit" }, title.replace(/…$/, ""));
+  if (danger) submit.classList.add("danger");
+  const dialog = h("dialog", { "aria-label": title }, h("form", { method: "dialog", onsubmit: async (event) => {
+    event.preventDefault();
+    if (confirm && typed.value.trim() !== String(confirm.number)) { problem.textContent = `Type ${confirm.number} to go on.`; return; }
+    submit.disabled = true;
+    try {
+      await run(why?.value.trim() ?? "");
+      dialog.close();
+    } catch (error) {
+      problem.textContent = error.message;
+      submit.disabled = false;
+    }
+  } }, h("h1", title), body, why ? h("label.field", h("span", reason === "required" ? "Reason" : "Reason (optional)"), why) : null,
+    confirm ? h("label.field", h("span", confirm.text), typed) : null,
+    h("p.note", "The same on the command line:"), shownCommands, problem,
+    h("div.actions", submit, h("button.act", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  (why ?? submit).focus();
+}
+
+const quote = (text) => `'${text.replace(/'/g, "'\\''")}'`;
+
+/** Cordon, drain or uncordon devices. */
+export function plan(app, what, devices) {
+  const { fleet, served, api } = app;
+  const pods = new Set(devices.flatMap((device) => fleet.holders(device).flatMap((holder) => holder.pods.map((pod) => `${holder.namespace}/${pod}`))));
+  const names = devices.map((device) => `${device.pool}/${device.name}`);
+  const list = names.length > 6 ? `${names.slice(0, 6).join(", ")} and ${names.length - 6} more` : names.join(", ");
+  const keys = devices.map((device) => device.key);
+  const reasonFlag = (reason) => (reason ? ` --reason ${quote(reason)}` : what === "drain" ? " --reason TEXT" : "");
+  if (what === "uncordon") {
+    const rules = devices.flatMap((device) => device.taints.filter((taint) => taint.key === DRAIN_KEY && taint.origin === "person").map((taint) => fleet.rules.get(taint.by))).filter(Boolean);
+    ask({
+      title: "Uncordon", body: h("p", `${count(devices.length, "device")} can be allocated again: ${list}.`),
+      commands: () => keys.map((key) => `kubectl device uncordon ${key}`),
+      run: () => Promise.all(rules.map((rule) => api.remove(`${served.rules.path}/${encodeURIComponent(rule.metadata.name)}`,
+        { kind: "DeleteOptions", apiVersion: "v1", preconditions: { uid: rule.metadata.uid } }))),
+    });
+    return;
+  }
+  const drain = what === "drain";
+  ask({
+    title: drain ? `Drain ${count(devices.length, "device")}` : `Cordon ${count(devices.length, "device")}`,
+    body: [h("p", list), h("p", drain
+      ? `${count(pods.size, "pod")} would be evicted, unless they tolerate the taint ${DRAIN_KEY}:NoExecute.`
+      : `New claims stay away. ${count(pods.size, "pod")} that use ${devices.length === 1 ? "it" : "them"} keep running.`),
+    drain ? h("p", h("a", { href: `#/whatif/${keys.slice(0, 50).join(",")}`, onclick: (event) => event.target.closest("dialog").close() }, "See the plan: which pods, when, and what allows it")) : null],
+    reason: drain ? "required" : "optional", danger: drain,
+    confirm: drain && pods.size > PODS_UNASKED_MAX ? { number: pods.size, text: `Type the number of pods, ${pods.size}, to confirm` } : null,
+    commands: (reason) => keys.slice(0, 8).map((key) => `kubectl device ${what} ${key}${reasonFlag(reason)}`),
+    run: async (reason) => {
+      for (const device of devices) {
+        await writeRule(app, device, { key: DRAIN_KEY, effect: drain ? "NoExecute" : "NoSchedule" }, reason, ruleName(device, DRAIN_KEY, null));
+      }
+    },
+  });
+}
+
+function taintDialog(app, device) {
+  const key = h("input", { value: "example.com/maintenance", required: true, pattern: "[A-Za-z0-9./_\\-]+" });
+  const value = h("input", { placeholder: "optional" });
+  const effect = h("select", ["NoSchedule", "NoExecute", "None"].map((one) => h("option", { value: one }, one)));
+  const text = () => `${key.value}${value.value ? `=${value.value}` : ""}:${effect.value}`;
+  ask({
+    title: "Set a taint", reason: "optional",
+    body: [h("p", device.key), h("label.field", h("span", "Key"), key), h("label.field", h("span", "Value"), value), h("label.field", h("span", "Effect"), effect)],
+    commands: (reason) => [`kubectl device taint ${device.key} ${text()}${reason ? ` --reason ${quote(reason)}` : ""}`],
+    run: (reason) => {
+      if (effect.value === "NoExecute" && !reason) throw new Error("A taint with NoExecute needs a reason.");
+      const taint = { key: key.value.trim(), effect: effect.value, ...(value.value ? { value: value.value.trim() } : {}) };
+      return writeRule(app, device, taint, reason, ruleName(device, taint.key, taint.effect));
+    },
+  });
+}
+
+/** Says of an incident what a person saw or did. */
+export function incidentAct(app, incident, act) {
+  const { api, served, session } = app;
+  const [field, title, text] = {
+    acknowledge: ["acknowledged", "Acknowledge", "Others see that you have seen it."],
+    repaired: ["repaired", "Repaired", "The device goes on to probation."],
+    abandon: ["abandoned", "Abandon…", "The device stays out of service."],
+  }[act];
+  ask({
+    title, danger: act === "abandon", reason: act === "abandon" ? "required" : "optional", body: h("p", incident.metadata.name, ": ", text),
+    commands: (reason) => [`kubectl device ${act} ${incident.metadata.name}${reason ? ` --reason ${quote(reason)}` : ""}`],
+    run: (reason) => api.patch(`${served.deviceincidents.path}/${encodeURIComponent(incident.metadata.name)}`,
+      { metadata: { uid: incident.metadata.uid }, spec: { [field]: { at: new Date().toISOString(), by: session.user, ...(reason ? { reason } : {}) } } }),
+  });
+}
+
+/** A button that is disabled, with the rule that is missing, for who may not. */
+export function guarded(app, verb, group, resource, button) {
+  button.disabled = true;
+  app.api.may(verb, group, resource).then((allowed) => {
+    button.disabled = !allowed;
+    if (!allowed) button.title = `You need the permission to ${verb} ${resource}.${group}`;
+  });
+  return button;
+}
+
+export function actions(app, device, incident) {
+  const button = (text, run, verb = "create", extra = "") => guarded(app, verb, "resource.k8s.io", "devicetaintrules", h(`button.act${extra}`, { type: "button", onclick: run }, text));
+  const drained = device.taints.some((taint) => taint.key === DRAIN_KEY && taint.origin === "person");
+  const draining = device.taints.some((taint) => taint.key === DRAIN_KEY && taint.effect === "NoExecute");
+  const stage = incident?.status?.stage;
+  return h("div.actions",
+    drained ? button("Uncordon", () => plan(app, "uncordon", [device]), "delete") : button("Cordon", () => plan(app, "cordon", [device])),
+    draining ? null : button("Drain…", () => plan(app, "drain", [device]), "create", ".danger"),
+    button("Taint…", () => taintDialog(app, device)),
+    incident && !incident.status?.acknowledgedBy ? guarded(app, "patch", "lazaret.dev", "deviceincidents", h("button.act", { type: "button", onclick: () => incidentAct(app, incident, "acknowledge") }, "Acknowledge")) : null,
+    stage === "Repairing" || stage === "Abandoned" ? guarded(app, "patch", "lazaret.dev", "deviceincidents", h("button.act", { type: "button", onclick: () => incidentAct(app, incident, "repaired") }, "Repaired")) : null,
+    h("button.act", { type: "button", onclick: () => app.go(`whatif/${device.key}`) }, "What if…"));
+}

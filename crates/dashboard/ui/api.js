@@ -1,0 +1,245 @@
+// The Kubernetes API as the user who looks: lists, watches that resume, writes.
+
+const PAGE_OBJECTS = 500;
+const BACKOFF_MS_MIN = 500;
+const BACKOFF_MS_MAX = 15_000;
+/** A silence this long on a loopback stream is no fault: the server sends bookmarks each minute. */
+const LINE_CHARS_MAX = 32 << 20;
+
+export class ApiError extends Error {
+  constructor(code, message, reason) {
+    super(message);
+    this.code = code;
+    this.reason = reason;
+  }
+}
+
+/** Holds whatever proves who asks. The cookie alone proves nothing: every request repeats a secret that only this page was given. */
+export class Session {
+  constructor() {
+    this.secret = null;
+    this.bearer = null;
+    this.user = "";
+    /** Served in the clear over HTTP/1.1, where a browser has six connections for all tabs: those that nobody sees give theirs up. */
+    this.fewConnections = false;
+    this.onExpired = () => {};
+  }
+
+  /** Uses the one-time token of the address, the session that there is, or nothing. */
+  async begin() {
+    const token = new URLSearchParams(location.hash.slice(1)).get("token");
+    if (token) {
+      history.replaceState(null, "", `${location.pathname}#/fleet`);
+      if (await this.exchange(token)) return true;
+    }
+    const known = await fetch("session", { headers: { "Lazaret-Dashboard": "session" }, cache: "no-store" });
+    if (known.ok) {
+      this.#take(await known.json());
+      return true;
+    }
+    this.bearer = sessionStorage.getItem("bearer");
+    // A client certificate needs no session.
+    return this.#whoami();
+  }
+
+  /** A one-time token becomes a session. */
+  async exchange(token) {
+    const answer = await fetch("login", { method: "POST", headers: { "Lazaret-Login": token }, cache: "no-store" });
+    if (!answer.ok) return false;
+    this.#take(await answer.json());
+    return true;
+  }
+
+  /** A bearer token, for example of a ServiceAccount: kept for this tab. */
+  async useBearer(token) {
+    this.bearer = token;
+    if (await this.#whoami()) {
+      sessionStorage.setItem("bearer", token);
+      return true;
+    }
+    this.bearer = null;
+    return false;
+  }
+
+  async end() {
+    sessionStorage.removeItem("bearer");
+    if (this.secret) await fetch("logout", { method: "POST", headers: this.headers() }).catch(() => {});
+    this.secret = this.bearer = null;
+  }
+
+  headers() {
+    const headers = {};
+    if (this.secret) headers["Lazaret-Dashboard"] = this.secret;
+    if (this.bearer) headers.Authorization = `Bearer ${this.bearer}`;
+    return headers;
+  }
+
+  #take(found) {
+    this.secret = found.secret;
+    this.user = found.user ?? "";
+    this.fewConnections = found.fewConnections === true;
+  }
+
+  async #whoami() {
+    try {
+      const review = await new Api(this).post("/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" });
+      const user = review.status?.userInfo?.username ?? "";
+      this.user = user;
+      return user !== "" && user !== "system:anonymous";
+    } catch {
+      return false;
+    }
+  }
+}
+
+export class Api {
+  constructor(session) {
+    this.session = session;
+    this.permissions = new Map();
+  }
+
+  async request(method, path, body, type = "application/json", signal) {
+    const headers = { Accept: "application/json", ...this.session.headers() };
+    if (body !== undefined) headers["Content-Type"] = type;
+    const answer = await fetch(path, {
+      method, headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    if (answer.ok) return answer;
+    if (answer.status === 401) this.session.onExpired();
+    let status = {};
+    try { status = await answer.json(); } catch { /* not every server answers with a Status */ }
+    throw new ApiError(answer.status, status.message ?? `${method} ${path}: ${answer.status}`, status.reason);
+  }
+
+  get = async (path) => (await this.request("GET", path)).json();
+  post = async (path, body) => (await this.request("POST", path, body)).json();
+  patch = async (path, body) => (await this.request("PATCH", path, body, "application/merge-patch+json")).json();
+  remove = async (path, body) => (await this.request("DELETE", path, body)).json();
+
+  /** Whether the user may: asked once, remembered for the life of the page. */
+  may(verb, group, resource) {
+    const key = `${verb} ${resource}.${group}`;
+    if (!this.permissions.has(key)) {
+      this.permissions.set(key, this.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+        apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview",
+        spec: { resourceAttributes: { verb, group, resource } },
+      }).then((review) => review.status?.allowed === true, () => false));
+    }
+    return this.permissions.get(key);
+  }
+
+  /** Every object, page by page. */
+  async list(path, signal) {
+    const items = [];
+    let next = "";
+    for (;;) {
+      const query = `limit=${PAGE_OBJECTS}${next ? `&continue=${encodeURIComponent(next)}` : ""}`;
+      const page = await (await this.request("GET", `${path}?${query}`, undefined, undefined, signal)).json();
+      for (const item of page.items ?? []) items.push(slim(item));
+      next = page.metadata?.continue ?? "";
+      if (!next) return { items, version: page.metadata?.resourceVersion ?? "" };
+    }
+  }
+}
+
+/** Nobody reads who wrote which field. */
+function slim(object) {
+  if (object?.metadata) delete object.metadata.managedFields;
+  return object;
+}
+
+/** Splits a stream into JSON lines. */
+export async function* lines(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      rest += value;
+      if (rest.length > LINE_CHARS_MAX) throw new Error("a line of a watch is too long");
+      let from = 0;
+      for (let end; (end = rest.indexOf("\n", from)) >= 0; from = end + 1) {
+        if (end > from) yield JSON.parse(rest.slice(from, end));
+      }
+      rest = rest.slice(from);
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * One resource, followed for as long as the page lives: a list, then a watch that resumes from the last version it saw.
+ * `sink` gets `reset(items)`, `set(object)` and `remove(object)`; `state(connected)` is called when that changes.
+ */
+export async function follow(api, path, sink, state, signal, cursor = { version: "" }) {
+  let wait = BACKOFF_MS_MIN;
+  const pause = () => new Promise((done) => setTimeout(done, wait * (0.75 + Math.random() / 2)));
+  while (!signal.aborted) {
+    const began = Date.now();
+    try {
+      if (!cursor.version) {
+        const listed = await api.list(path, signal);
+        sink.reset(listed.items);
+        cursor.version = listed.version;
+        state(true);
+      }
+      const query = `watch=true&allowWatchBookmarks=true&resourceVersion=${encodeURIComponent(cursor.version)}`;
+      const answer = await api.request("GET", `${path}?${query}`, undefined, undefined, signal);
+      state(true);
+      for await (const event of lines(answer.body)) {
+        wait = BACKOFF_MS_MIN;
+        if (event.type === "ERROR") {
+          if (event.object?.code === 410) cursor.version = "";
+          break;
+        }
+        const seen = event.object?.metadata?.resourceVersion;
+        if (event.type === "DELETED") sink.remove(slim(event.object));
+        else if (event.type !== "BOOKMARK") sink.set(slim(event.object));
+        if (seen) cursor.version = seen;
+      }
+      // Servers end watches when their time is over; one that ends at once is not asked again at once.
+      if (Date.now() - began < BACKOFF_MS_MIN) await pause();
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ApiError && error.code === 410) cursor.version = "";
+      if (error instanceof ApiError && [403, 404].includes(error.code)) {
+        sink.refused?.(error);
+        if (error.code === 404) { state(true); return; }
+      }
+      state(false, error);
+      await pause();
+      wait = Math.min(wait * 2, BACKOFF_MS_MAX);
+    }
+  }
+}
+
+/** Where each kind is served, as `kubectl device` chooses it. */
+export async function discover(api) {
+  const found = {};
+  const group = await api.get("/apis/resource.k8s.io");
+  const versions = group.versions.map((entry) => entry.version);
+  const tables = [];
+  for (const version of ["v1", "v1beta2", "v1beta1", "v1alpha3"].filter((one) => versions.includes(one))) {
+    const list = await api.get(`/apis/resource.k8s.io/${version}`);
+    tables.push([version, new Set(list.resources.map((resource) => resource.name))]);
+  }
+  const superset = tables.some(([, names]) => names.has("resourceslicepatches")) ? "v1alpha3" : null;
+  const find = (plural, prefer) => {
+    const having = tables.filter(([, names]) => names.has(plural)).map(([version]) => version);
+    const version = having.includes(prefer) ? prefer : having[0];
+    return version ? { group: "resource.k8s.io", version, plural, path: `/apis/resource.k8s.io/${version}/${plural}` } : null;
+  };
+  found.slices = find("resourceslices", superset);
+  found.claims = find("resourceclaims");
+  found.rules = find("devicetaintrules", superset);
+  found.classes = find("deviceclasses");
+  found.superset = superset !== null;
+  for (const plural of ["deviceincidents", "disruptionguards"]) {
+    found[plural] = { group: "lazaret.dev", version: "v1alpha1", plural, path: `/apis/lazaret.dev/v1alpha1/${plural}` };
+  }
+  return found;
+}

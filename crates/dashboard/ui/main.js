@@ -1,0 +1,189 @@
+// Starts the page: session, watches, router, keyboard.
+
+import { Api, Session, discover, follow } from "./api.js";
+import { Fleet, stageOf } from "./fleet.js";
+import { empty, h, show } from "./dom.js";
+import { fleetPage } from "./page-fleet.js";
+import { whatifPage } from "./page-whatif.js";
+import { drainsPage, isDrained } from "./page-drains.js";
+import { incidentsPage } from "./page-incidents.js";
+import { replayPage } from "./page-replay.js";
+import { whyPage } from "./page-why.js";
+import { clusterPage } from "./page-cluster.js";
+import { Recorder } from "./record.js";
+import { Engine } from "./engine.js";
+
+const PAGES = [
+  ["fleet", "Fleet", fleetPage], ["whatif", "What-if", whatifPage], ["drains", "Drains", drainsPage], ["incidents", "Incidents", incidentsPage],
+  ["replay", "Replay", replayPage], ["why", "Why", whyPage], ["cluster", "Cluster", clusterPage],
+];
+/** Without a key, a click or a move for this long the session ends. */
+const IDLE_MS = 60 * 60 * 1000;
+/** A loss that is shorter than this is not worth a word. */
+const QUIET_MS = 2_000;
+
+const session = new Session();
+const api = new Api(session);
+const fleet = new Fleet();
+const app = { api, session, fleet, engine: new Engine(), recorder: new Recorder(fleet), served: null, go: (path) => { location.hash = `#/${path}`; } };
+const main = document.getElementById("main");
+let current = null;
+
+function nav() {
+  const open = [...fleet.incidents.values()].filter((incident) => stageOf(incident) !== "Cleared").length;
+  const active = [...fleet.rules.values()].filter((rule) => rule.spec.taint.effect === "NoExecute" && !isDrained(rule)).length;
+  const badges = { incidents: open, drains: active };
+  const [page] = route();
+  show(document.getElementById("nav"), PAGES.map(([id, name]) => h("a", {
+    href: `#/${id}`, "aria-current": id === page ? "page" : null,
+  }, name, badges[id] ? h("span.badge", badges[id]) : null)));
+}
+
+function route() {
+  const [page, ...rest] = location.hash.replace(/^#\//, "").split("/");
+  return [PAGES.some(([id]) => id === page) ? page : "fleet", rest.map(decodeURIComponent).join("/")];
+}
+
+function render() {
+  const [page, argument] = route();
+  if (current?.id === page && current.move?.(argument)) return;
+  current?.close?.();
+  const [, name, make] = PAGES.find(([id]) => id === page);
+  document.title = `${name} · Lazaret`;
+  main.replaceChildren();
+  current = { id: page, ...make(main, app, argument) };
+  nav();
+}
+
+function followAll() {
+  const down = new Map();
+  const dot = document.getElementById("link");
+  const banner = document.getElementById("banner");
+  const state = (kind) => (connected, error) => {
+    if (connected) down.delete(kind);
+    else if (!down.has(kind)) down.set(kind, Date.now());
+    const tell = () => {
+      const lost = [...down.values()].some((since) => Date.now() - since >= QUIET_MS);
+      dot.classList.toggle("on", down.size === 0);
+      dot.setAttribute("aria-label", down.size === 0 ? "live" : "not connected");
+      dot.title = down.size === 0 ? "Live" : "Not connected";
+      banner.hidden = !lost;
+      if (lost) banner.textContent = `The connection is lost; trying again. What is shown may be old. ${error?.code ? error.message : ""}`;
+    };
+    tell();
+    if (!connected) setTimeout(tell, QUIET_MS + 50);
+  };
+  const kinds = [["slices", app.served.slices], ["claims", app.served.claims], ["rules", app.served.rules], ["incidents", app.served.deviceincidents]]
+    .filter(([, resource]) => resource).map(([kind, resource]) => ({ kind, resource, cursor: { version: "" } }));
+  let end = null;
+  const begin = () => {
+    end = new AbortController();
+    for (const { kind, resource, cursor } of kinds) follow(api, resource.path, fleet.sink(kind), state(kind), end.signal, cursor);
+  };
+  begin();
+  if (!session.fewConnections) return;
+  document.addEventListener("visibilitychange", () => {
+    end?.abort();
+    end = null;
+    if (!document.hidden) begin();
+  });
+}
+
+/** Which devices a rule with a class or an expression selects only the cores can tell. Asked again when rules or devices changed. */
+function evaluateRules() {
+  let asked = "";
+  let busy = false;
+  fleet.listeners.add(async () => {
+    const names = fleet.opaqueRules();
+    const marker = `${fleet.shape} ${names.map((name) => fleet.rules.get(name).metadata.resourceVersion)}`;
+    if (names.length === 0 || busy || marker === asked) return;
+    [busy, asked] = [true, marker];
+    try {
+      const classes = app.served.classes ? (await api.list(app.served.classes.path)).items : [];
+      const typed = (resource, kind, list) => list.map((item) => ({ apiVersion: `${resource.group}/${resource.version}`, kind, ...item }));
+      const answer = await app.engine.ask({ op: "select", rules: names, objects: [
+        ...typed(app.served.slices, "ResourceSlice", [...fleet.slices.values()]), ...typed(app.served.rules, "DeviceTaintRule", [...fleet.rules.values()]),
+        ...typed(app.served.classes ?? {}, "DeviceClass", classes)] });
+      for (const [name, keys] of Object.entries(answer.selected ?? {})) fleet.setSelection(name, new Set(keys));
+    } catch (error) { console.warn(error); }
+    busy = false;
+  });
+}
+
+function login(reason) {
+  const input = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true, id: "token" });
+  const problem = h("p.error", { role: "alert" });
+  const form = h("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    const token = input.value.trim();
+    const ok = token.includes(".") ? await session.useBearer(token) : await session.exchange(token);
+    if (ok) start(); else problem.textContent = "The token is not valid, was used before, or is too old.";
+  } }, h("label.field", h("span", "Token"), input), problem, h("button.act.primary", { type: "submit" }, "Sign in"));
+  show(main, h("div.page", h("div.card", h("h1", "Sign in"), reason ? h("p.note", reason) : null,
+    h("p", "Paste the one-time token that ", h("code", "lazaret up"), " printed, or a token of a ServiceAccount:"),
+    h("pre", "kubectl create token NAME"), form,
+    h("p.note", "On any cluster ", h("code", "kubectl device ui"), " opens this page with your own kubeconfig."))));
+  input.focus();
+}
+
+async function start() {
+  document.getElementById("user").textContent = session.user;
+  try {
+    app.served = await discover(api);
+  } catch (error) {
+    show(main, empty("This cluster does not serve resource.k8s.io to you", error.message));
+    return;
+  }
+  if (!app.served.slices) {
+    show(main, empty("This cluster has no Dynamic Resource Allocation", "It needs Kubernetes 1.34 or newer, or Lazaret."));
+    return;
+  }
+  app.recorder.start(app.served);
+  followAll();
+  evaluateRules();
+  addEventListener("hashchange", render);
+  fleet.listeners.add(() => { nav(); current?.update?.(); });
+  render();
+}
+
+function idle() {
+  let last = Date.now();
+  for (const event of ["pointermove", "keydown", "pointerdown"]) addEventListener(event, () => { last = Date.now(); }, { passive: true });
+  setInterval(async () => {
+    if (Date.now() - last < IDLE_MS) return;
+    await session.end();
+    location.reload();
+  }, 30_000);
+}
+
+function help() {
+  const rows = [["/", "filter"], ["g f", "fleet"], ["g w", "what-if"], ["g d", "drains"], ["g i", "incidents"], ["g r", "replay"], ["g y", "why"], ["g c", "cluster"],
+    ["arrows", "move in the map"], ["Enter", "open a device"], ["Space", "select a device"], ["Shift + arrows", "select on the way"], ["Esc", "close, clear the selection"], ["?", "this help"]];
+  const dialog = h("dialog", { "aria-label": "Keyboard" }, h("h1", "Keyboard"),
+    h("dl", rows.map(([key, what]) => [h("dt", h("kbd", key)), h("dd", what)])), h("p.note", "Esc closes this."));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+function keys() {
+  let prefix = 0;
+  const go = { f: "fleet", w: "whatif", d: "drains", i: "incidents", r: "replay", y: "why", c: "cluster" };
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const typing = event.target.closest?.("input, textarea, select");
+    if (event.key === "Escape") { if (typing) event.target.blur(); else current?.escape?.(); return; }
+    if (typing) return;
+    if (Date.now() - prefix < 1_200 && go[event.key]) { event.preventDefault(); prefix = 0; app.go(go[event.key]); return; }
+    if (event.key === "g") prefix = Date.now();
+    if (event.key === "/") { event.preventDefault(); document.querySelector("[data-filter]")?.focus(); }
+    if (event.key === "?") help();
+  });
+}
+
+session.onExpired = () => login("Your session has ended.");
+keys();
+idle();
+nav();
+globalThis.lazaret = { fleet, app, page: () => current };
+session.begin().then((known) => (known ? start() : login()), (error) => show(main, empty("The server does not answer", error.message)));

@@ -1,0 +1,95 @@
+// The server itself: versions, checks, guards, and its own numbers as small charts.
+
+import { empty, h, show } from "./dom.js";
+
+const INTERVAL_MS = 5_000;
+const POINTS_MAX = 60;
+const CHARTS = [
+  ["Requests a second", "apiserver_request_total", "rate"], ["Open watches", "lazaret_store_watches", "value"], ["Objects", "lazaret_store_objects", "value"],
+  ["Commits a second", "lazaret_store_commits_total", "rate"], ["Evictions", "device_taint_eviction_controller_pod_deletions_total", "value"],
+  ["Blocked evictions", "lazaret_evictions_blocked", "value"], ["Connections", "lazaret_connections", "value"],
+];
+
+/** Sums every series of a metric in the text that Prometheus reads. */
+export function sums(text) {
+  const found = new Map();
+  for (const line of text.split("\n")) {
+    if (!line || line.startsWith("#")) continue;
+    const end = line.indexOf("{") >= 0 ? line.indexOf("{") : line.indexOf(" ");
+    const value = Number(line.slice(line.lastIndexOf(" ") + 1));
+    if (Number.isFinite(value)) found.set(line.slice(0, end), (found.get(line.slice(0, end)) ?? 0) + value);
+  }
+  return found;
+}
+
+export function clusterPage(main, app) {
+  const { api, served } = app;
+  const facts = h("dl");
+  const checks = h("div");
+  const tiles = h("div.tiles");
+  const guards = h("div");
+  show(main, h("div.page", h("header", h("h1", "Cluster")), h("div.columns", h("div.card", h("header", h("h2", "Server")), facts), h("div.card", h("header", h("h2", "Checks")), checks)),
+    h("h2", "Guards"), guards, h("h2", "Numbers"), tiles));
+  const series = new Map();
+  let before = null;
+
+  function spark(points) {
+    const canvas = h("canvas.spark", { "aria-hidden": "true" });
+    requestAnimationFrame(() => {
+      const ratio = devicePixelRatio || 1;
+      canvas.width = canvas.clientWidth * ratio;
+      canvas.height = canvas.clientHeight * ratio;
+      const context = canvas.getContext("2d");
+      const [low, high] = [Math.min(...points), Math.max(...points)];
+      const y = (value) => canvas.height - 3 - ((value - low) / (high - low || 1)) * (canvas.height - 6);
+      context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent");
+      context.lineWidth = 1.5 * ratio;
+      context.beginPath();
+      points.forEach((value, at) => { const x = (at / Math.max(1, POINTS_MAX - 1)) * canvas.width; if (at) context.lineTo(x, y(value)); else context.moveTo(x, y(value)); });
+      context.stroke();
+    });
+    return canvas;
+  }
+
+  async function numbers() {
+    let text;
+    try { text = await (await api.request("GET", "/metrics")).text(); } catch (error) { show(tiles, h("p.note", `The numbers of the server cannot be read: ${error.message}`)); return; }
+    const now = { at: Date.now(), sums: sums(text) };
+    show(tiles, CHARTS.filter(([, metric]) => now.sums.has(metric)).map(([name, metric, how]) => {
+      const value = now.sums.get(metric);
+      const shown = how === "value" ? value : before ? Math.max(0, (value - (before.sums.get(metric) ?? 0)) / ((now.at - before.at) / 1000)) : 0;
+      const points = series.get(metric) ?? [];
+      if (how === "value" || before) points.push(shown);
+      if (points.length > POINTS_MAX) points.shift();
+      series.set(metric, points);
+      return h("div.tile", h("strong", shown.toLocaleString("en", { maximumFractionDigits: 1 })), h("span", name), spark(points));
+    }));
+    before = now;
+  }
+
+  async function once() {
+    try {
+      const version = await api.get("/version");
+      const kinds = [["Version", version.gitVersion], ["Devices", `${served.slices.group}/${served.slices.version}`], ["Rules", served.rules ? `${served.rules.group}/${served.rules.version}` : "not served"], ["You are", app.session.user]];
+      show(facts, kinds.map(([name, value]) => [h("dt", name), h("dd", value)]));
+    } catch (error) { show(facts, h("dd", error.message)); }
+    try {
+      const text = await (await api.request("GET", "/readyz?verbose")).text();
+      const lines = text.split("\n").filter((line) => line.startsWith("[")).map((line) => ({ ok: line.startsWith("[+]"), name: line.slice(3).replace(/ ok$/, "") }));
+      const bad = lines.filter((line) => !line.ok);
+      show(checks, h("p", bad.length ? `${bad.length} of ${lines.length} checks fail` : `All ${lines.length} checks pass`), bad.map((line) => h("p.error", line.name)),
+        h("details", h("summary.note", "All checks"), h("ul", lines.map((line) => h("li", line.name)))));
+    } catch (error) { show(checks, h("p.note", error.message)); }
+    try {
+      const { items } = await api.list(served.disruptionguards.path);
+      show(guards, items.length ? items.map((guard) => h("div.card", h("b", guard.metadata.name), guard.spec?.paused ? ` · paused: ${guard.spec.paused.reason ?? ""}` : "",
+        guard.spec?.maxOutOfService ? ` · at most ${guard.spec.maxOutOfService} out of service` : "", guard.status?.tripped ? " · tripped" : ""))
+        : h("p.note", "None. A DisruptionGuard limits how much may be out of service at a time."));
+    } catch (error) { show(guards, error.code === 404 ? h("p.note", "This server has no DisruptionGuards.") : empty("Guards cannot be read", error.message)); }
+  }
+
+  once();
+  numbers();
+  const timer = setInterval(numbers, INTERVAL_MS);
+  return { close() { clearInterval(timer); } };
+}

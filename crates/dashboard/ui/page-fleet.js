@@ -1,0 +1,188 @@
+// The fleet: counts that add up, the heat map, and the device that is open beside it.
+
+import { STATES, STATE_INDEX, parseFilter, taintText } from "./fleet.js";
+import { HeatMap, drawCell } from "./heatmap.js";
+import { count, empty, h, show } from "./dom.js";
+import { devicePanel } from "./panel.js";
+import { plan } from "./actions.js";
+
+const GROUPS = [["node", "node"], ["pool", "pool"], ["driver", "driver"], ["model", "model"], ["zone", "zone"], ["rack", "rack"], ["state", "state"]];
+const ZONE = "topology.kubernetes.io/zone";
+const RACK = "topology.kubernetes.io/rack";
+/** A table longer than this is not read by anybody. */
+const ROWS_MAX = 500;
+
+/** `gpu-10` after `gpu-9`. */
+const order = new Intl.Collator("en", { numeric: true });
+
+export function groupOf(device, by, nodes) {
+  const label = (key) => nodes.get(device.node)?.metadata.labels?.[key] ?? "(none)";
+  switch (by) {
+    case "pool": return device.pool;
+    case "driver": return device.driver;
+    case "model": return device.model ?? "(none)";
+    case "zone": return label(ZONE);
+    case "rack": return label(RACK);
+    case "state": return STATES[STATE_INDEX.get(device.state)][1];
+    default: return device.node ?? device.pool;
+  }
+}
+
+export function grouped(devices, by, nodes) {
+  const groups = new Map();
+  for (const device of devices) {
+    const name = groupOf(device, by, nodes);
+    let group = groups.get(name);
+    if (!group) groups.set(name, (group = { name, devices: [] }));
+    group.devices.push(device);
+  }
+  const list = [...groups.values()].sort((a, b) => order.compare(a.name, b.name));
+  for (const group of list) group.devices.sort((a, b) => order.compare(a.pool, b.pool) || order.compare(a.name, b.name));
+  return list;
+}
+
+/** Totals, a bar and a legend that filters; shared with the replay. */
+export function summary(onState) {
+  const chips = STATES.map(([id, name, what]) => {
+    const canvas = h("canvas", { "aria-hidden": "true" });
+    const number = h("b", "0");
+    const button = h("button", { type: "button", title: what, "aria-pressed": "false", onclick: () => onState?.(id) }, canvas, number, name);
+    return { id, button, number, canvas };
+  });
+  const paint = () => chips.forEach(({ canvas, id }) => {
+    canvas.width = canvas.height = 28;
+    const context = canvas.getContext("2d");
+    context.scale(2, 2);
+    drawCell(context, id, 14);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+  const total = h("strong", "0");
+  const words = h("span");
+  const bars = STATES.map(([id]) => h("i", { hue: `var(--${id})` }));
+  const element = h("section.summary", { "aria-label": "Devices by state" },
+    h("div.total", total, words), h("div.ratio", { "aria-hidden": "true" }, bars), h("div.legend", chips.map((chip) => chip.button)));
+  paint();
+  return {
+    element,
+    set(counts, text, chosen) {
+      const all = counts.reduce((sum, number) => sum + number, 0);
+      total.textContent = all.toLocaleString("en");
+      words.textContent = text;
+      counts.forEach((number, at) => {
+        chips[at].number.textContent = number.toLocaleString("en");
+        chips[at].button.classList.toggle("none", number === 0);
+        chips[at].button.setAttribute("aria-pressed", String(chosen === STATES[at][0]));
+        bars[at].style.width = all ? `${(number / all) * 100}%` : "0";
+        bars[at].hidden = number === 0;
+      });
+    },
+  };
+}
+
+export function fleetPage(main, app, argument) {
+  const { fleet } = app;
+  let filter = "";
+  let state = null;
+  let by = sessionStorage.getItem("group") ?? "node";
+  let asTable = false;
+  let shape = -1;
+  let shown = [];
+  const head = summary((id) => { state = state === id ? null : id; layout(); });
+  const input = h("input", { type: "search", placeholder: "Filter: a name, node=…, state=draining, taint=…, tainted", "aria-label": "Filter devices", "data-filter": true,
+    oninput: () => { filter = input.value; layout(); } });
+  const group = h("select", { "aria-label": "Group by", onchange: () => { by = group.value; sessionStorage.setItem("group", by); layout(); } },
+    GROUPS.map(([id, name]) => h("option", { value: id }, `by ${name}`)));
+  group.value = by;
+  const views = h("div.segments", { role: "group", "aria-label": "View" }, ["Map", "Table"].map((name) => h("button", { type: "button",
+    "aria-pressed": String(name === "Map"), onclick: () => { asTable = name === "Table"; layout(); } }, name)));
+  const split = h("div.split");
+  const selection = h("div.selection", { hidden: true });
+  const map = new HeatMap({ open: (device) => app.go(`fleet/${device.key}`), select: selected });
+  const table = h("div.tablebox", { tabindex: "0" });
+  let panel = null;
+
+  function selected() {
+    selection.hidden = map.selected.size === 0;
+    const devices = [...map.selected].map((key) => fleet.devices.get(key)).filter(Boolean);
+    show(selection, h("b", `${count(devices.length, "device")} selected`),
+      h("button.act", { type: "button", onclick: () => app.go(`whatif/${devices.slice(0, 50).map((device) => device.key).join(",")}`) }, "What if…"),
+      h("button.act", { type: "button", onclick: () => plan(app, "cordon", devices) }, "Cordon"),
+      h("button.act.danger", { type: "button", onclick: () => plan(app, "drain", devices) }, "Drain…"),
+      h("button.act", { type: "button", onclick: () => { map.selected.clear(); selected(); map.dirty(); } }, "Clear"));
+  }
+
+  function layout() {
+    const fits = parseFilter(filter);
+    const wanted = [...fleet.devices.values()].filter(fits);
+    counts(wanted);
+    shown = state ? wanted.filter((device) => device.state === state) : wanted;
+    shape = fleet.shape;
+    const [mapButton, tableButton] = views.children;
+    mapButton.setAttribute("aria-pressed", String(!asTable));
+    tableButton.setAttribute("aria-pressed", String(asTable));
+    map.element.setAttribute("aria-label", `${count(shown.length, "device")}; arrows move, Enter opens. The table view has the same devices as text.`);
+    body();
+  }
+
+  function body() {
+    if (fleet.devices.size === 0) {
+      split.replaceChildren(empty("No devices yet", "Drivers publish devices in ResourceSlices. Simulated ones come with ", h("code", "lazaret up --nodes 4 --devices 8"), "."));
+    } else if (shown.length === 0) {
+      split.replaceChildren(empty("No device fits the filter"));
+    } else if (asTable) {
+      rows();
+      split.replaceChildren(table);
+    } else {
+      if (map.element.parentNode !== split) split.replaceChildren(map.element);
+      map.show(grouped(shown, by, fleet.nodes));
+    }
+    if (panel) split.append(panel.element);
+  }
+
+  function rows() {
+    const list = grouped(shown, by, fleet.nodes).flatMap((one) => one.devices);
+    show(table, h("table", h("caption.sr", "Devices"), h("thead", h("tr", ["Device", "Node", "Model", "State", "Taints", "Holder"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", list.slice(0, ROWS_MAX).map((device) => {
+        const open = () => app.go(`fleet/${device.key}`);
+        const pods = fleet.holders(device).flatMap((holder) => (holder.pods.length ? holder.pods : [holder.name]).map((pod) => `${holder.namespace}/${pod}`));
+        return h("tr", { tabindex: "0", onclick: open, onkeydown: (event) => { if (event.key === "Enter") open(); } },
+          h("td", device.key), h("td", device.node ?? ""), h("td", device.model ?? ""),
+          h("td", h("span.pill", { hue: `var(--${device.state})` }, STATES[STATE_INDEX.get(device.state)][1])),
+          h("td", device.taints.map(taintText).join(", ")), h("td", pods.slice(0, 3).join(", "), pods.length > 3 ? ` and ${pods.length - 3} more` : ""));
+      }))), list.length > ROWS_MAX ? h("p.empty", `${(list.length - ROWS_MAX).toLocaleString("en")} more: narrow the filter.`) : null);
+  }
+
+  function counts(wanted) {
+    const nodes = new Set(wanted.map((device) => device.node ?? device.pool));
+    const part = filter ? ` of ${fleet.devices.size.toLocaleString("en")}` : "";
+    const note = fleet.hidden.claims ? "; you may not list all claims, so a device in use may look free" : "";
+    head.set(fleet.counts(wanted), `devices${part} on ${count(nodes.size, "node")}${note}`, state);
+  }
+
+  function open(key) {
+    panel?.close();
+    panel = key ? devicePanel(app, key, () => app.go("fleet")) : null;
+    body();
+  }
+
+  show(main, h("div.fleet", head.element, h("div.tools", h("div.grow", input, h("kbd", "/")), group, views), split, selection));
+  layout();
+  if (argument) open(argument);
+  if (fleet.nodes.size === 0) app.api.list("/api/v1/nodes").then(({ items }) => { fleet.reset("nodes", items); if (by === "zone" || by === "rack") layout(); }, () => {});
+  let counted = 0;
+  return {
+    move(next) { open(next); return true; },
+    escape() { if (panel) app.go("fleet"); else if (map.selected.size) { map.selected.clear(); selected(); map.dirty(); } },
+    update() {
+      panel?.update();
+      if (fleet.shape !== shape || filter || state || asTable || by === "state") {
+        if (!counted) counted = setTimeout(() => { counted = 0; layout(); }, 100);
+        return;
+      }
+      map.dirty();
+      if (!counted) counted = setTimeout(() => { counted = 0; counts(shown); }, 100);
+    },
+    close() { map.destroy(); panel?.close(); clearTimeout(counted); },
+    map,
+  };
+}

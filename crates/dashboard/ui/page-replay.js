@@ -1,0 +1,108 @@
+// Plays a recording on the same heat map.
+
+import { Fleet } from "./fleet.js";
+import { HeatMap } from "./heatmap.js";
+import { count, h, show, span } from "./dom.js";
+import { grouped, summary } from "./page-fleet.js";
+import { parseRecording } from "./record.js";
+
+const SPEEDS = [1, 4, 16, 60, 240];
+
+export function replayPage(main, app) {
+  let timer = 0;
+  let map = null;
+  const input = h("input", { type: "file", accept: "application/json,.json", hidden: true, onchange: () => input.files[0] && read(input.files[0]) });
+  const problem = h("p.error", { role: "alert" });
+
+  function start() {
+    const drop = h("div.drop", h("p", "Drop a recording here, or ", h("button.act", { type: "button", onclick: () => input.click() }, "choose a file")),
+      h("p.note", "Made by ", h("code", "kubectl device record -o incident.json"), " or ", h("code", "lazaret-sim --record FILE"), "."), problem);
+    drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
+    drop.addEventListener("dragleave", () => drop.classList.remove("over"));
+    drop.addEventListener("drop", (event) => { event.preventDefault(); drop.classList.remove("over"); if (event.dataTransfer.files[0]) read(event.dataTransfer.files[0]); });
+    const minutes = span((Date.now() - app.recorder.start0) / 1000);
+    show(main, h("div.page", h("header", h("h1", "Replay"), h("p", "What happened to the fleet, played back.")), drop, input,
+      h("div.card", h("header", h("h2", "This page remembers"), h("span.end", `${count(app.recorder.events.length, "change")} in ${minutes}`)),
+        h("div.actions", h("button.act", { type: "button", onclick: () => play(parseRecording(JSON.stringify(app.recorder.recording()))) }, "Play it"),
+          h("button.act", { type: "button", onclick: save }, "Save as JSON")))));
+  }
+
+  function save() {
+    const url = URL.createObjectURL(new Blob([JSON.stringify(app.recorder.recording())], { type: "application/json" }));
+    h("a", { href: url, download: `lazaret-${new Date().toISOString().slice(0, 19).replace(/:/g, "")}.json` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  }
+
+  async function read(file) {
+    try { play(parseRecording(await file.text())); } catch (error) { problem.textContent = error.message; }
+  }
+
+  function play(recording) {
+    clearInterval(timer);
+    map?.destroy();
+    let fleet;
+    let next = 0;
+    let at = recording.start;
+    let speed = SPEEDS.findIndex((one) => (recording.end - recording.start) / 1000 / one <= 40);
+    speed = SPEEDS[speed < 0 ? SPEEDS.length - 1 : speed];
+    const reset = () => {
+      fleet = new Fleet();
+      fleet.clock = () => (playing ? Date.now() : 0);
+      for (const { kind, object } of recording.objects) fleet.set(kind, object);
+      next = 0;
+    };
+    let playing = false;
+    const head = summary();
+    map = new HeatMap({});
+    const range = h("input", { type: "range", min: "0", max: "1000", value: "0", "aria-label": "Time", oninput: () => { seek(recording.start + (range.value / 1000) * (recording.end - recording.start)); } });
+    const clock = h("output");
+    const log = h("ul.timeline");
+    const toggle = h("button.act.primary", { type: "button", onclick: () => { playing = !playing; if (at >= recording.end) seek(recording.start); label(); } });
+    const rate = h("select", { "aria-label": "Speed", onchange: () => { speed = Number(rate.value); } }, SPEEDS.map((one) => h("option", { value: String(one) }, `${one}×`)));
+    rate.value = String(speed);
+    const label = () => { toggle.textContent = playing ? "Pause" : "Play"; };
+    let shape = -1;
+
+    function draw() {
+      fleet.settle();
+      const devices = [...fleet.devices.values()];
+      head.set(fleet.counts(), `devices · ${recording.title || new Date(recording.start).toISOString().slice(0, 10)}`);
+      if (fleet.shape !== shape) { shape = fleet.shape; map.show(grouped(devices, "node", fleet.nodes)); }
+      map.dirty();
+      clock.textContent = `${new Date(at).toISOString().slice(11, 19)} · ${span((at - recording.start) / 1000)}`;
+      range.value = String(recording.end > recording.start ? ((at - recording.start) / (recording.end - recording.start)) * 1000 : 1000);
+    }
+
+    function seek(time) {
+      if (time < at || !fleet) { reset(); shape = -1; }
+      at = time;
+      while (next < recording.events.length && recording.events[next].at <= at) {
+        const { kind, remove, object } = recording.events[next++];
+        if (remove) fleet.remove(kind, object); else fleet.set(kind, object);
+      }
+      show(log, recording.events.slice(Math.max(0, next - 7), next).reverse().map((event) => h("li", { hue: event.remove ? "var(--gone)" : "var(--accent)" },
+        h("span.note", `${new Date(event.at).toISOString().slice(11, 19)} `), `${event.object.kind} ${event.object.metadata.name}`, event.note ? `: ${event.note}` : event.remove ? " deleted" : "")));
+      draw();
+    }
+
+    label();
+    show(main, h("div.fleet", head.element, h("div.scrub", toggle, rate, range, clock, h("button.act.hide-small", { type: "button", onclick: start }, "Close")),
+      h("div.split", map.element, h("aside.panel", h("h1", "Changes"), log))));
+    seek(recording.start);
+    let last = performance.now();
+    timer = setInterval(() => {
+      const now = performance.now();
+      if (playing) {
+        seek(Math.min(recording.end, at + (now - last) * speed));
+        if (at >= recording.end) { playing = false; label(); }
+      }
+      last = now;
+    }, 50);
+    toggle.focus();
+    playing = true;
+    label();
+  }
+
+  start();
+  return { close() { clearInterval(timer); map?.destroy(); }, play };
+}

@@ -1,0 +1,160 @@
+// What a taint would do, before it is set. The answer comes from the same code as that of `kubectl device plan`.
+
+import { ago, command, count, h, show, span } from "./dom.js";
+import { ask, guarded, ruleName, ruleObject } from "./actions.js";
+import { idOf } from "./fleet.js";
+
+const PODS_UNASKED_MAX = 3;
+const PAUSE_MS = 150;
+const ROWS_MAX = 300;
+
+/** YAML of plain data, for reading and for kubectl. */
+export function yaml(value, indent = "") {
+  const scalar = (one) => (typeof one === "string" ? (/^[A-Za-z][A-Za-z0-9./_-]*$/.test(one) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(one) ? one : JSON.stringify(one)) : String(one));
+  if (Array.isArray(value)) return value.map((one) => `${indent}- ${yaml(one, `${indent}  `).trimStart()}`).join("\n");
+  if (value && typeof value === "object") {
+    return Object.entries(value).map(([key, one]) => (one && typeof one === "object"
+      ? (Object.keys(one).length ? `${indent}${scalar(key)}:\n${yaml(one, `${indent}  `)}` : `${indent}${scalar(key)}: {}`) : `${indent}${scalar(key)}: ${scalar(one)}`)).join("\n");
+  }
+  return `${indent}${scalar(value)}`;
+}
+
+export function whatifPage(main, app, argument) {
+  const { api, fleet, served, engine } = app;
+  const devices = h("textarea", { rows: "3", spellcheck: "false", "data-filter": true, value: argument.split(",").filter(Boolean).join("\n"), placeholder: "driver/pool/device, one a line" });
+  const expression = h("input", { spellcheck: "false", placeholder: 'device.driver == "gpu.example.com"' });
+  const key = h("input", { value: "lazaret.dev/drain", spellcheck: "false" });
+  const effect = h("select", ["NoExecute", "NoSchedule", "None"].map((one) => h("option", { value: one }, one)));
+  const pace = h("input", { type: "range", min: "1", max: "100", value: "10", "aria-label": "Evictions per second" });
+  const paceText = h("b", "10");
+  const preview = h("pre.command");
+  const result = h("div", { "aria-live": "polite" });
+  let objects = null;
+  let read = 0;
+  let turn = 0;
+  let timer = 0;
+  let last = null;
+
+  const left = h("div.card", h("label.field", h("span", "Devices"), devices),
+    served.superset ? h("label.field", h("span", "or every device that this CEL expression matches"), expression) : null,
+    h("label.field", h("span", "Taint key"), key), h("label.field", h("span", "Effect"), effect),
+    h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace), h("p.note", "The rule"), preview);
+  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written.")), h("div.columns", left, result)));
+
+  const names = () => devices.value.split(/[\s,]+/).filter(Boolean);
+
+  /** A short name means one device, as on the command line. */
+  function resolve(name) {
+    if (fleet.devices.has(name)) return fleet.devices.get(name);
+    const found = [...fleet.devices.values()].filter((device) => device.key.endsWith(`/${name}`));
+    if (found.length === 1) return found[0];
+    throw new Error(found.length ? `${name} means ${found.length} devices: ${found.slice(0, 4).map((device) => device.key).join(", ")}…` : `No device is called ${name}.`);
+  }
+
+  function rules() {
+    const taint = { key: key.value.trim(), effect: effect.value, ...(served.superset && effect.value === "NoExecute" ? { evictionsPerSecond: Number(pace.value) } : {}) };
+    if (expression.value.trim()) {
+      return [{ apiVersion: `${served.rules.group}/${served.rules.version}`, kind: "DeviceTaintRule", metadata: { name: "what-if" },
+        spec: { deviceSelector: { selectors: [{ cel: { expression: expression.value.trim() } }] }, taint } }];
+    }
+    return names().map(resolve).map((device) => ruleObject(served, device, taint, "", app.session.user, ruleName(device, taint.key, taint.key === "lazaret.dev/drain" ? null : taint.effect)));
+  }
+
+  async function load() {
+    const kinds = [["/api/v1/pods", "Pod", "v1"], ["/apis/policy/v1/poddisruptionbudgets", "PodDisruptionBudget", "policy/v1"], [served.classes?.path, "DeviceClass", `${served.classes?.group}/${served.classes?.version}`]];
+    const lists = await Promise.all(kinds.map(async ([path, kind, apiVersion]) => {
+      if (!path) return [];
+      try { return (await api.list(path)).items.map((item) => ({ apiVersion, kind, ...item })); } catch { return []; }
+    }));
+    objects = lists.flat();
+    read = Date.now();
+  }
+
+  function everything() {
+    const typed = (resource, kind, list) => [...list].map((item) => ({ apiVersion: `${resource.group}/${resource.version}`, kind, ...item }));
+    return [...typed(served.slices, "ResourceSlice", fleet.slices.values()), ...typed(served.claims, "ResourceClaim", fleet.claims.values()),
+      ...(served.rules ? typed(served.rules, "DeviceTaintRule", fleet.rules.values()) : []), ...objects];
+  }
+
+  function change() {
+    clearTimeout(timer);
+    timer = setTimeout(compute, PAUSE_MS);
+  }
+
+  async function compute() {
+    paceText.textContent = pace.value;
+    const mine = ++turn;
+    let wanted;
+    try {
+      if (!names().length && !expression.value.trim()) {
+        show(preview, "");
+        show(result, h("div.card", h("p", "Name devices, or select some in the ", h("a", { href: "#/fleet" }, "fleet"), " and choose What if.")));
+        return;
+      }
+      wanted = rules();
+    } catch (error) { show(result, h("div.card", h("p.error", error.message))); return; }
+    show(preview, wanted.slice(0, 3).map((rule) => yaml(rule)).join("\n---\n"), wanted.length > 3 ? `\n# and ${wanted.length - 3} more` : "");
+    try {
+      if (!objects) { show(result, h("div.card", h("p.note", "Reading pods…"))); await load(); }
+      const answer = await engine.ask({ op: "plan", now: new Date().toISOString(), objects: everything(), rules: wanted });
+      if (mine !== turn) return;
+      if (answer.error) throw new Error(answer.error);
+      last = answer.plan;
+      draw(answer.plan, wanted);
+    } catch (error) { if (mine === turn) show(result, h("div.card", h("p.error", error.message))); }
+  }
+
+  function draw(plan, wanted) {
+    const evicts = plan.effect === "NoExecute" && !plan.noEffect;
+    const leaving = evicts ? plan.pods.length : 0;
+    const now = Date.now();
+    const latest = Math.max(0, ...plan.pods.map((pod) => (pod.deadline ? (Date.parse(pod.deadline) - now) / 1000 : 0)));
+    const takes = Math.max(latest, leaving / Number(pace.value));
+    const names = plan.devices.map((device) => device.name);
+    const drain = key.value.trim() === "lazaret.dev/drain" && effect.value === "NoExecute" && !expression.value.trim();
+    const text = drain ? names.slice(0, 8).map((name) => `kubectl device drain ${name} --evictions-per-second ${pace.value} --reason TEXT`)
+      : expression.value.trim() ? ["kubectl apply -f rule.yaml"] : names.slice(0, 8).map((name) => `kubectl device taint ${name} ${plan.taint}${evicts ? " --reason TEXT" : ""}`);
+    show(result, h("div.card",
+      h("header", h("h2", `${leaving} of ${count(plan.pods.length + plan.tolerating.length, "pod")} would be evicted`), h("span.end", "objects read ", ago(new Date(read).toISOString()))),
+      plan.noEffect ? h("p.error", `A rule with this taint would have no effect: ${plan.noEffect}`) : null, plan.problem ? h("p.error", plan.problem) : null,
+      h("div.facts", h("span", h("b", plan.devices.length), " devices"), h("span", h("b", plan.claims.length), " claims"), h("span", h("b", Object.keys(plan.namespaces).length), " namespaces"),
+        leaving ? h("span", "takes at least ", h("b", span(takes))) : null),
+      plan.pods.length + plan.tolerating.length ? h("div.tablewrap", h("table", h("thead", h("tr", ["Pod", "Node", "Owner", "Tolerates", "Evicted", "Budget"].map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", [...plan.pods.map((pod) => [pod, evicts]), ...plan.tolerating.map((pod) => [pod, false])].slice(0, ROWS_MAX).map(([pod, leaves]) => h("tr",
+          h("td", h("a", { href: `#/why/${pod.namespace}/${pod.name}` }, `${pod.namespace}/${pod.name}`)), h("td", pod.node ?? ""), h("td", pod.owner ?? ""),
+          h("td", pod.tolerationSeconds === undefined || pod.tolerationSeconds === null ? "forever" : pod.tolerationSeconds === 0 ? "no" : `${pod.tolerationSeconds}s`),
+          h("td", leaves ? when(pod, now) : "never"), h("td", (pod.budgets ?? []).map((one) => `${one.name} (${one.disruptionsAllowed} allowed)`).join(", "))))))) : h("p", "No pod uses these devices."),
+      h("p.note", "The same on the command line:"), text.map(command),
+      h("div.actions", guarded(app, "create", "resource.k8s.io", "devicetaintrules", h("button.act.primary", { type: "button", onclick: () => apply(wanted, leaving, text) }, "Apply…")),
+        h("button.act", { type: "button", onclick: async () => { objects = null; await compute(); } }, "Read pods again"))));
+  }
+
+  function when(pod, now) {
+    const wait = pod.deadline ? (Date.parse(pod.deadline) - now) / 1000 : 0;
+    return wait >= 1 ? `in ${span(wait)}` : "at once";
+  }
+
+  function apply(wanted, leaving, text) {
+    ask({
+      title: `Set ${count(wanted.length, "rule")}`, danger: leaving > 0, reason: effect.value === "NoExecute" ? "required" : "optional", commands: () => text,
+      body: h("p", `${count(leaving, "pod")} would be evicted.`),
+      confirm: leaving > PODS_UNASKED_MAX ? { number: leaving, text: `Type the number of pods, ${leaving}, to confirm` } : null,
+      run: async (reason) => {
+        for (const rule of wanted) {
+          rule.metadata.annotations = { ...rule.metadata.annotations, "lazaret.dev/set-by": app.session.user, ...(reason ? { "lazaret.dev/reason": reason } : {}) };
+          if (fleet.rules.has(idOf(rule))) await api.patch(`${served.rules.path}/${encodeURIComponent(rule.metadata.name)}`, { spec: { taint: rule.spec.taint }, metadata: { annotations: rule.metadata.annotations } });
+          else await api.post(served.rules.path, rule);
+        }
+        app.go("drains");
+      },
+    });
+  }
+
+  for (const field of [devices, expression, key, effect, pace]) field.addEventListener("input", change);
+  compute();
+  return {
+    move(next) { if (next) { devices.value = next.split(",").join("\n"); compute(); } return true; },
+    close() { clearTimeout(timer); turn++; },
+    plan: () => last,
+  };
+}

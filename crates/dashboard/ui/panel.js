@@ -1,0 +1,98 @@
+// One device: what it is, what is wrong with it, who has it, and what can be done.
+
+import { STATES, STATE_INDEX, stageOf, taintText } from "./fleet.js";
+import { ago, command, h, show } from "./dom.js";
+import { actions } from "./actions.js";
+
+const ORIGIN_WORDS = { driver: "driver, in slice", rule: "rule", policy: "policy, in rule", person: "person, in rule" };
+const HISTORY_MAX = 8;
+
+export function devicePanel(app, key, onClose) {
+  const { fleet, api } = app;
+  const element = h("aside.panel", { "aria-label": "Device", tabindex: "-1" });
+  const pods = new Map();
+  let events = null;
+  let drawn = "";
+  let closed = false;
+
+  function value(attribute) {
+    const found = Object.values(attribute ?? {})[0];
+    return Array.isArray(found) ? found.join(", ") : String(found ?? "");
+  }
+
+  function update() {
+    const device = fleet.devices.get(key);
+    const marker = JSON.stringify([device?.state, device?.taints, [...(device?.claims ?? [])].map((id) => fleet.claims.get(id)?.metadata.resourceVersion),
+      fleet.incidentOf(device ?? {})?.metadata.resourceVersion, device?.spec, events?.length, [...pods]]);
+    if (marker === drawn) return;
+    drawn = marker;
+    const close = h("button.close", { type: "button", "aria-label": "Close", onclick: onClose }, "×");
+    if (!device) {
+      show(element, h("header", h("div", h("h1", key), h("p.note", "No driver publishes this device, and no claim holds it.")), close));
+      return;
+    }
+    const [, word, meaning] = STATES[STATE_INDEX.get(device.state)];
+    const incident = fleet.incidentOf(device);
+    show(element,
+      h("header", h("div", h("h1", `${device.pool}/${device.name}`), h("p.note", device.driver)), close),
+      h("p", h("span.pill", { hue: `var(--${device.state})` }, word), " ", h("span.note", meaning)),
+      actions(app, device, incident),
+      h("h2", "Taints"), device.taints.length ? device.taints.map(taint) : h("p.note", "None."),
+      h("h2", "Held by"), holders(device),
+      incident ? [h("h2", "Incident"), h("p", h("a", { href: `#/incidents/${incident.metadata.name}` }, incident.metadata.name), ` · ${stageOf(incident)}`,
+        incident.status?.waitsFor ? ` · waits for ${incident.status.waitsFor}` : "")] : null,
+      h("h2", "Device"),
+      h("dl", [["Node", device.node ?? "—"], ["Model", device.model ?? "—"], ["Slice", device.slice ?? "not published"]].map(([name, text]) => [h("dt", name), h("dd", text)]),
+        Object.entries(device.spec?.capacity ?? {}).map(([name, one]) => [h("dt", name), h("dd", one.value ?? "")])),
+      h("dl.long", Object.entries(device.spec?.attributes ?? {}).map(([name, one]) => [h("dt", name), h("dd", value(one))])),
+      h("h2", "History"), history(),
+      command(`kubectl device describe ${device.key}`));
+  }
+
+  const taint = (one) => h("div.item", { hue: `var(--${one.effect === "NoExecute" ? "draining" : one.effect === "NoSchedule" ? "noschedule" : "suspect"})` },
+    h("p", h("code", taintText(one))),
+    h("p.note", `${ORIGIN_WORDS[one.origin]} ${one.by}`, one.timeAdded ? [" · ", ago(one.timeAdded)] : "", one.setBy ? ` · by ${one.setBy}` : ""),
+    one.reason || one.description ? h("p", one.reason ?? one.description) : null);
+
+  function holders(device) {
+    const list = fleet.holders(device);
+    if (list.length === 0) return h("p.note", fleet.hidden.claims ? "Unknown: you may not list claims in every namespace." : "No claim.");
+    return list.map((holder) => h("div.item", h("p", "claim ", h("code", `${holder.namespace}/${holder.name}`)),
+      holder.pods.map((name) => {
+        const pod = pods.get(`${holder.namespace}/${name}`);
+        const owner = pod?.metadata?.ownerReferences?.find((one) => one.controller);
+        return h("p", "pod ", h("a", { href: `#/why/${holder.namespace}/${name}` }, name),
+          pod ? h("span.note", ` ${pod.metadata.deletionTimestamp ? "Terminating" : pod.status?.phase ?? ""}${owner ? ` · ${owner.kind} ${owner.name}` : ""}`) : null);
+      })));
+  }
+
+  function history() {
+    if (events === null) return h("p.note", "…");
+    if (events.length === 0) return h("p.note", "No events. A server keeps events for an hour by default.");
+    return h("ul.timeline", events.slice(0, HISTORY_MAX).map((event) => h("li", h("div", event.reason, " ", h("span.note", ago(event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp))),
+      h("div.note", event.message ?? event.note ?? ""))));
+  }
+
+  async function more() {
+    const device = fleet.devices.get(key);
+    if (!device) { events = []; update(); return; }
+    const holders = fleet.holders(device).flatMap((holder) => holder.pods.map((pod) => [holder.namespace, pod])).slice(0, 20);
+    await Promise.all(holders.map(async ([namespace, name]) => {
+      try { pods.set(`${namespace}/${name}`, slimPod(await api.get(`/api/v1/namespaces/${namespace}/pods/${name}`))); } catch { /* gone, or not to be seen */ }
+    }));
+    try {
+      const names = new Set([...device.taints.map((one) => one.by), ...fleet.holders(device).flatMap((one) => [one.name, ...one.pods]), fleet.incidentOf(device)?.metadata.name]);
+      const { items } = await api.list("/api/v1/events");
+      events = items.filter((event) => names.has(event.involvedObject?.name) || (event.message ?? "").includes(`${device.pool}/${device.name}`))
+        .sort((a, b) => String(b.lastTimestamp ?? b.eventTime ?? "").localeCompare(String(a.lastTimestamp ?? a.eventTime ?? "")));
+    } catch { events = []; }
+    if (!closed) update();
+  }
+
+  update();
+  more();
+  queueMicrotask(() => element.focus({ preventScroll: true }));
+  return { element, update, close() { closed = true; element.remove(); } };
+}
+
+const slimPod = (pod) => ({ metadata: { ownerReferences: pod.metadata.ownerReferences, deletionTimestamp: pod.metadata.deletionTimestamp }, status: { phase: pod.status?.phase } });
