@@ -79,6 +79,7 @@ impl Holds {
     /// All rules have to be looked at again.
     pub(crate) fn restart(&mut self) {
         self.all = true;
+        (self.judged, self.stale) = (None, false);
     }
 
     pub(crate) fn rule_changed(&mut self, rule: u32) {
