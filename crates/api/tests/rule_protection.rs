@@ -93,10 +93,10 @@ fn rules_and_policies_say_how_groups_leave() {
         assert_eq!(groups(&json!({})), Ok(GroupMode::Apart));
         assert_eq!(groups(&json!({"groups": "Together"})), Ok(GroupMode::Together));
         let error = groups(&json!({"groups": "Whole"})).unwrap_err();
-        assert!(error.contains("spec.eviction.groups must be one of Apart, Together, not Whole"), "{error}");
+        assert!(error.contains("spec.eviction.groups: must be one of Apart, Together, not Whole"), "{error}");
         let zone = json!({"windows": [{"start": "02:00", "duration": "1h", "timeZone": "Europe/Atlantis"}]});
         let error = groups(&zone).unwrap_err();
-        assert!(error.contains("spec.eviction.windows[0].timeZone must be UTC, an offset"), "{error}");
+        assert!(error.contains("spec.eviction.windows[0].timeZone: must be UTC, an offset"), "{error}");
     }
 }
 

@@ -87,6 +87,12 @@ impl Eviction {
                     continue;
                 }
             }
+            if self.holds.are_stale() {
+                // Somebody was released since rules were looked at.
+                self.holds.restart();
+                self.judge_rules(now, fleet);
+                continue;
+            }
             if !self.guards.is_empty()
                 && let Some((blocked, until)) = self.guarded(now, fleet, candidate)
             {

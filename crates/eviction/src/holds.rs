@@ -79,10 +79,16 @@ impl Holds {
     /// All rules have to be looked at again.
     pub(crate) fn restart(&mut self) {
         self.all = true;
+        (self.judged, self.stale) = (None, false);
     }
 
     pub(crate) fn rule_changed(&mut self, rule: u32) {
         self.changed.insert(rule);
+    }
+
+    /// Whether the fleet has changed since rules were looked at.
+    pub(crate) fn are_stale(&self) -> bool {
+        self.stale
     }
 
     /// Whether some rule is held.
@@ -117,8 +123,9 @@ impl Eviction {
             self.holds.changed.clear();
             (self.holds.judged, self.holds.stale) = (None, false);
             if core::mem::take(&mut self.holds.all) || self.holds.are_any() {
-                self.rules.numbers().into_iter().for_each(|at| self.set_held(at, None));
-                self.sum_up_holds(now);
+                let flips: usize =
+                    self.rules.numbers().into_iter().map(|at| usize::from(self.set_held(at, None))).sum();
+                self.sum_up_holds(now, flips > 0);
             }
             return;
         }
@@ -138,34 +145,37 @@ impl Eviction {
         if rules.is_empty() {
             return;
         }
+        let mut flipped = false;
         for at in rules {
             let held = self.judge(now, fleet, at);
-            self.set_held(at, held);
+            flipped |= self.set_held(at, held);
         }
-        self.sum_up_holds(now);
+        self.sum_up_holds(now, flipped);
     }
 
-    fn set_held(&mut self, at: u32, held: Option<Held>) {
+    /// Returns whether it was not held before and is now, or the other way round.
+    fn set_held(&mut self, at: u32, held: Option<Held>) -> bool {
         let wanted = self.guards.want_approval();
-        let Some(state) = self.rules.get_mut(at) else { return };
+        let Some(state) = self.rules.get_mut(at) else { return false };
         let changed = state.held.as_deref() != held.as_ref();
+        let flipped = state.held.is_some() != held.is_some();
         if changed {
             state.held = held.map(Box::new);
         }
         if changed || state.hold_is_news(wanted) {
             self.rules.touch(at);
         }
+        flipped
     }
 
-    fn sum_up_holds(&mut self, now: Timestamp) {
-        let before = self.holds.held;
+    fn sum_up_holds(&mut self, now: Timestamp, flipped: bool) {
         self.holds.held = (0, 0);
         for at in self.rules.numbers() {
             if let Some(held) = self.rules.get(at).and_then(|state| state.held.as_deref()) {
                 self.holds.held = (self.holds.held.0 + 1, self.holds.held.1 + held.pods);
             }
         }
-        if before != self.holds.held {
+        if flipped {
             self.release_guarded(now);
         }
     }

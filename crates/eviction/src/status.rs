@@ -209,7 +209,9 @@ fn verdict(rule: &DeviceTaintRule, facts: &Facts) -> (ConditionStatus, Text) {
     if matches!(rule.taint.effect, Effect::NoExecute) && facts.pods > 0 {
         return (ConditionStatus::True, "PodsPendingEviction".into());
     }
-    let reason = if facts.problem.is_some() {
+    let reason = if facts.held {
+        "Held"
+    } else if facts.problem.is_some() {
         "SelectorError"
     } else {
         match rule.taint.effect {

@@ -17,7 +17,9 @@ impl World {
     /// since may not have been seen yet.
     pub(crate) fn check_end(&mut self, number: usize, status: &SetRuleStatus) {
         let condition = &status.status.condition;
-        if condition.status != ConditionStatus::False || self.config.pods > RECOUNTED_PODS_MAX {
+        // Of a rule that is held, or about which was not decided yet, nothing is said to be over.
+        let is_over = condition.status == ConditionStatus::False && condition.reason != "Held";
+        if !is_over || self.config.pods > RECOUNTED_PODS_MAX {
             return;
         }
         let Some((rule, since)) = self.spec_of(status) else { return };
