@@ -28,6 +28,7 @@ const fleet = new Fleet();
 const app = { api, session, fleet, engine: new Engine(), recorder: new Recorder(fleet), served: null, go: (path) => { location.hash = `#/${path}`; } };
 const main = document.getElementById("main");
 let current = null;
+let shownPage = "";
 
 function nav() {
   const open = [...fleet.incidents.values()].filter((incident) => stageOf(incident) !== "Cleared").length;
@@ -37,6 +38,9 @@ function nav() {
   show(document.getElementById("nav"), PAGES.map(([id, name]) => h("a", {
     href: `#/${id}`, "aria-current": id === page ? "page" : null,
   }, name, badges[id] ? h("span.badge", badges[id]) : null)));
+  // On a phone not every page fits: the one that is open is seen.
+  if (page !== shownPage) document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  shownPage = page;
 }
 
 function route() {

@@ -16,7 +16,7 @@ export function replayPage(main, app) {
 
   function start() {
     const drop = h("div.drop", h("p", "Drop a recording here, or ", h("button.act", { type: "button", onclick: () => input.click() }, "choose a file")),
-      h("p.note", "Made by ", h("code", "kubectl device record -o incident.json"), " or ", h("code", "lazaret-sim --record FILE"), "."), problem);
+      h("p.note", "Made by ", h("code", "kubectl device record -o incident.json"), "."), problem);
     drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
     drop.addEventListener("dragleave", () => drop.classList.remove("over"));
     drop.addEventListener("drop", (event) => { event.preventDefault(); drop.classList.remove("over"); if (event.dataTransfer.files[0]) read(event.dataTransfer.files[0]); });

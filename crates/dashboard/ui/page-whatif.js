@@ -154,6 +154,8 @@ export function whatifPage(main, app, argument) {
   compute();
   return {
     move(next) { if (next) { devices.value = next.split(",").join("\n"); compute(); } return true; },
+    // The page may be opened before the devices were read.
+    update() { if (!last) change(); },
     close() { clearTimeout(timer); turn++; },
     plan: () => last,
   };

@@ -84,12 +84,11 @@ fn text(line: &Line, width: usize, colours: bool) -> String {
     for (piece, style) in line {
         let piece: String = piece.chars().map(|c| if c.is_control() { '?' } else { c }).take(left).collect();
         left -= piece.chars().count();
-        match style {
-            Style::Plain => out.push_str(&piece),
-            _ if !colours => out.push_str(&piece),
-            Style::Bold => out.push_str(&format!("\x1b[1m{piece}\x1b[0m")),
-            Style::Dim => out.push_str(&format!("\x1b[2m{piece}\x1b[0m")),
-            Style::Colour(code) => out.push_str(&format!("\x1b[{code}m{piece}\x1b[0m")),
+        match (style, colours) {
+            (Style::Plain, _) | (_, false) => out.push_str(&piece),
+            (Style::Bold, true) => out.push_str(&format!("\x1b[1m{piece}\x1b[0m")),
+            (Style::Dim, true) => out.push_str(&format!("\x1b[2m{piece}\x1b[0m")),
+            (Style::Colour(code), true) => out.push_str(&format!("\x1b[{code}m{piece}\x1b[0m")),
         }
     }
     out
@@ -171,11 +170,8 @@ fn drain_lines(top: &Top, width: usize) -> Vec<Line> {
     for drain in top.drains.iter().take(ROWS_MAX) {
         let evicted = usize::try_from(drain.evicted).unwrap_or(usize::MAX);
         let all = evicted.saturating_add(drain.left);
-        let done = match evicted.saturating_mul(BAR_CELLS).checked_div(all) {
-            _ if drain.drained => BAR_CELLS,
-            Some(cells) => cells.min(BAR_CELLS),
-            None => 0,
-        };
+        let part = evicted.saturating_mul(BAR_CELLS).checked_div(all).unwrap_or(0);
+        let done = if drain.drained { BAR_CELLS } else { part.min(BAR_CELLS) };
         let style = if drain.drained { GREEN } else { RED };
         lines.push(vec![
             plain(format!("{:<name_width$} ", shortened(&drain.rule, name_width))),

@@ -133,7 +133,7 @@ impl Top {
         incidents: impl Iterator<Item = &'a Value>,
     ) -> Self {
         let mut open: Vec<IncidentRow> = incidents.map(incident_row).filter(IncidentRow::is_open).collect();
-        open.sort_by(|one, other| other.opened.cmp(&one.opened));
+        open.sort_by_key(|incident| std::cmp::Reverse(incident.opened));
         let stages: BTreeMap<&str, &str> = open
             .iter()
             .filter(|incident| incident.is_enforced || incident.stage == "Suspect")
