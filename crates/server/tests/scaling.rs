@@ -3,6 +3,7 @@
 #![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "it/support/mod.rs"]
 mod support;
 
 use lazaret_json::{Value, json, steps};

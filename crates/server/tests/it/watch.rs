@@ -1,14 +1,12 @@
 //! Watches: no gap, no repeat, seen through a selector.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::Api;
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 use lazaret_server::Body;
-use support::Api;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 

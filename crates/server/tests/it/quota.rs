@@ -1,12 +1,10 @@
 //! Quotas, limit ranges, runtime classes and pod security, asked through the API.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Api;
 use lazaret_json::{Value, json};
-use support::Api;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";

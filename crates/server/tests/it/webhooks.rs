@@ -1,17 +1,14 @@
 //! Admission webhooks on a server over TLS: who is called, with what, and what follows from each kind of answer.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod https;
-mod webhook_server;
-
 use std::sync::Arc;
 
 use lazaret_json::{Value, json};
 use lazaret_server::Pem;
 use lazaret_store::Op;
 
-use https::Cluster;
-use webhook_server::{Reply, WebhookServer, allowing, patching};
+use crate::https::Cluster;
+use crate::webhook_server::{Reply, WebhookServer, allowing, patching};
 
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";

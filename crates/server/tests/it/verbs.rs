@@ -1,10 +1,8 @@
 //! The verbs, asked for as a client would, without a socket.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
+use crate::support::Api;
 use lazaret_json::{Value, json};
-use support::Api;
 
 fn config_map(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})

@@ -1,12 +1,10 @@
 //! JSON of which the server knows nothing comes back byte for byte, in whatever form it was written.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod support;
-
+use crate::support::Api;
 use bytes::Bytes;
 use lazaret_json::json;
 use lazaret_store::Store;
-use support::Api;
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";

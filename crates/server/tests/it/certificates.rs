@@ -6,12 +6,10 @@
     reason = "a test that cannot go on has failed"
 )]
 
-mod https;
-
 use std::time::Duration;
 
+use crate::https::Cluster;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use https::Cluster;
 use lazaret_json::{Value, json};
 use lazaret_server::Pem;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};

@@ -1,10 +1,8 @@
 //! Kinds that definitions bring, from the first request to the last.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod support;
-
+use crate::support::Api;
 use lazaret_json::{Value, json};
-use support::Api;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
@@ -351,7 +349,7 @@ async fn kubectl_has_something_to_explain() {
     }
 
     let api = Api::start().await;
-    let definition = include_str!("../../../deploy/crds/lazaret.dev_taintreplacementpolicies.yaml");
+    let definition = include_str!("../../../../deploy/crds/lazaret.dev_taintreplacementpolicies.yaml");
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     api.send("POST", definitions, "application/yaml", definition).await.expect(201);
     for (document, ours) in [

@@ -1,13 +1,11 @@
 //! The API over TLS: who gets in, and as whom.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod https;
-
 use jiff::Timestamp;
 use lazaret_json::json;
 use lazaret_server::server_certificate;
 
-use https::{Cluster, now};
+use crate::https::{Cluster, now};
 
 #[tokio::test]
 async fn nobody_gets_in_without_credentials_except_to_health_and_version() {

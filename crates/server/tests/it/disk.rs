@@ -1,20 +1,18 @@
 //! A disk that fails, hangs and comes back, as clients and administrators see it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod support;
-
 use std::{
     io,
     sync::{Arc, Condvar, Mutex},
 };
 
+use crate::support::Api;
 use lazaret_json::{Value, json};
 use lazaret_server::{Features, Rbac, Server, ServerOptions, User};
 use lazaret_store::{
     Disk, DiskFile, Options, Store,
     fault::{Fault, FaultyDisk},
 };
-use support::Api;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 

@@ -1,14 +1,12 @@
 //! `docs/served.md` says of each kind of Kubernetes 1.37 whether it is served. Here a server is asked.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
 use std::{collections::BTreeSet, fs, path::Path};
 
+use crate::support::{Api, Everybody};
 use lazaret_json::json;
 use lazaret_server::{Features, Server, ServerOptions};
 use lazaret_store::Store;
-use support::{Api, Everybody};
 
 /// Every kind that objects can be made of, by group.
 const KUBERNETES: &[(&str, &str)] = &[

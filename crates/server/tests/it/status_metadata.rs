@@ -1,15 +1,13 @@
 //! What a write to `status` does to metadata, for every kind that has one: as the status strategies of Kubernetes 1.37 do.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{Api, Everybody};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use lazaret_json::{Value, json};
 use lazaret_server::{Features, Server, ServerOptions, User};
 use lazaret_store::Store;
-use support::{Api, Everybody};
 
 /// Metadata that a client may want to change.
 const FIELDS: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
@@ -61,7 +59,7 @@ fn rows() -> Vec<Row> {
             "certificates.k8s.io",
             "certificatesigningrequests",
             json!({"spec": {
-                "request": STANDARD.encode(include_str!("../../kinds/src/certificates/testdata/two-groups.csr")),
+                "request": STANDARD.encode(include_str!("../../../kinds/src/certificates/testdata/two-groups.csr")),
                 "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"],
             }}),
             EVERYTHING,

@@ -1,12 +1,10 @@
 //! The documents that describe the API: complete, and without a reference to nowhere.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::Api;
 use lazaret_json::{Value, json};
-use support::Api;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 

@@ -6,13 +6,11 @@
     reason = "a test that cannot go on has failed"
 )]
 
-mod https;
-
 use std::{io::Read, time::Duration};
 
+use crate::https::Cluster;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use flate2::read::GzDecoder;
-use https::Cluster;
 use lazaret_json::{Value, json};
 use lazaret_server::Pem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,10 +1,8 @@
 //! What cannot be, and how it is refused: the code, the reason, whose fault, and where. Rows were compared with Kubernetes 1.37.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
+use crate::support::Api;
 use lazaret_json::{Value, json};
-use support::Api;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const JSON: &str = "application/json";

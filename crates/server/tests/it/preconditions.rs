@@ -1,10 +1,8 @@
 //! What a write wants to meet, and who owns what it writes, asked for as a client would, without a socket.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
+use crate::support::Api;
 use lazaret_json::{Value, json};
-use support::Api;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";

@@ -1,15 +1,13 @@
 //! What objects get from what is around them, and what the server says of itself.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::Api;
 use http_body_util::BodyExt;
 use lazaret_json::{Value, json};
 use lazaret_server::{AdmissionPlugin, Features, Rbac, Server, ServerOptions, User};
 use lazaret_store::Store;
-use support::Api;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";

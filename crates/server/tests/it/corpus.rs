@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-#[path = "../fuzz/src/targets.rs"]
+#[path = "../../fuzz/src/targets.rs"]
 mod targets;
 
 /// A corpus may grow; a test must not grow with it.

@@ -1,17 +1,15 @@
 //! What a request can make large or forge.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
 use std::task::Poll;
 
+use crate::support::Api;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::Request;
 use lazaret_json::{Value, json};
 use lazaret_server::{Features, Limits, Server, ServerOptions, User};
 use lazaret_store::Store;
-use support::Api;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -33,7 +31,7 @@ fn within(limits: Limits) -> Api {
     let options = ServerOptions {
         features: Features::kubernetes_1_37(),
         runtime_config: vec![("api/all".into(), true)],
-        authorizer: Box::new(support::Everybody),
+        authorizer: Box::new(crate::support::Everybody),
         token_keys: None,
     };
     let store = Store::ephemeral(lazaret_store::Options::default()).unwrap();
@@ -207,7 +205,7 @@ async fn a_full_store_takes_no_more_and_can_be_cleaned_up() {
 #[tokio::test]
 async fn requests_for_certificates_have_a_limit_of_their_own() {
     let api = within(Limits { certificate_requests_max: 2, ..Limits::default() });
-    let pem = include_str!("../../kinds/src/certificates/testdata/two-groups.csr");
+    let pem = include_str!("../../../kinds/src/certificates/testdata/two-groups.csr");
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let request = |name: &str| {
         json!({"metadata": {"name": name}, "spec": {

@@ -1,0 +1,30 @@
+//! The server through its interface: one binary, for each is linked with the whole server.
+
+mod address;
+mod attacks;
+mod certificates;
+mod corpus;
+mod custom;
+mod disk;
+mod http;
+mod https;
+mod input;
+mod node_proxy;
+mod opaque;
+mod openapi;
+mod policies;
+mod preconditions;
+mod quota;
+mod refusals;
+mod roles;
+mod served_page;
+mod services;
+mod status_metadata;
+mod support;
+mod surroundings;
+mod unheeded;
+mod verbs;
+mod watch;
+mod webhook_server;
+mod webhooks;
+mod wire;
