@@ -153,15 +153,7 @@ impl Args {
         let parts = if self.api_only {
             None
         } else {
-            let options = Options {
-                // The server in this process names the author and the approver of each rule itself.
-                eviction: lazaret_eviction::Options { trusts_user_names: true, ..self.pace.options() },
-                scheduler: self.scheduling.options(),
-                workloads: self.limits.workloads(),
-                incidents: self.incidents.history(),
-                ..Options::default()
-            };
-            Some(Parts::start(&server, self.nodes, self.devices, options).await?)
+            Some(Parts::start(&server, self.nodes, self.devices, self.plane_options()).await?)
         };
         let here = self.here.start(&server, folder, local.ip(), self.devices, authority).await?;
         let (stop, stopped) = watch::channel(false);
@@ -194,6 +186,17 @@ impl Args {
         }
         store.close();
         Ok(())
+    }
+
+    fn plane_options(&self) -> Options {
+        Options {
+            // The server in this process names the author and the approver of each rule itself.
+            eviction: lazaret_eviction::Options { trusts_user_names: true, ..self.pace.options() },
+            scheduler: self.scheduling.options(),
+            workloads: self.limits.workloads(),
+            incidents: self.incidents.history(),
+            ..Options::default()
+        }
     }
 
     fn features(&self) -> Result<Features> {

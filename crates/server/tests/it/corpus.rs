@@ -1,5 +1,4 @@
 //! Cases that fuzzing kept, each once.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{fs, path::Path};
 

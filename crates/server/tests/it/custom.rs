@@ -1,5 +1,4 @@
 //! Kinds that definitions bring, from the first request to the last.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use crate::support::Api;
 use lazaret_json::{Value, json};

@@ -1,5 +1,4 @@
 //! A disk that fails, hangs and comes back, as clients and administrators see it.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
     io,

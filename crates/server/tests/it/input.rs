@@ -1,5 +1,4 @@
 //! What a request can make large or forge.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::task::Poll;
 

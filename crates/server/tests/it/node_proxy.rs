@@ -1,5 +1,4 @@
 //! What the server says of nodes that it cannot reach, and of requests that no node sees.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use lazaret_json::{Value, json};
 use lazaret_server::{NodeConnections, NodeTrust, Signer, certificate_authority};

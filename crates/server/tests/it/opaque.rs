@@ -1,5 +1,4 @@
 //! JSON of which the server knows nothing comes back byte for byte, in whatever form it was written.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use crate::support::Api;
 use bytes::Bytes;

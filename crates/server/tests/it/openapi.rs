@@ -1,5 +1,4 @@
 //! The documents that describe the API: complete, and without a reference to nowhere.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,4 @@
 //! What a write wants to meet, and who owns what it writes, asked for as a client would, without a socket.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use crate::support::Api;
 use lazaret_json::{Value, json};

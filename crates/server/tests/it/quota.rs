@@ -1,5 +1,4 @@
 //! Quotas, limit ranges, runtime classes and pod security, asked through the API.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::sync::Arc;
 

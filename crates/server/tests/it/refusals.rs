@@ -1,5 +1,4 @@
 //! What cannot be, and how it is refused: the code, the reason, whose fault, and where. Rows were compared with Kubernetes 1.37.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use crate::support::Api;
 use lazaret_json::{Value, json};

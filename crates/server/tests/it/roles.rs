@@ -1,5 +1,4 @@
 //! What roles allow, and what is asked about each request.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::sync::{Arc, Mutex};
 

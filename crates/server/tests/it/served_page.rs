@@ -1,5 +1,4 @@
 //! `docs/served.md` says of each kind of Kubernetes 1.37 whether it is served. Here a server is asked.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::{collections::BTreeSet, fs, path::Path};
 

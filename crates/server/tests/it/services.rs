@@ -1,6 +1,5 @@
 //! Services through the whole server: addresses and ports are given out once, kept, and given back.
 #![allow(clippy::disallowed_methods, reason = "requests at the same time need tasks of their own")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
 

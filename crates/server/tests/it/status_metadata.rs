@@ -1,5 +1,4 @@
 //! What a write to `status` does to metadata, for every kind that has one: as the status strategies of Kubernetes 1.37 do.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
 

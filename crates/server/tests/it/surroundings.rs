@@ -1,5 +1,4 @@
 //! What objects get from what is around them, and what the server says of itself.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::time::Duration;
 

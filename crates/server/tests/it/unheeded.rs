@@ -1,5 +1,4 @@
 //! What nothing acts on is answered with a warning, and what is warned of is in `docs/served.md`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use bytes::Bytes;
 use http::{Request, header};

@@ -1,5 +1,4 @@
 //! Watches: no gap, no repeat, seen through a selector.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Admission webhooks on a server over TLS: who is called, with what, and what follows from each kind of answer.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::sync::Arc;
 
