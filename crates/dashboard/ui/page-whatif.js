@@ -39,7 +39,7 @@ export function whatifPage(main, app, argument) {
     served.superset ? h("label.field", h("span", "or every device that this CEL expression matches"), expression) : null,
     h("label.field", h("span", "Taint key"), key), h("label.field", h("span", "Effect"), effect),
     h("label.field", h("span", "Pace: ", paceText, " evictions a second"), pace), h("p.note", "The rule"), preview);
-  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written.")), h("div.columns", left, result)));
+  show(main, h("div.page", h("header", h("h1", "What if"), h("p", "What a taint would do. Nothing is written.")), h("div.columns.plan", left, result)));
 
   const names = () => devices.value.split(/[\s,]+/).filter(Boolean);
 
