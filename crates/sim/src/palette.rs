@@ -209,7 +209,9 @@ pub fn eviction(number: u32, now: Timestamp) -> Option<Arc<EvictionSpec>> {
         zone: None,
     };
     let windows = if (number / 7).is_multiple_of(5) { vec![window] } else { Vec::new() };
-    let groups = if (number / 11).is_multiple_of(3) { GroupMode::Together } else { GroupMode::Apart };
+    // A group that is larger than may be terminating at a time never leaves: at rest such a world would not be.
+    let is_together = (number / 11).is_multiple_of(3) && max_concurrent.is_none();
+    let groups = if is_together { GroupMode::Together } else { GroupMode::Apart };
     Some(Arc::new(EvictionSpec {
         mode,
         deadline_seconds: deadline,
