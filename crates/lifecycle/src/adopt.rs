@@ -125,6 +125,8 @@ impl Lifecycle {
         if let Some(known) = self.devices.get_mut(device) {
             known.incident = Some(kept);
         }
+        // The end of one does not bring the device of the other back.
+        self.note_service(kept);
         self.act_again(kept);
     }
 
