@@ -52,7 +52,8 @@ impl Lifecycle {
         let other = known.incident.replace(number);
         known.hardware.clone_from(&incident.hardware);
         let (policy, since) = (incident.policy.clone(), incident.since);
-        self.incidents.insert(number, Arc::new(incident));
+        let found = Arc::new(incident);
+        self.incidents.insert(number, Arc::clone(&found));
         self.watch(now, &policy, &device);
         self.wakes.insert(device.clone(), since);
         if is_bare {
@@ -63,7 +64,8 @@ impl Lifecycle {
             self.close_double(now, &device, number, other);
             return self.incidents.contains_key(&number).then_some(number);
         }
-        if is_bare {
+        // Its policy may have changed since, or a guard.
+        if self.incidents.get(&number).is_some_and(|incident| *incident != found) {
             self.record(number);
         }
         self.act_again(number);
@@ -123,6 +125,8 @@ impl Lifecycle {
         if let Some(known) = self.devices.get_mut(device) {
             known.incident = Some(kept);
         }
+        // The end of one does not bring the device of the other back.
+        self.note_service(kept);
         self.act_again(kept);
     }
 

@@ -76,12 +76,21 @@ impl Limit {
     }
 }
 
-/// A limit, and what incidents take of it besides what was counted.
+/// How a device asks to be taken out of service.
+#[derive(Clone, Copy, Debug)]
+struct Asks {
+    /// It is out of service by an incident already, or a taint of one may still be there.
+    is_out: bool,
+    /// It was permitted to the same incident.
+    goes_on: bool,
+}
+
+/// A limit, and what incidents take of it.
 #[derive(Debug)]
 struct Guarded {
     limit: Limit,
     /// With how many devices of incidents each has.
-    taken: BTreeMap<Unit, usize>,
+    own: BTreeMap<Unit, usize>,
 }
 
 impl Guarded {
@@ -91,30 +100,44 @@ impl Guarded {
             return;
         }
         let unit = self.limit.unit(device);
-        if self.limit.out.contains(&unit) {
-            return;
-        }
-        let devices = self.taken.entry(unit.clone()).or_default();
+        let devices = self.own.entry(unit.clone()).or_default();
         *devices = if is_out { *devices + 1 } else { devices.saturating_sub(1) };
         if *devices == 0 {
-            self.taken.remove(&unit);
+            self.own.remove(&unit);
         }
     }
 
-    /// Why a device may not be taken out of service, if it may not.
-    fn refusal(&self, device: &DeviceId) -> Option<(HeldReason, Text)> {
+    /// How much is out of service, whoever took it out.
+    fn out(&self) -> u64 {
+        let more = self.own.keys().filter(|unit| !self.limit.out.contains(unit)).count();
+        (self.limit.out.len() + more) as u64
+    }
+
+    /// Why a device may not be taken out of service, if it may not. One that somebody else took out is no more out by it, but policies alone never take more
+    /// than is permitted. `asks` says whether it is out by an incident already, and whether that is to go on.
+    fn refusal(&self, device: &DeviceId, asks: Asks) -> Option<(HeldReason, Text)> {
         let Limit { guard, selects, permitted, total, out, stops } = &self.limit;
+        let unit = self.limit.unit(device);
+        let devices = self.own.get(&unit).copied().unwrap_or_default();
+        if asks.goes_on && asks.is_out {
+            return None;
+        }
         if let Some(stop) = stops {
             return Some(stop.clone());
         }
-        let (permitted, unit) = ((*permitted)?, self.limit.unit(device));
-        let count = (out.len() + self.taken.len()) as u64;
-        if out.contains(&unit) || self.taken.contains_key(&unit) || count < permitted {
+        let permitted = (*permitted)?;
+        // A taint of an earlier incident that is about to go is no reason to permit another.
+        let is_shared = devices > usize::from(asks.is_out);
+        let own = self.own.len() - usize::from(devices > 0);
+        let others = self.out() - u64::from(devices > 0 && !out.contains(&unit));
+        let has_room = (own as u64) < permitted && (out.contains(&unit) || others < permitted);
+        if is_shared || has_room {
             return None;
         }
         let units = if matches!(selects, Selected::Nodes(_)) { "nodes" } else { "devices" };
         let message = format!(
-            "DisruptionGuard {guard}: {count} of {total} {units} out of service, {permitted} permitted"
+            "DisruptionGuard {guard}: {} of {total} {units} out of service, {permitted} permitted",
+            self.out()
         );
         Some((HeldReason::Breaker, message.into()))
     }
@@ -132,14 +155,14 @@ pub(crate) struct Limits {
 
 impl Limits {
     fn set(&mut self, limits: Vec<Limit>) {
-        self.guarded = limits.into_iter().map(|limit| Guarded { limit, taken: BTreeMap::new() }).collect();
+        self.guarded = limits.into_iter().map(|limit| Guarded { limit, own: BTreeMap::new() }).collect();
         self.take_all();
     }
 
     fn take_all(&mut self) {
         let devices: BTreeSet<&DeviceId> = self.out.iter().chain(self.tainted.keys()).collect();
         for guarded in &mut self.guarded {
-            guarded.taken.clear();
+            guarded.own.clear();
             devices.iter().for_each(|device| guarded.note(device, true));
         }
     }
@@ -186,10 +209,12 @@ impl Limits {
     }
 
     /// The guard that keeps a device from being taken out of service by a policy, and why.
-    pub(crate) fn refusal(&self, device: &DeviceId) -> Option<(Text, HeldReason, Text)> {
+    /// `goes_on`: it was permitted to the same incident before.
+    pub(crate) fn refusal(&self, device: &DeviceId, goes_on: bool) -> Option<(Text, HeldReason, Text)> {
+        let asks = Asks { is_out: self.is_out(device), goes_on };
         let selecting = self.guarded.iter().filter(|guarded| guarded.limit.selects(device));
         selecting.into_iter().find_map(|guarded| {
-            let (reason, message) = guarded.refusal(device)?;
+            let (reason, message) = guarded.refusal(device, asks)?;
             Some((guarded.limit.guard.clone(), reason, message))
         })
     }
@@ -221,7 +246,7 @@ impl Lifecycle {
         if self.policies.get(&incident.policy).is_none_or(|policy| policy.mode == Mode::Observe) {
             return;
         }
-        match self.limits.refusal(device) {
+        match self.limits.refusal(device, false) {
             Some((guard, reason, message)) if held.guard != guard || held.reason != reason => {
                 self.hold(now, number, Held { guard, reason, message, ..*held });
             }
@@ -273,7 +298,7 @@ impl Lifecycle {
     /// A policy acts on an incident from now on, where guards permit that its device is out of service.
     pub(crate) fn enforce(&mut self, now: Timestamp, number: u64) {
         let Some(incident) = open_mut(&mut self.incidents, number) else { return };
-        match self.limits.refusal(&incident.device) {
+        match self.limits.refusal(&incident.device, incident.is_enforced) {
             None => {
                 incident.is_enforced = true;
                 incident.held = None;

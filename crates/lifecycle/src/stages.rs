@@ -32,7 +32,7 @@ impl Lifecycle {
         let open = self.devices.get(device).and_then(|known| known.incident);
         let incident = open.and_then(|number| self.incidents.get(&number));
         let is_asked = mode == Mode::Enforce && is_guarded(stage) && !incident.is_some_and(|one| is_out(one));
-        let refusal = if is_asked { self.limits.refusal(device) } else { None };
+        let refusal = if is_asked { self.limits.refusal(device, false) } else { None };
         let wish = Wish { rule, taint_value, stage, cause };
         let Some((number, incident)) = open.zip(incident) else {
             self.open(now, device, policy_name, (wish, flaps, refusal));
@@ -165,11 +165,13 @@ impl Lifecycle {
                 self.enter(now, number, Stage::Probation, calm(), &actor);
             }
             // Nothing was done to the device, so nothing is to be undone.
-            Stage::Quarantined | Stage::Draining if is_calm && is_observed => {
+            Stage::Quarantined | Stage::Draining | Stage::Repairing | Stage::Probation
+                if is_calm && is_observed =>
+            {
                 self.enter(now, number, Stage::Cleared, calm(), &actor);
             }
             Stage::Suspect | Stage::Quarantined => return calm_wake,
-            Stage::Draining if is_observed => return calm_wake,
+            Stage::Draining | Stage::Repairing | Stage::Probation if is_observed => return calm_wake,
             Stage::Draining if is_used == Some(false) => {
                 self.enter(now, number, Stage::Repairing, "no pod uses the device".into(), &actor);
             }

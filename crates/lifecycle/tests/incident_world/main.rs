@@ -673,16 +673,15 @@ fn run(seed: u64, steps: usize, mutant: Mutant) -> (Option<String>, BTreeSet<&'s
             break;
         }
     }
-    if world.broken.is_some() {
-        let trace: Vec<String> = world.trace.into();
-        return (world.broken.map(|broken| format!("{broken}\n{}", trace.join("\n"))), world.seen);
-    }
-    let is_calm = !world.dice.one_in(3);
-    world.rest(is_calm);
     if world.broken.is_none() {
-        world.check_rest(is_calm);
+        let is_calm = !world.dice.one_in(3);
+        world.rest(is_calm);
+        if world.broken.is_none() {
+            world.check_rest(is_calm);
+        }
     }
-    (world.broken, world.seen)
+    let trace: Vec<String> = world.trace.into();
+    (world.broken.map(|broken| format!("{broken}\n{}", trace.join("\n"))), world.seen)
 }
 
 /// How many worlds are looked at; `LIFECYCLE_SEEDS` asks for more.
