@@ -147,8 +147,7 @@ impl Args {
         }
         let authority = secrets.authority().to_owned();
         let renewal = Renewal::start(secrets, folder.clone(), address)?;
-        let token = dashboard::serve(&server, local.port());
-        announce(&renewal.kubeconfig(), local, self.nodes, &token)?;
+        announce(&renewal.kubeconfig(), local, self.nodes, &dashboard::serve(&server, local.port()))?;
 
         let parts = if self.api_only {
             None

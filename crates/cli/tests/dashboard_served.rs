@@ -62,7 +62,7 @@ impl Answer {
     fn header(&self, name: &str) -> Option<&str> {
         let start = format!("{name}: ");
         self.head.lines().find_map(|line| {
-            Some(line.get(..start.len())?.eq_ignore_ascii_case(&start).then(|| &line[start.len()..])?)
+            line.get(..start.len())?.eq_ignore_ascii_case(&start).then(|| &line[start.len()..])
         })
     }
 
