@@ -103,7 +103,7 @@ impl Pod {
             name: view.name.clone(),
             image: view.image.clone(),
             image_id: image_id.unwrap_or_default(),
-            id: instance.map(|instance| instance.id.clone()).or(last_id),
+            id: instance.map(|instance| instance.id.clone()).or(last_id).filter(|id| !id.is_empty()),
             state: container.state(default),
             last: container.last_state(),
             // A start that has not happened is not counted.

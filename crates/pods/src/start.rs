@@ -3,8 +3,8 @@
 use alloc::{format, string::String};
 
 use crate::{
-    Action, Kind, Millis,
-    container::{Hook, Work, pod_text},
+    Action, Exit, Kind, Millis,
+    container::{Hook, Instance, InstancePhase, Work, pod_text},
     machine::{About, Out},
     pod::{Ending, Pod, Sandbox, Volumes, Why},
 };
@@ -58,10 +58,8 @@ impl Pod {
     fn run_containers(&mut self, now: Millis, out: &mut Out) {
         let (inits, mains_end) = (self.init_count(), self.mains_end());
         for index in mains_end..self.containers.len() {
-            // One that ran, and whose end another agent has seen, does not run again.
-            if self.containers[index].instance.is_some() || !self.containers[index].before.has_run {
-                self.keep(now, index, out);
-            }
+            self.note_lost(now, index, out);
+            self.keep(now, index, out);
         }
         for index in 0..inits {
             let is_done = index < self.initialized;
@@ -84,6 +82,17 @@ impl Pod {
         for index in inits..mains_end {
             self.keep(now, index, out);
         }
+    }
+
+    /// An ephemeral container that another agent started, and that the runtime does not have any more, has ended and does not run again.
+    fn note_lost(&mut self, now: Millis, index: usize, out: &Out) {
+        let (view, container) = (&self.view.containers[index], &mut self.containers[index]);
+        if container.instance.is_some() || !container.before.has_run {
+            return;
+        }
+        let mut instance = Instance::running(String::new(), String::new(), out.last_id(), now, view);
+        instance.phase = InstancePhase::Exited(Exit::unknown(now, None));
+        (container.instance, container.restarts) = (Some(instance), container.before.restarts);
     }
 
     /// Whether all main containers have ended and none is started again.

@@ -257,7 +257,8 @@ fn before(status: &PodStatus) -> Before {
 fn before_container(status: &ContainerStatus) -> (String, BeforeContainer) {
     let before = BeforeContainer {
         restarts: u32::try_from(status.restart_count).unwrap_or(0),
-        has_run: status.container_id.as_ref().is_some_and(|id| !id.is_empty()),
+        has_run: status.container_id.as_ref().is_some_and(|id| !id.is_empty())
+            || status.state.as_ref().is_some_and(|state| state.terminated.is_some()),
         is_started: status.started == Some(true),
         is_ready: status.ready,
         resources: status.resources.as_ref().map(|of| resources(Some(of))),

@@ -64,3 +64,23 @@ fn a_pod_ends_although_an_ephemeral_container_runs() {
     assert_eq!(world.phase("a"), Phase::Succeeded);
     assert!(world.running("a").is_empty());
 }
+
+/// What ran in a sandbox that is gone is over, also for agents that were not there.
+#[test]
+fn an_ephemeral_container_that_is_lost_has_ended_for_every_agent() {
+    let mut world = World::new();
+    world.add(pod("a", vec![container("c", Kind::Main)], Restart::Always));
+    world.pass(1_000);
+    world.debug("a", "debugger");
+    world.pass(1_000);
+    // Nobody looks while the runtime loses everything.
+    world.sandboxes.clear();
+    for _ in 0..2 {
+        world.restart();
+        world.pass(700_000);
+        let state = &world.statuses["a"].ephemeral[0].state;
+        assert!(matches!(state, State::Terminated { exit, .. } if exit.code == 137), "{state:?}");
+        assert_eq!(world.running("a"), ["c"]);
+    }
+    assert_eq!(world.starts, ["c", "debugger", "c"]);
+}

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lazaret_pods::{
     Action, Amounts, Before, BeforeContainer, ConditionKind, ContainerView, Exit, FoundContainer, FoundPhase,
     FoundSandbox, Input, Kind, Level, Levels, Millis, Options, Outcome, Phase, PodRef, PodUse, PodView, Pods,
-    PressureOptions, PullPolicy, Resources, Restart, Signal, SoftThreshold, Status, Threshold, Thresholds,
+    PressureOptions, PullPolicy, Resources, Restart, Signal, SoftThreshold, State, Status, Threshold,
+    Thresholds,
 };
 
 pub(crate) const START: Millis = 1_000_000;
@@ -219,7 +220,7 @@ impl World {
             for container in status.init.iter().chain(&status.main).chain(&status.ephemeral) {
                 let before = BeforeContainer {
                     restarts: container.restarts,
-                    has_run: container.id.is_some(),
+                    has_run: container.id.is_some() || matches!(container.state, State::Terminated { .. }),
                     is_started: container.is_started,
                     is_ready: container.is_ready,
                     resources: container.resources,
