@@ -338,10 +338,11 @@ impl World {
         }
         let next = self.api.version();
         let mut incident = incident.clone();
-        match self.mutant {
-            Mutant::StepsBack if incident.stage == Stage::Repairing => incident.stage = Stage::Suspect,
-            Mutant::HoldsInSilence if incident.held.is_some() => incident.waits_for = Text::default(),
-            _ => {}
+        if self.mutant == Mutant::StepsBack && incident.stage == Stage::Repairing {
+            incident.stage = Stage::Suspect;
+        }
+        if self.mutant == Mutant::HoldsInSilence && incident.held.is_some() {
+            incident.waits_for = Text::default();
         }
         if self.mutant == Mutant::LosesRecords && incident.stage != Stage::Draining {
             return (Outcome::Done, Some(version.clone()), None);
