@@ -326,7 +326,11 @@ impl Reconciler {
         if let (WriteKind::Run { name, .. }, Some(why)) = (&kind, refused) {
             self.asked(now, name, Some(Err(why)));
         } else if !is_done {
-            if let (WriteKind::Record(_, _, incident), Outcome::Conflict) = (&kind, outcome) {
+            // Nothing was done: what was stored meanwhile is somebody else's.
+            if let WriteKind::Create(incident) | WriteKind::Record(_, _, incident) = &kind
+                && (matches!(outcome, Outcome::Conflict | Outcome::RetryLater)
+                    || matches!(kind, WriteKind::Create(_)))
+            {
                 self.contested(now, &incident.name);
             }
             let wait = RETRY_MS_MIN.saturating_mul(1 << failures.min(16)).min(RETRY_MS_MAX);
