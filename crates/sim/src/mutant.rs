@@ -95,8 +95,6 @@ mutants! {
     IgnoreBreaker = "ignore-breaker",
     /// Controllers do not see that a guard wants approval of rules that reach far.
     IgnoreConfirm = "ignore-confirm",
-    /// Controllers take every approval for one of what a rule reaches now.
-    ApproveAll = "approve-all",
     /// Controllers do not see that a rule wants groups of pods to leave together.
     IgnoreGroups = "ignore-groups",
     /// A wake-up asked for by a controller never comes.
