@@ -20,7 +20,7 @@ use crate::{
     feed::{Sources, kind},
     guard::{GuardBook, status_call},
     says::NamespaceSays,
-    telemetry::EvictionMetrics,
+    telemetry::{DeviceCounts, EvictionMetrics},
     wire,
 };
 
@@ -43,6 +43,8 @@ pub(crate) struct EvictionAgent {
     guards: GuardBook,
     says: NamespaceSays,
     metrics: EvictionMetrics,
+    /// Of several controllers over the same devices, the one that sees all taints counts them.
+    devices: Option<DeviceCounts>,
     /// What the metrics say of pods that are kept.
     shown: BlockCounts,
     /// There is something to tell the core.
@@ -57,12 +59,14 @@ impl Drop for EvictionAgent {
 
 impl EvictionAgent {
     pub(crate) fn new(options: Options, sources: Sources, metrics: EvictionMetrics) -> Self {
+        let devices = options.writes_guards.then(|| metrics.device_counts());
         let (fleet, eviction) = (Fleet::with_gates(sources.gates()), Eviction::new(options.clone()));
         Self {
             fleet,
             eviction,
             options,
             sources,
+            devices,
             metrics,
             shown: BlockCounts::default(),
             guards: GuardBook::default(),
@@ -108,12 +112,15 @@ impl Agent for EvictionAgent {
         (self.guards.is_news, self.says.is_news) = (true, true);
     }
 
-    fn hear(&mut self, _: Timestamp, news: News) {
+    fn hear(&mut self, now: Timestamp, news: News) {
         if self.guards.hear(&news) || self.says.hear(&news) {
             return;
         }
         self.sources.feed(&mut self.fleet, &news);
         self.heard = true;
+        if let Some(devices) = &mut self.devices {
+            devices.changed(now);
+        }
     }
 
     fn think(&mut self, now: Timestamp) {
@@ -124,6 +131,12 @@ impl Agent for EvictionAgent {
             self.eviction.handle(now, &self.fleet, Input::Tick);
         }
         self.show();
+        // Evictions come first.
+        if !self.heard
+            && let Some(devices) = &mut self.devices
+        {
+            devices.think(now, &mut self.fleet);
+        }
     }
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
@@ -133,6 +146,9 @@ impl Agent for EvictionAgent {
         let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
         self.eviction.handle(now, &self.fleet, input);
         self.show();
+        if let Some(devices) = &mut self.devices {
+            devices.lead(now, leading);
+        }
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
@@ -154,7 +170,8 @@ impl Agent for EvictionAgent {
         if self.heard || self.guards.is_news || self.says.is_news {
             Some(Timestamp::EPOCH)
         } else {
-            self.eviction.next_wake().map(|wake| wake.at)
+            let count = self.devices.as_ref().and_then(DeviceCounts::due);
+            self.eviction.next_wake().map(|wake| wake.at).into_iter().chain(count).min()
         }
     }
 

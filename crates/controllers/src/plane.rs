@@ -240,12 +240,11 @@ impl Plane {
             self.claims(desk, sources, options);
         }
         if options.controllers.pool_status && sources.has_pool_status_requests() {
-            let shown = telemetry::DeviceMetrics::new(desk.metrics());
             self.spawn(
                 desk,
                 AgentOptions { name: pools::NAME, in_flight_max: 8, precedence: Precedence::Patient },
                 desk.listen(&pools::resources(sources)),
-                move || pools::PoolsAgent::new(sources, shown.clone()),
+                move || pools::PoolsAgent::new(sources),
                 pools::Executor::new(desk.client()),
             );
         }

@@ -17,7 +17,6 @@ use tracing::{info, warn};
 use crate::{
     feed::{Sources, feed},
     ledger::{Change, Ledger},
-    telemetry::{DeviceCounts, DeviceMetrics},
 };
 
 /// What it calls itself in logs and metrics, as in Kubernetes.
@@ -50,17 +49,15 @@ pub(crate) struct PoolsAgent {
     ledger: Ledger,
     /// Of which a view is wanted.
     devices: Vec<Resource>,
-    counts: DeviceCounts,
 }
 
 impl PoolsAgent {
-    pub(crate) fn new(sources: Sources, metrics: DeviceMetrics) -> Self {
+    pub(crate) fn new(sources: Sources) -> Self {
         Self {
             fleet: Fleet::with_gates(sources.gates()),
             pools: Pools::default(),
             ledger: Ledger::default(),
             devices: devices(sources),
-            counts: DeviceCounts::new(metrics),
         }
     }
 }
@@ -70,7 +67,6 @@ impl Agent for PoolsAgent {
 
     fn hear(&mut self, now: Timestamp, news: News) {
         feed(&mut self.fleet, &news);
-        self.counts.changed(now);
         let Self { fleet, pools, ledger, .. } = self;
         // Nobody else is told what a change of the fleet means.
         let _ = fleet.take_changes();
@@ -83,13 +79,11 @@ impl Agent for PoolsAgent {
 
     fn think(&mut self, now: Timestamp) {
         self.pools.handle(now, &self.fleet, Input::Tick);
-        self.counts.think(now, &mut self.fleet);
     }
 
     fn lead(&mut self, now: Timestamp, leading: bool) {
         let input = if leading { Input::BecameLeader } else { Input::LostLeadership };
         self.pools.handle(now, &self.fleet, input);
-        self.counts.lead(now, leading);
     }
 
     fn acknowledge(&mut self, now: Timestamp, effect: u64, reply: Reply) {
@@ -102,7 +96,7 @@ impl Agent for PoolsAgent {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        [self.pools.next_wake(), self.counts.due()].into_iter().flatten().min()
+        self.pools.next_wake()
     }
 
     fn wants_view(&mut self) -> Option<ViewWish> {

@@ -71,9 +71,11 @@ impl DeviceCounts {
 
     /// Something changed.
     pub(crate) fn changed(&mut self, now: Timestamp) {
-        let counted = self.shown.values().sum::<i64>();
-        let pause = PAUSE_MILLIS_MIN.saturating_add(counted.saturating_mul(PAUSE_MILLIS_PER_DEVICE));
-        self.due.get_or_insert(now.plus_millis(pause));
+        if self.due.is_none() {
+            let counted = self.shown.values().sum::<i64>();
+            let pause = PAUSE_MILLIS_MIN.saturating_add(counted.saturating_mul(PAUSE_MILLIS_PER_DEVICE));
+            self.due = Some(now.plus_millis(pause));
+        }
     }
 
     pub(crate) fn lead(&mut self, now: Timestamp, leading: bool) {

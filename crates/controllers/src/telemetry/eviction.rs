@@ -8,6 +8,8 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
 };
 
+use super::devices::{DeviceCounts, DeviceMetrics};
+
 /// Counts of evictions. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct EvictionMetrics {
@@ -16,6 +18,7 @@ pub(crate) struct EvictionMetrics {
     by_cause: Family<Cause, Counter>,
     held: Counter,
     blocked: Family<Blocked, Gauge>,
+    devices: DeviceMetrics,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,6 +43,7 @@ impl EvictionMetrics {
             by_cause: Family::default(),
             held: Counter::default(),
             blocked: Family::default(),
+            devices: DeviceMetrics::new(metrics),
         };
         for why in Block::ALL {
             drop(this.blocked.get_or_create(&Blocked { reason: why.name() }));
@@ -74,6 +78,11 @@ impl EvictionMetrics {
             );
         });
         this
+    }
+
+    /// For one controller that counts devices.
+    pub(crate) fn device_counts(&self) -> DeviceCounts {
+        DeviceCounts::new(self.devices.clone())
     }
 
     /// A pod is back where others of its owner had to leave, and is held there.

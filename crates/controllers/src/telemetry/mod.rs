@@ -5,5 +5,5 @@ mod devices;
 mod eviction;
 
 pub(crate) use claims::ClaimsMetrics;
-pub(crate) use devices::{DeviceCounts, DeviceMetrics};
+pub(crate) use devices::DeviceCounts;
 pub(crate) use eviction::EvictionMetrics;
