@@ -143,6 +143,43 @@ fn the_printed_address_lets_one_browser_in_as_the_administrator() {
     });
 }
 
+#[test]
+fn the_numbers_of_the_page_are_metrics_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(LAZARET);
+    command
+        .args([
+            "up",
+            "--nodes",
+            "2",
+            "--devices",
+            "4",
+            "--ephemeral",
+            "--listen",
+            "127.0.0.1:0",
+            "--data-dir",
+        ])
+        .arg(folder.path());
+    let _server = start(&mut command);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let file = Kubeconfig::read_from(folder.path().join("kubeconfig")).unwrap();
+        let config = Config::from_custom_kubeconfig(file, &Default::default()).await.unwrap();
+        let client = kube::Client::try_from(config).unwrap();
+        let mut last = String::new();
+        for _ in 0..PATIENCE.as_secs() {
+            last =
+                client.request_text(http::Request::get("/metrics").body(Vec::new()).unwrap()).await.unwrap();
+            let mut counts = last.lines().filter(|line| line.starts_with("lazaret_devices{"));
+            if counts.any(|line| line.contains("state=\"Free\",effect=\"\"} 8")) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        panic!("eight free devices are not counted: {last}");
+    });
+}
+
 /// A request over a socket of its own, as a browser or a web site would send it.
 fn send(port: &str, request: &str) -> Answer {
     let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();

@@ -349,7 +349,9 @@ impl World {
         }
         let (before, by_person) = self.stages.get(&incident.name).copied().unwrap_or((incident.stage, true));
         if before != incident.stage {
-            if !by_person && !may_follow(before, incident.stage) {
+            // A policy that only observed is enforced from now on: nothing was done to the device before, and a person wanted that.
+            let begins = incident.is_enforced && !stored.incident.is_enforced;
+            if !by_person && !begins && !may_follow(before, incident.stage) {
                 self.broken = Some(format!("{before:?} is followed by {:?}", incident.stage));
             }
             self.stages.insert(incident.name.clone(), (incident.stage, false));
