@@ -73,6 +73,11 @@ pub(crate) enum Party {
     Waits(Text),
 }
 
+/// Whether pods of a group leave together for this reason.
+fn is_together(reason: &Reason) -> bool {
+    reason.cause.taint.eviction.as_ref().is_some_and(|spec| spec.groups == GroupMode::Together)
+}
+
 fn reason_of(slot: &Slot, cause: u32) -> Option<&Reason> {
     slot.reasons.iter().find(|reason| reason.cause_ix == cause)
 }
@@ -83,8 +88,7 @@ impl Eviction {
         let slot = self.pods.get(at);
         let mut groups: Vec<(u32, GroupKey)> = Vec::new();
         for reason in slot.map_or(&[][..], |slot| &slot.reasons) {
-            let spec = reason.cause.taint.eviction.as_ref();
-            if spec.is_some_and(|spec| spec.groups == GroupMode::Together)
+            if is_together(reason)
                 && let Some(key) = slot.and_then(|slot| GroupKey::of(&slot.pod))
                 && !groups.iter().any(|(cause, _)| *cause == reason.cause_ix)
             {
@@ -162,8 +166,11 @@ impl Eviction {
         };
         let Some(reason) = reason_of(slot, cause) else { return Ok(false) };
         let key = &slot.pod.key;
-        let by = slot.blocked.as_ref().map(|blocked| blocked.why).filter(|why| *why != Block::Group);
-        let fails = slot.blocked.is_none() && slot.not_before.is_some_and(|until| until > now);
+        // What kept it before its reasons changed may not keep it any more.
+        let is_kept = slot.not_before.is_some_and(|until| until > now);
+        let by = slot.blocked.as_ref().filter(|_| is_kept).map(|blocked| blocked.why);
+        let by = by.filter(|why| *why != Block::Group);
+        let fails = slot.blocked.is_none() && is_kept;
         if let Some(why) = by {
             return Err(format!("pod {key} of the group is not evicted: {}", why.name()).into());
         }
@@ -182,31 +189,43 @@ impl Eviction {
         Ok(true)
     }
 
-    /// All pods of a group wait for the same.
+    /// All pods of a group that are due wait for the same. One that is due for other reasons, too, may leave for those.
     pub(crate) fn block_party(&mut self, now: Timestamp, candidate: Candidate, message: &Text) {
-        let members = candidate.line.and_then(|cause| self.groups.members(cause, candidate.pod));
+        let Some(cause) = candidate.line else { return };
+        let members = self.groups.members(cause, candidate.pod);
         let members: Vec<PodIx> = members.into_iter().flatten().map(|at| PodIx(*at)).collect();
         for at in members {
             let Some(slot) = self.pods.get(at).filter(|slot| slot.phase == Phase::Waiting) else { continue };
+            let is_due = reason_of(slot, cause).is_some_and(|reason| reason.deadline <= now);
             // Those that wait in line; others have a reason of their own, or have none yet.
-            if slot.active == 0 {
+            if slot.active == 0 || !is_due {
+                continue;
+            }
+            let active = &slot.reasons[..slot.active as usize];
+            if active.iter().any(|reason| reason.cause_ix != cause && !is_together(reason)) {
+                self.lines.leave(cause, at);
                 continue;
             }
             let ends = slot.reasons.iter().filter_map(|reason| reason.must_be_gone_by());
-            let until = ends.filter(|end| *end > now).min().unwrap_or(Timestamp::NEVER);
+            let later = ends.chain(slot.reasons.iter().map(|reason| reason.deadline));
+            let until = later.filter(|end| *end > now).min().unwrap_or(Timestamp::NEVER);
             self.block(now, at, Blocked { why: Block::Group, message: message.clone() }, until);
         }
     }
 
     /// A pod that waits for its group waits in line again.
     pub(crate) fn release_from_group(&mut self, now: Timestamp, at: PodIx) {
-        let blocked = self.pods.get(at).and_then(|slot| slot.blocked.as_ref());
-        if blocked.is_some_and(|blocked| blocked.why == Block::Group) {
-            self.unblock(at);
-            if let Some(slot) = self.pods.get_mut(at) {
-                slot.not_before = None;
+        let Some(slot) = self.pods.get(at).filter(|slot| slot.phase == Phase::Waiting) else { return };
+        match slot.blocked.as_ref().map(|blocked| blocked.why) {
+            Some(Block::Group) => {
+                self.unblock(at);
+                if let Some(slot) = self.pods.get_mut(at) {
+                    slot.not_before = None;
+                }
             }
-            self.schedule(at, now);
+            Some(_) => return,
+            None => self.unschedule(at, now),
         }
+        self.schedule(at, now);
     }
 }

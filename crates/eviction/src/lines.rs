@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 
 use hashbrown::HashMap;
 use lazaret_fleet::PodIx;
-use lazaret_model::{EvictionMode, ObjectKey, Pod, Timestamp, Uid};
+use lazaret_model::{EvictionMode, GroupMode, ObjectKey, Pod, Timestamp, Uid};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
@@ -172,6 +172,10 @@ impl Eviction {
         state: &CauseState,
         line: &BTreeSet<Place>,
     ) -> Option<(PodIx, usize)> {
+        // Who else is in a group is known when all that is to be told is told.
+        if self.partial && is_together(state) {
+            return None;
+        }
         let (.., first) = line.first()?;
         let sized = |at: u32| (PodIx(at), self.party_size(cause, at));
         let most = state.cause.taint.eviction.as_ref().and_then(|spec| spec.max_concurrent);
@@ -217,6 +221,11 @@ impl Eviction {
             }
         }
     }
+}
+
+/// Whether pods of a group leave together.
+fn is_together(state: &CauseState) -> bool {
+    state.cause.taint.eviction.as_ref().is_some_and(|spec| spec.groups == GroupMode::Together)
 }
 
 /// Nobody leaves any more because of a rule that has expired.
