@@ -214,7 +214,11 @@ impl Lifecycle {
 
     fn lower(&mut self, now: Timestamp, device: &DeviceId, key: &Text, source: Source) {
         if let Some(known) = self.devices.get_mut(device) {
-            known.watchers.values_mut().for_each(|watcher| watcher.lower(key, source));
+            for (policy, watcher) in known.watchers.iter_mut() {
+                if watcher.lower(key, source) {
+                    self.tallies.changed(policy, device);
+                }
+            }
         }
         self.look(now, device);
     }

@@ -42,6 +42,15 @@ impl Tallies {
         *version += 1;
     }
 
+    /// What was counted lasts no longer.
+    pub(crate) fn changed(&mut self, policy: &Text, device: &DeviceId) {
+        if let Some((devices, version)) = self.counting.get_mut(policy)
+            && devices.contains(device)
+        {
+            *version += 1;
+        }
+    }
+
     /// What was counted of a device is void.
     pub(crate) fn forget(&mut self, policy: &Text, device: &DeviceId) {
         if let Some((devices, version)) = self.counting.get_mut(policy)

@@ -82,6 +82,8 @@ impl Watcher {
         for watched in self.rules.values_mut() {
             watched.is_fresh = false;
             watched.is_standing = !watched.lasting.is_empty();
+            // It ended while nobody was there: when it comes again, it counts again.
+            watched.counted.clear();
         }
     }
 
@@ -145,13 +147,15 @@ impl Watcher {
         }
     }
 
-    /// A signal that lasted is over.
-    pub(crate) fn lower(&mut self, key: &Text, source: Source) {
+    /// A signal that lasted is over. Returns whether it was known to last.
+    pub(crate) fn lower(&mut self, key: &Text, source: Source) -> bool {
+        let mut was_known = false;
         for watched in self.rules.values_mut() {
             let level = (key.clone(), source);
-            watched.lasting.remove(&level);
-            watched.counted.remove(&level);
+            was_known |= watched.lasting.remove(&level).is_some();
+            was_known |= watched.counted.remove(&level).is_some();
         }
+        was_known
     }
 
     /// Looks at all rules.

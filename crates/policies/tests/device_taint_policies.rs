@@ -37,6 +37,7 @@ impl World {
             reports: Vec::new(),
         };
         lines.iter().for_each(|line| world.say(line));
+        world.hear(Input::ApprovalWanted(false));
         world.hear(Input::BecameLeader);
         world
     }
@@ -141,6 +142,22 @@ fn owned(wanted: &Wanted, uid: &str) -> Owned {
         value: wanted.value.clone(),
         effect: wanted.effect.clone(),
     }
+}
+
+/// Where a guard wants approval, a policy becomes rules once its status says that it is not held.
+#[test]
+fn a_policy_of_which_nothing_is_decided_becomes_nothing() {
+    let mut world = World::new(&[SLICE, POLICY]);
+    world.hear(Input::ApprovalWanted(true));
+    world.settle();
+    assert_eq!(world.shown(), Vec::<String>::new());
+    world.hear(Input::ApprovalWanted(false));
+    world.settle();
+    let shown = world.shown();
+    assert_eq!(shown.len(), 2);
+    world.hear(Input::ApprovalWanted(true));
+    world.settle();
+    assert_eq!(world.shown(), shown, "what it is stays until something is decided");
 }
 
 #[test]

@@ -32,7 +32,7 @@ async fn rule(cluster: &Cluster) -> Value {
 async fn it_shows_what_the_rule_does_and_approves_that() {
     let cluster = cluster().await;
     let before = rule(&cluster).await;
-    assert_eq!(before["metadata"]["annotations"], json!({"lazaret.dev/written-by": "ada@example.com"}));
+    assert_eq!(before["metadata"]["annotations"], json!({"lazaret.dev/written-by": "admin"}));
     let shown = cluster.run(&["approve", "wide", "--dry-run"]).await.ok();
     assert!(shown.starts_with("example.com/fan:NoExecute on "), "{shown}");
     assert!(shown.contains("research") && shown.contains("DeviceTaintRule wide approved for "), "{shown}");
@@ -43,7 +43,7 @@ async fn it_shows_what_the_rule_does_and_approves_that() {
     assert!(said["pods"].as_u64() > Some(0) && said["devices"].as_u64() > Some(0), "{said}");
     let approved = rule(&cluster).await;
     let annotations = &approved["metadata"]["annotations"];
-    assert_eq!(annotations["lazaret.dev/approved-by"], "ada@example.com");
+    assert_eq!(annotations["lazaret.dev/approved-by"], "admin");
     let approval: Value =
         serde_json::from_str(annotations["lazaret.dev/approval"].as_str().unwrap()).unwrap();
     assert_eq!(approval["uid"], before["metadata"]["uid"]);

@@ -1,6 +1,7 @@
 //! Rules that reach more than a guard permits without approval have no effect, for the scheduler neither; and groups of pods.
 
 use http::Request;
+use lazaret_server::User;
 use lazaret_testkit::{Cluster, Plane};
 use serde_json::{Value, json};
 
@@ -22,11 +23,10 @@ fn as_user(stage: &Stage, user: &str, method: &str, path: &str, body: &Value) ->
         .method(method)
         .uri(path)
         .header("content-type", content_type)
-        .header("impersonate-user", user)
-        .header("impersonate-group", "system:masters")
         .body(body.to_string().into_bytes())
         .unwrap();
-    let client = stage.cluster.client();
+    let groups = vec!["system:masters".into(), "system:authenticated".into()];
+    let client = stage.cluster.client_as(User { name: user.into(), groups, ..User::default() });
     stage.cluster.block_on(async move { client.request::<Value>(request).await }).unwrap()
 }
 

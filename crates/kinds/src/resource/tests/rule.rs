@@ -178,7 +178,7 @@ fn fields_of_v1alpha3_are_checked_hidden_and_kept() {
         ("/spec/eviction/windows/0/duration", json!("200h"), "spec.eviction.windows[0].duration Invalid"),
         (
             "/spec/eviction/windows/0/timeZone",
-            json!("Europe/Zurich"),
+            json!("Europe/Atlantis"),
             "spec.eviction.windows[0].timeZone Invalid",
         ),
         ("/spec/taint/description", json!("a".repeat(1025)), "spec.taint.description TooLong"),
