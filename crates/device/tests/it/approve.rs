@@ -43,7 +43,7 @@ async fn it_shows_what_the_rule_does_and_approves_that() {
     assert!(said["pods"].as_u64() > Some(0) && said["devices"].as_u64() > Some(0), "{said}");
     let approved = rule(&cluster).await;
     let annotations = &approved["metadata"]["annotations"];
-    assert_eq!(annotations["lazaret.dev/approved-by"], "admin");
+    assert_eq!(annotations["lazaret.dev/approved-by"], "ada@example.com");
     let approval: Value =
         serde_json::from_str(annotations["lazaret.dev/approval"].as_str().unwrap()).unwrap();
     assert_eq!(approval["uid"], before["metadata"]["uid"]);
