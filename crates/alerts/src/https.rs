@@ -35,7 +35,7 @@ const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// The head of a request, and then its body, must have arrived after this long.
 const HEADER_TIME_MAX: Duration = Duration::from_secs(10);
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
-/// What a connection buffers of a head.
+/// A connection buffers this much of a head.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// After a connection could not be accepted, the next is tried after this.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ fn damaged(what: &'static str, why: impl fmt::Display) -> TlsError {
     TlsError { what, why: why.to_string() }
 }
 
-/// What it is served with. Cheap to clone.
+/// Certificate, key and trusted authorities of the listener. Cheap to clone.
 #[derive(Clone)]
 pub struct Serving(Arc<ServerConfig>);
 
@@ -178,7 +178,7 @@ async fn answer(receiver: &Receiver, request: Request<Incoming>, certified: Opti
     }
 }
 
-/// Who sends, if they may write signals.
+/// The sender, if it may write signals.
 async fn identify(
     receiver: &Receiver,
     request: &Request<Incoming>,

@@ -21,7 +21,7 @@ pub(crate) enum Named {
     OnNode(String, Mark),
 }
 
-/// What distinguishes a device on its node.
+/// The label that distinguishes a device on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Uuid(String),

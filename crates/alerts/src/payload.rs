@@ -1,4 +1,4 @@
-//! What Alertmanager sends: JSON, version 4.
+//! Notifications of Alertmanager: JSON, version 4.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ impl Alert {
         format!("alert-{hash:016x}")
     }
 
-    /// What its signal is about, and what it says.
+    /// The key and the value of its signal.
     pub(crate) fn signal(&self) -> Result<(&str, &str), &'static str> {
         if self.labels.len() > LABELS_MAX {
             return Err("it has too many labels");

@@ -25,7 +25,7 @@ const RECEIVES_MAX: usize = 4;
 /// Signals that there may be before further alerts are refused: a policy has to look at each.
 const SIGNALS_MAX: u64 = 10_000;
 
-/// What became of an alert, or of a whole notification.
+/// The outcome of an alert, or of a whole notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is a signal now, or was one already.
@@ -38,9 +38,9 @@ pub enum Outcome {
     Ambiguous,
     /// It cannot be read.
     Malformed,
-    /// Nobody knows who sent it.
+    /// The sender is not known.
     Unauthenticated,
-    /// Whoever sent it may not.
+    /// The sender has no permission.
     Forbidden,
     /// There are too many signals already.
     Limited,
@@ -69,7 +69,7 @@ struct Labels {
     outcome: &'static str,
 }
 
-/// What a notification is answered with.
+/// The answer to a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status. Alertmanager sends again what is answered with 5xx, and nothing else.
@@ -157,7 +157,7 @@ impl Receiver {
         SIGNALS_MAX.saturating_sub(shown + list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0))
     }
 
-    /// What becomes of an alert, and why it has no effect.
+    /// The outcome of an alert, and why it has no effect.
     async fn alert(&self, by: &str, alert: &Alert, room: &mut u64) -> (Outcome, Option<String>) {
         let name = alert.signal_name();
         let (key, value) = match alert.signal() {

@@ -1,4 +1,4 @@
-//! Who sends alerts, and whether they may: asked of the API server.
+//! Asks the API server for the sender of alerts and for its permission.
 
 use lazaret_runtime::{Call, CallError, Client, SIGNALS};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// A longer token is nobody's.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
-/// Whoever sent a request.
+/// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) name: String,
@@ -26,7 +26,7 @@ impl Caller {
     }
 }
 
-/// Whose token it is; `None`: nobody's.
+/// The owner of a token; `None` if it has none.
 pub(crate) async fn token(client: &Client, token: &str) -> Result<Option<Caller>, CallError> {
     if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
         return Ok(None);

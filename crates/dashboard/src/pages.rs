@@ -61,7 +61,7 @@ impl<U: Clone + ToString> Dashboard<U> {
         self.lock().invite(now, user)
     }
 
-    /// Whose request this is, by cookie and secret; `None` where no secret is shown.
+    /// The user of a request, by cookie and secret; `None` where no secret is shown.
     ///
     /// # Errors
     /// When a secret is shown that no session has.

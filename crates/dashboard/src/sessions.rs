@@ -28,7 +28,7 @@ type Hash = [u8; 32];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionOver;
 
-/// What a browser is given when a session begins.
+/// A session that begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Begun {
     /// For the cookie.
@@ -99,12 +99,12 @@ impl<U: Clone> Sessions<U> {
         Some(Begun { cookie })
     }
 
-    /// What the page has to repeat with every request.
+    /// The secret that the page repeats with every request.
     pub(crate) fn secret(&self, cookie: &str) -> String {
         URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, cookie.as_bytes()))
     }
 
-    /// Whose session a cookie is, whether or not the page's secret is known.
+    /// The user of the session of a cookie, whether or not the page's secret is known.
     pub(crate) fn of_cookie(&mut self, now: u64, cookie: &str) -> Option<U> {
         self.forget(now);
         let known =
@@ -113,7 +113,7 @@ impl<U: Clone> Sessions<U> {
         Some(known.user.clone())
     }
 
-    /// Whose request it is that shows a cookie and the page's secret.
+    /// The user of a request that shows a cookie and the page's secret.
     pub(crate) fn user(&mut self, now: u64, cookie: &str, secret: &str) -> Option<U> {
         let shown = URL_SAFE_NO_PAD.decode(secret).ok()?;
         // Compares in a time that does not depend on where they differ.

@@ -11,7 +11,7 @@ const FIN: u8 = 1;
 /// Identifiers have 31 bits.
 const ID_MASK: u32 = 0x7fff_ffff;
 
-/// What the other side sent.
+/// A frame of the other side.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame {
     /// A new stream.

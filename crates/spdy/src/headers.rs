@@ -75,7 +75,7 @@ const WORDS: &[&str] = &[
     "keep-alive",
     "origin",
 ];
-/// What follows them, without lengths.
+/// The rest after them, without lengths.
 const TEXTS: &[&str] = &[
     "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 No",
     "n-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403",

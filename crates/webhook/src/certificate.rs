@@ -15,7 +15,7 @@ const AUTHORITY: &str = "ca.crt";
 const AUTHORITY_KEY: &str = "ca.key";
 /// The names that the certificate is for.
 const HOSTS: &str = "hosts";
-/// Whom the certificate names.
+/// The subject of the certificate.
 const COMMON_NAME: &str = "lazaret-webhook";
 
 /// An authority, and a certificate of it.
@@ -27,7 +27,7 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// What a Secret holds; `None` where something is missing.
+    /// Read from a Secret; `None` where something is missing.
     pub(crate) fn of_data(data: &BTreeMap<String, String>) -> Option<Self> {
         let text = |key: &str| data.get(key).cloned();
         Some(Self {
@@ -37,7 +37,7 @@ impl Certificates {
         })
     }
 
-    /// What a Secret should hold.
+    /// The data of its Secret.
     pub(crate) fn data(&self) -> BTreeMap<&'static str, String> {
         BTreeMap::from([
             (AUTHORITY, self.authority.certificate.clone()),

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// What time it is.
+/// The time.
 #[allow(clippy::disallowed_methods, reason = "this is the clock module")]
 pub(crate) fn now() -> Timestamp {
     Timestamp::now()

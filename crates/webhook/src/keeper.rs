@@ -48,9 +48,9 @@ pub struct Keeper {
     client: Client,
     identity: Identity,
     metrics: Metrics,
-    /// What is served with; `None` until there is a certificate.
+    /// The certificate in use; `None` until there is one.
     tls: watch::Sender<Option<Tls>>,
-    /// What was last served with.
+    /// The certificate that was last in use.
     served: Option<Certificates>,
 }
 
@@ -226,7 +226,7 @@ impl Keeper {
     }
 }
 
-/// What makes the API server trust this authority, if it does not. Nothing but the bundles is changed, and only in what was read.
+/// A patch by which the API server trusts this authority, if it does not yet. Nothing but the bundles is changed, and only in what was read.
 fn bundle_patch(there: &Configuration, bundle: &str) -> Option<Value> {
     let old: Vec<usize> = (0..there.webhooks.len())
         .filter(|at| there.webhooks[*at].client_config.ca_bundle != bundle)

@@ -1,4 +1,4 @@
-//! What the webhook says of itself.
+//! Metrics of the webhook.
 
 use std::sync::atomic::AtomicU64;
 

@@ -5,10 +5,10 @@ use serde_json::{json, value::RawValue};
 
 /// On an object that is written with `dryRun`: it asks whether the webhook is reached, and is refused with [`PROBE_ANSWER`].
 const PROBE: &str = "lazaret.dev/webhook-probe";
-/// What is said to a probe, which `kubectl device check` looks for.
+/// The answer to a probe, which `kubectl device check` looks for.
 const PROBE_ANSWER: &str = "lazaret.dev/webhook-probe: the webhook answers";
 
-/// What the API server asks about.
+/// A question of the API server.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The object as it would be, as JSON.
@@ -17,14 +17,14 @@ pub struct Question {
     pub old_object: Option<String>,
 }
 
-/// What is said to it.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It may be written.
     Allowed,
     /// It may not, and why.
     Denied(String),
-    /// Nobody can say yet: the `failurePolicy` of the configuration decides.
+    /// Not known yet: the `failurePolicy` of the configuration decides.
     NotReady,
 }
 

@@ -44,7 +44,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How long questions may take to be answered when the process ends.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Who decides.
+/// The function that decides.
 pub type Decide = Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Decision> + Send>> + Send + Sync>;
 
 /// A webhook that is served.
