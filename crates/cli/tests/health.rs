@@ -246,7 +246,7 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
             assert_eq!(spec["taint"]["evictionsPerSecond"], 5, "{spec}");
             let eviction = json!({"mode": "EvictThenDelete", "deadlineSeconds": 60, "maxConcurrent": 2});
             assert_eq!(spec["eviction"], eviction, "{spec}");
-            // What was counted and not stored goes with the process.
+            // Counts that are not stored end with the process.
             wait_until("the eviction is stored", || up.incident()["status"]["cost"]["podsEvicted"] == 1);
         }
         if stage == "Repairing" {

@@ -354,7 +354,7 @@ fn foreign_cluster() -> Cluster {
     cluster.until("nodes are there", |cluster| {
         cluster.names("/apis/resource.k8s.io/v1/resourceslices").len() == 2
     });
-    // What a cluster makes for itself is there before anybody counts what was added.
+    // The own objects of a cluster exist before the added ones are counted.
     cluster.until("every namespace has its account and its certificate", |cluster| {
         cluster.names("/api/v1/namespaces").iter().all(|namespace| {
             let has = |plural: &str, name: &str| {

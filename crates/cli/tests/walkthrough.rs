@@ -98,7 +98,7 @@ impl Cluster {
         let started = Instant::now();
         loop {
             let printed = self.run(command);
-            // What takes longer than ten seconds on a slow machine says how far it is.
+            // A command that takes longer than ten seconds prints its progress.
             let lines: Vec<&str> = printed.lines().filter(|line| !line.contains(" elapsed: ")).collect();
             if matches(&lines, wanted) {
                 return;

@@ -42,7 +42,7 @@ impl Tallies {
         *version += 1;
     }
 
-    /// What was counted lasts no longer.
+    /// The counted signals last no longer.
     pub(crate) fn changed(&mut self, policy: &Text, device: &DeviceId) {
         if let Some((devices, version)) = self.counting.get_mut(policy)
             && devices.contains(device)

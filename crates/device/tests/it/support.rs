@@ -89,11 +89,11 @@ impl Shared {
 const AN_HOUR_MS: i64 = 3_600_000;
 
 thread_local! {
-    /// What the clock of a test is ahead of this machine's. A test has a thread of its own.
+    /// How far the clock of a test is ahead of this machine's. A test has a thread of its own.
     static AHEAD_MS: Cell<i64> = const { Cell::new(0) };
 }
 
-/// What the clock of the test shows.
+/// The time by the clock of the test.
 #[allow(clippy::disallowed_methods, reason = "a timeout needs time")]
 fn time() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()).plus_millis(AHEAD_MS.get())
@@ -286,7 +286,7 @@ impl Cluster {
         self.run_at(words, time).await
     }
 
-    /// The same until `is_late` is pleased with the output: then an hour is over. What has to happen before a deadline has happened by then,
+    /// The same until `is_late` is pleased with the output: then an hour is over. Everything before a deadline has happened by then,
     /// however slow the machine is.
     pub(crate) async fn run_until_late(&self, words: &[&str], is_late: impl Fn(&str) -> bool) -> Ran {
         let args = Args::try_parse_from(["kubectl-device"].iter().chain(words)).unwrap();

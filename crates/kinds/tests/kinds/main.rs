@@ -1,4 +1,4 @@
-//! What is served, and under which names.
+//! Kinds that are served, and their names.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod rule_signatures;
