@@ -205,6 +205,27 @@ fn every_crate_has_a_place_and_depends_only_downwards() {
 }
 
 #[test]
+fn the_version_of_a_library_stands_in_one_place() {
+    let workspace = Workspace::load().unwrap();
+    let mut wrong = Vec::new();
+    for package in &workspace.crates {
+        let path = package.folder.join("Cargo.toml");
+        let mut is_dependencies = false;
+        for (at, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            if line.starts_with('[') {
+                is_dependencies = line.contains("dependencies");
+            }
+            let says = line.split_once('=').map(|(_, value)| value.trim());
+            let has_version = says.is_some_and(|value| value.starts_with('"') || value.contains("version ="));
+            if is_dependencies && has_version {
+                wrong.push(format!("{}:{}: {line}", path.display(), at + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "versions stand in the workspace's Cargo.toml:\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn the_table_of_places_has_no_cycle() {
     let position: BTreeMap<_, _> =
         MAY_DEPEND_ON.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
