@@ -6,7 +6,7 @@ use lazaret_json::Value as Json;
 use lazaret_kinds::Kind;
 use lazaret_store::{Action, Op, Store, TxnError, TxnInvalid, Value};
 
-use crate::{ApiError, object, server::Call};
+use crate::{ApiError, call::Call, object};
 
 // DEVIATION(ceilings): without a quota there is a limit all the same.
 /// Ceilings of what is stored. Deletes always pass; leases, events and every write that is not of a whole object go on a little longer than

@@ -12,7 +12,7 @@ use lazaret_quota::{Amounts, Change, Classes, Counted, DeviceClaim, Facts, Quota
 use lazaret_store::{Committed, Item, Op, RangeOptions, TxnError};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{ApiError, clock, object, server::Call};
+use crate::{ApiError, call::Call, clock, object};
 
 /// Where quotas are stored.
 const QUOTAS: &str = "/core/resourcequotas/";

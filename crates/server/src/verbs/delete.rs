@@ -9,12 +9,12 @@ use super::{finish::storage, list};
 use crate::{
     ApiError,
     admission::{self, DeleteAttributes, Refused, Write, commit_charged},
+    call::Call,
     clock, definitions,
     input::read_message,
     negotiate, object,
     request::Target,
     respond::Answer,
-    server::Call,
 };
 
 /// A delete that loses the race so often gives up.

@@ -11,8 +11,8 @@ use super::scale;
 use crate::{
     ApiError,
     admission::{self, Refused, Subject, Write},
+    call::Call,
     disk, limits, object,
-    server::Call,
     service_pool::{self, Reservation},
 };
 
