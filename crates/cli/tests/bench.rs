@@ -72,7 +72,8 @@ fn ctrl_c_takes_everything_away_too() {
     // So slow that it is under way when it is stopped.
     let words = ["schedule", "--nodes", "2", "--devices", "8", "--pods", "16", "--rate", "1"];
     let child = bench(&cluster, &words).spawn().unwrap();
-    let ended = interrupt_at(child, "pods running: 1 of 16");
+    // Several may have begun to run by the time that somebody counts.
+    let ended = interrupt_at(child, "pods running: ");
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{told}");
     assert!(told.contains("taking away what was made") && told.contains("error: stopped"), "{told}");

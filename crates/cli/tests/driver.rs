@@ -46,7 +46,9 @@ fn the_example_publishes_fails_on_command_and_leaves_no_socket() {
     let socket = root.path().join("kubelet/plugins_registry/example.lazaret.dev@reg.sock");
     wait_until("the driver listens", || socket.exists());
     cluster.until("four devices are published", |cluster| devices(cluster).len() == 4);
-    assert_eq!(devices(&cluster)[0]["taints"][0]["key"], "example.lazaret.dev/hot");
+    cluster.until("the first one fails from the start", |cluster| {
+        devices(cluster)[0]["taints"][0]["key"] == "example.lazaret.dev/hot"
+    });
 
     let control = path("kubelet/plugins/example.lazaret.dev/control.sock");
     let tell = |words: &[&str]| {

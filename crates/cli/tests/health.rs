@@ -134,16 +134,30 @@ impl Up {
         last
     }
 
-    /// A pod with one device; which one it got.
+    /// Lets the pods of jobs run that wait for it.
+    fn release_jobs(&self) {
+        let is_held = |pod: &Value| !pod["spec"]["schedulingGates"].is_null();
+        let mut released = 0;
+        wait_until("a pod of a job waits to be released", || {
+            for pod in self.list(PODS).iter().filter(|pod| is_held(pod)) {
+                let path = format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap());
+                self.send("PATCH", &path, &json!({"spec": {"schedulingGates": null}}));
+                released += 1;
+            }
+            released > 0
+        });
+    }
+
+    /// A pod with one device, which does not stop by itself; which one it got.
     fn pod(&self, name: &str) -> String {
         let claim = json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [
             {"name": "gpu", "exactly": {"deviceClassName": DRIVER}},
         ]}}});
         self.send("POST", CLAIMS, &claim);
         let pod = json!({
-            "metadata": {"name": name, "annotations": {"hollow.lazaret.dev/stop-after": "2s"}},
+            "metadata": {"name": name, "annotations": {"hollow.lazaret.dev/stop-after": "1h"}},
             "spec": {
-                "terminationGracePeriodSeconds": 30,
+                "terminationGracePeriodSeconds": 3600,
                 "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
                 "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
             },
@@ -186,6 +200,15 @@ fn policy() -> Value {
     })
 }
 
+/// The same with jobs that wait to be released: a stage is over when the test says so, and none can be missed.
+fn held(mut policy: Value) -> Value {
+    for path in ["/spec/repair/steps/0/job/template", "/spec/recovery/validation/template"] {
+        let spec = policy.pointer_mut(path).unwrap().pointer_mut("/spec/template/spec").unwrap();
+        spec["schedulingGates"] = json!([{"name": "example.com/released"}]);
+    }
+    policy
+}
+
 fn texts<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
     list.as_array().unwrap().iter().map(|entry| entry[field].as_str().unwrap()).collect()
 }
@@ -199,7 +222,7 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
     }});
     let foreign = up.send("POST", RULES, &foreign);
     wait_until("the devices are there", || !up.list(SLICES).is_empty());
-    up.send("POST", POLICIES, &policy());
+    up.send("POST", POLICIES, &held(policy()));
     let device = up.pod("trainer");
     for count in 1..=2 {
         // A failure that begins and ends before the controller looks is not counted: it recovers once it is.
@@ -223,12 +246,20 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
             assert_eq!(spec["taint"]["evictionsPerSecond"], 5, "{spec}");
             let eviction = json!({"mode": "EvictThenDelete", "deadlineSeconds": 60, "maxConcurrent": 2});
             assert_eq!(spec["eviction"], eviction, "{spec}");
+            // What was counted and not stored goes with the process.
+            wait_until("the eviction is stored", || up.incident()["status"]["cost"]["podsEvicted"] == 1);
         }
         if stage == "Repairing" {
             up.recover(&device);
         }
         assert_eq!(incident["status"]["device"]["device"], device);
         up = up.kill();
+        match stage {
+            "Draining" => {
+                up.send("DELETE", &format!("{PODS}/trainer"), &json!({"gracePeriodSeconds": 0}));
+            }
+            _ => up.release_jobs(),
+        }
     }
     let incident = up.until_stage("Cleared");
     let status = &incident["status"];
@@ -479,7 +510,7 @@ fn attributes_nodes_pods_and_vanished_devices_give_signals_and_an_incident_follo
     renamed["name"] = "z".into();
     change(&json!([renamed, own_device("c", 0)]));
     tainted("z");
-    assert_eq!(open("rows")["status"]["device"]["device"], "z");
+    wait_until("the incident names it too", || open("rows")["status"]["device"]["device"] == "z");
     assert_eq!(open("gone")["spec"]["device"]["device"], "b");
     let node = "/api/v1/nodes/node-1/status";
     let mut conditions = up.send("GET", "/api/v1/nodes/node-1", &Value::Null)["status"]["conditions"].clone();

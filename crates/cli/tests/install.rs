@@ -354,6 +354,18 @@ fn foreign_cluster() -> Cluster {
     cluster.until("nodes are there", |cluster| {
         cluster.names("/apis/resource.k8s.io/v1/resourceslices").len() == 2
     });
+    // What a cluster makes for itself is there before anybody counts what was added.
+    cluster.until("every namespace has its account and its certificate", |cluster| {
+        cluster.names("/api/v1/namespaces").iter().all(|namespace| {
+            let has = |plural: &str, name: &str| {
+                cluster
+                    .names(&format!("/api/v1/namespaces/{namespace}/{plural}"))
+                    .iter()
+                    .any(|one| one == name)
+            };
+            has("serviceaccounts", "default") && has("configmaps", "kube-root-ca.crt")
+        })
+    });
     forget_own_kinds(&cluster);
     cluster
 }

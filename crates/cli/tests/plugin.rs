@@ -37,6 +37,11 @@ fn shell(cluster: &Cluster, path: &str, script: &str) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
+/// Waits until a script prints this. Completion does not wait long for a cluster that is slow, and leaves out what it does not hear.
+fn until_said(cluster: &Cluster, path: &str, script: &str, wanted: &str) {
+    cluster.until(&format!("{script} prints {wanted:?}"), |cluster| shell(cluster, path, script) == wanted);
+}
+
 #[test]
 fn kubectl_and_shells_complete_names_from_the_cluster() {
     let cluster = Cluster::start(&["--nodes", "2", "--devices", "2"]);
@@ -46,9 +51,8 @@ fn kubectl_and_shells_complete_names_from_the_cluster() {
     });
     let device = "gpu.example.com/node-1/gpu-0\ngpu.example.com/node-1/gpu-1\n";
     // As kubectl's own completion asks: by kubectl_complete-device.
-    let said =
-        shell(&cluster, &path, "kubectl __complete device describe gpu.example.com/node-1 2>/dev/null");
-    assert_eq!(said, format!("{device}:4\n"));
+    let script = "kubectl __complete device describe gpu.example.com/node-1 2>/dev/null";
+    until_said(&cluster, &path, script, &format!("{device}:4\n"));
     let said = shell(&cluster, &path, "kubectl device list node-2/gpu-0 -o name");
     assert_eq!(said, "gpu.example.com/node-2/gpu-0\n");
     // As bash asks, by the script that the program prints.
@@ -61,7 +65,7 @@ fn kubectl_and_shells_complete_names_from_the_cluster() {
             "source <({completion}); COMP_LINE='{program} {words}'; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=({program} {words}); \
              COMP_CWORD={count}; {function}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
-        assert_eq!(shell(&cluster, &path, &script), "node-1/gpu-0\nnode-1/gpu-1\n", "{program}");
+        until_said(&cluster, &path, &script, "node-1/gpu-0\nnode-1/gpu-1\n");
     }
     // Where nobody answers, the shell is not kept waiting and offers no files.
     let nowhere = shell(&cluster, &path, "KUBECONFIG=/nowhere kubectl_complete-device list ''");

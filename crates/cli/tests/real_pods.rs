@@ -71,7 +71,7 @@ fn a_pod_prints_its_device_and_is_moved_to_another() {
         cluster.names(PODS).is_empty()
     });
     assert_eq!(cdi(), 0);
-    assert_eq!(fs::read_dir(root.0.join("logs")).unwrap().count(), 0, "no log is left");
+    wait_until("no log is left", || fs::read_dir(root.0.join("logs")).unwrap().count() == 0);
 }
 
 /// What ran before the agent was restarted runs on, and is not started again; exit codes are in the status.
@@ -124,6 +124,13 @@ fn containers_outlive_the_agent_and_are_found_again() {
     wait_until("no process is left", || processes_of(&root.0).is_empty());
 }
 
+/// A pod to be written back: its status may be written by the node at the same time.
+fn without_version(cluster: &Cluster, name: &str) -> Value {
+    let mut pod = cluster.get(&format!("{PODS}/{name}"));
+    pod["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    pod
+}
+
 /// As `kubectl debug POD --image` does it.
 #[test]
 fn an_ephemeral_container_is_added_to_a_pod_that_runs() {
@@ -131,7 +138,7 @@ fn an_ephemeral_container_is_added_to_a_pod_that_runs() {
     cluster.send("POST", PODS, &pod("p", &root.0, "sleep 1000000", "Always"));
     wait_for_phase(&cluster, "p", "Running");
     let path = format!("{PODS}/p/ephemeralcontainers");
-    let mut object = cluster.get(&format!("{PODS}/p"));
+    let mut object = without_version(&cluster, "p");
     object["spec"]["ephemeralContainers"] = json!([{
         "name": "debugger", "image": IMAGE, "command": ["/bin/sh", "-c", "echo looking; exit 5"],
         "terminationMessagePolicy": "File",
@@ -141,7 +148,9 @@ fn an_ephemeral_container_is_added_to_a_pod_that_runs() {
         let state = &status(cluster, "p")["ephemeralContainerStatuses"][0]["state"];
         state["terminated"]["exitCode"] == 5
     });
-    assert_eq!(cluster.text(&format!("{PODS}/p/log?container=debugger")), "looking\n");
+    cluster.until("its log can be read", |cluster| {
+        cluster.text(&format!("{PODS}/p/log?container=debugger")) == "looking\n"
+    });
     let container = &status(&cluster, "p")["containerStatuses"][0];
     assert_eq!((&container["restartCount"], &container["ready"]), (&json!(0), &json!(true)));
 }
@@ -205,7 +214,7 @@ fn a_pod_is_resized_while_it_runs() {
     for (cpu, memory, bytes, quota) in
         [("200m", "64Mi", 64 << 20, "20000"), ("150m", "48Mi", 48 << 20, "15000")]
     {
-        let mut object = cluster.get(&format!("{PODS}/p"));
+        let mut object = without_version(&cluster, "p");
         object["spec"]["containers"][0]["resources"] = resources(cpu, memory);
         cluster.send("PUT", &format!("{PODS}/p/resize"), &object);
         cluster.until("the status says so", |cluster| {

@@ -80,16 +80,26 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs a command until it prints what it should; what acts is run once.
-    #[allow(clippy::disallowed_methods, reason = "patience needs a clock")]
+    /// Runs a command that a document names; what acts is run once.
     fn walk(&self, command: &str, wanted: &[String]) {
         let looks = ["list", "describe", "why", "history", "plan", "check"]
             .iter()
             .any(|word| command.starts_with(&format!("kubectl device {word}")));
+        self.run_until(command, wanted, looks);
+    }
+
+    /// Runs a command until it prints what it should.
+    fn wait(&self, command: &str, wanted: &[String]) {
+        self.run_until(command, wanted, true);
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "patience needs a clock")]
+    fn run_until(&self, command: &str, wanted: &[String], looks: bool) {
         let started = Instant::now();
         loop {
             let printed = self.run(command);
-            let lines: Vec<&str> = printed.lines().collect();
+            // What takes longer than ten seconds on a slow machine says how far it is.
+            let lines: Vec<&str> = printed.lines().filter(|line| !line.contains(" elapsed: ")).collect();
             if matches(&lines, wanted) {
                 return;
             }
@@ -145,6 +155,10 @@ fn walk(document: &str, commands_min: usize) {
         }
     }
     assert!(commands.len() >= commands_min, "only {} commands were found", commands.len());
+    // A person is not as fast: where pods are placed depends on which nodes are there.
+    let nodes = words.iter().skip_while(|word| **word != "--nodes").nth(1).unwrap();
+    let published = format!("kubectl get resourceslices -o name | wc -l | grep -qx {nodes} && echo all");
+    cluster.wait(&published, &["all".to_owned()]);
     for (command, wanted) in commands {
         cluster.walk(&command, &wanted);
     }

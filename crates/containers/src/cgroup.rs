@@ -16,8 +16,9 @@ const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "/lazaret";
 /// Version 1 says of what has no limit that it is about as large as an address can be.
 const UNLIMITED_BYTES: u64 = 1 << 60;
-/// Rounds of killing everything in a group. A fork bomb needs several; one that is limited, few.
-const KILL_ROUNDS_MAX: usize = 100;
+/// Rounds of killing everything in a group, and of waiting until it is empty. A fork bomb needs several; one that is limited, few. On a machine that is
+/// very busy a process that was killed runs its last instructions seconds later: this is six seconds of killing and fifteen of waiting.
+const KILL_ROUNDS_MAX: usize = 3_000;
 
 /// How this machine has its control groups.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -165,11 +165,24 @@ pub(crate) fn hold_lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// A lock that is held as long as this is there.
+#[derive(Debug)]
+pub(crate) struct StateLock {
+    file: File,
+}
+
+impl Drop for StateLock {
+    /// Closing the file is not enough: a process that is being started has it too until it executes its program.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 /// Takes a lock that nobody else has.
-pub(crate) fn try_lock(path: &Path) -> io::Result<Option<File>> {
+pub(crate) fn try_lock(path: &Path) -> io::Result<Option<StateLock>> {
     let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(StateLock { file })),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(error.into()),
     }

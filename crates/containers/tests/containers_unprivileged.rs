@@ -73,11 +73,11 @@ async fn programs_are_executed(world: &World, id: &str) {
     let (out, err) = tokio::join!(read_all(running.streams.stdout), read_all(running.streams.stderr));
     assert_eq!((out.as_str(), err.as_str()), ("out\n", "err\n"));
     assert_eq!(running.exit.await.unwrap().unwrap(), 5);
-    let script = "read x; stty size; echo got $x; exit 6";
+    let script =
+        "until stty size | grep -q '33 91'; do sleep 0.02; done; read x; stty size; echo got $x; exit 6";
     let mut running =
         world.runtime.exec(id, Exec { tty: true, stdin: true, ..exec(&["sh", "-c", script]) }).await.unwrap();
     running.streams.resize.as_ref().unwrap().send(Resize { width: 91, height: 33 }).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
     running.streams.stdin.as_mut().unwrap().write_all(b"line\n").await.unwrap();
     let text = read_all(running.streams.stdout.take()).await;
     assert!(text.contains("33 91") && text.contains("got line"), "{text:?}");
@@ -158,7 +158,7 @@ fn namespaces_need_no_root() {
         ("shim", support::options(folder.path()).shim[0].clone().into()),
     ];
     for (name, program) in programs {
-        std::fs::copy(program, folder.path().join(name)).unwrap();
+        support::copy_program(&program, &folder.path().join(name)).unwrap();
         open(&folder.path().join(name));
     }
     let temporary = folder.path().join("tmp");

@@ -45,8 +45,12 @@ fn simulated(cards: u32) -> World {
 fn install_smi(world: &World, does: &str) {
     let path = world.host().join("usr/bin/nvidia-smi");
     let calls = world.root.path().join("smi-calls");
-    fs::write(&path, format!("#!/bin/sh\necho \"$@\" >> {}\n{does}\n", calls.display())).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let draft = world.root.path().join("smi-draft");
+    fs::write(&draft, format!("#!/bin/sh\necho \"$@\" >> {}\n{does}\n", calls.display())).unwrap();
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
+    // By another process: what this one writes may still be open in a child that another test has just forked, and then it cannot be executed.
+    let copied = std::process::Command::new("cp").arg("--remove-destination").args([&draft, &path]).status();
+    assert!(copied.unwrap().success());
 }
 
 fn smi_calls(world: &World) -> Vec<String> {

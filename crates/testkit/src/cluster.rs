@@ -85,18 +85,18 @@ impl Cluster {
     /// [`client`](Self::client) belong to the server that was, so take new ones.
     ///
     /// # Errors
-    /// When it does not start again: somebody took the address, or the store is damaged.
+    /// When it does not start again: the store is damaged.
     pub fn restart(&mut self) -> Result<(), StartError> {
         drop(self.running.take());
         let front = lock(&self.front).take();
-        let address = front.as_ref().map(|front| front.address);
+        let port = front.as_ref().map(Front::keep_port).transpose().map_err(StartError::Listen)?;
         // Ends the watches, so that connections can end too.
         self.server.store().close();
         drop(front);
         let folder = lock(&self.folder).as_ref().map(|folder| folder.path().to_owned());
         self.server = begin(&self.host, &self.options, folder.as_deref(), &self.secrets)?;
-        if let Some(address) = address {
-            let front = Front::open(&self.host, self.server.clone(), &self.secrets, Some(address))?;
+        if port.is_some() {
+            let front = Front::open(&self.host, self.server.clone(), &self.secrets, port)?;
             *lock(&self.front) = Some(front);
         }
         let plane = self.options.plane.as_ref();

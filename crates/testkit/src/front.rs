@@ -1,6 +1,7 @@
 //! The cluster's address: TLS on loopback, for programs outside this process.
 
 use std::{
+    io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::mpsc,
     time::Duration,
@@ -18,25 +19,29 @@ const FAREWELL: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) address: SocketAddr,
+    listener: TcpListener,
     stop: watch::Sender<bool>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Front {
-    /// Listens at an address, or at a free one of loopback.
+    /// Takes over a port that was kept, or listens at a free one of loopback.
     pub(crate) fn open(
         host: &Host,
         server: Server,
         secrets: &Secrets,
-        address: Option<SocketAddr>,
+        kept: Option<TcpListener>,
     ) -> Result<Self, StartError> {
-        let address = address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
-        let listener = TcpListener::bind(address).map_err(StartError::Listen)?;
+        let listener = match kept {
+            Some(kept) => kept,
+            None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(StartError::Listen)?,
+        };
         listener.set_nonblocking(true).map_err(StartError::Listen)?;
         let address = listener.local_addr().map_err(StartError::Listen)?;
         let tls = secrets.tls(address)?;
-        let listener = {
+        let serving = {
             let _inside = host.handle().enter();
+            let listener = listener.try_clone().map_err(StartError::Listen)?;
             tokio::net::TcpListener::from_std(listener).map_err(StartError::Listen)?
         };
         let (stop, stopped) = watch::channel(false);
@@ -51,12 +56,17 @@ impl Front {
             let own_service = server.clone();
             tokio::select! {
                 () = own_service.keep_own_service(address) => {}
-                _ = serve(server, listener, options, stopped) => {}
+                _ = serve(server, serving, options, stopped) => {}
                 () = farewell => {}
             }
             drop(end);
         });
-        Ok(Self { address, stop, ended })
+        Ok(Self { address, listener, stop, ended })
+    }
+
+    /// Keeps the port while nobody serves it: whoever connects waits, and nobody else on this machine can take it.
+    pub(crate) fn keep_port(&self) -> io::Result<TcpListener> {
+        self.listener.try_clone()
     }
 }
 

@@ -34,14 +34,13 @@ async fn a_plugin_that_was_there_before_the_agent_prepares_and_a_deleted_pod_goe
         (world.checkpoint()[0].drivers[DRIVER].devices.len() == 1).then_some(())
     })
     .await;
-    let text = world.metrics.text();
     for line in [
         r#"dra_resource_claims_in_use{driver_name="gpu.example.com"} 1"#,
         r#"dra_resource_claims_in_use{driver_name="<any>"} 1"#,
         r#"dra_operations_duration_seconds_count{operation_name="PrepareResources",is_error="false"} 1"#,
         r#"method_name="/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources",grpc_status_code="OK"} 1"#,
     ] {
-        assert!(text.contains(line), "{line} is not in\n{text}");
+        until(line, || async { world.metrics.text().contains(line).then_some(()) }).await;
     }
     world.delete("p", &DeleteParams::default()).await;
     world.until_gone("p").await;

@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     /// The control group of this runtime.
     group: String,
     /// Held by the one runtime of a state that may remove what another left. Another that is opened beside it removes nothing.
-    only: Option<std::fs::File>,
+    only: Option<layout::StateLock>,
     /// The lowest `oom_score_adj` that can be given.
     oom_score_floor: i32,
     seccomp: Option<Architecture>,

@@ -8,6 +8,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -178,11 +179,13 @@ impl World {
     /// Waits until the log has this text.
     pub(crate) async fn logged(&self, id: &str, text: &str) {
         loop {
+            // In this order: what it wrote before it ended is in the log then.
+            let has_ended = matches!(self.phase(id).await, Phase::Exited(_));
             let log = self.log(id).await;
             if log.contains(text) {
                 return;
             }
-            assert!(!matches!(self.phase(id).await, Phase::Exited(_)), "ended without {text:?}: {log}");
+            assert!(!has_ended, "ended without {text:?}: {log}");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     }
@@ -195,6 +198,13 @@ impl World {
     }
 }
 
+/// Copies a program by another process. A file that this one writes may still be open for writing in a child that another test has just forked, and
+/// then it cannot be executed.
+pub(crate) fn copy_program(from: &Path, to: &Path) -> Result<(), String> {
+    let copied = Command::new("cp").arg(from).arg(to).output().map_err(|error| error.to_string())?;
+    if copied.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&copied.stderr).into_owned()) }
+}
+
 /// A layer with busybox and links to it.
 pub(crate) fn busybox(folder: &Path) -> Result<PathBuf, String> {
     let found = ["/bin/busybox", "/usr/bin/busybox"].into_iter().map(Path::new).find(|path| path.is_file());
@@ -202,7 +212,7 @@ pub(crate) fn busybox(folder: &Path) -> Result<PathBuf, String> {
     for name in ["bin", "tmp", "etc"] {
         fs::create_dir_all(folder.join(name)).map_err(|error| error.to_string())?;
     }
-    fs::copy(program, folder.join("bin/busybox")).map_err(|error| error.to_string())?;
+    copy_program(program, &folder.join("bin/busybox"))?;
     for name in APPLETS {
         std::os::unix::fs::symlink("busybox", folder.join("bin").join(name))
             .map_err(|error| error.to_string())?;

@@ -75,10 +75,14 @@ async fn devices_go_one_after_the_other_and_a_drain_that_takes_too_long_says_who
         "--evictions-per-second",
         "1",
         "--timeout",
-        "1s",
+        "10m",
     ];
+    let is_late = |out: &str| {
+        let emptied = out.contains("gpu.example.com/node-1/gpu-1 now tainted lazaret.dev/drain:NoExecute");
+        emptied && out.contains("pod research/trainer gone")
+    };
     let (ran, ()) =
-        tokio::join!(cluster.run_by_the_clock(&words), play_controllers(&cluster, "trainer", "gpu-0"));
+        tokio::join!(cluster.run_until_late(&words, is_late), play_controllers(&cluster, "trainer", "gpu-0"));
     expect![[r#"
         timed out: these pods are still there, and the taint stays:
           research/server
@@ -164,13 +168,14 @@ async fn set_drained(cluster: &Cluster, status: &str) {
 
 #[tokio::test]
 async fn a_drain_waits_for_the_condition_where_the_controller_sets_one() {
-    let words = ["drain", "node-1/gpu-0", "--reason", "x", "--yes", "--timeout", "2s"];
+    let words = ["drain", "node-1/gpu-0", "--reason", "x", "--yes", "--timeout", "10m"];
     let cluster = Cluster::small().await;
     let play = async {
         set_drained(&cluster, "False").await;
         play_controllers(&cluster, "trainer", "gpu-0").await;
     };
-    let (ran, ()) = tokio::join!(cluster.run_by_the_clock(&words), play);
+    let is_late = |out: &str| out.contains("pod research/trainer replaced by");
+    let (ran, ()) = tokio::join!(cluster.run_until_late(&words, is_late), play);
     expect![[r#"
         timed out: pods are gone, but 1 device not reported Drained
         undo: kubectl device uncordon gpu.example.com/node-1/gpu-0"#]]
@@ -193,8 +198,6 @@ async fn pods_that_nothing_runs_in_place_of_are_named_with_the_schedulers_reason
         let owner =
             cluster.get("/api/v1/namespaces/research/pods/trainer").await["metadata"]["ownerReferences"]
                 .clone();
-        let path = "/api/v1/namespaces/research/pods/trainer";
-        cluster.send("DELETE", path, "application/json", &json!({"gracePeriodSeconds": 0})).await;
         let pod = json!({"metadata": {"name": "trainer-2", "ownerReferences": owner}, "spec": {
             "containers": [{"name": "c", "image": "i"}], "resourceClaims": [{"name": "gpu", "resourceClaimName": "none"}]}});
         cluster.post("/api/v1/namespaces/research/pods", pod).await;
@@ -203,9 +206,13 @@ async fn pods_that_nothing_runs_in_place_of_are_named_with_the_schedulers_reason
         let path = "/api/v1/namespaces/research/pods/trainer-2/status";
         let patch = json!({"status": {"phase": "Pending", "conditions": [condition]}});
         cluster.send("PATCH", path, "application/merge-patch+json", &patch).await;
+        // Last: whoever has heard of it has heard of the other.
+        let path = "/api/v1/namespaces/research/pods/trainer";
+        cluster.send("DELETE", path, "application/json", &json!({"gracePeriodSeconds": 0})).await;
     };
-    let words = ["drain", "node-1/gpu-0", "--reason", "x", "--yes", "--timeout", "3s"];
-    let (ran, ()) = tokio::join!(cluster.run_by_the_clock(&words), play);
+    let words = ["drain", "node-1/gpu-0", "--reason", "x", "--yes", "--timeout", "10m"];
+    let is_late = |out: &str| out.contains("pod research/trainer gone");
+    let (ran, ()) = tokio::join!(cluster.run_until_late(&words, is_late), play);
     assert_eq!(ran.verdict, Ok(Verdict::No), "{ran:?}");
     assert!(
         ran.out.ends_with(

@@ -1,6 +1,7 @@
 //! A server in memory, a small fleet, and the command run as a user would.
 
 use std::{
+    cell::Cell,
     io::{self, BufReader, Write},
     sync::{Arc, Mutex},
     time::Duration,
@@ -82,6 +83,20 @@ impl Shared {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
+}
+
+/// Longer than any timeout here.
+const AN_HOUR_MS: i64 = 3_600_000;
+
+thread_local! {
+    /// What the clock of a test is ahead of this machine's. A test has a thread of its own.
+    static AHEAD_MS: Cell<i64> = const { Cell::new(0) };
+}
+
+/// What the clock of the test shows.
+#[allow(clippy::disallowed_methods, reason = "a timeout needs time")]
+fn time() -> Timestamp {
+    Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()).plus_millis(AHEAD_MS.get())
 }
 
 /// The time in every test: 2026-01-01T12:00:00Z.
@@ -267,9 +282,32 @@ impl Cluster {
     }
 
     /// The same while time passes.
-    #[allow(clippy::disallowed_methods, reason = "a timeout needs time")]
     pub(crate) async fn run_by_the_clock(&self, words: &[&str]) -> Ran {
-        self.run_at(words, || Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())).await
+        self.run_at(words, time).await
+    }
+
+    /// The same until `is_late` is pleased with the output: then an hour is over. What has to happen before a deadline has happened by then,
+    /// however slow the machine is.
+    pub(crate) async fn run_until_late(&self, words: &[&str], is_late: impl Fn(&str) -> bool) -> Ran {
+        let args = Args::try_parse_from(["kubectl-device"].iter().chain(words)).unwrap();
+        let (out, notes) = (Shared::default(), Shared::default());
+        let mut console = Console::new(Box::new(out.clone()), Box::new(notes.clone()), None, false);
+        let session =
+            Session::new(self.server.client(self.user.clone()), &mut console, args.connection.clone())
+                .at(time);
+        let watch = async {
+            while !is_late(&out.text()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            AHEAD_MS.set(AN_HOUR_MS);
+            std::future::pending().await
+        };
+        let verdict = tokio::select! {
+            verdict = Box::pin(session.run(args)) => verdict,
+            never = watch => never,
+        };
+        AHEAD_MS.set(0);
+        Ran { out: out.text(), notes: notes.text(), verdict: verdict.map_err(|error| error.to_string()) }
     }
 
     /// Runs a command that does not end until its output pleases, while `meanwhile` happens after the first output.

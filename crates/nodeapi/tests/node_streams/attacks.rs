@@ -13,7 +13,7 @@ use tokio::{
 use crate::{
     direct::Socket,
     played::{ENDLESS, TERMINAL},
-    world::{PATIENCE, World, finish},
+    world::{PATIENCE, World, closed_port, finish},
 };
 
 const EXEC: &str = "/exec/default/web/app?command=true&output=1";
@@ -181,10 +181,15 @@ async fn a_thousand_streams_are_served_and_all_of_them_end() {
     let mut clients = tokio::task::JoinSet::new();
     let all_open = std::sync::Arc::new(tokio::sync::Barrier::new(1_000));
     let world = std::sync::Arc::new(world);
+    // A handshake has to be over in some seconds, and a slow machine does not do a thousand at once.
+    let handshakes = std::sync::Arc::new(tokio::sync::Semaphore::new(20));
     for number in 0..1_000 {
         let (world, server, path, all_open) = (world.clone(), server.clone(), path.clone(), all_open.clone());
+        let handshakes = handshakes.clone();
         clients.spawn(async move {
+            let turn = handshakes.acquire().await.unwrap();
             let socket = Socket::open(world.node(Some(&server)).await, &path, V5).await;
+            drop(turn);
             let mut socket = socket.unwrap_or_else(|why| panic!("{why}"));
             assert_eq!(socket.next().await, Some((1, Vec::new())), "{number}");
             all_open.wait().await;
@@ -272,9 +277,7 @@ async fn a_node_that_talks_nonsense_or_is_gone_is_an_error() {
         let why = world.refused(arguments).await;
         assert!(why.contains("tls"), "{why}");
     }
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let (_taken, port) = closed_port();
     world.make_node("gone", "127.0.0.1", port).await;
     world.make_pod("orphan", "gone", &["app"]).await;
     let why = world.refused(&["logs", "orphan"]).await;

@@ -8,7 +8,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::world::{PATIENCE, World, finish, write_lines};
+use crate::world::{PATIENCE, World, closed_port, finish, write_lines};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_logs_shows_what_is_asked_for() {
@@ -176,9 +176,7 @@ async fn kubectl_port_forward_carries_connections() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn port_forward_says_why_a_port_cannot_be_reached() {
     let world = World::start().await;
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let (_taken, port) = closed_port();
     let mut forwarding = world
         .kubectl(&["port-forward", "pod/web", &format!(":{port}")])
         .stdout(Stdio::piped())

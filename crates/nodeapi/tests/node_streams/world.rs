@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     process::Command,
     sync::watch,
     time::{sleep, timeout},
@@ -272,6 +272,14 @@ pub(crate) async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request
     let text = String::from_utf8_lossy(&answer).into_owned();
     let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
     (code, text)
+}
+
+/// A port at which nobody listens, and nobody can while the socket is there.
+pub(crate) fn closed_port() -> (TcpSocket, u16) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    (socket, port)
 }
 
 pub(crate) async fn finish(mut command: Command) -> Output {

@@ -27,7 +27,7 @@ impl Events {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = tokio::time::timeout(Duration::from_secs(30), self.body.frame())
+            let frame = tokio::time::timeout(Duration::from_secs(180), self.body.frame())
                 .await
                 .expect("an event in time")?;
             self.rest.extend_from_slice(&frame.unwrap().into_data().unwrap());

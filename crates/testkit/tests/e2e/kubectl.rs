@@ -388,7 +388,7 @@ fn people_look_before_they_evict() {
         &["condition met"],
     );
     console.ok(&["wait", "--for=delete", "pod/p", "--timeout=100s"]);
-    console.says(
+    console.until(
         &["describe", "devicetaintrule", "my-taint-rule"],
         &["1 pod evicted since the rule was created"],
     );

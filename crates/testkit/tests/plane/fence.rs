@@ -48,7 +48,7 @@ fn who_gets_the_lease_does_not_go_by_a_rule_that_was_deleted_before() {
     drop(first);
     let before = guard.watches();
     let left = alive(&stage);
-    assert!(left.len() > 10, "the second has something to do wrong: {left:?}");
+    assert!(!left.is_empty(), "the second has something to do wrong");
     rivals::until_held_by(&stage, "second");
     stage.until("the second doubts its view", || {
         assert_eq!(alive(&stage), left, "evicted by a rule that is gone");

@@ -167,10 +167,11 @@ fn a_pace_counts_where_v1alpha3_is_not_served() {
     before.rule("v1alpha3", "slow", &json!({"driver": "later.example.com"}), &slow);
     drop(before);
 
-    let plane = Cluster::options().folder(folder.path()).plane(Plane::simulated(2, 8));
+    let plane = Cluster::options().folder(folder.path()).plane(Plane::simulated(2, 24));
     let stage = Stage::of(plane.serve("resource.k8s.io/v1alpha3", false), 2);
     stage.template("one", &json!([]));
-    let names: Vec<String> = (0..16).map(|n| format!("p{n}")).collect();
+    // Far more than leave within the time that any machine needs to delete the rule.
+    let names: Vec<String> = (0..48).map(|n| format!("p{n}")).collect();
     names.iter().for_each(|name| stage.pod(name, "one"));
     names.iter().for_each(|name| drop(stage.running(name)));
     let shown = stage.get("/apis/resource.k8s.io/v1/devicetaintrules/slow");
@@ -181,7 +182,7 @@ fn a_pace_counts_where_v1alpha3_is_not_served() {
         &json!({"spec": {"deviceSelector": {"driver": DRIVER}}}),
     );
     let here = || names.iter().filter(|name| stage.pod_now(name).is_some()).count();
-    stage.until("somebody is gone", || if here() < 16 { Ok(()) } else { Err(here().to_string()) });
+    stage.until("somebody is gone", || if here() < 48 { Ok(()) } else { Err(here().to_string()) });
     stage.delete("/apis/resource.k8s.io/v1/devicetaintrules/slow");
     stage.settle();
     assert!(here() > 0, "all went at once");

@@ -87,9 +87,14 @@ fn a_budget_keeps_a_pod_and_everybody_says_so_in_the_same_words() {
     stage.delete(&format!("{BUDGETS}/keep"));
     stage.gone("a");
     blocked(&stage, "careful", "False", "NotBlocked");
-    assert_eq!(kept(&stage, "Budget"), "0");
-    let evicted = stage.get(&format!("{RULES}/careful"))["status"]["evictions"]["pods"].clone();
-    assert_eq!(evicted, 1, "counted once");
+    stage.until("the metric counts it no more", || match kept(&stage, "Budget").as_str() {
+        "0" => Ok(()),
+        other => Err(other.to_owned()),
+    });
+    stage.until("it is counted once", || {
+        let evicted = stage.get(&format!("{RULES}/careful"))["status"]["evictions"]["pods"].clone();
+        if evicted == 1 { Ok(()) } else { Err(evicted.to_string()) }
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{DRIVER, Stage, taint};
+use crate::stage::{DRIVER, Stage, pod_path, taint};
 
 fn template(restart: &str) -> Value {
     json!({
@@ -63,18 +63,23 @@ fn a_deployment_and_a_job_go_on_with_healthy_devices_and_the_rule_reports_when_i
         &json!({
             "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"},
             "spec": {"backoffLimit": 3, "template": {
-                "metadata": {"labels": {"app": "job"}, "annotations": {"hollow.lazaret.dev/run-for": "3s"}},
+                "metadata": {"labels": {"app": "job"}, "annotations": {"hollow.lazaret.dev/run-for": "1h"}},
                 "spec": template("Never")["spec"],
             }},
         }),
     );
-    let pod = stage.until("the job's pod runs", || {
-        let pods = stage.list("/api/v1/namespaces/default/pods?labelSelector=app%3Djob");
-        let running = pods.iter().find(|pod| pod["status"]["phase"] == "Running");
-        running
-            .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
-            .ok_or_else(|| format!("{} pods", pods.len()))
-    });
+    let of_job = || {
+        stage.until("the job's pod runs", || {
+            let pods = stage.list("/api/v1/namespaces/default/pods?labelSelector=app%3Djob");
+            let running = pods.iter().find(|pod| {
+                pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
+            });
+            running
+                .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+                .ok_or_else(|| format!("{} pods", pods.len()))
+        })
+    };
+    let pod = of_job();
     let (pool, device) = stage.device_of(&pod);
     // Two devices are in use, one is out: the last one goes too, until it is brought back.
     stage.rule(
@@ -85,6 +90,8 @@ fn a_deployment_and_a_job_go_on_with_healthy_devices_and_the_rule_reports_when_i
     );
     stage.gone(&pod);
     stage.delete("/apis/resource.k8s.io/v1/devicetaintrules/job-out");
+    // The next one ends when it is told to.
+    stage.merge(&format!("{}/status", pod_path(&of_job())), &json!({"status": {"phase": "Succeeded"}}));
     stage.until("the job is complete", || {
         let status = stage.get("/apis/batch/v1/namespaces/default/jobs/job")["status"].clone();
         if status["succeeded"] == 1 { Ok(()) } else { Err(status.to_string()) }

@@ -67,9 +67,9 @@ fn a_rule_by_class_and_a_rule_by_expression() {
 
 #[test]
 fn previewed_with_effect_none_then_enforced_then_deleted_half_way() {
-    let stage = Stage::with(2, 8);
+    let stage = Stage::with(2, 24);
     stage.template("one", &json!([]));
-    let names: Vec<String> = (0..16).map(|n| format!("p{n}")).collect();
+    let names: Vec<String> = (0..48).map(|n| format!("p{n}")).collect();
     for name in &names {
         stage.pod(name, "one");
     }
@@ -80,16 +80,16 @@ fn previewed_with_effect_none_then_enforced_then_deleted_half_way() {
     slow["evictionsPerSecond"] = 1.into();
     stage.rule("v1alpha3", "all", &json!({"driver": DRIVER}), &slow);
     let preview = stage
-        .condition("all", "previews", |one| one["message"].as_str().is_some_and(|m| m.contains("16 pods")));
+        .condition("all", "previews", |one| one["message"].as_str().is_some_and(|m| m.contains("48 pods")));
     assert_eq!(preview["status"], "False", "{preview}");
     let here = || names.iter().filter(|name| stage.pod_now(name).is_some()).count();
-    assert_eq!(here(), 16);
+    assert_eq!(here(), 48);
     stage.merge(
         "/apis/resource.k8s.io/v1alpha3/devicetaintrules/all",
         &json!({"spec": {"taint": {"effect": "NoExecute"}}}),
     );
-    // The burst is ten; the rest would take six seconds.
-    stage.until("the burst is gone", || if here() <= 6 { Ok(()) } else { Err(here().to_string()) });
+    // The burst is ten; the rest would take longer than any machine needs to delete the rule.
+    stage.until("the burst is gone", || if here() <= 38 { Ok(()) } else { Err(here().to_string()) });
     stage.delete("/apis/resource.k8s.io/v1/devicetaintrules/all");
     stage.settle();
     let left = here();

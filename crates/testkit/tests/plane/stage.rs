@@ -7,7 +7,7 @@ use lazaret_testkit::{Cluster, Options, Plane};
 use serde_json::{Value, json};
 
 /// No play waits longer for anything; a slow machine needs a part of it.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 pub(crate) const DRIVER: &str = "gpu.example.com";
 
 pub(crate) struct Stage {
@@ -208,6 +208,14 @@ impl Stage {
             .filter(|event| event["involvedObject"]["name"] == name && event["reason"] == reason)
             .map(|event| event["message"].as_str().unwrap_or_default().to_owned())
             .collect()
+    }
+
+    /// The messages of events about an object by this reason, once there is one: events are sent after what they tell of.
+    pub(crate) fn told_of(&self, name: &str, reason: &str) -> Vec<String> {
+        self.until(&format!("{reason} is told of {name}"), || {
+            let told = self.events(name, reason);
+            if told.is_empty() { Err("no event".to_owned()) } else { Ok(told) }
+        })
     }
 
     /// Lets the control plane look at everything once more: what it would do wrongly, it has done then.

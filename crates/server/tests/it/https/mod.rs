@@ -139,7 +139,7 @@ impl Cluster {
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer);
         // A peer that closes without a farewell has still said everything.
-        let _ = tokio::time::timeout(Duration::from_secs(30), read).await.expect("an answer in time");
+        let _ = tokio::time::timeout(Duration::from_secs(180), read).await.expect("an answer in time");
         let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(answer.len());
         let head = String::from_utf8_lossy(&answer[..end]).into_owned();
         (head, answer.get(end + 4..).unwrap_or_default().to_vec())

@@ -42,7 +42,7 @@ pub(crate) struct WebhookServer {
 }
 
 /// Looks for a request before a test gives up.
-const PATIENCE_LOOKS: usize = 10_000;
+const PATIENCE_LOOKS: usize = 60_000;
 
 impl WebhookServer {
     pub(crate) async fn start(answer: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {

@@ -47,6 +47,10 @@ fn the_next_leader_goes_on_within_the_limit_and_does_nothing_twice() {
         let released = released(&stage);
         if released.len() == 1 { Ok(released) } else { Err(format!("{released:?}")) }
     });
+    // An event is sent after what it tells of.
+    for name in &half_way {
+        stage.told_of(name, "TaintReplacementStarted");
+    }
     // Killed: nothing is said, nothing is given back.
     drop(first);
     rivals::until_held_by(&stage, "second");

@@ -24,6 +24,21 @@ impl Stage {
         self.get(&format!("{POLICIES}/{name}"))
     }
 
+    /// Lets pods be placed that wait for it.
+    fn release(&self) {
+        for pod in self.list(PODS).iter().filter(|pod| !pod["spec"]["schedulingGates"].is_null()) {
+            let path = format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap());
+            // One that goes meanwhile needs no place.
+            let kind = "application/merge-patch+json";
+            let _ = self.try_request("PATCH", &path, kind, &json!({"spec": {"schedulingGates": null}}));
+        }
+    }
+
+    /// Changes the options of a policy.
+    fn set_options(&self, name: &str, options: &Value) {
+        self.merge(&format!("{POLICIES}/{name}"), &json!({"spec": {"automaticReplacementOptions": options}}));
+    }
+
     fn taint_node(&self, node: &str, keys: &[&str]) {
         let taints: Vec<Value> = keys.iter().map(|key| json!({"key": key, "effect": "NoSchedule"})).collect();
         self.merge(&format!("/api/v1/nodes/{node}"), &json!({"spec": {"taints": taints}}));
@@ -31,6 +46,15 @@ impl Stage {
 
     /// A deployment whose pods all serve.
     fn deployment(&self, name: &str, replicas: usize, template: Option<&str>) {
+        self.deployment_with(name, replicas, template, &Value::Null);
+    }
+
+    /// The same, whose later pods wait to be [released](Self::release): what is begun stays half-way until then.
+    fn held_deployment(&self, name: &str, replicas: usize) {
+        self.deployment_with(name, replicas, None, &json!([{"name": "example.com/released"}]));
+    }
+
+    fn deployment_with(&self, name: &str, replicas: usize, template: Option<&str>, gates: &Value) {
         let mut spec = pod(
             name,
             &template.map_or(Value::Null, |name| json!({"resourceClaimTemplateName": name})),
@@ -40,6 +64,7 @@ impl Stage {
             spec["resourceClaims"] = Value::Null;
             spec["containers"][0]["resources"] = Value::Null;
         }
+        spec["schedulingGates"] = gates.clone();
         self.create(
             "/apis/apps/v1/namespaces/default/deployments",
             &json!({
@@ -52,6 +77,7 @@ impl Stage {
             }),
         );
         self.until("all pods serve", || {
+            self.release();
             let serving = self.serving().len();
             if serving == replicas { Ok(()) } else { Err(serving.to_string()) }
         });

@@ -54,7 +54,7 @@ fn a_stateful_set_is_recreated_and_a_bare_pod_gets_a_copy_first() {
     assert_eq!(after[0].0, "db-0");
     assert!(after[1].0.starts_with("lone-r"), "{after:?}");
     stage.gone("lone");
-    assert_eq!(stage.events("db-0", "TaintReplacementStarted").len(), 1);
+    assert_eq!(stage.told_of("db-0", "TaintReplacementStarted").len(), 1);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_tainted_device_moves_the_pod_that_holds_it() {
     stage.deployment("web", 2, Some("one"));
     stage.policy("p", &json!({
         "deviceTaintReplacementOptions": [{"key": "gpu.example.com/unhealthy", "durationInSeconds": 1}, {"key": "*", "durationInSeconds": 1}],
-        "taintReplacementTimeSeconds": 1,
+        "taintReplacementTimeSeconds": 3600,
     }));
     stage.see("p", "both are looked after", |status| status["totals"]["selected"] == 2);
     let (held, other) = (stage.serving()[0].0.clone(), stage.serving()[1].0.clone());
@@ -74,6 +74,7 @@ fn a_tainted_device_moves_the_pod_that_holds_it() {
     assert!(seen["pods"][0]["condition"].as_str().unwrap().starts_with("DeviceTaint"), "{seen}");
     assert!(seen["pods"][0]["device"].as_str().unwrap().ends_with(&device), "{seen}");
     assert_eq!(seen["pods"][0]["pod"], held);
+    stage.set_options("p", &json!({"taintReplacementTimeSeconds": 1}));
     stage.see("p", "it is replaced", |status| status["totals"]["replaced"] == 1);
     stage.gone(&held);
     let new = stage.until("both serve", || {
@@ -120,9 +121,15 @@ fn recreate_evicts_a_replica_sets_pod_when_its_budget_permits() {
     stage.see("p", "it is let go", |status| status["totals"]["replaced"] == old_ones.len());
     stage.all_serve(2);
     assert!(stage.on(&node).is_empty());
-    let told = stage.events(&old, "TaintReplacementStarted");
+    let told = stage.told_of(&old, "TaintReplacementStarted");
     assert!(told.len() == 1 && told[0].contains("evicted, ReplicaSet web-"), "{told:?}");
-    assert!(stage.counted("lazaret_replacements_total{outcome=\"held\"}") >= 1);
+    stage.until("it is counted that one was held", || {
+        if stage.counted("lazaret_replacements_total{outcome=\"held\"}") >= 1 {
+            Ok(())
+        } else {
+            Err(String::new())
+        }
+    });
 }
 
 #[test]
@@ -150,7 +157,7 @@ fn a_bare_pod_that_is_recreated_waits_as_a_copy_until_the_old_one_is_gone() {
     });
     assert_eq!(copy["metadata"]["annotations"]["example.com/note"], "kept");
     let name = copy["metadata"]["name"].as_str().unwrap();
-    let begun = stage.events("lone", "TaintReplacementStarted");
+    let begun = stage.told_of("lone", "TaintReplacementStarted");
     assert!(
         begun.iter().any(|told| told.contains(&format!("its copy {name} starts when it is gone"))),
         "{begun:?}"
