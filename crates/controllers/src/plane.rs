@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    RuleReviews, Sources, capacity::CapacityDesk, claims, desk::Desk, eviction, health, policies, pools, quotas, replacement,
-    rule_reviews, scheduler, telemetry, workloads,
+    RuleReviews, Sources, capacity::CapacityDesk, claims, desk::Desk, eviction, health, policies, pools,
+    quotas, replacement, rule_reviews, scheduler, telemetry, workloads,
 };
 
 /// Where leases are kept, unless somebody says otherwise.

@@ -89,9 +89,7 @@ impl Eviction {
             Some(Flight::Capacity { waiting, wanted }) => {
                 return self.room_refused(now, id, &waiting, &wanted, &why);
             }
-            Some(
-                Flight::Status { .. } | Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. },
-            )
+            Some(Flight::Status { .. } | Flight::Memory { .. } | Flight::Guard | Flight::Stale { .. })
             | None => return,
         };
         self.give_back(now, &flight);

@@ -13,10 +13,13 @@ use alloc::{
 };
 use core::{cmp::Reverse, fmt::Write as _};
 
-use lazaret_allocator::{Allocator, Features, Found, NodeGroup, NodeSearch, Options, Overlay, TimedTolerations};
+use lazaret_allocator::{
+    Allocator, Features, Found, NodeGroup, NodeSearch, Options, Overlay, TimedTolerations,
+};
 use lazaret_fleet::{ClaimIx, Fleet, Input, PodIx, Snapshot};
 use lazaret_model::{
-    Allocation, ClaimSource, DeviceId, DeviceResult, Node, ObjectKey, Pod, ResourceClaim, Text, Timestamp, Uid,
+    Allocation, ClaimSource, DeviceId, DeviceResult, Node, ObjectKey, Pod, ResourceClaim, Text, Timestamp,
+    Uid,
 };
 
 use crate::effect::{CapacityQuestion, LeavingPod};
@@ -133,7 +136,9 @@ impl Capacity {
                 }
                 Err(why) => {
                     let pod = &one.pod.key;
-                    return CapacityAnswer::NoRoom(format!("no room for the replacement of pod {pod}: {why}").into());
+                    return CapacityAnswer::NoRoom(
+                        format!("no room for the replacement of pod {pod}: {why}").into(),
+                    );
                 }
             }
         }
@@ -210,9 +215,8 @@ impl Capacity {
         for (claim, given) in self.promises.values().flat_map(|promise| &promise.claims) {
             taken.insert(claim, given);
         }
-        let is_recent = |(when, _): &(Timestamp, Vec<_>)| {
-            *when <= now && now < when.plus_millis(PENDING_EVERY_MS)
-        };
+        let is_recent =
+            |(when, _): &(Timestamp, Vec<_>)| *when <= now && now < when.plus_millis(PENDING_EVERY_MS);
         if !self.pending.as_ref().is_some_and(is_recent) {
             let found = self.place_pending(fleet, &taken);
             self.pending = Some((now, found));
@@ -225,9 +229,13 @@ impl Capacity {
 
     /// Where pods that have no node yet will go. Those whose owners were promised room are counted by that.
     fn place_pending(&mut self, fleet: &mut Fleet, taken: &Overlay) -> Vec<(Uid, Allocation)> {
-        let is_promised = |pod: &Pod| pod.owner.as_ref().is_some_and(|owner| self.known.contains_key(&owner.uid));
+        let is_promised =
+            |pod: &Pod| pod.owner.as_ref().is_some_and(|owner| self.known.contains_key(&owner.uid));
         let waits = |pod: &Pod| {
-            pod.node.is_none() && pod.deleting_since.is_none() && !pod.phase.is_finished() && !pod.claims.is_empty()
+            pod.node.is_none()
+                && pod.deleting_since.is_none()
+                && !pod.phase.is_finished()
+                && !pod.claims.is_empty()
         };
         let mut pods: Vec<Arc<Pod>> =
             fleet.pods().map(|(_, pod)| pod).filter(|pod| waits(pod) && !is_promised(pod)).cloned().collect();

@@ -69,8 +69,7 @@ impl Eviction {
 
     /// Whether these pods may leave now, as far as room is concerned. If that is not known they wait until it is.
     pub(crate) fn has_room(&mut self, now: Timestamp, pods: &[PodIx]) -> bool {
-        let mut wanted: Vec<PodIx> =
-            pods.iter().copied().filter(|at| self.needs_room(now, *at)).collect();
+        let mut wanted: Vec<PodIx> = pods.iter().copied().filter(|at| self.needs_room(now, *at)).collect();
         wanted.sort_unstable();
         let Some(&first) = wanted.first() else { return true };
         if self.is_granted(now, first, &wanted) {

@@ -4,7 +4,8 @@ use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 
 use lazaret_model::{
-    BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text, Timestamp, Uid,
+    BreakerStatus, Condition, DeviceId, EvictionCount, EvictionMark, LastPublished, ObjectKey, Text,
+    Timestamp, Uid,
 };
 pub use lazaret_model::{EffectId, Outcome};
 

@@ -114,9 +114,7 @@ impl Flights {
         let (id, kind) = self.waiting.pop_front()?;
         match kind {
             EffectKind::Event(_) | EffectKind::RuleEvent(_) => self.events = self.events.saturating_sub(1),
-            EffectKind::SetLastPublished(_)
-            | EffectKind::SetGuardStatus(_)
-            | EffectKind::AskCapacity(_) => {}
+            EffectKind::SetLastPublished(_) | EffectKind::SetGuardStatus(_) | EffectKind::AskCapacity(_) => {}
             EffectKind::Evict(_) | EffectKind::SetRuleStatus(_) => {
                 if let Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) =
                     self.flights.get_mut(&id)
@@ -171,9 +169,7 @@ impl Flights {
     pub(crate) fn is_retractable(&self, id: EffectId) -> bool {
         match self.flights.get(&id) {
             Some(Flight::Evict(EvictFlight { taken, .. }) | Flight::Status { taken, .. }) => !taken,
-            Some(
-                Flight::Memory { .. } | Flight::Guard | Flight::Capacity { .. } | Flight::Stale { .. },
-            )
+            Some(Flight::Memory { .. } | Flight::Guard | Flight::Capacity { .. } | Flight::Stale { .. })
             | None => false,
         }
     }

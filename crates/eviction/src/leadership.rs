@@ -6,9 +6,7 @@
 
 use lazaret_model::{Remembered, Timestamp};
 
-use crate::{
-    Eviction, capacity_wait::CapacityWait, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase,
-};
+use crate::{Eviction, capacity_wait::CapacityWait, limiter::Limiter, machine::REMEMBERED_MAX, pods::Phase};
 
 impl Eviction {
     pub(crate) fn start_leading(&mut self, now: Timestamp) {

@@ -54,8 +54,9 @@ mod verified;
 pub use block::{Block, BlockCounts};
 pub use capacity::{Capacity, CapacityAnswer, Promised};
 pub use effect::{
-    CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, LeavingPod, Manner, Outcome, PodEvent, RuleEvent,
-    RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake, WakeReason,
+    CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, HELD_REASON, LeavingPod, Manner,
+    Outcome, PodEvent, RuleEvent, RuleStatus, SetGuardStatus, SetLastPublished, SetRuleStatus, Wake,
+    WakeReason,
 };
 pub use guards::admission::{Refusal, refusal_of};
 pub use holds::{impact, impact_together};

@@ -256,9 +256,8 @@ impl Reason {
     pub(crate) fn waits_for_room_until(&self) -> Option<Timestamp> {
         let timeout = self.cause.eviction()?.capacity_timeout_seconds;
         // Not before its deadline, of which its owner may have asked for a part.
-        let timeout = timeout.map(|seconds| {
-            self.deadline.max(self.deadline.plus_secs(seconds - i64::from(self.granted)))
-        });
+        let timeout = timeout
+            .map(|seconds| self.deadline.max(self.deadline.plus_secs(seconds - i64::from(self.granted))));
         timeout.into_iter().chain(self.must_be_gone_by()).min()
     }
 

@@ -46,7 +46,8 @@ pub use claim::{
 };
 pub use clock::{Clock, Reading, STEP_MS_MIN, SetBack};
 pub use confirm::{
-    APPROVAL, APPROVED_BY, Approval, Approvers, ConfirmAbove, Impact, REQUEST, Review, RuleRequest, WRITTEN_BY,
+    APPROVAL, APPROVED_BY, Approval, Approvers, ConfirmAbove, Impact, REQUEST, Review, RuleRequest,
+    WRITTEN_BY,
 };
 pub use cron::Schedule;
 pub use device::{

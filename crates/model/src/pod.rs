@@ -2,9 +2,7 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
-use crate::{
-    EvictionSay, Node, NodeSelector, ObjectKey, Taint, Text, Timestamp, Toleration, Uid, tolerates,
-};
+use crate::{EvictionSay, Node, NodeSelector, ObjectKey, Taint, Text, Timestamp, Toleration, Uid, tolerates};
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

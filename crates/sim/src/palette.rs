@@ -7,8 +7,8 @@ use std::{cell::RefCell, sync::Arc};
 
 use hashbrown::HashMap;
 use lazaret_model::{
-    AttrValue, CapacityMode, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode, EvictionSay, EvictionSpec,
-    GroupMode, Quantity, Taint, Text, Timestamp, Toleration, TolerationOperator, Window,
+    AttrValue, CapacityMode, CapacityValue, DevicePatch, DeviceSelector, Effect, EvictionMode, EvictionSay,
+    EvictionSpec, GroupMode, Quantity, Taint, Text, Timestamp, Toleration, TolerationOperator, Window,
 };
 use rustc_hash::FxBuildHasher;
 

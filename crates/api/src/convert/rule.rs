@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use lazaret_model::{
-    AttrValue, CapacityMode, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, EvictionCount, EvictionMode,
-    EvictionSpec, GroupMode, ResourceSlicePatch, Taint, Text, V1ALPHA3_ONLY_DRIVER, Window, WindowError,
+    AttrValue, CapacityMode, DevicePatch, DeviceSelector, DeviceTaintRule, Effect, EvictionCount,
+    EvictionMode, EvictionSpec, GroupMode, ResourceSlicePatch, Taint, Text, V1ALPHA3_ONLY_DRIVER, Window,
+    WindowError,
 };
 
 use super::{Result, Version, claim, each, each_value, meta, required, slice, some, superset};

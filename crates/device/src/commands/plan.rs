@@ -67,9 +67,10 @@ async fn of_words(
             ..lazaret_model::Taint::default()
         };
         let mut plan = plan(cluster, now, &meant.targets, &taint);
-        let planned = meant.targets.iter().map(|target| {
-            planned_rule(target, rule_name(target, key, Some(effect)), &taint, now)
-        });
+        let planned = meant
+            .targets
+            .iter()
+            .map(|target| planned_rule(target, rule_name(target, key, Some(effect)), &taint, now));
         plan.foretell(cluster, now, &planned.collect::<Vec<_>>());
         plans.push(plan);
     }
@@ -176,7 +177,8 @@ fn outlook(plan: &Plan) -> String {
             text.push_str(&format!("\nestimated duration: {time} until the last pod is gone\n"));
         }
         (None, false) => {
-            let stuck: Vec<String> = plan.stuck.iter().map(|(why, pods)| format!("{pods} by {why}")).collect();
+            let stuck: Vec<String> =
+                plan.stuck.iter().map(|(why, pods)| format!("{pods} by {why}")).collect();
             let all: usize = plan.stuck.values().sum();
             text.push_str(&format!(
                 "\nestimated duration: unknown, {} would be kept: {}\n",
@@ -193,8 +195,19 @@ fn outlook(plan: &Plan) -> String {
 const DEVICES_SHOWN_MAX: usize = 20;
 
 fn pods(plan: &Plan, now: Timestamp, wide: bool) -> Table {
-    let columns =
-        ["NAMESPACE", "POD", "NODE", "OWNER", "PRIORITY", "TOLERATES", "EVICTED", "BUDGET", "POSITION", "BLOCKED", "ROOM ON"];
+    let columns = [
+        "NAMESPACE",
+        "POD",
+        "NODE",
+        "OWNER",
+        "PRIORITY",
+        "TOLERATES",
+        "EVICTED",
+        "BUDGET",
+        "BLOCKED",
+        "ROOM",
+        "POSITION",
+    ];
     // The order is that of a rule that says how pods leave: of interest to whoever asks for more.
     let shown = if wide { columns.len() } else { columns.len() - 3 };
     let mut table = Table::new(&columns[..shown]);
@@ -215,9 +228,9 @@ fn pods(plan: &Plan, now: Timestamp, wide: bool) -> Table {
             patience(pod).into(),
             if leaves { Cell::tinted(&when(pod, now), Tint::Careful) } else { Cell::from("never") },
             if budgets.is_empty() { "<none>".into() } else { budgets.join(", ").into() },
-            pod.position.map_or_else(|| "<none>".to_owned(), |position| position.to_string()).into(),
             or_none(pod.held.as_ref()).into(),
             or_none(pod.replacement_node.as_ref()).into(),
+            pod.position.map_or_else(|| "<none>".to_owned(), |position| position.to_string()).into(),
         ];
         cells.truncate(shown);
         table.row(cells);
@@ -259,8 +272,7 @@ fn kept_at(session: &Session<'_>, args: &args::Plan) -> Option<PathBuf> {
     let connection = &session.connection;
     let cluster =
         (std::env::var_os("KUBECONFIG"), &connection.kubeconfig, &connection.context, &connection.cluster);
-    let words =
-        format!("{:?} {:?} {} {:?} {cluster:?}", args.words, args.filter, args.all, args.filename);
+    let words = format!("{:?} {:?} {} {:?} {cluster:?}", args.words, args.filter, args.all, args.filename);
     Some(session.plans.as_ref()?.join(format!("{:08x}.json", crate::view::fingerprint(&words))))
 }
 

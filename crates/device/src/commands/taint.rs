@@ -31,8 +31,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: Taint) -> Result<Verdic
     }
     let set_by = whoami(session).await;
     let selected = |target: &DeviceSelector| cluster.fleet.selection_of(target).published_count() as u64;
-    let declared =
-        Impact { devices: meant.targets.iter().map(selected).sum(), ..Impact::default() };
+    let declared = Impact { devices: meant.targets.iter().map(selected).sum(), ..Impact::default() };
     let request = request(&meant.targets, false, declared, set_by.as_deref(), session.now());
     let intent =
         Intent { reason: args.reason, set_by, overwrite: args.overwrite, request, ..Intent::default() };

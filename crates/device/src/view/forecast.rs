@@ -17,7 +17,9 @@ use lazaret_model::{DeviceId, DeviceTaintRule, ObjectKey, Pod, Text, Timestamp};
 use super::cluster::Cluster;
 
 /// Wake-ups in a row after which nobody left: whoever is left waits for something that is not in a forecast.
-const IDLE_WAKES_MAX: usize = 64;
+const IDLE_WAKES_MAX: usize = 2_000;
+/// The machine has led for this long: longer than clocks are apart, so that new taints have their burst.
+const LEADING_SECONDS: i64 = 3_600;
 /// Nothing is foretold that is further away: 30 days.
 const HORIZON_MS: i64 = 30 * 24 * 3_600_000;
 /// Effects of one forecast: 512 rules and tens of thousands of pods.
@@ -142,9 +144,12 @@ impl Play<'_> {
 
     fn begin(&mut self) {
         let guards: Vec<_> = self.cluster.guards.values().cloned().collect();
+        let now = self.now;
+        self.now = now.plus_secs(-LEADING_SECONDS);
         self.hear(Input::Guards(&guards));
-        self.tell();
         self.hear(Input::BecameLeader);
+        self.now = now;
+        self.tell();
         self.bring_rules();
         self.work();
     }
@@ -235,9 +240,7 @@ impl Play<'_> {
                 }
                 EffectKind::SetRuleStatus(_)
                 | EffectKind::SetLastPublished(_)
-                | EffectKind::SetGuardStatus(_) => {
-                    Input::Acknowledged { effect: id, outcome: Outcome::Done }
-                }
+                | EffectKind::SetGuardStatus(_) => Input::Acknowledged { effect: id, outcome: Outcome::Done },
                 EffectKind::Event(_) | EffectKind::RuleEvent(_) => continue,
             };
             self.hear(input);

@@ -233,11 +233,14 @@ impl Plan {
         let keys: BTreeSet<ObjectKey> = self.pods.iter().map(key).collect();
         let forecast = forecast(cluster, now, planned, &keys, Options::default());
         let mut order: Vec<&PlanPod> = self.pods.iter().collect();
-        order.sort_by_key(|pod| (forecast.evicted.get(&key(pod)).copied().unwrap_or(Timestamp::NEVER), pod.position));
+        order.sort_by_key(|pod| {
+            (forecast.evicted.get(&key(pod)).copied().unwrap_or(Timestamp::NEVER), pod.position)
+        });
         let leaving: Vec<(ObjectKey, Vec<DeviceId>)> =
             order.into_iter().map(|pod| (key(pod), devices_of(cluster, &key(pod), &pod.devices))).collect();
         // Without nodes nobody knows where there is room.
-        let rooms = if cluster.nodes.is_empty() { BTreeMap::new() } else { rooms(cluster, now, planned, &leaving) };
+        let rooms =
+            if cluster.nodes.is_empty() { BTreeMap::new() } else { rooms(cluster, now, planned, &leaving) };
         let seconds = |at: Timestamp| (at.millis_since(now).max(0) + 999) / 1_000;
         for pod in &mut self.pods {
             let key = key(pod);

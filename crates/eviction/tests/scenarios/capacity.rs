@@ -68,7 +68,10 @@ fn room_is_promised_once() {
     world.apply("slice other on=other e0 e1");
     world.run_until(120_000);
     assert_eq!(world.evicted_at.len(), 2, "{:?}", world.log);
-    assert_eq!(rooms(&world).last().unwrap().split(' ').skip(2).collect::<Vec<_>>(), ["p1", "other", "some-driver/other/e1"]);
+    assert_eq!(
+        rooms(&world).last().unwrap().split(' ').skip(2).collect::<Vec<_>>(),
+        ["p1", "other", "some-driver/other/e1"]
+    );
 }
 
 /// A replacement that nobody makes does not keep room for ever.
@@ -133,7 +136,8 @@ fn what_a_pod_gives_back_is_room_but_not_what_it_has_to_leave() {
 
 #[test]
 fn pods_that_wait_to_be_placed_take_their_room_before() {
-    let mut world = world("claim c9 class=gpu; pod p9 claim=c9 node=- phase=Pending; slice other on=other e0");
+    let mut world =
+        world("claim c9 class=gpu; pod p9 claim=c9 node=- phase=Pending; slice other on=other e0");
     world.apply(RULE);
     world.run_until(60_000);
     assert_eq!((gone(&world), kept(&world)), (Vec::new(), 2));

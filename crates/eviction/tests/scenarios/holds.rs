@@ -219,7 +219,11 @@ fn rules_of_one_request_are_counted_as_one() {
     let alone = world(&guards, &rules_for(&["d0", "d1", "d2"], ""));
     assert_eq!(alone.evicted_at.len(), 3, "each by itself is permitted");
     let mut together = world(&guards, &rules_for(&["d0"], "request=drain/3/1/3"));
-    assert!(together.evicted_at.is_empty(), "the first rule waits for what its request said: {:?}", together.log);
+    assert!(
+        together.evicted_at.is_empty(),
+        "the first rule waits for what its request said: {:?}",
+        together.log
+    );
     together.apply(&rules_for(&["d1", "d2"], "request=drain/3/1/3"));
     together.run_until(20_000);
     assert!(together.evicted_at.is_empty(), "{:?}", together.log);
@@ -262,5 +266,8 @@ fn pods_of_a_drain_are_counted_before_it_evicts() {
         format!("rule r-{device} device={device} taint=k=v:NoSchedule@0 draining request=drain/3/1/3")
     };
     let world = world(&guards, &["d0", "d1", "d2"].map(close).join(";"));
-    assert!(said(&world, "held").starts_with("held r-d2 True ApprovalRequired: 3 pods in 1 namespace on 3 devices"));
+    assert!(
+        said(&world, "held")
+            .starts_with("held r-d2 True ApprovalRequired: 3 pods in 1 namespace on 3 devices")
+    );
 }

@@ -382,10 +382,12 @@ fn pod(name: &str, words: &[&str]) -> Pod {
         eviction_group: option(words, "with").map(Text::from),
         created: option(words, "created").map(|text| Timestamp::from_secs(text.parse().unwrap())),
         owner: option(words, "of").map(owner),
-        node_requirements: option(words, "select").and_then(|text| text.split_once('=')).map(|(key, value)| {
-            let labels = [(key.into(), value.into())].into();
-            Arc::new(NodeRequirements { labels, ..NodeRequirements::default() })
-        }),
+        node_requirements: option(words, "select").and_then(|text| text.split_once('=')).map(
+            |(key, value)| {
+                let labels = [(key.into(), value.into())].into();
+                Arc::new(NodeRequirements { labels, ..NodeRequirements::default() })
+            },
+        ),
         ..Pod::default()
     }
 }

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use lazaret_eviction::{
-    Capacity, CapacityAnswer, CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction, HELD_REASON, Input, Manner, Options,
-    Outcome, PaceKey, Promised, RuleStatus, SetLastPublished, SetRuleStatus,
-};
 use lazaret_allocator::Features;
+use lazaret_eviction::{
+    Capacity, CapacityAnswer, CapacityQuestion, EVENT_REASON, Effect, EffectId, EffectKind, Evict, Eviction,
+    HELD_REASON, Input, Manner, Options, Outcome, PaceKey, Promised, RuleStatus, SetLastPublished,
+    SetRuleStatus,
+};
 use lazaret_fleet::{Fleet, Input as FleetInput, Kind};
 use lazaret_model::{DeviceTaintRule, ObjectKey, Pod, ResourceClaim, Timestamp};
 

@@ -1,11 +1,11 @@
 //! Two eviction controllers that compete for a lease: each a fleet and an eviction fed by its own watches. Both
 //! compute, the one with the lease writes, and it looks at the lease right before each write.
 
+use lazaret_allocator::Features;
 use lazaret_eviction::{
     Capacity, CapacityAnswer, CapacityQuestion, Effect, EffectKind, Evict, Eviction, Input, Manner, Options,
     Outcome, RuleStatus, SetLastPublished, SetRuleStatus, ViewRequest,
 };
-use lazaret_allocator::Features;
 use lazaret_fleet::Changes;
 use lazaret_model::{
     Condition, ConditionStatus, DeviceTaintRule, DisruptionGuard, ResourceClaim, Text, Timestamp,

@@ -67,8 +67,7 @@ impl World {
 
     /// The author of a rule whose spec was written, as the server names it.
     pub(crate) fn review(&self) -> Option<Box<Review>> {
-        let author =
-            Review { is_required: true, written_by: Some("alice".into()), ..Review::default() };
+        let author = Review { is_required: true, written_by: Some("alice".into()), ..Review::default() };
         self.approval_is_wanted().then(|| Box::new(author))
     }
 

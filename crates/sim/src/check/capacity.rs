@@ -55,7 +55,12 @@ impl World {
     }
 
     /// Room was found: elsewhere, on devices that the replacement could keep, and not where it was promised to another.
-    pub(crate) fn check_promises(&mut self, number: usize, question: &CapacityQuestion, promised: &[Promised]) {
+    pub(crate) fn check_promises(
+        &mut self,
+        number: usize,
+        question: &CapacityQuestion,
+        promised: &[Promised],
+    ) {
         let life = self.controllers[number].life;
         let seen = self.seen(number);
         let mut complaint = None;

@@ -69,7 +69,10 @@ impl World {
             EffectKind::AskCapacity(question) => {
                 if !controller.leads() {
                     let pods = question.pods.len();
-                    self.violate("only a leader decides", format!("controller {number} asks about {pods} pods"));
+                    self.violate(
+                        "only a leader decides",
+                        format!("controller {number} asks about {pods} pods"),
+                    );
                 }
             }
             EffectKind::Event(_) | EffectKind::RuleEvent(_) => {}

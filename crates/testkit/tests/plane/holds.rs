@@ -254,7 +254,10 @@ fn rules_of_one_request_are_held_and_approved_together() {
     assert!(stage.pod_now("a").is_some() && stage.pod_now("b").is_some());
     for name in &names {
         let mut approval = approval(&stage, name, 2, 2);
-        approval["metadata"]["annotations"].as_object_mut().unwrap().retain(|key, _| key.ends_with("approval"));
+        approval["metadata"]["annotations"]
+            .as_object_mut()
+            .unwrap()
+            .retain(|key, _| key.ends_with("approval"));
         as_user(&stage, "bob", "PATCH", &format!("{RULES}/{name}"), &approval);
     }
     for name in &names {

@@ -299,7 +299,8 @@ fn a_pod_leaves_once_there_is_room_for_its_replacement() {
 fn a_rule_says_how_long_it_waits_for_room_only_if_it_waits() {
     let stage = Stage::with(1, 1);
     let refused = |eviction: Value| {
-        let spec = json!({"deviceSelector": {"driver": DRIVER}, "taint": taint("NoSchedule"), "eviction": eviction});
+        let spec =
+            json!({"deviceSelector": {"driver": DRIVER}, "taint": taint("NoSchedule"), "eviction": eviction});
         let rule = json!({
             "apiVersion": "resource.k8s.io/v1alpha3", "kind": "DeviceTaintRule", "metadata": {"name": "bad"},
             "spec": spec,
