@@ -15,6 +15,7 @@ use serde_json::json;
 use tracing::info;
 
 use crate::{
+    capacity::CapacityDesk,
     disrupt::{Disruption, done_or_gone},
     event::Event,
     feed::{Sources, kind},
@@ -207,12 +208,20 @@ pub(crate) struct Executor {
     events: Postbox,
     rules: Resource,
     metrics: EvictionMetrics,
+    capacity: CapacityDesk,
     serial: std::sync::atomic::AtomicU64,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, events: Postbox, sources: Sources, metrics: EvictionMetrics) -> Self {
-        Self { client, events, rules: sources.rules(), metrics, serial: std::sync::atomic::AtomicU64::new(0) }
+    pub(crate) fn new(
+        client: Client,
+        events: Postbox,
+        sources: Sources,
+        metrics: EvictionMetrics,
+        capacity: CapacityDesk,
+    ) -> Self {
+        let serial = std::sync::atomic::AtomicU64::new(0);
+        Self { client, events, rules: sources.rules(), metrics, capacity, serial }
     }
 
     async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
@@ -300,6 +309,7 @@ impl Perform<EffectKind> for Executor {
                 let call = status_call(write, NAME, self.client.clock().now());
                 done_or_gone(self.client.send(call).await)
             }
+            EffectKind::AskCapacity(question) => return self.capacity.ask(question).await,
             EffectKind::Event(event) => {
                 let held = event.reason == HELD_REASON;
                 if held {

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
-    RuleReviews, Sources, claims, desk::Desk, eviction, health, policies, pools, quotas, replacement,
-    rule_reviews, scheduler, telemetry, workloads,
+    RuleReviews, Sources, capacity::CapacityDesk, claims, desk::Desk, eviction, health, policies, pools,
+    quotas, replacement, rule_reviews, scheduler, telemetry, workloads,
 };
 
 /// Where leases are kept, unless somebody says otherwise.
@@ -260,11 +260,15 @@ impl Plane {
         let counts = telemetry::EvictionMetrics::new(desk.metrics());
         let shown = counts.clone();
         let chosen = options.eviction.clone();
+        let features = options.scheduler.features;
+        let new_capacity = move || lazaret_eviction::Capacity::new(features);
+        let stop = self.stop.subscribe();
+        let capacity = CapacityDesk::start(&self.hub, sources, new_capacity, &mut self.agents, &stop);
         if options.controllers.policies {
             // Of two controllers that go by the same guards, the one that sees all taints says where their breakers stand.
             let second =
                 lazaret_eviction::Options { writes_guards: !options.controllers.eviction, ..chosen.clone() };
-            let served = policies::serve(desk.clone(), sources, second, counts.clone());
+            let served = policies::serve(desk.clone(), sources, second, counts.clone(), capacity.clone());
             self.agents.spawn(served);
         }
         if options.controllers.eviction {
@@ -273,7 +277,7 @@ impl Plane {
                 AgentOptions { name: eviction::NAME, in_flight_max: 128, precedence: Precedence::Urgent },
                 desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
                 move || eviction::EvictionAgent::new(chosen.clone(), sources, shown.clone()),
-                eviction::Executor::new(desk.client(), desk.events(), sources, counts),
+                eviction::Executor::new(desk.client(), desk.events(), sources, counts, capacity),
             );
         }
     }

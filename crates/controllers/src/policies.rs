@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use crate::{
     Sources,
+    capacity::CapacityDesk,
     desk::Desk,
     eviction,
     feed::feed_policies,
@@ -35,6 +36,7 @@ pub(crate) async fn serve(
     sources: Sources,
     options: lazaret_eviction::Options,
     counts: EvictionMetrics,
+    capacity: CapacityDesk,
 ) {
     if !sources.serves_rules() {
         warn!(
@@ -61,7 +63,7 @@ pub(crate) async fn serve(
     let shown = counts.clone();
     let (inbox, executor) = (
         desk.listen_if_possible(&sources.resources(), &eviction::OPTIONAL),
-        eviction::Executor::new(desk.client(), desk.events(), sources, counts),
+        eviction::Executor::new(desk.client(), desk.events(), sources, counts, capacity),
     );
     let evict = desk.run(
         AgentOptions { name: EVICTION_NAME, in_flight_max: 128, precedence: Precedence::Urgent },

@@ -399,7 +399,7 @@ impl World {
         self.errors = None;
         self.budgets.clear();
         self.lift_guards();
-        self.open_windows();
+        self.lift_limits();
         for client in &mut self.clients {
             client.unstall();
         }

@@ -12,7 +12,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("cel", &["model"]),
     ("fleet", &["model", "cel"]),
     ("allocator", &["model", "cel", "fleet"]),
-    ("eviction", &["model", "fleet"]),
+    ("eviction", &["model", "fleet", "allocator"]),
     ("replacement", &["model", "fleet"]),
     ("claims", &["model"]),
     ("policies", &["model", "fleet"]),

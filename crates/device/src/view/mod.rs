@@ -7,6 +7,7 @@ mod components;
 mod describe;
 mod device;
 mod drain;
+mod forecast;
 mod gates;
 mod history;
 mod incidents;
@@ -34,8 +35,10 @@ pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
 pub use describe::{Attribute, Capacity, Description, describe};
 pub use device::{DeviceRow, Filter, Holder, Name, State, TaintRow, device_ids, fails_on_command, row, rows};
 pub use drain::{
-    Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, pods_seen,
+    Drain, DrainEvent, Manner, Order, PodSeen, Replacement, Stage, Waiting, drain_taint, planned_drain,
+    pods_seen,
 };
+pub use forecast::{Forecast, Planned, forecast, rooms};
 pub use gates::{GateFacts, consequence, is_off};
 pub use history::{Entry, EventFacts, Involved, Kept, REMOVED_REASON, SET_REASON, What, history};
 pub use incidents::{IncidentRow, describe_incident, incident_row};
@@ -43,7 +46,7 @@ pub use installation::{Installation, installation};
 pub use near::nearest;
 pub use nodes::{Obeys, fail_patch, failures, is_simulated};
 pub use pace::Pace;
-pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan};
+pub use plan::{Plan, PlanBudget, PlanDevice, PlanPod, plan, planned_rule};
 pub use plan_diff::diff;
 pub use record::{cloud_event, in_order, incident_entries};
 pub use recording::Recording;
@@ -51,7 +54,7 @@ pub use reference::{Reference, resolve, resolve_one};
 pub use replacement::{PolicyFacts, ReplacementWhy, replacements};
 pub use rule::{
     DRAIN_KEY, MANAGED_BY, MANAGED_BY_LABEL, REASON_ANNOTATION, RuleDraft, SET_BY_ANNOTATION, fingerprint,
-    rule_name,
+    request, rule_name,
 };
 pub use taint_spec::{TaintSpec, parse_taint};
 pub use time::{age, ago};

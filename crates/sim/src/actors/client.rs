@@ -1,7 +1,9 @@
 //! A client of the server: watches that are behind, stall, repeat themselves and break, each kind on its own.
 
 use lazaret_fleet::{Changes, Fleet, Input};
-use lazaret_model::{DeviceSelector, DeviceTaintRule, EvictionMode, GroupMode, Pod, PodPhase, ResourceClaim};
+use lazaret_model::{
+    DeviceSelector, DeviceTaintRule, EvictionMode, GroupMode, Impact, Pod, PodPhase, ResourceClaim,
+};
 use std::sync::Arc;
 
 use crate::{
@@ -315,6 +317,17 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
         (Mutant::IgnoreSay, Input::Pod(pod)) if controller && pod.eviction_say.is_some() => {
             Input::Pod(Arc::new(Pod { eviction_say: None, ..Pod::clone(&pod) }))
         }
+        (Mutant::SplitGroups, Input::Pod(pod)) if controller && is_odd(&pod) => {
+            Input::Pod(Arc::new(Pod { eviction_group: None, ..Pod::clone(&pod) }))
+        }
+        (Mutant::NoLapse, Input::Rule(rule)) if controller => {
+            let mut rule = DeviceTaintRule::clone(&rule);
+            if let Some(approval) = rule.review.as_mut().and_then(|review| review.approval.as_mut()) {
+                let most = u64::from(u32::MAX);
+                approval.seen = Impact { pods: most, namespaces: most, devices: most };
+            }
+            Input::Rule(Arc::new(rule))
+        }
         (Mutant::EvictTerminating, Input::Pod(pod)) if controller && pod.deleting_since.is_some() => {
             Input::Pod(Arc::new(Pod { deleting_since: None, ..Pod::clone(&pod) }))
         }
@@ -332,6 +345,10 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
         (Mutant::BlindScheduler, Input::Rule(_)) if !controller => return None,
         (_, input) => input,
     })
+}
+
+fn is_odd(pod: &Pod) -> bool {
+    pod.uid.bytes().fold(0_u8, u8::wrapping_add) % 2 == 1
 }
 
 fn without_tolerations(claim: &ResourceClaim) -> Arc<ResourceClaim> {
