@@ -206,7 +206,8 @@ fn a_flapping_gpu_is_drained_reset_validated_and_brought_back_though_the_process
         up.fail(&device);
         wait_until("what was counted is stored", || {
             let counts = up.counts();
-            counts["hits"].as_array().is_some_and(|hits| hits.len() == count) && counts["lasting"] != json!([])
+            counts["hits"].as_array().is_some_and(|hits| hits.len() == count)
+                && counts["lasting"] != json!([])
         });
         up.recover(&device);
         wait_until("its end is stored", || up.counts()["lasting"] == json!([]));
