@@ -127,11 +127,15 @@ async fn refused(
             format!("system:serviceaccounts:{namespace}"),
             "system:authenticated"
         ]);
-        let lease = ("coordination.k8s.io", "leases", "update");
-        for (group, resource, verb) in NEEDED.iter().copied().chain([lease]) {
-            let of = if resource == "leases" { namespace } else { "" };
-            let wanted =
-                json!({"group": group, "resource": resource, "verb": verb, "namespace": of, "version": "v1"});
+        // It is permitted by name, for the one lease of the component.
+        let component = one["metadata"]["labels"]["app.kubernetes.io/component"].as_str().unwrap_or_default();
+        let lease = format!("lazaret-{component}");
+        let leases = ("coordination.k8s.io", "leases", "patch");
+        for (group, resource, verb) in NEEDED.iter().copied().chain([leases]) {
+            let (of, name) = if resource == "leases" { (namespace, &*lease) } else { ("", "") };
+            let wanted = json!({
+                "group": group, "resource": resource, "verb": verb, "namespace": of, "name": name, "version": "v1",
+            });
             let review = json!({
                 "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
                 "spec": {"user": user, "groups": groups, "resourceAttributes": wanted},
