@@ -9,7 +9,7 @@ use lazaret_fleet::Fleet;
 use lazaret_model::{ObjectKey, SetBack, Text, Timestamp};
 use lazaret_runtime::{
     Agent, CLAIMS, Call, CallError, Client, DISRUPTION_GUARDS, NAMESPACES, News, Outcome, PODS, PatchKind,
-    Perform, Postbox, RULES, Reply, Resource, ViewWish,
+    Perform, Postbox, Reply, Resource, ViewWish,
 };
 use serde_json::json;
 use tracing::info;
@@ -207,6 +207,7 @@ pub(crate) struct Executor {
     client: Client,
     events: Postbox,
     rules: Resource,
+    counts_evictions: bool,
     metrics: EvictionMetrics,
     capacity: CapacityDesk,
     serial: std::sync::atomic::AtomicU64,
@@ -220,8 +221,15 @@ impl Executor {
         metrics: EvictionMetrics,
         capacity: CapacityDesk,
     ) -> Self {
-        let serial = std::sync::atomic::AtomicU64::new(0);
-        Self { client, events, rules: sources.rules(), metrics, capacity, serial }
+        Self {
+            client,
+            events,
+            rules: sources.rules(),
+            counts_evictions: sources.counts_evictions(),
+            metrics,
+            capacity,
+            serial: std::sync::atomic::AtomicU64::new(0),
+        }
     }
 
     async fn evict(&self, evict: &Evict) -> Result<Outcome, CallError> {
@@ -256,8 +264,8 @@ impl Executor {
             "metadata": {"name": &*status.rule, "uid": &*status.uid},
             "status": {"conditions": conditions},
         });
-        // The stable version has no field for it.
-        if self.rules != RULES {
+        // Kubernetes' own rules have no field for it.
+        if self.counts_evictions {
             body["status"]["evictions"] = json!({
                 "pods": evictions.pods,
                 "atLeast": evictions.at_least,

@@ -25,6 +25,7 @@ mod says;
 mod scheduler;
 mod telemetry;
 mod wire;
+mod without_effect;
 mod workloads;
 
 pub use feed::Sources;
