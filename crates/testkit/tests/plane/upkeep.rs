@@ -48,6 +48,19 @@ fn delete(stage: &Stage, path: &str, policy: &str) {
     stage.request("DELETE", path, "application/json", &json!({"propagationPolicy": policy}));
 }
 
+/// Waits until the collector has seen everything of a kind that is there: an object without its owner, made last, is removed then. What it has not
+/// seen it can neither wait for nor orphan, as in Kubernetes.
+fn collector_has_seen(stage: &Stage, path: &str, last: &Value) {
+    let owner = stage.create(MAPS, &json!({"metadata": {"name": "owner-of-last"}}));
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": owner["metadata"]});
+    stage.delete(&format!("{MAPS}/owner-of-last"));
+    let mut last = last.clone();
+    last["metadata"]["ownerReferences"] = owned_by(&owner, false)["ownerReferences"].clone();
+    stage.create(path, &last);
+    let name = last["metadata"]["name"].as_str().unwrap();
+    stage.until("the collector has seen all", || missing(stage, &format!("{path}/{name}")));
+}
+
 #[test]
 fn kinds_that_definitions_brought_own_and_are_owned() {
     let stage = Stage::with(1, 1);
@@ -87,6 +100,7 @@ fn kinds_that_definitions_brought_own_and_are_owned() {
     let mut held = owned_by(&top, true);
     held["finalizers"] = json!(["example.com/hold"]);
     stage.create(NOTES, &note("held", held));
+    collector_has_seen(&stage, NOTES, &note("seen", json!({})));
     delete(&stage, &format!("{BOOKS}/patient"), "Foreground");
     let leaving = |path: &str| {
         let object = found(&stage, path)?;
@@ -99,6 +113,7 @@ fn kinds_that_definitions_brought_own_and_are_owned() {
     // What is orphaned stays, without the owner.
     let top = book("parent");
     stage.create(NOTES, &note("child", owned_by(&top, true)));
+    collector_has_seen(&stage, NOTES, &note("seen", json!({})));
     delete(&stage, &format!("{BOOKS}/parent"), "Orphan");
     stage.until("the book is gone", || missing(&stage, &format!("{BOOKS}/parent")));
     assert_eq!(stage.get(&format!("{NOTES}/child"))["metadata"].get("ownerReferences"), None);
@@ -132,6 +147,7 @@ fn replication_controllers_and_jobs_leave_their_pods_unless_told_otherwise() {
         let mut metadata = owned_by(&owner, true);
         metadata["name"] = name.into();
         stage.create(MAPS, &json!({"metadata": metadata}));
+        collector_has_seen(&stage, MAPS, &json!({"metadata": {"name": "seen"}}));
         let path = format!("{controllers}/{name}");
         match policy {
             None => drop(stage.delete(&path)),

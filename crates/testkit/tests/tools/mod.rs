@@ -64,8 +64,10 @@ fn environment(file: &str) -> PathBuf {
         // Half of an earlier attempt is worth nothing.
         let _ = fs::remove_dir_all(&folder);
         run(Command::new("python3").args(["-m", "venv"]).arg(&folder));
-        let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
-        run(Command::new(folder.join("bin/python")).args(quiet).arg(&list));
+        let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        // An index that does not answer at once is asked again.
+        let patient = ["--retries", "20", "--timeout", "60", "-r"];
+        run(Command::new(folder.join("bin/python")).args(quiet).args(patient).arg(&list));
         fs::write(ready, wanted).unwrap();
     }
     folder
