@@ -153,8 +153,7 @@ fn an_image_is_a_volume_that_nobody_writes_to() {
         return;
     }
     let (cluster, root) = start_with_node(&[]);
-    let script =
-        "echo /i/bin/s*; : >/i/new || echo refused; cat /part/seq >/dev/null && echo part; sleep 1000000";
+    let script = "echo /i/bin/s*; (echo >/i/new) 2>/dev/null || echo refused; cat /part/seq >/dev/null && echo part; sleep 1000000";
     let mut reads = pod("reads", &root.0, script, "Never");
     reads["spec"]["volumes"] = json!([{"name": "i", "image": {"reference": IMAGE}}]);
     reads["spec"]["containers"][0]["volumeMounts"] = json!([
