@@ -92,6 +92,9 @@ fn containers_outlive_the_agent_and_are_found_again() {
     cluster.until("the node is there", |cluster| {
         cluster.try_send("GET", "/api/v1/nodes/here", &Value::Null).is_ok()
     });
+    let environment = fs::read(format!("/proc/{}/environ", agent.0.id())).unwrap();
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    assert!(environment.contains("MIMALLOC_PURGE_DELAY=0\0"), "what it frees is given back at once");
     cluster.send("POST", PODS, &pod("stays", &root.0, "sleep 1000000", "Always"));
     cluster.send(
         "POST",
