@@ -72,7 +72,7 @@ struct Inner {
     device_classes: Derived<Classes>,
     quota_turns: QuotaTurns,
     recent: Recent,
-    trees: Trees,
+    trees: Arc<Trees>,
     openapi: openapi::v2::Cache,
     limits: Limits,
     service_pool: Pool,
@@ -113,7 +113,8 @@ impl Server {
     /// A server over a store that holds no more than it is told.
     #[must_use]
     pub fn with_limits(store: Store, options: ServerOptions, limits: Limits) -> Self {
-        let metrics = Metrics::new(store.clone(), &options.features);
+        let trees = Arc::new(Trees::default());
+        let metrics = Metrics::new(store.clone(), Arc::clone(&trees), &options.features);
         Self {
             inner: Arc::new(Inner {
                 store,
@@ -128,7 +129,7 @@ impl Server {
                 pages: OnceLock::new(),
                 definitions: Definitions::default(),
                 recent: Recent::default(),
-                trees: Trees::default(),
+                trees,
                 openapi: openapi::v2::Cache::default(),
                 limits,
                 service_pool: Pool::default(),

@@ -296,6 +296,7 @@ pub(super) async fn remove(
                 let revision = committed.revision;
                 let kept = committed.events.into_iter().flatten().find_map(|event| event.new.clone());
                 let Some(kept) = kept else {
+                    call.server.trees().forget(&item);
                     return Ok(removed(last_seen(call, &old, &item.value, marked, revision)?));
                 };
                 call.server.trees().put(&kept, marked);
