@@ -314,6 +314,8 @@ fn one_pod(second_is_free: bool) -> Vec<Value> {
         pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
         pod["status"]["resourceClaimStatuses"] =
             json!([{"name": "gpu", "resourceClaimName": format!("claim-{node}")}]);
+        claim["metadata"]["ownerReferences"] = json!([
+            {"apiVersion": "v1", "kind": "Pod", "name": format!("pod-{node}"), "uid": uid(2, node), "controller": true}]);
         claim["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] = json!([]);
         claim["status"]["allocation"]["devices"]["results"][0]["tolerations"] = json!([]);
         objects.extend([pod, claim]);

@@ -14,7 +14,7 @@ type Pages = Dashboard<String>;
 /// What a first visit loads, compressed.
 const PAGE_BYTES_MAX: usize = 100 << 10;
 /// The cores for the browser, loaded when somebody asks what a taint would do.
-const MODULE_BYTES_MAX: usize = 1 << 20;
+const MODULE_BYTES_MAX: usize = 850 << 10;
 
 fn pages() -> Pages {
     Dashboard::new(Transport::Tls, 7443)
