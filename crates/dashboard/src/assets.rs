@@ -115,9 +115,10 @@ pub(crate) static MODULES: [Module; 17] = modules![
 pub(crate) static STYLE: &str = include_str!("../ui/style.css");
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"style.css\">";
 
-static ASSETS: [Asset; 4] = [
+static ASSETS: [Asset; 5] = [
     Asset::new("index.html", "text/html; charset=utf-8", Stored::Page(include_str!("../ui/index.html"))),
     Asset::new("icon.svg", "image/svg+xml", Stored::Plain(include_bytes!("../ui/icon.svg"))),
+    Asset::new("boot.js", SCRIPT, Stored::Plain(include_bytes!("../ui/boot.js"))),
     Asset::new("app.js", SCRIPT, Stored::Modules("main.js")),
     Asset::new("whatif.wasm", "application/wasm", Stored::Gzip(include_bytes!("../ui/whatif.wasm.gz"))),
 ];
