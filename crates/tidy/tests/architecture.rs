@@ -84,9 +84,9 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nvml-double", &[]),
     ("nvidia", &["cdi", "driver", "nvml"]),
     ("testkit", &["store", "server", "runtime", "controllers", "hollow"]),
-    ("sim", &["model", "cel", "fleet", "eviction", "allocator", "scheduler"]),
+    ("sim", &["model", "cel", "fleet", "eviction", "allocator", "scheduler", "api"]),
     ("device", &["model", "cel", "fleet", "allocator", "eviction", "api", "kinds", "print", "dashboard"]),
-    ("whatif", &["api", "device"]),
+    ("whatif", &["model", "eviction", "api", "device"]),
     ("bench", &["runtime", "hollow", "print"]),
     (
         "cli",
