@@ -521,6 +521,10 @@ fn a_policy_becomes_rules_that_evict_nobody_and_its_pods_leave_at_its_pace() {
     stage.until("it is ready", || replica.is_ready());
     // All pods begin on one node.
     stage.taint("elsewhere", "node-2", "NoSchedule");
+    // The controllers of the test's process hear of it together with the scheduler.
+    stage.until("the rule was heard of", || {
+        !stage.list("/apis/resource.k8s.io/v1/devicetaintrules")[0]["status"]["conditions"].is_null()
+    });
     stage.workload(4);
     stage
         .request(

@@ -24,6 +24,7 @@ fn no_schedule_lets_be_who_is_there_and_keeps_others_away_until_it_goes() {
     let (node, device) = stage.device_of("a");
     let other = if device == "gpu-0" { "gpu-1" } else { "gpu-0" };
     stage.fail(&node, other, "NoSchedule");
+    stage.heard_of_taint("NoSchedule");
     stage.pod("b", "one");
     stage.until("b says why it waits", || {
         let pod = stage.pod_now("b").unwrap();

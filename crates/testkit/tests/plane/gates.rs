@@ -128,6 +128,7 @@ fn turned_off_and_on_again() {
         let stage = Stage::of(options(""), 1);
         stage.rule("v1", "away", &json!({"driver": DRIVER}), &taint("NoSchedule"));
         stage.rule("v1", "spare", &json!({"driver": DRIVER}), &taint("None"));
+        stage.heard_of("away");
         stage.template("one", &json!([]));
         stage.pod("first", "one");
         stage.until("first waits for an untainted device", || {

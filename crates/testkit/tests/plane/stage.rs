@@ -189,6 +189,22 @@ impl Stage {
         );
     }
 
+    /// Waits until the controllers have heard of a rule, and with them the scheduler: news are brought to all of them at once. A pod that is made
+    /// after that does not come before the rule.
+    pub(crate) fn heard_of(&self, rule: &str) {
+        self.condition(rule, "is there", |_| true);
+    }
+
+    /// The same for a taint that a driver has published: devices are counted by their effects.
+    pub(crate) fn heard_of_taint(&self, effect: &str) {
+        self.until("a device is counted as tainted", || {
+            let metrics = self.text("/metrics");
+            let mut devices = metrics.lines().filter(|line| line.starts_with("lazaret_devices{"));
+            let is_counted = devices.any(|line| line.contains(&format!("effect=\"{effect}\"")));
+            is_counted.then_some(()).ok_or_else(|| "none".to_owned())
+        });
+    }
+
     /// The condition of a rule, once it satisfies `wanted`.
     pub(crate) fn condition(&self, rule: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.until(&format!("the condition of {rule} {what}"), || {

@@ -46,6 +46,7 @@ fn a_device_is_taken_offline_and_a_test_pod_still_uses_it() {
         &json!({"driver": DRIVER, "pool": "node-1", "device": "gpu-0"}),
         &taint("NoExecute"),
     );
+    stage.heard_of("offline");
     stage.pod("ordinary", "ordinary");
     waits_for(&stage, "ordinary", "tainted example.com/maintenance=planned:NoExecute by rule offline");
     stage.pod("test", "test");
@@ -69,6 +70,7 @@ fn a_driver_reports_and_an_administrator_decides() {
     stage.fail(&node, &device, "None");
     stays(&stage, "user");
     stage.rule("v1", "react", &json!({"driver": DRIVER, "pool": node}), &taint("NoSchedule"));
+    stage.heard_of("react");
     stage.pod("second", "one");
     waits_for(&stage, "second", "tainted example.com/maintenance=planned:NoSchedule by rule react");
     stays(&stage, "user");
@@ -118,6 +120,7 @@ fn no_schedule_stops_nobody_who_comes_without_the_scheduler() {
     stage.create(PODS, &pod("first", &shared));
     stage.running("first");
     stage.rule("v1", "all", &json!({"driver": DRIVER}), &taint("NoSchedule"));
+    stage.heard_of("all");
     let mut placed = pod("placed", &shared);
     placed["spec"]["nodeName"] = "node-1".into();
     stage.create(PODS, &placed);
