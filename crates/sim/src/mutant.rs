@@ -99,8 +99,6 @@ mutants! {
     IgnoreGroups = "ignore-groups",
     /// Controllers see some pods of a group without the label that makes them one.
     SplitGroups = "split-groups",
-    /// Controllers see every approval as one for any number of pods and devices.
-    NoLapse = "no-lapse",
     /// Controllers are told that there is room for replacements, whatever the answer is.
     IgnoreCapacity = "ignore-capacity",
     /// Room that was promised to one replacement is promised to the next.

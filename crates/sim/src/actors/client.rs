@@ -1,9 +1,7 @@
 //! A client of the server: watches that are behind, stall, repeat themselves and break, each kind on its own.
 
 use lazaret_fleet::{Changes, Fleet, Input};
-use lazaret_model::{
-    DeviceSelector, DeviceTaintRule, EvictionMode, GroupMode, Impact, Pod, PodPhase, ResourceClaim,
-};
+use lazaret_model::{DeviceSelector, DeviceTaintRule, EvictionMode, GroupMode, Pod, PodPhase, ResourceClaim};
 use std::sync::Arc;
 
 use crate::{
@@ -318,15 +316,7 @@ fn distort(mutant: Option<Mutant>, client: usize, input: Input) -> Option<Input>
             Input::Pod(Arc::new(Pod { eviction_say: None, ..Pod::clone(&pod) }))
         }
         (Mutant::SplitGroups, Input::Pod(pod)) if controller && is_odd(&pod) => {
-            Input::Pod(Arc::new(Pod { eviction_group: None, ..Pod::clone(&pod) }))
-        }
-        (Mutant::NoLapse, Input::Rule(rule)) if controller => {
-            let mut rule = DeviceTaintRule::clone(&rule);
-            if let Some(approval) = rule.review.as_mut().and_then(|review| review.approval.as_mut()) {
-                let most = u64::from(u32::MAX);
-                approval.seen = Impact { pods: most, namespaces: most, devices: most };
-            }
-            Input::Rule(Arc::new(rule))
+            Input::Pod(Arc::new(Pod { eviction_group: None, group: None, ..Pod::clone(&pod) }))
         }
         (Mutant::EvictTerminating, Input::Pod(pod)) if controller && pod.deleting_since.is_some() => {
             Input::Pod(Arc::new(Pod { deleting_since: None, ..Pod::clone(&pod) }))
