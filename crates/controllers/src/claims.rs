@@ -259,14 +259,7 @@ impl Executor {
             };
             match self.client.send(call).await {
                 Ok(written) => {
-                    let Some(metadata) = wire::metadata(&written) else { continue };
-                    // The garbage collector was quicker: without its last finalizer the claim is gone.
-                    if metadata.deletion_timestamp.is_some()
-                        && matches!(step, ClaimStep::SetFinalizers(left) if left.is_empty())
-                    {
-                        return Outcome::Done.into();
-                    }
-                    version = metadata.resource_version;
+                    version = wire::metadata(&written).map_or(version, |metadata| metadata.resource_version)
                 }
                 Err(CallError::NotFound(_)) => return Outcome::Gone.into(),
                 Err(error) => return Reply::from(&error),
@@ -399,41 +392,4 @@ fn new_status(reserved_for: &[Consumer], deallocate: bool) -> Value {
 
 fn is_controlled_by(object: &[u8], uid: &str) -> bool {
     wire::metadata(object).is_some_and(|metadata| metadata.controller() == Some(uid))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use lazaret_model::ObjectKey;
-    use lazaret_runtime::{Hub, Metrics};
-
-    use super::*;
-
-    /// The garbage collector and this controller let go of the same claims.
-    #[tokio::test]
-    async fn a_claim_that_went_with_its_last_finalizer_is_not_deleted_once_more() {
-        for (leaving, wanted) in [(true, vec!["PATCH"]), (false, vec!["PATCH", "DELETE"])] {
-            let sent = Arc::new(Mutex::new(Vec::new()));
-            let seen = Arc::clone(&sent);
-            let client = Client::direct(move |request| {
-                seen.lock().unwrap().push(request.method().to_string());
-                let time = leaving.then_some("2026-11-16T10:00:00Z");
-                let written = json!({"metadata": {"name": "c", "uid": "u", "resourceVersion": "2", "deletionTimestamp": time}});
-                std::future::ready(http::Response::new(written.to_string()))
-            });
-            let (events, _postman) = Hub::new(client.clone(), Metrics::default()).postbox();
-            let change = ChangeClaim {
-                claim: ObjectKey::new("n", "c"),
-                uid: "u".into(),
-                version: "1".into(),
-                steps: vec![ClaimStep::SetFinalizers(Vec::new()), ClaimStep::Delete],
-            };
-            let reply = Executor::new(client, events).change(&change).await;
-            assert_eq!(
-                (reply.outcome, sent.lock().unwrap().clone()),
-                (Outcome::Done, wanted.iter().map(|one| (*one).to_owned()).collect())
-            );
-        }
-    }
 }

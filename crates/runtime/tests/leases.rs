@@ -1,8 +1,14 @@
 //! Candidates for one Lease, whose questions and answers take time, on clocks of their own: never two that act.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
 use lazaret_model::Timestamp;
-use lazaret_runtime::{Candidate, LeaseAction, LeaseOptions, LeaseRecord};
+use lazaret_runtime::{Candidate, Client, Leader, LeaseAction, LeaseOptions, LeaseRecord, Metrics};
+use tokio::{sync::watch, task::JoinSet};
 
 const KUBERNETES: LeaseOptions =
     LeaseOptions { duration_ms: 15_000, renew_deadline_ms: 10_000, retry_ms: 2_000 };
@@ -215,4 +221,55 @@ fn others_hurry_less_while_a_lease_is_stretched_and_begin_with_their_own() {
     me.read(at(2_000), Some(held("", "b", 8_000)));
     assert!(matches!(me.next(at(2_000)), LeaseAction::Write { acquire: true, .. }));
     assert_eq!(me.duration_ms(), 1_000);
+}
+
+/// A server on which another one holds the lease and does not renew it. Its first answer takes a while.
+#[derive(Default)]
+struct Slow {
+    /// When the lease was first told, and when somebody else wrote it.
+    told: Mutex<Option<Instant>>,
+    taken: Mutex<Option<Instant>>,
+}
+
+const FIRST_ANSWER_MS: u64 = 400;
+
+#[allow(clippy::disallowed_methods, reason = "the server of a test looks at its own clock")]
+async fn answer(server: Arc<Slow>, method: http::Method) -> http::Response<String> {
+    if method == http::Method::GET {
+        let first = server.told.lock().unwrap().is_none();
+        if first {
+            tokio::time::sleep(Duration::from_millis(FIRST_ANSWER_MS)).await;
+        }
+        server.told.lock().unwrap().get_or_insert_with(Instant::now);
+    } else {
+        server.taken.lock().unwrap().get_or_insert_with(Instant::now);
+    }
+    let lease = serde_json::json!({
+        "metadata": {"name": "l", "namespace": "n", "resourceVersion": "1"},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 1, "renewTime": "2026-11-16T10:00:00.000000Z"},
+    });
+    http::Response::new(lease.to_string())
+}
+
+/// The lease may have been renewed while the answer was under way: all of its duration passes after the answer.
+#[tokio::test]
+async fn a_leader_waits_for_all_of_anothers_lease_after_a_slow_answer() {
+    let server = Arc::new(Slow::default());
+    let seen = Arc::clone(&server);
+    let client = Client::direct(move |request| answer(Arc::clone(&seen), request.method().clone()));
+    let (leader, _leadership) = Leader::new(client, "n", "l", "me", SHORT);
+    let (stop, stopped) = watch::channel(false);
+    let mut running = JoinSet::new();
+    running.spawn(leader.run(Metrics::default(), stopped));
+    let taken = loop {
+        if let Some(taken) = *server.taken.lock().unwrap() {
+            break taken;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let told = server.told.lock().unwrap().unwrap();
+    // A millisecond is lost to rounding at either end.
+    assert!(taken.duration_since(told) >= Duration::from_millis(998), "{:?}", taken.duration_since(told));
+    stop.send(true).unwrap();
+    running.join_all().await;
 }
