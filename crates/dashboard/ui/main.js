@@ -120,6 +120,8 @@ function evaluateSelectors() {
       names.forEach((name, at) => { if (fleet.wide.has(name)) fleet.setSelection(name, found[at]); });
     } catch (error) { console.warn(error); }
     busy = false;
+    // What changed meanwhile is asked about now.
+    fleet.touch();
   });
 }
 

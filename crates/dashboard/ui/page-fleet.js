@@ -199,17 +199,20 @@ export function fleetPage(main, app, argument) {
   if (argument) open(argument);
   if (fleet.nodes.size === 0) app.api.list("/api/v1/nodes").then(({ items }) => { fleet.reset("nodes", items); if (by === "zone" || by === "rack") layout(); }, () => {});
   let counted = 0;
+  let stale = false;
   return {
     move(next) { open(next); return true; },
     escape() { if (panel) app.go("fleet"); else if (map.selected.size) { map.selected.clear(); selected(); map.dirty(); } },
     update() {
       panel?.update();
-      if (fleet.shape !== shape || filter || state || asTable || by === "state") {
-        if (!counted) counted = setTimeout(() => { counted = 0; layout(); }, 100);
-        return;
-      }
-      map.dirty();
-      if (!counted) counted = setTimeout(() => { counted = 0; counts(shown); }, 100);
+      const whole = fleet.shape !== shape || filter || state || asTable || by === "state";
+      if (!whole) map.dirty();
+      // A change that needs the whole page may come while one that does not is waiting.
+      stale ||= whole;
+      counted ||= setTimeout(() => {
+        counted = 0;
+        if (stale) { stale = false; layout(); } else counts(shown);
+      }, 100);
     },
     close() { map.destroy(); panel?.close(); clearTimeout(counted); clearTimeout(asking); },
     map,

@@ -121,6 +121,19 @@ fn patches_classes_and_expressions_are_what_the_cores_say() {
     assert_eq!(page.problems(), Vec::<String>::new());
 }
 
+/// A change that only moves numbers is drawn later; one that brings devices meanwhile is not forgotten.
+#[test]
+fn devices_that_come_soon_after_another_change_are_shown() {
+    let Some(browser) = browser("devices_that_come_soon_after_another_change_are_shown") else { return };
+    let cluster = Cluster::start(2);
+    let page = signed_in(&browser, &cluster, 16);
+    page.until("document.querySelector('.total strong').textContent === '16'");
+    page.eval("(async () => { const { fleet } = lazaret; fleet.touch(); await Promise.resolve(); await Promise.resolve(); fleet.set('slices', { metadata: { name: 'late' }, spec: { driver: 'late.example.com', pool: { name: 'late', generation: 1 }, devices: [{ name: 'gpu-0' }] } }); })()");
+    page.until("document.querySelector('.total strong').textContent === '17'");
+    page.until("lazaret.page().map.cells.length === 17");
+    assert_eq!(page.problems(), Vec::<String>::new());
+}
+
 #[test]
 fn a_rectangle_selects_and_a_plan_is_made_of_it() {
     let Some(browser) = browser("a_rectangle_selects_and_a_plan_is_made_of_it") else { return };

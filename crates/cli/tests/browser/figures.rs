@@ -50,22 +50,22 @@ fn frames(page: &Page<'_>, devices: u32) -> Value {
 }
 
 /// Bytes of JavaScript's heap, after what nobody uses was collected.
-fn heap(page: &Page<'_>) -> u64 {
+fn heap(page: &Page<'_>) -> f64 {
     page.call("HeapProfiler.collectGarbage", &json!({}));
-    page.call("Runtime.getHeapUsage", &json!({}))["usedSize"].as_f64().map_or(0, |bytes| bytes as u64)
+    page.call("Runtime.getHeapUsage", &json!({}))["usedSize"].as_f64().unwrap_or_default()
 }
 
 /// Changes slices of 10,000 devices for a while, ten a frame at most, and prints the heap after each tenth of the time.
 fn churn(page: &Page<'_>) {
     let (steps, step_ms) = if minutes() == 0 { (3, 1_000) } else { (minutes(), 60_000) };
-    println!("heap before: {} bytes", heap(page));
+    println!("heap before: {:.0} bytes", heap(page));
     for step in 1..=steps {
         let changes = page.eval(&format!(
             "(async () => {{ const end = performance.now() + {step_ms}; let number = globalThis.churned ?? 0;
              while (performance.now() < end) {{ await new Promise((done) => setTimeout(done, 20)); lazaret.fleet.set('slices', many(number % 1250, number++)); }}
              return (globalThis.churned = number); }})()"
         ));
-        println!("heap after {step} of {steps} parts and {changes} changes: {} bytes", heap(page));
+        println!("heap after {step} of {steps} parts and {changes} changes: {:.0} bytes", heap(page));
     }
 }
 
