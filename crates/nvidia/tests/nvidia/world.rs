@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// NVML's bit of an XID.
 pub(crate) const XID: u64 = 8;
 /// Longer than anything here takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) struct World {
     pub(crate) cluster: Cluster,

@@ -1,8 +1,6 @@
 //! Layers that want out. Nothing that an archive says reaches a path outside its directory.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
 use std::{
     collections::BTreeMap,
     fs,
@@ -10,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{RawTar, open};
+use crate::common::{RawTar, open};
 use lazaret_images::{Digest, Images};
 use proptest::prelude::*;
 

@@ -1,8 +1,6 @@
 //! Images from files, and what becomes of them in the store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod common;
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -10,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use common::{Content, RawTar, file, gzip, open, tar_of, two_layers};
+use crate::common::{Content, RawTar, file, gzip, open, tar_of, two_layers};
 use lazaret_images::{
     Digest, ImageConfig, ImageError, Images, Limits, Thresholds, User, layout::Layout, layout::Node,
 };

@@ -1,12 +1,9 @@
 //! The driver on cards that a double of NVML plays, called as kubelet calls it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-#[allow(dead_code, unreachable_pub, reason = "shared with other tests")]
-#[path = "support/world.rs"]
-mod world;
-
 use std::{fs, path::Path};
 
+use crate::world::{PATIENCE, World, XID, card};
 use futures_util::StreamExt;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
@@ -15,7 +12,6 @@ use lazaret_nvidia::{Partitions, Request};
 use lazaret_testkit::{Cluster, Plane};
 use nvidia_ml_double::{Event, Hardware, Part};
 use serde_json::json;
-use world::{PATIENCE, World, XID, card};
 
 fn nodes_of(edits: &ContainerEdits) -> Vec<&str> {
     edits.device_nodes.iter().map(|node| node.path.as_str()).collect()

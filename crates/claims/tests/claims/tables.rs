@@ -1,13 +1,11 @@
 //! Cases as data: what a cluster looks like, and what the machine wants done first.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod world;
-
 use std::sync::Arc;
 
+use crate::world::{StoredClaim, World, consumer, direct, key, templated};
 use lazaret_claims::{ClaimStep, Claims, EffectKind, Input, Options, Outcome, Source};
 use lazaret_model::{ClaimSource, Consumer, ObjectKey, Pod, PodPhase, Timestamp};
-use world::{StoredClaim, World, consumer, direct, key, templated};
 
 const NOW: Timestamp = Timestamp::from_secs(1_000);
 

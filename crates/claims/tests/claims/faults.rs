@@ -2,12 +2,10 @@
 //! the end all is as it should be, so that a machine that has just begun finds nothing to do.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod world;
-
+use crate::world::{World, consumer, direct, is_needed, key, templated};
 use lazaret_claims::{Claims, Effect, Input, Options, Outcome};
 use lazaret_model::{ClaimSource, ObjectKey, Timestamp};
 use proptest::prelude::*;
-use world::{World, consumer, direct, is_needed, key, templated};
 
 /// One listener with its machine.
 struct Run {

@@ -1,8 +1,6 @@
 //! Volumes on disk: what is there, how it changes, and what nobody gets out of.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -15,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{Shelf, UID, facts, image, merge, pod, pod_with};
 use k8s_openapi::api::core::v1::Pod;
 use lazaret_images::Image;
 use lazaret_provision::{
@@ -22,7 +21,6 @@ use lazaret_provision::{
     termination_message,
 };
 use serde_json::{Value, json};
-use support::{Shelf, UID, facts, image, merge, pod, pod_with};
 use tempfile::TempDir;
 
 struct Node {
@@ -580,7 +578,7 @@ async fn a_volume_has_a_size() {
                 volume
             })
             .collect();
-        support::pod(
+        crate::support::pod(
             json!({"containers": [{"name": "main", "image": "a", "volumeMounts": mounts}], "volumes": volumes}),
         )
     };

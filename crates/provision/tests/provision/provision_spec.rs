@@ -1,10 +1,9 @@
 //! What containers are given, case by case.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::{UID, World, facts, merge, pod, pod_of, pod_with};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use lazaret_containers::{Limits, Propagation, Seccomp, UserLookup};
 use lazaret_provision::{
@@ -13,7 +12,6 @@ use lazaret_provision::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{UID, World, facts, merge, pod, pod_of, pod_with};
 
 fn config(message: &str) -> SpecError {
     SpecError { reason: "CreateContainerConfigError", message: message.to_owned() }

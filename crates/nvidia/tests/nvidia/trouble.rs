@@ -1,10 +1,6 @@
 //! Cards and kernel modules that misbehave at length, and what is set by `nvidia-smi`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-#[allow(dead_code, unreachable_pub, reason = "shared with other tests")]
-#[path = "support/world.rs"]
-mod world;
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -15,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use crate::world::{PATIENCE, World, XID};
 use futures_util::StreamExt;
 use k8s_openapi::api::{core::v1::Event as ApiEvent, resource::v1::ResourceSlice};
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
@@ -24,7 +21,6 @@ use lazaret_testkit::{Cluster, Plane};
 use nvidia_ml_double::Event;
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::Instant};
-use world::{PATIENCE, World, XID};
 
 /// NVML's bits.
 const SINGLE_BIT_ECC_STORM: u64 = 1 << 8;

@@ -6,8 +6,6 @@
     reason = "a test that cannot go on has failed; connections end with the test"
 )]
 
-mod common;
-
 use std::{
     collections::BTreeMap,
     fs,
@@ -16,8 +14,8 @@ use std::{
     time::Duration,
 };
 
+use crate::common::{Content, RawTar, gzip, open};
 use bytes::Bytes;
-use common::{Content, RawTar, gzip, open};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::{body::Incoming, service::service_fn};

@@ -1,0 +1,7 @@
+//! Objects from the wire, and back.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod allocation;
+mod decode;
+mod load;
+mod rule_protection;

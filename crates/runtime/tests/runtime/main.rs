@@ -1,0 +1,8 @@
+//! The loop that runs a core: what it hears, does, survives and limits.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod restarts;
+mod room;
+mod size;
+mod streaming_lists;
+mod views;
