@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env,
     io::{BufRead as _, BufReader, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -83,7 +83,7 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    pub(crate) fn start(chromium: &PathBuf) -> Self {
+    pub(crate) fn start(chromium: &Path) -> Self {
         let profile = tempfile::tempdir().unwrap();
         // The browser reads commands from file 3 and answers on file 4.
         let mut process = Command::new("sh")
