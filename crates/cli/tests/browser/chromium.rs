@@ -7,7 +7,10 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, channel},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -57,8 +60,12 @@ pub(crate) fn find() -> Option<PathBuf> {
     env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
 }
 
+/// One browser at a time: each is several processes and half a gigabyte, however many cores run tests.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// A browser that ends with this.
 pub(crate) struct Browser {
+    _turn: MutexGuard<'static, ()>,
     process: Child,
     input: RefCell<ChildStdin>,
     answers: Receiver<Value>,
@@ -84,6 +91,7 @@ impl Drop for Browser {
 
 impl Browser {
     pub(crate) fn start(chromium: &Path) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let profile = tempfile::tempdir().unwrap();
         // The browser reads commands from file 3 and answers on file 4.
         let mut process = Command::new("sh")
@@ -109,7 +117,7 @@ impl Browser {
                 }
             }
         });
-        Self { process, input, answers, state: RefCell::default(), _profile: profile }
+        Self { _turn: turn, process, input, answers, state: RefCell::default(), _profile: profile }
     }
 
     /// A command and its answer.
