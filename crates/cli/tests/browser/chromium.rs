@@ -70,7 +70,7 @@ pub(crate) struct Browser {
     input: RefCell<ChildStdin>,
     answers: Receiver<Value>,
     state: RefCell<State>,
-    _profile: tempfile::TempDir,
+    profile: tempfile::TempDir,
 }
 
 #[derive(Default)]
@@ -82,10 +82,24 @@ struct State {
     origins: BTreeMap<String, BTreeSet<String>>,
 }
 
+/// How long a browser may take to end by itself, and its files to be gone.
+const ENDING: Duration = Duration::from_secs(10);
+
 impl Drop for Browser {
     fn drop(&mut self) {
+        // Asked to end, it ends its own processes, which otherwise write on into its folder.
+        if let Ok(mut input) = self.input.try_borrow_mut() {
+            let _ = input.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        }
+        let end = Instant::now() + ENDING;
+        while Instant::now() < end && matches!(self.process.try_wait(), Ok(None)) {
+            thread::sleep(LOOK_EVERY);
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
+        while Instant::now() < end && std::fs::remove_dir_all(self.profile.path()).is_err() {
+            thread::sleep(LOOK_EVERY);
+        }
     }
 }
 
@@ -117,7 +131,7 @@ impl Browser {
                 }
             }
         });
-        Self { _turn: turn, process, input, answers, state: RefCell::default(), _profile: profile }
+        Self { _turn: turn, process, input, answers, state: RefCell::default(), profile }
     }
 
     /// A command and its answer.
