@@ -36,7 +36,7 @@ fn confirm(page: &Page<'_>, button: &str, reason: &str) {
     if !reason.is_empty() {
         page.eval("void document.querySelector('dialog[open] input:not([inputmode])').focus()");
         page.write(reason);
-        page.until(&format!("document.querySelector('dialog[open]').innerText.includes({:?})", "kubectl"));
+        page.until("document.querySelector('dialog[open]').innerText.includes('kubectl')");
     }
     page.click(SUBMIT, NO_DIALOG);
 }

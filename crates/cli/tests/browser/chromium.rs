@@ -5,9 +5,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env,
     io::{BufRead as _, BufReader, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, channel},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -57,13 +60,17 @@ pub(crate) fn find() -> Option<PathBuf> {
     env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file())
 }
 
+/// One browser at a time: each is several processes and half a gigabyte, however many cores run tests.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// A browser that ends with this.
 pub(crate) struct Browser {
+    _turn: MutexGuard<'static, ()>,
     process: Child,
     input: RefCell<ChildStdin>,
     answers: Receiver<Value>,
     state: RefCell<State>,
-    _profile: tempfile::TempDir,
+    profile: tempfile::TempDir,
 }
 
 #[derive(Default)]
@@ -75,15 +82,30 @@ struct State {
     origins: BTreeMap<String, BTreeSet<String>>,
 }
 
+/// How long a browser may take to end by itself, and its files to be gone.
+const ENDING: Duration = Duration::from_secs(10);
+
 impl Drop for Browser {
     fn drop(&mut self) {
+        // Asked to end, it ends its own processes, which otherwise write on into its folder.
+        if let Ok(mut input) = self.input.try_borrow_mut() {
+            let _ = input.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        }
+        let end = Instant::now() + ENDING;
+        while Instant::now() < end && matches!(self.process.try_wait(), Ok(None)) {
+            thread::sleep(LOOK_EVERY);
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
+        while Instant::now() < end && std::fs::remove_dir_all(self.profile.path()).is_err() {
+            thread::sleep(LOOK_EVERY);
+        }
     }
 }
 
 impl Browser {
-    pub(crate) fn start(chromium: &PathBuf) -> Self {
+    pub(crate) fn start(chromium: &Path) -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let profile = tempfile::tempdir().unwrap();
         // The browser reads commands from file 3 and answers on file 4.
         let mut process = Command::new("sh")
@@ -109,7 +131,7 @@ impl Browser {
                 }
             }
         });
-        Self { process, input, answers, state: RefCell::default(), _profile: profile }
+        Self { _turn: turn, process, input, answers, state: RefCell::default(), profile }
     }
 
     /// A command and its answer.
