@@ -59,19 +59,35 @@ impl Negotiator {
     ) -> Verdict {
         let reserved: Vec<Arc<ResourceClaim>> =
             claims.iter().filter(|claim| claim.is_reserved_for(&pod.uid)).cloned().collect();
-        if slot.placing == Placing::Failed && !reserved.is_empty() {
+        // A pod reserves all of its claims or none.
+        let is_allocated = |claim: &Arc<ResourceClaim>| claim.status.phase == Phase::Allocated;
+        let is_full = |claim: &&Arc<ResourceClaim>| {
+            let allocated = claim.status.phase == Phase::Allocated;
+            allocated && !claim.is_reserved_for(&pod.uid) && !claim.has_room()
+        };
+        let full = claims.iter().find(is_full);
+        let hopeless = slot.placing == Placing::Failed || full.is_some() || !claims.iter().all(is_allocated);
+        if hopeless && !reserved.is_empty() {
             return Verdict::Unreserve(reserved);
         }
         if let Some(claim) = claims.iter().find(|claim| claim.status.phase == Phase::Reallocate) {
             return Verdict::Wait(Waiting::Deallocation(claim.key.clone()));
+        }
+        if let Some(full) = full {
+            return Verdict::Wait(Waiting::Full(full.key.clone()));
         }
         let is_pending = |claim: &&Arc<ResourceClaim>| claim.status.phase == Phase::Pending;
         let immediate = |claim: &&Arc<ResourceClaim>| claim.spec.mode == AllocationMode::Immediate;
         if let Some(claim) = claims.iter().filter(is_pending).find(immediate) {
             return Verdict::Wait(Waiting::Immediate(claim.key.clone()));
         }
-        let Some(candidates) = &slot.candidates else { return Verdict::Wait(Waiting::Candidates) };
-        let (nodes, causes) = self.filter(candidates, claims);
+        let (nodes, causes) = self.filter(slot.candidates.as_deref().unwrap_or_default(), claims);
+        if nodes.is_empty() && !reserved.is_empty() && slot.candidates_told {
+            return Verdict::Unreserve(reserved);
+        }
+        if slot.candidates.is_none() {
+            return Verdict::Wait(Waiting::Candidates);
+        }
         if nodes.is_empty() {
             return Verdict::Wait(Waiting::NoNode(causes));
         }
@@ -81,13 +97,6 @@ impl Negotiator {
         }
         let missing: Vec<_> =
             claims.iter().filter(|claim| !claim.is_reserved_for(&pod.uid)).cloned().collect();
-        if let Some(full) = missing.iter().find(|claim| !claim.has_room()) {
-            return if reserved.is_empty() {
-                Verdict::Wait(Waiting::Full(full.key.clone()))
-            } else {
-                Verdict::Unreserve(reserved)
-            };
-        }
         if now < slot.setback.until {
             return Verdict::Wait(Waiting::Backoff);
         }

@@ -87,9 +87,10 @@ impl Negotiator {
             }
             NegotiationInput::Candidates { pod, uid, nodes } => {
                 if let Some(slot) = self.pods.get_mut(&pod).filter(|slot| slot.uid == uid)
-                    && slot.candidates != nodes
+                    && (slot.candidates != nodes || !slot.candidates_told)
                 {
                     slot.candidates = nodes;
+                    slot.candidates_told = true;
                     self.queue.push(Item::Pod(pod));
                 }
             }
@@ -156,8 +157,12 @@ impl Negotiator {
         self.refused.clear();
         for slot in self.pods.values_mut() {
             let placing = core::mem::take(&mut slot.placing);
-            *slot =
-                PodSlot { uid: slot.uid.clone(), candidates: slot.candidates.take(), ..PodSlot::default() };
+            *slot = PodSlot {
+                uid: slot.uid.clone(),
+                candidates: slot.candidates.take(),
+                candidates_told: slot.candidates_told,
+                ..PodSlot::default()
+            };
             // A binding that was in flight may still arrive.
             if let Placing::InFlight(node) | Placing::Uncertain(node) = placing {
                 slot.placing = Placing::Uncertain(node);

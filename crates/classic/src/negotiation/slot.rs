@@ -12,6 +12,8 @@ use crate::{retry::Setback, write::Writer};
 pub(super) struct PodSlot {
     pub(super) uid: Uid,
     pub(super) candidates: Option<Arc<[Text]>>,
+    /// Without it nothing is known of candidates yet.
+    pub(super) candidates_told: bool,
     pub(super) waiting: Waiting,
     /// The node that was selected for each claim that is not allocated yet.
     pub(super) asked: BTreeMap<ObjectKey, Text>,

@@ -38,7 +38,10 @@ impl Negotiator {
         }
         let claims = match self.claims_of(&pod) {
             Ok(claims) => claims,
-            Err(waiting) => return self.wait(now, &pod, waiting),
+            Err(waiting) => {
+                self.unreserve_all(now, &pod);
+                return self.wait(now, &pod, waiting);
+            }
         };
         for claim in &claims {
             match self.claim_slot(claim).writer.ready(now, &claim.version) {
@@ -66,6 +69,21 @@ impl Negotiator {
                 }
             }
             Verdict::Place(node) => self.place(&pod, node),
+        }
+    }
+
+    /// One of its claims cannot be used any more, so it reserves none: a claim that is being deleted waits for that.
+    fn unreserve_all(&mut self, now: Timestamp, pod: &Pod) {
+        for key in pod.claim_keys() {
+            let claim = self.objects.claims.get(&key).filter(|claim| claim.is_reserved_for(&pod.uid));
+            let Some(claim) = claim.cloned() else { continue };
+            match self.claim_slot(&claim).writer.ready(now, &claim.version) {
+                Ready::Now => {
+                    self.change(&claim, |status| status.reserved_for.retain(|user| user.uid != pod.uid));
+                }
+                Ready::InFlight => {}
+                Ready::At(at, why) => self.queue.later(at, why, Item::Pod(pod.key.clone())),
+            }
         }
     }
 
