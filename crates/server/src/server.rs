@@ -21,6 +21,7 @@ use crate::{
         find_default_priority,
     },
     alerts,
+    audit::{self, Audit},
     auth::{attributes::authorize_unknown, authenticated, bootstrap, bootstrap_tokens, tokens},
     clock,
     definitions::{self, Customs, Definitions},
@@ -107,6 +108,7 @@ struct Inner {
     webhook_limits: WebhookLimits,
     device_classes: Derived<Classes>,
     quota_turns: QuotaTurns,
+    audit: Audit,
     recent: Recent,
     trees: Trees,
     openapi: openapi::v2::Cache,
@@ -174,6 +176,7 @@ impl Server {
     #[must_use]
     pub fn with_limits(store: Store, options: ServerOptions, limits: Limits) -> Self {
         let metrics = Metrics::new(store.clone(), &options.features);
+        let audit = Audit::new(&store, limits.audit_bytes_max);
         Self {
             inner: Arc::new(Inner {
                 store,
@@ -200,6 +203,7 @@ impl Server {
                 webhook_limits: WebhookLimits::default(),
                 device_classes: Derived::new(admission::DEVICE_CLASSES, admission::read_device_classes),
                 quota_turns: QuotaTurns::default(),
+                audit,
                 ending: watch::Sender::new(false),
             }),
         }
@@ -271,6 +275,9 @@ impl Server {
                 if path == disk::COMPACT_PATH && parts.method == Method::POST {
                     self.authorize_path(user, "post", &path)?;
                     return self.compact_store().await;
+                }
+                if path == audit::PATH && parts.method == Method::GET {
+                    return self.read_audit(user, &query);
                 }
                 if path == alerts::PATH && parts.method == Method::POST {
                     return self.receive_alerts(user, body).await;
@@ -554,6 +561,10 @@ impl Server {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.inner.metrics
+    }
+
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.inner.audit
     }
 
     pub(crate) fn limits(&self) -> &Limits {

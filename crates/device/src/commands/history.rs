@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    Session,
+    Session, audit,
     describe::events,
     incidents::all_incidents as incidents,
     load::{Need, load},
@@ -12,7 +12,10 @@ use crate::{
     Error, Verdict,
     args::{Export, HistoryArgs},
     output::{Table, Tabular, layout, structured},
-    view::{Kept, Reference, age, cloud_event, device_ids, history, in_order, incident_entries, resolve_one},
+    view::{
+        Kept, Reference, age, audit_entries, cloud_event, device_ids, history, in_order, incident_entries,
+        is_recorded, resolve_one,
+    },
 };
 
 pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<Verdict, Error> {
@@ -32,6 +35,15 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
     let events = events(session).await?;
     let mut entries = history(&cluster, &events, device.as_ref());
     entries.extend(incident_entries(&incidents(session).await, device.as_ref()));
+    let record = audit::read(session).await?;
+    match &record {
+        Some(records) => {
+            entries.retain(|entry| !is_recorded(entry, records));
+            let more = audit_entries(records, &entries, device.as_ref());
+            entries.extend(more);
+        }
+        None => entries.extend(audit::conditions(session, device.as_ref()).await),
+    }
     let entries = in_order(entries);
     if let Some(gone) = device.as_ref().filter(|device| entries.is_empty() && !known.contains(device)) {
         return Err(Error::usage(format!(
@@ -63,6 +75,8 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
                 Kept::WithTheTaint => "with the taint",
                 Kept::WithTheEvent => "with the event",
                 Kept::WithTheIncident => "with the incident",
+                Kept::WithTheObject => "with the object",
+                Kept::InTheRecord => "in the record",
             };
             table.row([
                 when.map_or_else(|| "<unknown>".to_owned(), |then| age(then, now)),
@@ -81,8 +95,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
         let text = table.render_as(&layout, session.console.colours());
         session.console.print(&text)?;
     }
-    session
-        .console
-        .note("The server keeps events for an hour by default; its audit log knows what happened before.");
+    if record.is_none() {
+        let note =
+            "The server keeps events for an hour by default; its audit log knows what happened before.";
+        session.console.note(note);
+    }
     Ok(Verdict::Yes)
 }
