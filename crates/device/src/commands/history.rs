@@ -1,5 +1,6 @@
 //! `kubectl device history`.
 
+use lazaret_model::DeviceId;
 use serde_json::json;
 
 use super::{
@@ -13,8 +14,8 @@ use crate::{
     args::{Export, HistoryArgs},
     output::{Table, Tabular, layout, structured},
     view::{
-        Kept, Reference, age, audit_entries, cloud_event, device_ids, history, in_order, incident_entries,
-        is_recorded, resolve_one,
+        Entry, Kept, Reference, age, audit_entries, cloud_event, device_ids, history, in_order,
+        incident_entries, is_recorded, resolve_one,
     },
 };
 
@@ -35,15 +36,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
     let events = events(session).await?;
     let mut entries = history(&cluster, &events, device.as_ref());
     entries.extend(incident_entries(&incidents(session).await, device.as_ref()));
-    let record = audit::read(session).await?;
-    match &record {
-        Some(records) => {
-            entries.retain(|entry| !is_recorded(entry, records));
-            let more = audit_entries(records, &entries, device.as_ref());
-            entries.extend(more);
-        }
-        None => entries.extend(audit::conditions(session, device.as_ref()).await),
-    }
+    let has_record = add_record(session, &mut entries, device.as_ref()).await?;
     let entries = in_order(entries);
     if let Some(gone) = device.as_ref().filter(|device| entries.is_empty() && !known.contains(device)) {
         return Err(Error::usage(format!(
@@ -95,10 +88,26 @@ pub(super) async fn run(session: &mut Session<'_>, args: HistoryArgs) -> Result<
         let text = table.render_as(&layout, session.console.colours());
         session.console.print(&text)?;
     }
-    if record.is_none() {
+    if !has_record {
         let note =
             "The server keeps events for an hour by default; its audit log knows what happened before.";
         session.console.note(note);
     }
     Ok(Verdict::Yes)
+}
+
+/// Adds what the record tells, or else what guards and rules say of themselves; whether there is a record.
+async fn add_record(
+    session: &mut Session<'_>,
+    entries: &mut Vec<Entry>,
+    device: Option<&DeviceId>,
+) -> Result<bool, Error> {
+    let Some(records) = audit::read(session).await? else {
+        entries.extend(audit::conditions(session, device).await);
+        return Ok(false);
+    };
+    entries.retain(|entry| !is_recorded(entry, &records));
+    let more = audit_entries(&records, entries, device);
+    entries.extend(more);
+    Ok(true)
 }
