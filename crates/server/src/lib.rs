@@ -9,6 +9,7 @@ mod accounts;
 mod address;
 mod admission;
 mod alerts;
+mod audit;
 mod auth;
 mod authorizer;
 mod body;

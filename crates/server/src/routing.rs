@@ -7,7 +7,7 @@ use http::{Method, Request, Response, header};
 use lazaret_kinds::{Served, User};
 
 use crate::{
-    ApiError, Body, Server, alerts,
+    ApiError, Body, Server, alerts, audit,
     auth::attributes::authorize_unknown,
     call::Call,
     discovery, disk, health,
@@ -86,6 +86,9 @@ impl Server {
                 if path == disk::COMPACT_PATH && parts.method == Method::POST {
                     self.authorize_path(user, "post", &path)?;
                     return self.compact_store().await;
+                }
+                if path == audit::PATH && parts.method == Method::GET {
+                    return self.read_audit(user, &query);
                 }
                 if path == alerts::PATH && parts.method == Method::POST {
                     return self.receive_alerts(user, body).await;

@@ -17,6 +17,7 @@ use crate::{
         self, AdmissionPlugin, AdmissionRules, DefaultPriority, DisabledPlugins, QuotaTurns, WebhookLimits,
         find_default_priority,
     },
+    audit::Audit,
     auth::bootstrap,
     call::Call,
     clock,
@@ -71,6 +72,7 @@ struct Inner {
     webhook_limits: WebhookLimits,
     device_classes: Derived<Classes>,
     quota_turns: QuotaTurns,
+    audit: Audit,
     recent: Recent,
     trees: Arc<Trees>,
     openapi: openapi::v2::Cache,
@@ -115,6 +117,7 @@ impl Server {
     pub fn with_limits(store: Store, options: ServerOptions, limits: Limits) -> Self {
         let trees = Arc::new(Trees::default());
         let metrics = Metrics::new(store.clone(), Arc::clone(&trees), &options.features);
+        let audit = Audit::new(&store, limits.audit_bytes_max);
         Self {
             inner: Arc::new(Inner {
                 store,
@@ -141,6 +144,7 @@ impl Server {
                 webhook_limits: WebhookLimits::default(),
                 device_classes: Derived::new(admission::DEVICE_CLASSES, admission::read_device_classes),
                 quota_turns: QuotaTurns::default(),
+                audit,
                 ending: watch::Sender::new(false),
             }),
         }
@@ -337,6 +341,10 @@ impl Server {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.inner.metrics
+    }
+
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.inner.audit
     }
 
     pub(crate) fn limits(&self) -> &Limits {

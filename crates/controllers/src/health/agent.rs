@@ -12,8 +12,8 @@ use lazaret_lifecycle::{
 };
 use lazaret_model::{DeviceId, EffectId, Text, Timestamp};
 use lazaret_runtime::{
-    Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PODS, RULES, Reply,
-    Resource, SIGNALS, TAINT_POLICIES,
+    Agent, Call, HEALTH_POLICIES, INCIDENTS, JOBS, Model, NODES, News, Object, Outcome, PATCHES, PODS, RULES,
+    Reply, Resource, SIGNALS, TAINT_POLICIES,
 };
 use serde_json::Value;
 use tracing::warn;
@@ -304,6 +304,9 @@ impl Agent for HealthAgent {
             return;
         }
         let of = resource_of(&news);
+        if of.plural == PATCHES.plural {
+            self.levels.tell_all();
+        }
         let is_rule = of.plural == RULES.plural;
         if !is_rule && ![TAINT_POLICIES, HEALTH_POLICIES, INCIDENTS, SIGNALS, JOBS].contains(&of) {
             feed(&mut self.fleet, &news);

@@ -1,5 +1,6 @@
 //! Answers about a cluster that was read: pure functions of its objects and of what time it is.
 
+mod audit;
 mod change;
 mod check;
 mod cluster;
@@ -30,6 +31,7 @@ mod unprepare;
 mod webhook;
 mod why;
 
+pub use audit::{AuditRecord, audit_entries, condition_entries, is_recorded};
 pub use change::{Change, Intent, changes, describe_selector, exact, selector_of, set};
 pub use check::{Check, Facts, Permission, State as CheckState, checks};
 pub use cluster::{Budget, Cluster, Hidden, Manager, Meta, NodeFacts, PodFacts};
