@@ -1,14 +1,11 @@
 //! What is kept in memory for pods, and how long.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-
-mod support;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::support::{Shelf, facts, pod_with};
 use k8s_openapi::api::core::v1::Pod;
 use lazaret_provision::{Kept, Objects, Provision};
 use serde_json::json;
-use support::{Shelf, facts, pod_with};
 
 const PODS: usize = 40;
 const MINUTE: Duration = Duration::from_secs(60);
