@@ -50,7 +50,12 @@ pub fn incident_entries(incidents: &[Value], device: Option<&DeviceId>) -> Vec<E
 /// All entries in the order in which they happened.
 #[must_use]
 pub fn in_order(mut entries: Vec<Entry>) -> Vec<Entry> {
-    let time = |entry: &Entry| -> Option<Timestamp> { lazaret_api::parse_time(entry.time.as_ref()?).ok() };
+    // Events have whole seconds: one of a second comes after what is known to have happened in it.
+    let time = |entry: &Entry| -> Option<Timestamp> {
+        let text = entry.time.as_ref()?;
+        let at = lazaret_api::parse_time(text).ok()?;
+        Some(if text.contains('.') { at } else { at.plus_millis(999) })
+    };
     entries.sort_by_key(time);
     entries
 }
